@@ -1,0 +1,40 @@
+"""A crypto payment acceptance server in one process: payments in, signed webhooks out.
+
+The floors. Imports point down only, and the same noun is the same file on every floor: singular in `core`,
+where it is the rules of one thing; plural above, where it is the collection.
+
+    cli/         one file a command
+    server.py    the composition root: the whole task tree on one screen
+    config.py    payd.toml and PAYD_* into frozen values, which the rooms below receive
+    web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
+    actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds
+    chains/      floor 2  blockchains behind one interface; `simulated.py` is the test realm's
+    store/ net/  floor 1  the only SQL; the only way out to other hosts
+    clock.py  entropy.py  logs.py  the only clock; the only randomness; one event a line, never a secret
+    core/        floor 0  the rules, pure: time, random bytes and rows are arguments
+
+Every change of a payment ends with the same three lines, in this order: commit, memory, tell. The five
+flows:
+
+1. Create. `web/payments.py` decodes; `core/money.py` and `core/payment.py` check and make the payment; one
+   step in `store/payments.py` writes the row, its event, the delivery it owes, and the idempotency record
+   with the answer's bytes. Then the feed and the deliveries are told, and the handler answers.
+2. Confirm. `web/gateway.py` asks the payment's actor, which owns the step: turn 1 reserves the option, the
+   chain's checks run outside the inbox, turn 2 commits what `core/payment.py: transition` decides, if the
+   payment is still open. With `maxPollMs` the handler then waits for the feed's next snapshot. A client
+   that goes away cancels its handler and nothing else.
+3. Expiry. No request: one heap of deadlines, refilled from the rows' due times, wakes the actor, whose
+   trigger is `WindowClosed`. A restart and a first start are one code path.
+4. Webhook. `actors/deliveries.py` takes what is due, signs the bytes that were frozen with the event
+   (`core/signature.py`), posts them (`net/http.py`), and records the attempt in one step, which asks
+   `core/retry.py` when the next one is due and `core/endpoint.py` whether to go on.
+5. Feed. `actors/feed.py` hands a page the current snapshot at once and the newest after each change. A slow
+   page skips states; it never sees an older one and never delays a payment.
+
+Where to look first: `core/payment.py` for the one table of transitions, `web/routes.py` for the one table
+of routes, `server.py` for who runs what, `store/migrations/` for what is kept, `payd.toml` for every key.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

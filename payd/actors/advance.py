@@ -1,0 +1,112 @@
+"""The test realm's clock, moved forward so that all work that falls due on the way runs in time order.
+
+Each step is stored before it takes effect, so that a restart takes no time back and goes on with the job.
+
+Source: DESIGN.md, "9. Test realm".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import structlog
+import trio
+
+from payd.actors.deliveries import Deliveries
+from payd.actors.payments import Payments
+from payd.clock import Clock
+from payd.entropy import Entropy, new_id
+from payd.store.clock import (
+    ClockRow,
+    count_clock_events,
+    get_clock,
+    move_clock,
+    newest_event_seq,
+    start_clock_job,
+)
+from payd.store.db import Database
+
+log = structlog.get_logger("payd.clock")
+
+
+class AdvanceState(msgspec.Struct, frozen=True):
+    """How far the newest job is; `events` counts what happened while it ran."""
+
+    job_id: str | None
+    state: Literal["running", "done"]
+    events: int
+
+
+class Advance:
+    """Moves one realm's clock."""
+
+    def __init__(
+        self, db: Database, clock: Clock, payments: Payments, deliveries: Deliveries, entropy: Entropy
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._payments = payments
+        self._deliveries = deliveries
+        self._entropy = entropy
+        self._wanted = trio.Event()
+
+    def state(self) -> AdvanceState:
+        """The newest job."""
+        return _state(self._db.point(get_clock))
+
+    async def start(self, advance_ms: int) -> AdvanceState:
+        """Aim the clock further ahead; a job that runs is lengthened."""
+        row = await self._db.write(
+            start_clock_job, new_id("job_", self._clock.now_ms(), self._entropy), advance_ms
+        )
+        self._wanted.set()
+        return _state(row)
+
+    async def run(self) -> None:
+        """Work on jobs for ever; one that a restart interrupted comes first."""
+        while True:
+            self._wanted = trio.Event()
+            if self._db.point(get_clock).running:
+                await self._run_job()
+            else:
+                await self._wanted.wait()
+
+    async def _run_job(self) -> None:
+        newest_seq = self._db.point(newest_event_seq)
+        while (row := self._db.point(get_clock)).running:
+            await self._work_done()
+            offset_ms = min(self._next_offset_ms(), row.target_offset_ms)
+            await self._db.write(move_clock, offset_ms)
+            self._clock.move_to_offset(max(offset_ms, self._clock.offset_ms))
+            await self._work_done()
+            newest_seq = await self._db.write(count_clock_events, newest_seq)
+        log.info("clock.advanced", offset_ms=row.offset_ms, job_id=row.job_id)
+
+    def _next_offset_ms(self) -> int:
+        """The offset at which the next due work is due; far away when nothing is."""
+        due = [
+            at_ms
+            for at_ms in (self._payments.next_due_ms(), self._deliveries.next_due_ms())
+            if at_ms is not None
+        ]
+        if not due:
+            return FAR_MS
+        return max(min(due) - self._clock.real_ms(), self._clock.offset_ms + 1)
+
+    async def _work_done(self) -> None:
+        """Wait until nothing that is due by now is left, in payments and then in their deliveries."""
+        while True:
+            now_ms = self._clock.now_ms()
+            await self._payments.idle_until(now_ms)
+            await self._deliveries.drained(now_ms)
+            due_at_ms = self._payments.next_due_ms()
+            if due_at_ms is None or due_at_ms > now_ms:
+                return
+
+
+FAR_MS = 1 << 60
+
+
+def _state(row: ClockRow) -> AdvanceState:
+    return AdvanceState(row.job_id, "running" if row.running else "done", row.job_events)

@@ -1,0 +1,157 @@
+"""Confirm: reserve the payment, check the results outside its inbox, commit only if it still needs action.
+
+Turn 1 reserves; the check runs with a deadline and with nobody waiting in the inbox; turn 2 commits. Cancel and expiry
+wait for turn 2, so a confirm and a cancel that race end in exactly one of the two.
+
+Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm"; DESIGN.md, "5. A payment is an actor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+import trio
+
+from payd.actors.offers import known_quotes, refuse_expired, refuse_gone_route
+from payd.actors.payments import PaymentActor, Payments
+from payd.chains.base import Accepted, Misaligned, Refused, Verdict
+from payd.core.caip import parse_account
+from payd.core.errors import InternalError, InvalidParams, InvalidState, PaydError, QuoteExpired
+from payd.core.option import Quote, Result, hash_results, told_hashes
+from payd.core.payment import FundsCommitted, Payment, PaymentFailed
+from payd.core.status import Status
+from payd.store.db import Tx
+from payd.store.options import keep_hints
+
+log = structlog.get_logger("payd.confirm")
+
+# A check that a node keeps waiting must not keep cancel and expiry waiting for longer.
+CHECK_DEADLINE_S: Final = 20.0
+
+# A wallet answers the newest quote, or the one before it; older ones are not tried.
+QUOTES_TRIED_MAX: Final = 4
+
+MISALIGNED_REASON: Final = "The wallet's results do not match the actions in length and order."
+
+
+async def confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
+    """Take a wallet's results for an option.
+
+    Safe to repeat: the results already accepted give the payment as it is now, in every state. Goes on to its end
+    when the caller is cancelled.
+
+    Returns:
+        The payment after it, or as it is when it is cancelled or failed.
+
+    Raises:
+        PaymentNotFound: There is no such payment.
+        PaymentExpired: Its window has closed.
+        InvalidState: Other results were accepted before.
+        InvalidParams: The option is unknown, unresolved, or the data unusable. The payment stays open.
+        InvalidSignature: A signature does not verify. The payment stays open.
+        QuoteExpired, RouteExpired: Ask for options again.
+    """
+    payments.find(payment_id)
+    return await payments.in_background(lambda: _confirm(payments, payment_id, option_id, results))
+
+
+async def _confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
+    key = hash_results(option_id, results)
+    try:
+        quotes = await payments.ask(payment_id, lambda actor: _reserve(payments, actor, option_id, key))
+        if isinstance(quotes, Payment):
+            if quotes.results_hash != key:
+                await _keep_hints(payments, payment_id, results)
+            return quotes
+        return await _check_and_commit(payments, payment_id, quotes, key, results)
+    except PaydError:
+        await _keep_hints(payments, payment_id, results)
+        raise
+
+
+async def _reserve(
+    payments: Payments, actor: PaymentActor, option_id: str, key: bytes
+) -> list[Quote] | Payment:
+    """Turn 1. Quotes to check against, with the payment reserved; or the payment, when there is nothing to do."""
+    payment = actor.load()
+    if payment.results_hash == key or payment.status in (Status.CANCELLED, Status.FAILED):
+        return payment
+    now_ms = payments.clock.now_ms()
+    refuse_expired(payment, now_ms)
+    if payment.status is not Status.REQUIRES_ACTION:
+        raise InvalidState(f"The payment is {payment.status.value} with other results. Do not pay again.")
+    quotes = known_quotes(payments, payment.id, option_id)
+    refuse_gone_route(payments, payment, option_id)
+    resolved = [quote for quote in quotes if quote.resolved]
+    if not resolved:
+        raise InvalidParams(
+            "Resolve the option's build action through /fetch first, then execute all its actions."
+        )
+    valid = [quote for quote in resolved if quote.valid_at(now_ms)]
+    if not valid:
+        raise QuoteExpired("The quote is too old. Ask for options again.")
+    actor.reserved = True
+    return valid[:QUOTES_TRIED_MAX]
+
+
+async def _check_and_commit(
+    payments: Payments, payment_id: str, quotes: list[Quote], key: bytes, results: Sequence[Result]
+) -> Payment:
+    verdict: Verdict | None = None
+    actor = payments.turns.wake(payment_id)
+    try:
+        payment = actor.load()
+        with trio.move_on_after(CHECK_DEADLINE_S):
+            verdict = await _check(payments, payment, quotes, results)
+        if verdict is None:
+            log.warning("confirm.check_timed_out", payment_id=payment_id)
+            raise InternalError("The check took too long. Nothing was changed; send the same results again.")
+        found = verdict
+        return await payments.ask(
+            payment_id, lambda actor: _commit(payments, actor, found, key, results), waits=False
+        )
+    finally:
+        payments.turns.release(actor)
+
+
+async def _check(
+    payments: Payments, payment: Payment, quotes: list[Quote], results: Sequence[Result]
+) -> Verdict:
+    """The newest quote's verdict, unless an older one that is still valid accepts."""
+    chain = payments.chain_of(str(parse_account(quotes[0].account).chain))
+    assert chain is not None, "the route was checked in the turn before"
+    now_ms = payments.clock.now_ms()
+    first: Verdict | None = None
+    for quote in quotes:
+        verdict = await chain.check(payment, quote, results, now_ms)
+        if isinstance(verdict, Accepted):
+            return verdict
+        first = first or verdict
+    assert first is not None
+    return first
+
+
+async def _commit(
+    payments: Payments, actor: PaymentActor, verdict: Verdict, key: bytes, results: Sequence[Result]
+) -> Payment:
+    """Turn 2."""
+    now_ms = payments.clock.now_ms()
+
+    def hints(tx: Tx) -> None:
+        keep_hints(tx, actor.key, told_hashes(results), now_ms)
+
+    match verdict:
+        case Accepted(processing=processing):
+            return await actor.move(FundsCommitted(processing, key), also=hints)
+        case Misaligned():
+            return await actor.move(PaymentFailed(MISALIGNED_REASON), also=hints)
+        case Refused(error=error):
+            raise error
+
+
+async def _keep_hints(payments: Payments, payment_id: str, results: Sequence[Result]) -> None:
+    hashes = told_hashes(results)
+    if hashes:
+        await payments.db.write(keep_hints, payment_id, hashes, payments.clock.now_ms())

@@ -1,0 +1,237 @@
+"""One endpoint's actor: what it is owed, in order, a few at a time, while the others know nothing of it.
+
+Rows are the truth. Memory holds what is in flight and a short look ahead, and can be lost at any moment.
+
+Source: DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import structlog
+import trio
+
+from payd.actors.supervisor import Backoff
+from payd.clock import Clock
+from payd.core.endpoint import EndpointState
+from payd.store.attempts import Recorded
+from payd.store.db import Database
+from payd.store.deliveries import (
+    PRIORITIES,
+    REPLAY,
+    Head,
+    Work,
+    load_due_work,
+    pending_heads,
+    postpone,
+)
+from payd.store.endpoints import endpoint_of_id, sweep_endpoint
+
+log = structlog.get_logger("payd.deliveries")
+
+IN_FLIGHT_MAX: Final = 10
+# Enough to find work behind everything that is in flight and the later events of the same payments.
+LOOK_AHEAD: Final = 64
+# So many in a row without an answer, and the endpoint is asked with one request at a time.
+TIMEOUTS_MAX: Final = 3
+TIMEOUTS: Final = frozenset({"timeout_connect", "timeout_response"})
+# What breaks on this side is tried again soon, but never in a tight loop.
+BROKEN: Final = Backoff(first_s=1.0, last_s=60.0)
+
+Attempt = Callable[[Work, str], Awaitable[tuple[str | None, Recorded]]]
+"""Makes and records one attempt; its error class and what the store made of it."""
+
+
+class _Queue:
+    """A look ahead into the pending deliveries of one priority."""
+
+    __slots__ = ("heads", "next_due_ms", "stale")
+
+    def __init__(self) -> None:
+        self.heads: deque[Head] = deque()
+        self.next_due_ms: int | None = None
+        self.stale = True
+
+    def fill(self, rows: list[Head], now_ms: int, claimed: Iterable[str], limit: int) -> None:
+        """Take over what the store says: the due rows, and the time of the first that is not due yet."""
+        due = [row for row in rows if row.next_at_ms <= now_ms]
+        self.heads = deque(row for row in due if row.id not in claimed)
+        self.next_due_ms = rows[len(due)].next_at_ms if len(due) < len(rows) else None
+        # More may be due than was looked at.
+        self.stale = len(due) == limit
+
+    def pick(self, waiting_for: set[str]) -> Head | None:
+        """The first head that need not wait for an earlier event of its payment."""
+        for head in self.heads:
+            if head.attempts > 0 or head.payment_id not in waiting_for:
+                self.heads.remove(head)
+                return head
+        return None
+
+
+class Lane:
+    """The actor of one endpoint. Lives while the endpoint is owed something, now or later."""
+
+    def __init__(
+        self,
+        endpoint_id: str,
+        *,
+        db: Database,
+        clock: Clock,
+        attempt: Attempt,
+        gate: trio.CapacityLimiter,
+        ended: Callable[[], None],
+        retire: Callable[[], None],
+    ) -> None:
+        self.endpoint_id = endpoint_id
+        self.scope = trio.CancelScope()
+        self.stopping = False
+        self.limit = IN_FLIGHT_MAX
+        self._db = db
+        self._clock = clock
+        self._attempt = attempt
+        self._gate = gate
+        self._ended = ended
+        self._retire = retire
+        self._woken = trio.Event()
+        self._queues = {priority: _Queue() for priority in PRIORITIES}
+        self._claimed: dict[str, Head] = {}
+        self._first_attempts: set[str] = set()
+        self._timeouts = 0
+        self._broken: dict[str, int] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """How many deliveries are being sent, or wait for the realm's limit."""
+        return len(self._claimed)
+
+    def wake(self) -> None:
+        """Look at the rows again: something was added or has changed."""
+        self._forget()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Send what is due until nothing is owed any more; calls `retire` in the moment that it ends."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._woken = trio.Event()
+                if not self._enabled():
+                    await self._sweep()
+                while (
+                    not self.stopping
+                    and len(self._claimed) < self.limit
+                    and (head := self._take()) is not None
+                ):
+                    nursery.start_soon(self._work, head)
+                if not self._claimed and (self.stopping or self._next_due_ms() is None):
+                    self._retire()
+                    return
+                await self._woken_or_due()
+
+    def _enabled(self) -> bool:
+        endpoint = self._db.point(endpoint_of_id, self.endpoint_id)
+        return endpoint is not None and endpoint.state is EndpointState.ENABLED
+
+    async def _sweep(self) -> None:
+        """Cancel, batch by batch, what an endpoint that was disabled or deleted is still owed."""
+        while await self._db.write(sweep_endpoint, self.endpoint_id):
+            self._ended()
+        self._forget()
+        self._ended()
+
+    def _forget(self) -> None:
+        for queue in self._queues.values():
+            queue.stale = True
+
+    async def _woken_or_due(self) -> None:
+        due_ms = None if self.stopping or len(self._claimed) >= self.limit else self._next_due_ms()
+        if due_ms is None:
+            await self._woken.wait()
+            return
+        async with trio.open_nursery() as nursery:
+
+            async def until(wait: Callable[[], Awaitable[None]]) -> None:
+                await wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(until, self._woken.wait)
+            nursery.start_soon(until, lambda: self._clock.sleep_until_ms(due_ms))
+
+    def _next_due_ms(self) -> int | None:
+        return min((q.next_due_ms for q in self._queues.values() if q.next_due_ms is not None), default=None)
+
+    def _take(self) -> Head | None:
+        """Claim the next delivery: fresh before retries before replays."""
+        now_ms = self._clock.now_ms()
+        for priority in PRIORITIES:
+            queue = self._queues[priority]
+            head = queue.pick(self._first_attempts)
+            if head is None and (
+                queue.stale or (queue.next_due_ms is not None and queue.next_due_ms <= now_ms)
+            ):
+                rows = self._db.point(pending_heads, self.endpoint_id, priority, LOOK_AHEAD)
+                queue.fill(rows, now_ms, self._claimed, LOOK_AHEAD)
+                head = queue.pick(self._first_attempts)
+            if head is not None:
+                self._claimed[head.id] = head
+                if head.attempts == 0 and head.payment_id is not None:
+                    self._first_attempts.add(head.payment_id)
+                return head
+        return None
+
+    def _release(self, head: Head) -> None:
+        del self._claimed[head.id]
+        if head.attempts == 0 and head.payment_id is not None:
+            self._first_attempts.discard(head.payment_id)
+        self._ended()
+
+    async def _work(self, first: Head) -> None:
+        """Send one delivery, and then the next, as long as there is one to take."""
+        head: Head | None = first
+        while head is not None:
+            was_due = False
+            try:
+                async with self._gate:
+                    was_due = await self._send(head)
+            finally:
+                self._release(head)
+            head = self._take() if was_due and len(self._claimed) < self.limit and not self.stopping else None
+        self._woken.set()
+
+    async def _send(self, head: Head) -> bool:
+        """Make an attempt, unless things have changed since the look ahead. Returns whether they had not."""
+        work = None if self.stopping else self._db.point(load_due_work, head.id, self._clock.now_ms())
+        if work is None:
+            return False
+        try:
+            error_class, recorded = await self._attempt(work, "replay" if work.priority == REPLAY else "auto")
+        except Exception as crash:
+            await self._put_off(head, crash)
+            return True
+        self._broken.pop(head.id, None)
+        self._pace(error_class)
+        if recorded.next_at_ms is not None or recorded.disabled:
+            self.wake()
+        return True
+
+    def _pace(self, error_class: str | None) -> None:
+        """One at a time after timeouts in a row; a success doubles it again."""
+        if error_class in TIMEOUTS:
+            self._timeouts += 1
+            if self._timeouts >= TIMEOUTS_MAX:
+                self.limit = 1
+            return
+        self._timeouts = 0
+        if error_class is None:
+            self.limit = min(self.limit * 2, IN_FLIGHT_MAX)
+
+    async def _put_off(self, head: Head, crash: Exception) -> None:
+        """Nothing was proven about the receiver: log it, keep the budget, and try this one later."""
+        failures = self._broken[head.id] = self._broken.get(head.id, 0) + 1
+        delay_s = BROKEN.delay_s(failures)
+        log.error("webhook.broken", delivery_id=head.id, failures=failures, delay_s=delay_s, exc_info=crash)
+        await self._db.write(postpone, head.id, self._clock.now_ms() + round(delay_s * 1000))
+        self.wake()

@@ -1,0 +1,413 @@
+"""One actor a payment: its inbox is the only door, and every change is commit → memory → tell.
+
+Source: DESIGN.md, "5. A payment is an actor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import structlog
+import trio
+
+from payd.actors.deadlines import Deadlines
+from payd.actors.supervisor import Backoff, in_background
+from payd.actors.turns import Actor, Turns
+from payd.chains.base import Chain, Found, SeenTransfer
+from payd.clock import Clock
+from payd.core.errors import InternalError, InvalidParams, NotFound, PaydError, PaymentNotFound
+from payd.core.event import encode_event
+from payd.core.ids import is_id
+from payd.core.payment import Payment, Transition, Trigger, WindowClosed, open_payment, transition
+from payd.core.status import Status
+from payd.entropy import Entropy, new_id
+from payd.store.db import Database, Tx
+from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
+from payd.store.merchants import find_merchant
+from payd.store.payments import (
+    EventToStore,
+    due_payments,
+    find_payment,
+    insert_payment,
+    next_payment_due_ms,
+    park_payment,
+    record_transition,
+)
+from payd.store.settlements import has_settlement
+from payd.store.transfers import Transfer, insert_transfer
+
+log = structlog.get_logger("payd.payments")
+
+T = TypeVar("T")
+Also = Callable[[Tx], None]
+Render = Callable[[Payment], bytes]
+
+# After this many bugs in a row nobody but a person can help a payment.
+CRASHES_MAX: Final = 5
+BACKOFF_FIRST_S: Final = 1.0
+BACKOFF_LAST_S: Final = 60.0
+
+
+@dataclass(slots=True, frozen=True)
+class Tell:
+    """Who hears of a change after it is stored."""
+
+    changed: Callable[[Payment], None]
+    """A payment is at a new version: pages and long polls."""
+
+    event: Callable[[str], object]
+    """An account has a new event: the account feed."""
+
+    endpoint: Callable[[str], object]
+    """A webhook endpoint is owed a delivery."""
+
+
+class PaymentActor(Actor):
+    """One awake payment."""
+
+    __slots__ = ("_of", "payment")
+
+    def __init__(self, key: str, of: Payments) -> None:
+        super().__init__(key)
+        self._of = of
+        self.payment: Payment | None = None
+
+    def forget(self) -> None:
+        self.payment = None
+
+    def load(self) -> Payment:
+        """The payment as stored.
+
+        Raises:
+            PaymentNotFound: There is none.
+        """
+        if self.payment is None:
+            self.payment = self._of.db.point(find_payment, self.key)
+            if self.payment is None:
+                raise PaymentNotFound(f"There is no payment {self.key}.")
+        return self.payment
+
+    async def move(
+        self,
+        trigger: Trigger,
+        *,
+        also: Also | None = None,
+        request: IdempotentRequest | None = None,
+        render: Render | None = None,
+    ) -> Payment:
+        """Move the payment by one trigger: commit → memory → tell.
+
+        Args:
+            trigger: What happened.
+            also: More to write in the same transaction.
+            request: When given, the rendered answer is kept under it in the same transaction.
+            render: Makes that answer.
+
+        Raises:
+            InvalidState, PaymentExpired: The table has no such row.
+        """
+        of = self._of
+        moved = transition(self.load(), trigger, of.clock.now_ms())
+        event = of.event_of(moved)
+        due_at_ms = of.due_at_ms(moved.payment)
+
+        def step(tx: Tx) -> str | None:
+            endpoint = record_transition(tx, moved, event, due_at_ms)
+            if also is not None:
+                also(tx)
+            if request is not None and render is not None:
+                keep_answer(tx, request, Outcome(200, render(moved.payment)))
+            return endpoint
+
+        endpoint = await of.db.write(step)
+        self.payment = moved.payment
+        of.tell_all(moved.payment, endpoint)
+        return moved.payment
+
+
+class Payments:
+    """The payments of a realm.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's clock.
+        chains: What can be paid with here.
+        live: What events say of it.
+        entropy: For ids.
+        tell: Who hears of changes.
+        nursery: Where turns and background work run; cancelled last.
+    """
+
+    def __init__(
+        self,
+        *,
+        db: Database,
+        clock: Clock,
+        chains: Sequence[Chain],
+        live: bool,
+        entropy: Entropy,
+        tell: Tell,
+        nursery: trio.Nursery,
+    ) -> None:
+        self.db = db
+        self.clock = clock
+        self.chains = chains
+        self.entropy = entropy
+        self.nursery = nursery
+        self.turns = Turns(lambda key: PaymentActor(key, self), nursery, self._bug)
+        self.parked = 0
+        self._live = live
+        self._prefix = "pay_l" if live else "pay_t"
+        self._tell = tell
+        self._crashes: dict[str, int] = {}
+        self.deadlines = Deadlines(clock, self._load_due, self._tend)
+        db.on_reload(self._reload)
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+
+    def find(self, payment_id: str) -> Payment:
+        """The payment at its newest stored version: from memory, else one point read.
+
+        Raises:
+            PaymentNotFound: Unknown or malformed; they read the same.
+        """
+        actor = self.turns.peek(payment_id)
+        if actor is not None and actor.payment is not None:
+            return actor.payment
+        if not is_id(payment_id, self._prefix):
+            raise PaymentNotFound("There is no such payment.")
+        payment = self.db.point(find_payment, payment_id)
+        if payment is None:
+            raise PaymentNotFound("There is no such payment.")
+        actor = self.turns.wake(payment_id)
+        if actor.payment is None and not actor.busy:
+            actor.payment = payment
+        return payment
+
+    async def ask(
+        self, payment_id: str, turn: Callable[[PaymentActor], Awaitable[T]], *, waits: bool = True
+    ) -> T:
+        """Run one turn on a payment; see `Turns.ask`."""
+        return await self.turns.ask(payment_id, turn, waits=waits)
+
+    async def in_background(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run work that goes on when the caller is cancelled, and give its result."""
+        return await in_background(self.nursery, work)
+
+    async def create(self, draft: Payment, request: IdempotentRequest | None, render: Render) -> Outcome:
+        """Create a payment, once for each idempotency key.
+
+        Raises:
+            NotFound: The merchant is gone.
+            InvalidParams: The merchant is not active or has no destination.
+            IdempotencyConflict: The key was used with another body.
+        """
+        moved = open_payment(draft)
+        event = self.event_of(moved)
+        created: list[str | None] = []
+
+        def work(tx: Tx) -> Outcome:
+            _check_payable(tx, draft)
+            created.append(insert_payment(tx, moved, event, draft.expires_at_ms))
+            return Outcome(201, render(draft))
+
+        outcome = await self.in_background(lambda: self._create(draft, request, work, created))
+        return outcome
+
+    async def _create(
+        self,
+        draft: Payment,
+        request: IdempotentRequest | None,
+        work: Callable[[Tx], Outcome],
+        created: list[str | None],
+    ) -> Outcome:
+        outcome = await self.db.write(once, request, work)
+        if outcome.original_request is None:
+            self.turns.wake(draft.id).payment = draft
+            self.tell_all(draft, created[-1])
+        return outcome
+
+    async def move_once(
+        self, payment_id: str, trigger: Trigger, request: IdempotentRequest | None, render: Render
+    ) -> Outcome:
+        """Move a payment on behalf of a request, once for each idempotency key."""
+
+        async def turn(actor: PaymentActor) -> Outcome:
+            replay = self.db.point(find_replay, request)
+            if replay is not None:
+                return replay
+            return Outcome(200, render(await actor.move(trigger, request=request, render=render)))
+
+        return await self.ask(payment_id, turn)
+
+    # -- what a payment waits for -----------------------------------------------------------------------------------
+
+    def chain_of(self, chain: str) -> Chain | None:
+        """The chain that serves this CAIP-2 id."""
+        return next((one for one in self.chains if one.serves(chain)), None)
+
+    def due_at_ms(self, payment: Payment) -> int | None:
+        """When the payment must be looked at next: derived from its state, kept nowhere else."""
+        if payment.status is Status.REQUIRES_ACTION:
+            return payment.expires_at_ms
+        if payment.processing is None or payment.settled is not None:
+            return None
+        if payment.status not in (Status.PROCESSING, Status.SUCCEEDED):
+            return None
+        chain = self.chain_of(payment.processing.chain)
+        return None if chain is None else chain.due_at_ms(payment)
+
+    async def _tend(self, payment_id: str) -> None:
+        """Look after one payment whose time has come."""
+        try:
+            await self._tend_once(payment_id)
+        except InternalError as broken:
+            self._crashed(payment_id, broken)
+        except PaydError as refusal:
+            # It moved meanwhile; whoever moved it set its next deadline.
+            log.debug("payment.tend_refused", payment_id=payment_id, code=refusal.code)
+        except Exception as bug:
+            self._bug(payment_id, bug)
+            self._crashed(payment_id, bug)
+        else:
+            self._crashes.pop(payment_id, None)
+
+    async def _tend_once(self, payment_id: str) -> None:
+        payment = self.find(payment_id)
+        due_at_ms = self.due_at_ms(payment)
+        if due_at_ms is None:
+            return
+        if due_at_ms > self.clock.now_ms():
+            self.deadlines.add(payment_id, due_at_ms)
+            return
+        if payment.status is Status.REQUIRES_ACTION:
+            await self.ask(payment_id, _close_window)
+            return
+        assert payment.processing is not None
+        chain = self.chain_of(payment.processing.chain)
+        assert chain is not None, "only a served chain makes a payment due"
+        found = await chain.look(payment, self.clock.now_ms())
+        if found is not None:
+            await self.ask(payment_id, lambda actor: self._apply(actor, payment.version, found))
+
+    async def _apply(self, actor: PaymentActor, version: int, found: Found) -> None:
+        payment = actor.load()
+        if payment.version == version:
+            await actor.move(found.trigger, also=lambda tx: self.keep_transfers(tx, payment, found.transfers))
+
+    def keep_transfers(self, tx: Tx, payment: Payment, transfers: Sequence[SeenTransfer]) -> None:
+        """Store transfers that were seen for a payment, inside its step."""
+        for seen in transfers:
+            fresh = insert_transfer(
+                tx,
+                Transfer(
+                    account_id=payment.account_id,
+                    payment_id=payment.id,
+                    chain=seen.chain,
+                    tx_id=seen.tx_id,
+                    log_index=seen.log_index,
+                    asset=seen.asset,
+                    value=str(seen.value),
+                    sender=seen.sender,
+                    recipient=seen.recipient,
+                    kind="matched",
+                    seen_at_ms=self.clock.now_ms(),
+                ),
+            )
+            assert fresh, f"transfer {seen.tx_id} paid for something already"
+
+    async def idle_until(self, now_ms: int) -> None:
+        """Return when nothing that is due by now is left to do. For the test clock."""
+        while True:
+            due_at_ms = self.next_due_ms()
+            if not self.deadlines.busy and (due_at_ms is None or due_at_ms > now_ms):
+                return
+            await trio.sleep(IDLE_POLL_S)
+
+    def next_due_ms(self) -> int | None:
+        """When the next payment is due, in realm time."""
+        return self.db.point(next_payment_due_ms)
+
+    async def _load_due(self, until_ms: int, limit: int) -> list[tuple[int, str]]:
+        return await self.db.read(due_payments, until_ms, limit)
+
+    # -- telling and surviving --------------------------------------------------------------------------------------
+
+    def event_of(self, moved: Transition) -> EventToStore:
+        """The event of a transition, encoded: its bytes are frozen from here on."""
+        at_ms = moved.occurred_at_ms
+        event_id = new_id("evt_", at_ms, self.entropy)
+        return EventToStore(
+            id=event_id,
+            body=encode_event(moved, event_id, live=self._live),
+            delivery_id=new_id("dlv_", at_ms, self.entropy),
+            message_id=new_id("msg_", at_ms, self.entropy),
+        )
+
+    def tell_all(self, payment: Payment, endpoint_id: str | None) -> None:
+        """Tell everyone who follows; only after the change is stored."""
+        due_at_ms = self.due_at_ms(payment)
+        if due_at_ms is not None:
+            self.deadlines.add(payment.id, due_at_ms)
+        self._tell.changed(payment)
+        self._tell.event(payment.account_id)
+        if endpoint_id is not None:
+            self._tell.endpoint(endpoint_id)
+
+    def _reload(self) -> None:
+        self.turns.forget_all()
+        self.deadlines.reload()
+
+    def _bug(self, payment_id: str, bug: Exception) -> None:
+        log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
+
+    def _crashed(self, payment_id: str, error: Exception) -> None:
+        """Come back later, and give up loudly when that never helps."""
+        if not self.db.healthy:
+            self.deadlines.add(payment_id, self.clock.now_ms() + round(BACKOFF_LAST_S * 1000))
+            return
+        crashes = self._crashes[payment_id] = self._crashes.get(payment_id, 0) + 1
+        if crashes < CRASHES_MAX:
+            delay_s = Backoff(BACKOFF_FIRST_S, BACKOFF_LAST_S).delay_s(crashes)
+            self.nursery.start_soon(self._come_back, payment_id, delay_s)
+            return
+        del self._crashes[payment_id]
+        self.parked += 1
+        log.critical("payment.parked", payment_id=payment_id, crashes=crashes, error=repr(error))
+        self.nursery.start_soon(self._park, payment_id)
+
+    async def _come_back(self, payment_id: str, delay_s: float) -> None:
+        # By real time: a test clock that is moved must not turn a backoff into a busy loop.
+        await trio.sleep(delay_s)
+        self.deadlines.add(payment_id, self.clock.now_ms())
+
+    async def _park(self, payment_id: str) -> None:
+        try:
+            await self.db.write(park_payment, payment_id, self.clock.now_ms())
+        except InternalError as broken:
+            log.error("payment.park_failed", payment_id=payment_id, error=repr(broken))
+
+
+# The clock job asks this often whether due work is done; it is a test tool, and the wait is short.
+IDLE_POLL_S: Final = 0.005
+
+
+async def _close_window(actor: PaymentActor) -> None:
+    payment = actor.load()
+    if payment.status is Status.REQUIRES_ACTION:
+        await actor.move(WindowClosed())
+
+
+def _check_payable(tx: Tx, draft: Payment) -> None:
+    merchant = find_merchant(tx, draft.merchant_id)
+    if merchant is None or merchant.account_id != draft.account_id:
+        raise NotFound("There is no merchant with this Merchant-Id.")
+    if merchant.status != "active":
+        raise InvalidParams(f"The merchant is {merchant.status}; only an active merchant can be paid.")
+    if not has_settlement(tx, draft.merchant_id):
+        raise InvalidParams(
+            "The merchant has no destination to be paid at. Register one first:"
+            f" POST /v1/merchants/{draft.merchant_id}/settlements/crypto."
+        )

@@ -1,0 +1,104 @@
+"""The simulation API's moves: a person plays buyer and chain for a test payment, each step a real one.
+
+Source: DESIGN.md, "9. Test realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from payd.actors.payments import PaymentActor, Payments
+from payd.chains.base import Found
+from payd.chains.simulated import SimulatedChain
+from payd.core.errors import InvalidState
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    PaymentCancelled,
+    PaymentFailed,
+    SettlementCompleted,
+    TransferConfirmed,
+    Trigger,
+    WindowClosed,
+)
+from payd.core.status import Status
+from payd.store.settlements import list_settlements
+
+Target = Literal["processing", "succeeded", "failed", "expired", "cancelled", "settled"]
+
+TARGETS: Final[tuple[Target, ...]] = ("processing", "succeeded", "failed", "expired", "cancelled", "settled")
+
+# Which targets a person may choose, by status. To succeed from the start walks through processing.
+ALLOWED: Final[dict[Status, tuple[Target, ...]]] = {
+    Status.REQUIRES_ACTION: ("processing", "succeeded", "failed", "expired", "cancelled"),
+    Status.PROCESSING: ("succeeded", "failed", "expired"),
+    Status.SUCCEEDED: ("settled",),
+}
+
+
+def allowed_targets(payment: Payment) -> tuple[Target, ...]:
+    """Where a person may move this payment now."""
+    if payment.settled is not None:
+        return ()
+    return ALLOWED.get(payment.status, ())
+
+
+async def simulate(payments: Payments, payment_id: str, to: Target, reason: str | None) -> Payment:
+    """Move a test payment; every step on the way is a version and an event of its own.
+
+    Raises:
+        PaymentNotFound: There is no such payment.
+        InvalidState: It cannot be moved there; `details.allowed` lists where it can.
+    """
+    payments.find(payment_id)
+    return await payments.ask(payment_id, lambda actor: _simulate(payments, actor, to, reason))
+
+
+async def _simulate(payments: Payments, actor: PaymentActor, to: Target, reason: str | None) -> Payment:
+    payment = actor.load()
+    allowed = allowed_targets(payment)
+    if to not in allowed:
+        raise InvalidState(
+            f"The payment is {payment.status.value}; it cannot be moved to {to}.",
+            details={"status": payment.status.value, "allowed": list(allowed)},
+        )
+    if to in ("processing", "succeeded") and payment.status is Status.REQUIRES_ACTION:
+        payment = await actor.move(_commitment(payments, payment))
+    if to == "succeeded":
+        found = Found(TransferConfirmed(f"test:{payment.id}"), _chain(payments).transfers(payment))
+        return await actor.move(
+            found.trigger, also=lambda tx: payments.keep_transfers(tx, payment, found.transfers)
+        )
+    trigger = _plain_trigger(payment, to, reason)
+    return payment if trigger is None else await actor.move(trigger)
+
+
+def _plain_trigger(payment: Payment, to: Target, reason: str | None) -> Trigger | None:
+    match to:
+        case "failed":
+            return PaymentFailed(reason or "Simulated failure")
+        case "expired":
+            return WindowClosed()
+        case "cancelled":
+            return PaymentCancelled(reason or "cancelled_by_merchant")
+        case "settled":
+            return SettlementCompleted(f"test:{payment.id}")
+        case _:
+            return None
+
+
+def _commitment(payments: Payments, payment: Payment) -> FundsCommitted:
+    """A buyer's commitment that nobody signed, held until a person moves it on."""
+    settlements = payments.db.point(list_settlements, payment.merchant_id)
+    if not settlements:
+        raise InvalidState("The merchant has no destination any more, so nothing can be paid.")
+    first = settlements[0]
+    chain = _chain(payments)
+    processing = chain.simulated_processing(payment, first.asset, first.destination, payments.clock.now_ms())
+    return FundsCommitted(chain.hold(payment, processing))
+
+
+def _chain(payments: Payments) -> SimulatedChain:
+    chain = payments.chains[0]
+    assert isinstance(chain, SimulatedChain), "only the test realm is simulated"
+    return chain

@@ -1,0 +1,85 @@
+"""Supervision: restart with backoff what crashed, and work that outlives whoever asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import outcome
+import structlog
+import trio
+
+log = structlog.get_logger("payd.supervisor")
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, frozen=True)
+class Backoff:
+    """Doubling delays between a first and a last, in seconds."""
+
+    first_s: float
+    last_s: float
+
+    def delay_s(self, failures: int) -> float:
+        """The delay after that many failures in a row, counted from 1."""
+        return float(min(self.first_s * 2 ** (failures - 1), self.last_s))
+
+
+RESTART: Backoff = Backoff(first_s=0.5, last_s=60.0)
+
+
+async def keep_running(
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    *,
+    backoff: Backoff = RESTART,
+    steady_s: float = 60.0,
+) -> None:
+    """Run a task for ever: when it raises an exception or ends, log it and start it again.
+
+    A run that lasted `steady_s` clears the count of failures. Cancellation and errors that are not `Exception`
+    pass through.
+    """
+    failures = 0
+    while True:
+        started_s = trio.current_time()
+        try:
+            await run()
+            problem: BaseException | None = None
+        except Exception as crash:
+            problem = crash
+        except BaseExceptionGroup as crashes:
+            problem, fatal = crashes.split(Exception)
+            if fatal is not None:
+                raise
+        failures = 1 if trio.current_time() - started_s >= steady_s else failures + 1
+        delay_s = backoff.delay_s(failures)
+        log.error("task.restarts", task=name, failures=failures, delay_s=delay_s, exc_info=problem)
+        await trio.sleep(delay_s)
+
+
+async def in_background(nursery: trio.Nursery, work: Callable[[], Awaitable[T]]) -> T:
+    """Run work in the nursery and wait for its result.
+
+    When the caller is cancelled the work goes on to its end, and its result is dropped.
+    """
+    waiting: list[trio.lowlevel.Task | None] = [trio.lowlevel.current_task()]
+
+    async def run() -> None:
+        result: outcome.Outcome[T]
+        try:
+            result = outcome.Value(await work())
+        except Exception as error:
+            result = outcome.Error(error)
+        if waiting[0] is not None:
+            trio.lowlevel.reschedule(waiting[0], result)
+
+    def abort(_: object) -> trio.lowlevel.Abort:
+        waiting[0] = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    nursery.start_soon(run)
+    found: T = await trio.lowlevel.wait_task_rescheduled(abort)
+    return found

@@ -1,0 +1,1 @@
+"""Floor 2: blockchains, real and simulated, behind one interface (`base.Chain`)."""

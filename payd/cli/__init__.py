@@ -1,0 +1,79 @@
+"""The command line: one file a command, and this table of them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final, NoReturn
+
+import click
+
+COMMANDS: Final = (
+    "serve",
+    "demo",
+    "init",
+    "account",
+    "key",
+    "app",
+    "merchant",
+    "webhook",
+    "check-config",
+    "version",
+)
+"""In the order in which a newcomer needs them; each is a file of this folder."""
+
+EPILOG: Final = """\b
+First payment:
+  payd demo                      the whole job, from a created payment to a verified webhook
+  payd serve --demo              a server with an account, a key and a shop to play with
+
+\b
+Your own shop, in test mode:
+  payd init                      the same, without starting a server
+  payd key create --mode test    another key; it is shown once
+  payd merchant create NAME --email ADDRESS
+  payd webhook set --mode test --url https://shop.example/hook
+
+\b
+Exit codes:
+  0  done
+  1  refused, or something is missing; the message says what to do
+  2  wrong usage, or a mistake in payd.toml
+  3  the data directory is in use by a process that does not answer
+
+Commands act through the running server of the data directory; when none runs, they open the store themselves.
+"""
+
+
+class _Commands(click.Group):
+    """Imports a command's file when it is wanted: `payd serve` does not wait for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"payd.cli.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from payd.cli.failure import told
+
+        with told():
+            return super().invoke(ctx)
+
+
+@click.command(cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Take crypto payments with one process: create a payment, let a wallet pay it, get a signed webhook.
+
+    Test mode simulates the chain, so that everything can be tried without funds.
+    """
+
+
+def main() -> NoReturn:
+    """`payd` and `python -m payd`."""
+    cli(prog_name="payd")
+    raise AssertionError("click leaves with an exit code")

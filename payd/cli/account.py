@@ -1,0 +1,38 @@
+"""`payd account`: who owns merchants, keys and endpoints."""
+
+from __future__ import annotations
+
+import click
+
+from payd.cli.options import Operator, operates
+from payd.cli.show import show_fields, show_json, show_rows
+
+
+@click.group()
+def account() -> None:
+    """Accounts: who owns merchants, keys and endpoints."""
+
+
+@account.command("create")
+@click.argument("name")
+@operates
+def create(operator: Operator, name: str) -> None:
+    """Make an account. One is enough for most; several keep their data apart."""
+    made = operator.ask("account.create", name=name)
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
+    click.echo("Next: payd key create --mode test")
+
+
+@account.command("list")
+@operates
+def list_all(operator: Operator) -> None:
+    """Show all accounts."""
+    accounts = operator.ask("account.list")
+    if operator.as_json:
+        show_json(accounts)
+        return
+    columns = {"name": "Name", "id": "Id", "apiVersion": "API version", "createdAt": "Created"}
+    show_rows(accounts, columns, "There is no account yet. Make one: payd account create NAME")

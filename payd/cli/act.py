@@ -1,0 +1,55 @@
+"""Where commands are done: by the running server through its admin socket, else here, on the opened store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import trio
+
+from payd.cli.failure import Busy, Refused
+from payd.config import Config
+from payd.store.lock import DataDirectoryBusy
+
+# The first command of somebody who starts from nothing.
+FIRST = "account.create"
+
+
+def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
+    """Have a command done.
+
+    Returns:
+        What it answers, as decoded JSON.
+
+    Raises:
+        Refused, PaydError: It cannot be done.
+        Busy: Another process holds the data directory and does not answer.
+    """
+    from payd.web.admin import SOCKET_NAME, NoServer, call_admin
+
+    path = config.data_dir / SOCKET_NAME
+    try:
+        reply = trio.run(call_admin, path, command, args)
+    except NoServer:
+        return _do_here(config, command, args)
+    if reply.error is not None:
+        raise Refused(reply.error.message)
+    return reply.result
+
+
+def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
+    if command != FIRST and not (config.data_dir / "office.db").exists():
+        raise Refused(f"There is nothing in {config.data_dir} yet. Start with: payd init")
+    try:
+        return trio.run(_on_store, config, command, args)
+    except DataDirectoryBusy as busy:
+        raise Busy(f"{busy}; it does not answer on its admin socket") from busy
+
+
+async def _on_store(config: Config, command: str, args: dict[str, Any]) -> Any:
+    from payd.server import open_house
+    from payd.web.commands import run_command
+
+    async with open_house(config) as house:
+        result = await run_command(house, command, msgspec.json.encode(args))
+    return msgspec.to_builtins(result)

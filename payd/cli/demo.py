@@ -1,0 +1,282 @@
+"""`payd demo`: the main job in one command, as a merchant, a wallet and a webhook receiver live it.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import trio
+import trio_websocket
+
+from payd.cli import seed, wallet
+from payd.cli.failure import Refused
+from payd.cli.options import config_options, load_config
+from payd.cli.receiver import Received, Receiver
+from payd.cli.show import show_json
+from payd.cli.wallet import Rest
+from payd.config import Config
+from payd.net.http import Client
+from payd.web.admin import SOCKET_NAME, NoServer, call_admin
+
+ACCOUNT: Final = "payd demo"
+EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
+START_S: Final = 20.0  # a cold start on a slow machine; a second is usual
+STOP_S: Final = 20.0  # the server's own grace is 15 s
+JOB_S: Final = 30.0  # confirmation and settlement take 2 s by default
+LOOK_S: Final = 0.05
+STATUS_POLL_MS: Final = 10_000
+
+
+class Timeline:
+    """What happened and when, told as it happens."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._started_s = trio.current_time()
+        self.entries: list[dict[str, Any]] = []
+
+    def add(self, who: str, text: str, **style: Any) -> None:
+        """Add what `who` just saw or did."""
+        after_ms = round((trio.current_time() - self._started_s) * 1000)
+        self.entries.append({"afterMs": after_ms, "who": who, "what": text})
+        if not self._quiet:
+            click.echo(
+                f"{after_ms:>6} ms  {click.style(who.ljust(8), bold=True)}  {click.style(text, **style)}"
+            )
+
+
+class Job:
+    """One payment from its creation to its verified webhooks."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.deliveries: list[Received] = []
+        self.seen: list[str] = []
+        self.status: dict[str, Any] = {}
+        self.payment_id = ""
+        self._news = trio.Event()
+
+    def receive(self, received: Received) -> None:
+        """A webhook came in."""
+        self.deliveries.append(received)
+        kind = received.event.get("type", "?")
+        if received.problem is None:
+            version = received.event["data"]["payment_state_version"]
+            words = f"{kind}, version {version}: signature verified by standardwebhooks"
+            self.timeline.add("webhook", words, fg="green")
+        else:
+            self.timeline.add("webhook", f"refused: {received.problem}", fg="red")
+        self._news.set()
+
+    def missing(self) -> list[str]:
+        """What a finished job would have and this one has not."""
+        lacks = [f"a verified webhook {kind}" for kind in EVENTS if kind not in self.verified()]
+        lacks += [f"a webhook that verifies ({one.problem})" for one in self.deliveries if one.problem]
+        if self.status.get("status") != "succeeded":
+            lacks.append(f"the status succeeded by REST (it is {self.status.get('status')})")
+        elif self.status["info"]["txId"] != f"test:{self.payment_id}":
+            lacks.append("the transaction id of a test payment")
+        if "succeeded" not in self.seen:
+            lacks.append("the status succeeded on the payment's feed")
+        return lacks
+
+    def verified(self) -> dict[str, int]:
+        """Version by event type, of the deliveries that are authentic and about this payment."""
+        return {
+            one.event["type"]: one.event["data"]["payment_state_version"]
+            for one in self.deliveries
+            if one.problem is None and one.event["data"]["payment_id"] == self.payment_id
+        }
+
+    async def wait_until_done(self) -> None:
+        """Return when nothing is missing, or `JOB_S` are over."""
+        with trio.move_on_after(JOB_S):
+            while self.missing():
+                await self._news.wait()
+                self._news = trio.Event()
+
+    async def follow(self, url: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch the payment's feed to its end."""
+        async with trio_websocket.open_websocket_url(url) as feed:
+            task_status.started()
+            try:
+                while True:
+                    snapshot = msgspec.json.decode(await feed.get_message())
+                    self.seen.append(snapshot["status"])
+                    self.timeline.add("feed", f"{snapshot['status']}, version {snapshot['version']}")
+                    self._news.set()
+            except trio_websocket.ConnectionClosed:
+                return
+
+
+@click.command()
+@click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@config_options
+def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: bool) -> None:
+    """Live through the main job, from a created payment to a verified webhook.
+
+    Uses the running server of the data directory, with an account of its own; without one, starts a server on
+    a free port that leaves nothing behind. Exit code 0 means that everything was seen.
+    """
+    config = load_config(config_file, data_dir)
+    job = trio.run(_main, config, scratch, as_json)
+    missing = job.missing()
+    if as_json:
+        show_json(
+            {
+                "ok": not missing,
+                "missing": missing,
+                "paymentId": job.payment_id,
+                "status": job.status,
+                "webhooks": job.verified(),
+                "timeline": job.timeline.entries,
+            }
+        )
+    if missing:
+        raise Refused(f"Missing: {'; '.join(missing)}.")
+    if not as_json:
+        click.secho("Done: paid, succeeded, settled, and all four webhooks verified.", fg="green", bold=True)
+
+
+async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
+    timeline = Timeline(quiet=quiet)
+    async with AsyncExitStack() as stack:
+        if scratch or await _base_url(config.data_dir) is None:
+            config = await stack.enter_async_context(_own_server(timeline))
+        base_url = await _base_url(config.data_dir)
+        assert base_url is not None, "it answered a moment ago"
+        timeline.add("server", base_url)
+        return await _live_through(config, base_url, Job(timeline))
+
+
+async def _live_through(config: Config, base_url: str, job: Job) -> Job:
+    """The whole job. What it makes on a server that stays is taken back at the end."""
+    receiver = Receiver(job.receive)
+    client = Client(may_call=lambda _address: True, tls=ssl.create_default_context())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(receiver.serve)
+        of = {"mode": "test", "account": await _account(config)}
+        made = await _do(config, "webhook.set", {**of, "url": receiver.url})
+        receiver.secret = made["secret"]
+        job.timeline.add("merchant", f"registered the webhook receiver {receiver.url}")
+        key = await _do(config, "key.create", {**of, "name": "demo"})
+        app = await _do(config, "app.create", {**of, "name": "demo wallet"})
+        try:
+            shop = Rest(client, base_url, {"Api-Key": key["apiKey"]})
+            buyer = Rest(client, base_url, {"App-Id": app["appId"], "Client-Id": "payd-demo"})
+            with trio.fail_after(2 * JOB_S):
+                await _trade(job, shop, buyer, nursery, base_url)
+        finally:
+            with trio.CancelScope(shield=True):
+                await _do(config, "webhook.delete", of)
+                await _do(config, "key.revoke", {**of, "id": key["id"]})
+                await _do(config, "app.revoke", {**of, "id": app["appId"]})
+                await client.aclose()
+            nursery.cancel_scope.cancel()
+    return job
+
+
+async def _trade(job: Job, shop: Rest, buyer: Rest, nursery: trio.Nursery, base_url: str) -> None:
+    """Merchant, destination, payment, wallet, status."""
+    tell = job.timeline.add
+    body = {"merchantName": seed.SHOP, "merchantEmail": seed.EMAIL}
+    made = await shop.ask("POST", "/v1/merchants", body, Idempotency_Key="demo-merchant")
+    merchant_id = made["merchant"]["id"]
+    tell("merchant", f"created {merchant_id}")
+    settlements = [{"asset": asset, "destination": to} for asset, to in seed.DESTINATIONS]
+    path = f"/v1/merchants/{merchant_id}/settlements/crypto"
+    await shop.ask("POST", path, {"settlements": settlements}, Idempotency_Key=f"demo-{merchant_id}")
+    tell("merchant", f"registered {len(settlements)} destinations")
+    payment = await shop.ask("POST", "/v1/payments", seed.order("DEMO-1"), Merchant_Id=merchant_id)
+    job.payment_id = payment["id"]
+    tell("merchant", f"created a payment over 12.50 USD: {payment['gatewayUrl']}")
+    websocket_url = "ws" + base_url.removeprefix("http") + f"/v1/payments/{job.payment_id}/feed"
+    await nursery.start(job.follow, websocket_url)
+    paid = await wallet.pay(buyer, job.payment_id)
+    methods = ", ".join(action["method"] for action in paid["actions"])
+    amount = paid["option"]["amount"]
+    tell("wallet", f"paid {amount['value']} {amount['unit']} by {methods}")
+    status_path = f"/v1/payments/{job.payment_id}/status?maxPollMs={STATUS_POLL_MS}"
+    with trio.move_on_after(JOB_S):
+        while not job.status.get("isFinal"):
+            job.status = await shop.ask("GET", status_path, Merchant_Id=merchant_id)
+    tell("merchant", f"sees the status {job.status['status']} by REST: {job.status['info']}")
+    await job.wait_until_done()
+
+
+async def _account(config: Config) -> str:
+    """The demo's own account, so that it touches nobody's endpoint."""
+    for account in await _do(config, "account.list", {}):
+        if account["name"] == ACCOUNT:
+            return str(account["id"])
+    return str((await _do(config, "account.create", {"name": ACCOUNT}))["id"])
+
+
+async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
+    reply = await call_admin(config.data_dir / SOCKET_NAME, command, args)
+    if reply.error is not None:
+        hint = " Or run: payd demo --scratch" if command == "webhook.set" else ""
+        raise Refused(f"{command}: {reply.error.message}{hint}")
+    return reply.result
+
+
+async def _base_url(data_dir: Path) -> str | None:
+    """Where the server of a data directory serves; None when none answers."""
+    try:
+        reply = await call_admin(data_dir / SOCKET_NAME, "status", {})
+    except NoServer:
+        return None
+    if reply.error is not None or reply.result["baseUrl"].endswith(":0"):
+        return None  # it has not got its port yet
+    return str(reply.result["baseUrl"])
+
+
+@asynccontextmanager
+async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
+    """A server on a free port with a scratch data directory; both are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="payd-demo-") as folder:
+        file = Path(folder) / "payd.toml"
+        file.write_text(seed.LAPTOP_TOML)
+        config = load_config(str(file), folder, LISTEN="127.0.0.1:0")
+        with _process(file, folder) as process:
+            with trio.move_on_after(START_S):
+                # Another process has no event for us.
+                while process.poll() is None and await _base_url(config.data_dir) is None:  # noqa: ASYNC110
+                    await trio.sleep(LOOK_S)
+            if process.poll() is not None or await _base_url(config.data_dir) is None:
+                raise Refused(f"The server did not start.\n{_tail(Path(folder))}")
+            timeline.add("server", "started, with an empty data directory")
+            yield config
+    timeline.add("server", "stopped")
+
+
+@contextmanager
+def _process(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "payd", "serve", "--config", str(file), "--data-dir", folder]
+    with (Path(folder) / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "--listen", "127.0.0.1:0"], stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _tail(folder: Path) -> str:
+    return (folder / "log").read_text(errors="replace")[-2000:]

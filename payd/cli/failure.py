@@ -1,0 +1,79 @@
+"""How a command fails: one line that says what to do, and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from payd.config import ConfigError
+from payd.core.errors import PaydError
+from payd.store.lock import DataDirectoryBusy
+from payd.store.seal import SealKeyUnusable
+
+
+class Refused(click.ClickException):
+    """It cannot be done, or something is missing."""
+
+    exit_code = 1
+
+
+class Misconfigured(click.ClickException):
+    """There is a mistake in payd.toml or in a variable; click itself uses the same code for wrong usage."""
+
+    exit_code = 2
+
+
+class Busy(click.ClickException):
+    """Another process holds the data directory and does not answer."""
+
+    exit_code = 3
+
+
+Known = PaydError | ConfigError | DataDirectoryBusy | SealKeyUnusable | OSError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what the rooms below raise for a reason into one line; a bug keeps its traceback.
+
+    Raises:
+        click.ClickException: One of those above.
+    """
+    try:
+        yield
+    except (PaydError, ConfigError, DataDirectoryBusy, SealKeyUnusable, OSError) as error:
+        raise _words(error) from error
+    except BaseExceptionGroup as group:
+        reason = _only(group)
+        if reason is None:
+            raise
+        raise _words(reason) from group
+
+
+def _words(error: Known) -> click.ClickException:
+    match error:
+        case PaydError():
+            return Refused(error.message)
+        case ConfigError():
+            return Misconfigured("\n".join(error.problems))
+        case DataDirectoryBusy():
+            return Busy(str(error))
+        case _:
+            return Refused(str(error))
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> Known | None:
+    """The one reason in a group of a nursery's failures, or None when there are others beside it."""
+    reasons: list[BaseException] = []
+    left: list[BaseException] = [group]
+    while left:
+        each = left.pop()
+        if isinstance(each, BaseExceptionGroup):
+            left += each.exceptions
+        else:
+            reasons.append(each)
+    if len(reasons) == 1 and isinstance(reasons[0], Known):
+        return reasons[0]
+    return None

@@ -1,0 +1,82 @@
+"""`payd key`: the API keys of a merchant's backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from payd.cli.options import Operator, on_realm
+from payd.cli.show import show_fields, show_json, show_rows
+from payd.store.keys import DEFAULT_SCOPES, SCOPES
+
+
+@click.group()
+def key() -> None:
+    """API keys. The key selects the mode: svc_test_… is test, svc_… is live."""
+
+
+@key.command("create", epilog=f"Scopes: {', '.join(SCOPES)}.")
+@click.option("--name", default="unnamed", show_default=True, help="For you, to recognise it later.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="What it may do; repeat for several. Without: everything in test mode, in live mode "
+    + ", ".join(DEFAULT_SCOPES["live"])
+    + ".",
+)
+@click.option("--merchant", "merchants", multiple=True, metavar="ID", help="Limit it to merchants; repeat.")
+@on_realm
+def create(operator: Operator, name: str, scopes: tuple[str, ...], merchants: tuple[str, ...]) -> None:
+    """Make a key. It is shown once and cannot be shown again."""
+    made = operator.ask("key.create", name=name, scopes=scopes or None, merchants=merchants or None)
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields({"API key": made["apiKey"], **_fields(made)})
+    click.echo("Keep it now: it is not stored and cannot be shown again.")
+
+
+@key.command("list")
+@on_realm
+def list_all(operator: Operator) -> None:
+    """Show the keys, revoked ones too; never the keys themselves."""
+    keys = operator.ask("key.list")
+    if operator.as_json:
+        show_json(keys)
+        return
+    rows = [{**each, "shown": f"{each['prefix']}…{each['last4']}"} for each in keys]
+    columns = {
+        "name": "Name",
+        "shown": "Key",
+        "id": "Id",
+        "createdAt": "Created",
+        "revokedAt": "Revoked",
+        "scopes": "Scopes",
+    }
+    show_rows(rows, columns, f"There is no key. Make one: payd key create --mode {operator.scope['mode']}")
+
+
+@key.command("revoke")
+@click.argument("key_id", metavar="ID")
+@on_realm
+def revoke(operator: Operator, key_id: str) -> None:
+    """Make a key open nothing, at once and for good."""
+    revoked = operator.ask("key.revoke", id=key_id)
+    if operator.as_json:
+        show_json(revoked)
+        return
+    show_fields(_fields(revoked))
+
+
+def _fields(made: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "Id": made["id"],
+        "Name": made["name"],
+        "Mode": made["mode"],
+        "Scopes": made["scopes"],
+        "Merchants": made.get("merchants"),
+        "Revoked": made.get("revokedAt"),
+    }

@@ -1,0 +1,73 @@
+"""`payd merchant`: who receives payments, and at which addresses."""
+
+from __future__ import annotations
+
+import click
+
+from payd.cli.options import Operator, on_realm
+from payd.cli.show import show_fields, show_json, show_rows
+
+
+@click.group()
+def merchant() -> None:
+    """Merchants, and the addresses they are paid at."""
+
+
+@merchant.command("create")
+@click.argument("name")
+@click.option("--email", required=True, help="Where the merchant is reached.")
+@on_realm
+def create(operator: Operator, name: str, email: str) -> None:
+    """Make a merchant. Its id goes into the Merchant-Id header."""
+    made = operator.ask("merchant.create", name=name, email=email)
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields({"Merchant": made["name"], "Id": made["id"], "Status": made["status"]})
+    click.echo(f"Next: payd merchant add-destination {made['id']} ASSET ADDRESS")
+
+
+@merchant.command("list")
+@on_realm
+def list_all(operator: Operator) -> None:
+    """Show the merchants."""
+    merchants = operator.ask("merchant.list")
+    if operator.as_json:
+        show_json(merchants)
+        return
+    columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status", "createdAt": "Created"}
+    show_rows(merchants, columns, "There is no merchant. Make one: payd merchant create NAME --email ADDRESS")
+
+
+@merchant.command(
+    "add-destination",
+    epilog="""\b
+Examples, USDC and ETH on Base:
+  payd merchant add-destination mrch_… \\
+    eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 eip155:8453:0xYOURS
+  payd merchant add-destination mrch_… eip155:8453/slip44:60 eip155:8453:0xYOURS""",
+)
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("asset")
+@click.argument("destination")
+@on_realm
+def add_destination(operator: Operator, merchant_id: str, asset: str, destination: str) -> None:
+    """Say where an asset goes: ASSET is a CAIP-19 id, DESTINATION a CAIP-10 account on the same chain."""
+    made = operator.ask("destination.add", merchant=merchant_id, asset=asset, destination=destination)
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields({"Settlement": made["id"], "Asset": made["asset"], "Destination": made["destination"]})
+
+
+@merchant.command("destinations")
+@click.argument("merchant_id", metavar="MERCHANT")
+@on_realm
+def destinations(operator: Operator, merchant_id: str) -> None:
+    """Show where a merchant's assets go."""
+    found = operator.ask("destination.list", merchant=merchant_id)
+    if operator.as_json:
+        show_json(found)
+        return
+    columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
+    show_rows(found, columns, "There is none. Add one: payd merchant add-destination MERCHANT ASSET ADDRESS")

@@ -1,0 +1,84 @@
+"""What every command takes: where the configuration is, which mode and account, and whether to print JSON."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from payd.cli.act import ask
+from payd.config import Config, load
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One command's circumstances. `scope` is the mode and the account, for commands on a realm."""
+
+    config: Config
+    as_json: bool
+    scope: dict[str, str]
+
+    def ask(self, command: str, **args: Any) -> Any:
+        """Have a command of `web/commands.py` done; what is None goes unsaid.
+
+        Raises:
+            click.ClickException: It was refused, or the data directory is in use.
+        """
+        given = {name: value for name, value in args.items() if value is not None}
+        return ask(self.config, command, {**self.scope, **given})
+
+
+def load_config(file: str | None, data_dir: str | None, **overrides: str | None) -> Config:
+    """The configuration, with what was typed on top of file and environment.
+
+    Args:
+        file: `--config`.
+        data_dir: `--data-dir`.
+        overrides: Further variables without `PAYD_`, such as `LISTEN`.
+    """
+    typed = {f"PAYD_{name}": value for name, value in {"DATA_DIR": data_dir, **overrides}.items() if value}
+    return load(Path(file) if file else None, {**os.environ, **typed})
+
+
+def is_named(file: str | None) -> bool:
+    """Whether somebody said which payd.toml to read."""
+    return bool(file or os.environ.get("PAYD_CONFIG"))
+
+
+def config_options(function: F) -> F:
+    """Adds `--config` and `--data-dir`."""
+    for option in (
+        click.option("--data-dir", metavar="DIR", help="Databases and admin socket. [PAYD_DATA_DIR; data]"),
+        click.option("--config", "config_file", metavar="FILE", help="payd.toml to read. [PAYD_CONFIG]"),
+    ):
+        function = option(function)
+    return function
+
+
+def operates(function: Callable[..., None]) -> Callable[..., None]:
+    """The function gets an `Operator` first."""
+
+    @functools.wraps(function)
+    def command(*, config_file: str | None, data_dir: str | None, as_json: bool, **rest: Any) -> None:
+        scope = {name: rest.pop(name) for name in ("mode", "account") if rest.get(name) is not None}
+        rest.pop("account", None)
+        function(Operator(load_config(config_file, data_dir), as_json, scope), **rest)
+
+    json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    return config_options(json_option(command))
+
+
+def on_realm(function: Callable[..., None]) -> Callable[..., None]:
+    """As `operates`, with `--mode` and `--account`."""
+    mode = click.option(
+        "--mode", type=click.Choice(["test", "live"]), default="test", show_default=True, help="Which realm."
+    )
+    account = click.option("--account", metavar="NAME|ID", help="Whose. Needed when there are several.")
+    return mode(account(operates(function)))

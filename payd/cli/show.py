@@ -1,0 +1,63 @@
+"""What commands print: JSON for programs, short tables and lists for people. Colour only on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Where nobody looks, a line is as long as it is: ids must never be folded for a program.
+UNFOLDED: Final = 10_000
+
+
+def show_json(value: Any) -> None:
+    """Print JSON, indented."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:
+    """Print a table.
+
+    Args:
+        rows: What to show.
+        columns: Heading by field, in order.
+        empty: What to say when there are no rows.
+    """
+    if not rows:
+        click.echo(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in columns.values():
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(row.get(field)) for field in columns))
+    console().print(table)
+
+
+def show_fields(fields: Mapping[str, Any]) -> None:
+    """Print one thing, a line a field; what is None is left out."""
+    width = max(map(len, fields), default=0)
+    for name, value in fields.items():
+        if value is not None:
+            click.echo(f"{click.style(name.ljust(width), bold=True)}  {_text(value)}")
+
+
+def console() -> Console:
+    """A console for what is standard output now."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=UNFOLDED)
+
+
+def _text(value: Any) -> Text:
+    match value:
+        case None:
+            return Text("–")
+        case [*items]:
+            return Text(" ".join(map(str, items)))
+        case _:
+            return Text(str(value))

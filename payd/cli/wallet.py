@@ -1,0 +1,113 @@
+"""A buyer's wallet, for `payd demo`: asks for options, does what the actions say, confirms with the results.
+
+Source: SPEC.md, "Payment option, action and result (gateway)"; DESIGN.md, "9. Test realm".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final
+
+import msgspec
+
+from payd.cli.failure import Refused
+from payd.net.http import Client, Reply, Target
+
+# The published buyer whose payments are approved.
+BUYER: Final = "0x0000000000000000000000000000000000000001"
+CONFIRM_POLL_MS: Final = 10_000
+DEADLINE_S: Final = 30.0
+BODY_BYTES_MAX: Final = 4 << 20
+
+
+class Rest:
+    """A program that speaks to payd's API with one set of credentials."""
+
+    def __init__(self, client: Client, base_url: str, credentials: dict[str, str]) -> None:
+        self._client = client
+        self._base_url = base_url
+        self._credentials = credentials
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The decoded answer.
+
+        Args:
+            method: Upper case.
+            path: With its query.
+            body: Sent as JSON unless None.
+            headers: With `_` for `-`.
+
+        Raises:
+            Refused: The answer is no 2xx, or there was none.
+        """
+        sent = {**self._credentials, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if body is not None:
+            sent["content-type"] = "application/json"
+        reply = await self._client.send(
+            method,
+            Target.of(self._base_url + path),
+            sent.items(),
+            b"" if body is None else msgspec.json.encode(body),
+            deadline_s=DEADLINE_S,
+            body_bytes_max=BODY_BYTES_MAX,
+        )
+        return _decoded(method, path, reply)
+
+
+def _decoded(method: str, path: str, reply: Reply) -> Any:
+    if reply.status is None:
+        raise Refused(f"{method} {path}: {reply.error_class} ({reply.detail})")
+    if not 200 <= reply.status < 300:
+        raise Refused(f"{method} {path} answered {reply.status}: {reply.body[:500].decode(errors='replace')}")
+    return msgspec.json.decode(reply.body) if reply.body else None
+
+
+async def pay(rest: Rest, payment_id: str) -> dict[str, Any]:
+    """Pay as a wallet would.
+
+    Returns:
+        `option`, the one that was taken; `actions`, what the wallet did; `answer`, the confirm's.
+
+    Raises:
+        Refused: The gateway refuses, or offers nothing.
+    """
+    gateway = f"/v1/gateway/payment/{payment_id}"
+    found = await rest.ask("POST", f"{gateway}/options?includePaymentInfo=true", [f"eip155:8453:{BUYER}"])
+    if not found["options"]:
+        raise Refused("The gateway offers no way to pay.")
+    option = found["options"][0]
+    actions = [
+        call for action in option["actions"] for call in await _resolved(rest, gateway, option, action)
+    ]
+    results = [{"type": "walletRpc", "data": [execute(call)]} for call in actions]
+    body = {"optionId": option["id"], "results": results}
+    answer = await rest.ask("POST", f"{gateway}/confirm?maxPollMs={CONFIRM_POLL_MS}", body)
+    return {"option": option, "actions": actions, "answer": answer}
+
+
+async def _resolved(rest: Rest, gateway: str, option: dict[str, Any], action: dict[str, Any]) -> list[Any]:
+    if action["type"] != "build":
+        return [action]
+    built = await rest.ask("POST", f"{gateway}/fetch", {"optionId": option["id"], "data": action["data"]})
+    calls: list[Any] = built["actions"]
+    return calls
+
+
+def execute(call: dict[str, Any]) -> str:
+    """The result of an action, of the right shape; the test realm looks at nothing else."""
+    match call["method"]:
+        case "eth_sendTransaction":
+            return "0x" + "d3" * 32
+        case "solana_signTransaction":
+            return signed(json.loads(call["params"]))
+        case _:
+            return "0x" + "d3" * 64 + "1b"
+
+
+def signed(params: Any) -> str:
+    """The transaction of a Solana action, with its first signature in place."""
+    request = params[0] if isinstance(params, list) else params
+    transaction = bytearray(base64.b64decode(request["transaction"]))
+    transaction[1:65] = b"\xd3" * 64
+    return base64.b64encode(transaction).decode()

@@ -1,0 +1,252 @@
+"""A webhook endpoint: which events it wants, which URL it may have, its secrets, and when it is given up.
+
+Source: SPEC.md, "Delivery rules"; SPEC.md, "Signature"; DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import idna
+import msgspec
+
+from payd.core.errors import InvalidParams, InvalidState, Issue, ParamsValidation
+
+EVENT_TYPES: Final = (
+    "payment.created",
+    "payment.processing",
+    "payment.succeeded",
+    "payment.failed",
+    "payment.expired",
+    "payment.cancelled",
+    "payment.settled",
+)
+# What an endpoint gets that does not choose.
+ALL: Final = EVENT_TYPES
+
+_HOUR_MS: Final = 3600 * 1000
+
+RESPONSE_DEADLINE_S: Final = 15
+REPLAY_REACH_MS: Final = 14 * 24 * _HOUR_MS
+SECRET_OVERLAP_MS: Final = 24 * _HOUR_MS
+# Each one adds a signature to every delivery while the old ones run out.
+SECRETS_MAX: Final = 5
+DISABLE_AFTER_MS: Final = 5 * 24 * _HOUR_MS
+# Without traffic for longer than this the failure clock starts over: silence is no evidence of failure.
+FAILURE_GAP_MAX_MS: Final = 24 * _HOUR_MS
+URL_MAX: Final = 2048  # characters; common servers and proxies refuse longer ones
+HOST_MAX: Final = 253  # octets, RFC 1035
+
+DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+
+_ADDRESS: Final = re.compile(r"(?:\[(?P<ip>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{1,5}))?")
+# Underscores are no host name by the book, but names of containers and services have them.
+_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_PRINTABLE_ASCII: Final = re.compile(r"[\x21-\x7e]*")
+
+
+class EndpointState(enum.StrEnum):
+    """Whether events are sent to an endpoint."""
+
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    DELETED = "deleted"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An account's endpoint in one realm; times are Unix milliseconds in the realm's time.
+
+    Attributes:
+        events: The types it wants.
+        failing_since_ms: When the failures began that no success has ended; None: it works, or is unused.
+    """
+
+    id: str
+    account_id: str
+    url: str
+    events: tuple[str, ...]
+    state: EndpointState
+    failing_since_ms: int | None
+    last_failure_at_ms: int | None
+    last_success_at_ms: int | None
+    created_at_ms: int
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret.
+
+    Attributes:
+        value: `whsec_…`; not shown by `repr`.
+        created_at_ms: Unix milliseconds in the realm's time.
+        expires_at_ms: From when on it signs nothing more; None for the current one.
+    """
+
+    value: str
+    created_at_ms: int
+    expires_at_ms: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Secret(created_at_ms={self.created_at_ms}, expires_at_ms={self.expires_at_ms})"
+
+
+def check_events(events: Sequence[str] | None) -> tuple[str, ...]:
+    """The event types an endpoint asks for, in its own order; all of them for None.
+
+    Raises:
+        ParamsValidation: The list is empty, or names a type twice or one that does not exist; its issue's
+            field is `events`.
+    """
+    if events is None:
+        return ALL
+    unknown = [name for name in events if name not in EVENT_TYPES]
+    if not events:
+        words = "must name at least one event type"
+    elif unknown:
+        words = f"{unknown[0]!r} is no event type; there are {', '.join(EVENT_TYPES)}"
+    elif len(set(events)) < len(events):
+        words = "must not name an event type twice"
+    else:
+        return tuple(events)
+    raise ParamsValidation("The event types are not valid.", issues=[Issue("events", words)])
+
+
+def wants(endpoint: Endpoint, event_type: str) -> bool:
+    """Whether an event of this type is to be delivered to `endpoint` now."""
+    return endpoint.state is EndpointState.ENABLED and event_type in endpoint.events
+
+
+def after_attempt(endpoint: Endpoint, ok: bool, now_ms: int) -> Endpoint:
+    """The endpoint after an attempt that ended at `now_ms`: its failure clock moves, and may disable it.
+
+    One success clears the clock. A failure starts it, or starts it over when the failure before is more than
+    `FAILURE_GAP_MAX_MS` ago. It disables the endpoint once it has run for `DISABLE_AFTER_MS`.
+
+    Source: SPEC.md, "Delivery rules".
+    """
+    if ok:
+        return msgspec.structs.replace(endpoint, failing_since_ms=None, last_success_at_ms=now_ms)
+    since_ms, last_ms = endpoint.failing_since_ms, endpoint.last_failure_at_ms
+    if since_ms is None or last_ms is None or now_ms - last_ms > FAILURE_GAP_MAX_MS:
+        since_ms = now_ms
+    state = endpoint.state
+    if state is EndpointState.ENABLED and now_ms - since_ms >= DISABLE_AFTER_MS:
+        state = EndpointState.DISABLED
+    return msgspec.structs.replace(
+        endpoint, state=state, failing_since_ms=since_ms, last_failure_at_ms=now_ms
+    )
+
+
+def enable(endpoint: Endpoint) -> Endpoint:
+    """The endpoint switched on again, with five fresh days; a deleted one stays deleted."""
+    if endpoint.state is EndpointState.DELETED:
+        return endpoint
+    return msgspec.structs.replace(endpoint, state=EndpointState.ENABLED, failing_since_ms=None)
+
+
+def valid_secrets(secrets: Iterable[Secret], now_ms: int) -> tuple[Secret, ...]:
+    """The secrets that sign at `now_ms`, the current one first, then by age, newest first.
+
+    Source: SPEC.md, "Signature".
+    """
+    valid = [one for one in secrets if one.expires_at_ms is None or one.expires_at_ms > now_ms]
+    return tuple(sorted(valid, key=lambda one: (one.expires_at_ms is None, one.created_at_ms), reverse=True))
+
+
+def rotate(secrets: Iterable[Secret], fresh: str, now_ms: int) -> tuple[Secret, ...]:
+    """The secrets after a rotation, `fresh` first; the others sign on for `SECRET_OVERLAP_MS` at most.
+
+    Raises:
+        InvalidState: `SECRETS_MAX` secrets still sign; wait until one has run out.
+    """
+    valid = valid_secrets(secrets, now_ms)
+    if len(valid) >= SECRETS_MAX:
+        words = f"{SECRETS_MAX} secrets are still valid; rotate again when the oldest has run out."
+        raise InvalidState(words, details={"validSecrets": len(valid)})
+    until_ms = now_ms + SECRET_OVERLAP_MS
+    before = (
+        msgspec.structs.replace(
+            one, expires_at_ms=until_ms if one.expires_at_ms is None else min(one.expires_at_ms, until_ms)
+        )
+        for one in valid
+    )
+    return (Secret(fresh, now_ms), *before)
+
+
+def check_url(url: str, allow_http: bool) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL that an endpoint may have.
+
+    Whether its addresses may be called is asked when they are known.
+
+    Returns:
+        `https` or `http`; the host in lower-case ASCII (IDNA), an IPv6 address without brackets; the port.
+
+    Raises:
+        InvalidParams: The URL cannot be called; the message says why.
+
+    Source: DESIGN.md, "7. Events and webhooks".
+    """
+    if len(url) > URL_MAX:
+        raise InvalidParams(f"The url must be at most {URL_MAX} characters.")
+    # Before anything is parsed: the parser would drop some of these without a word.
+    if any(char.isspace() or not char.isprintable() or char == "\\" for char in url):
+        raise InvalidParams("The url must not contain white space, control characters or backslashes.")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidParams("The url is not a URL.") from error
+    _check_scheme(parts.scheme, allow_http)
+    if "@" in parts.netloc:
+        raise InvalidParams("The url must not contain a user name or password.")
+    rest = parts.path + parts.query + parts.fragment
+    if _PRINTABLE_ASCII.fullmatch(rest) is None:
+        raise InvalidParams("The url must have its path and query in percent-encoded ASCII.")
+    return parts.scheme, *_host_and_port(parts.netloc, DEFAULT_PORTS[parts.scheme])
+
+
+def _check_scheme(scheme: str, allow_http: bool) -> None:
+    if scheme == "https" or (scheme == "http" and allow_http):
+        return
+    if scheme == "http":
+        words = "The url must begin with https://; for tests, allow_http in [webhooks.test] permits http."
+        raise InvalidParams(words)
+    raise InvalidParams("The url must begin with https://.")
+
+
+def _host_and_port(netloc: str, default_port: int) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(netloc)
+    if found is None:
+        raise InvalidParams("The url must have a host and, after it, nothing but a port.")
+    port = default_port if found["port"] is None else int(found["port"])
+    if not 1 <= port <= 65535:
+        raise InvalidParams("The url's port must be from 1 to 65535.")
+    if found["ip"] is not None:
+        return _ipv6_host(found["ip"]), port
+    return _ascii_host(found["name"]), port
+
+
+def _ipv6_host(text: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError as error:
+        raise InvalidParams("The url's host is not an IPv6 address.") from error
+    if address.scope_id is not None:
+        raise InvalidParams("The url's host must be an address without a zone.")
+    return str(address)
+
+
+def _ascii_host(name: str) -> str:
+    try:
+        host = name.lower() if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
+    except idna.IDNAError as error:
+        raise InvalidParams("The url's host is not a domain name.") from error
+    host = host.removesuffix(".")
+    if not host:
+        raise InvalidParams("The url must have a host.")
+    if len(host) > HOST_MAX or not all(_LABEL.fullmatch(label) for label in host.split(".")):
+        raise InvalidParams("The url's host is not a domain name.")
+    return host

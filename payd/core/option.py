@@ -1,0 +1,142 @@
+"""A way to pay: options, quotes, the actions a wallet must do, and whether its results match them.
+
+Source: SPEC.md, "Payment option, action and result (gateway)"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any, Final, Literal
+
+import msgspec
+
+# One option never needs more: approve, sign, send. Bounds the search for swapped results.
+ACTIONS_MAX: Final = 4
+
+# A transfer still counts against a quote that ended this long before the transfer's block.
+QUOTE_GRACE_MS: Final = 120_000
+
+ACCOUNTS_MAX: Final = 100
+OPTIONS_PER_ANSWER_MAX: Final = 50
+OPTIONS_STORED_MAX: Final = 200
+
+
+class WalletRpc(msgspec.Struct, frozen=True, tag="walletRpc", tag_field="type"):
+    """One RPC call for the wallet. `params` is JSON as the wallet's RPC takes it."""
+
+    chain_id: str
+    method: str
+    params: list[Any]
+
+
+class Build(msgspec.Struct, frozen=True, tag="build", tag_field="type"):
+    """Not executable: to be resolved by the fetch endpoint into one or more `WalletRpc`."""
+
+    data: str
+
+
+Action = WalletRpc | Build
+
+
+class Display(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How people read an amount."""
+
+    asset_symbol: str
+    asset_name: str
+    decimals: int
+    icon_url: str | None = None
+    network_name: str | None = None
+    network_icon_url: str | None = None
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a chain would take now, for one asset from one buyer account."""
+
+    asset: str
+    account: str
+    amount: int
+    actions: tuple[Action, ...]
+    eta_s: int
+    valid_until_ms: int
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """One hand-out of an option; immutable. Amounts are minor units of the asset."""
+
+    option_id: str
+    payment_id: str
+    asset: str
+    account: str
+    amount: int
+    destination: str
+    actions: tuple[Action, ...]
+    valid_from_ms: int
+    valid_until_ms: int
+
+    def valid_at(self, at_ms: int) -> bool:
+        """Whether a signature confirmed at this instant counts against the quote."""
+        return self.valid_from_ms <= at_ms <= self.valid_until_ms
+
+    def covers_transfer_at(self, block_at_ms: int) -> bool:
+        """Whether a transfer in a block of this time counts against the quote."""
+        return self.valid_from_ms <= block_at_ms <= self.valid_until_ms + QUOTE_GRACE_MS
+
+    @property
+    def resolved(self) -> bool:
+        """Whether a wallet can execute it as it is."""
+        return all(isinstance(action, WalletRpc) for action in self.actions)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a wallet did for one action."""
+
+    type: Literal["walletRpc"]
+    data: list[Any]
+
+
+Alignment = Literal["aligned", "misaligned", "refused"]
+
+
+def alignment(fits: Sequence[Sequence[bool]]) -> Alignment:
+    """Whether results stand where their actions stand.
+
+    Args:
+        fits: `fits[a][r]` says whether result `r` verifies for action `a`; one row an action, one column a result.
+
+    Returns:
+        `aligned` when each result verifies in its own place; `misaligned` when the lengths differ, or all verify but
+        in other places; `refused` when some result verifies nowhere it could be meant for.
+
+    Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm", rule 1.
+    """
+    count = len(fits)
+    if any(len(row) != count for row in fits) or count == 0:
+        return "misaligned"
+    assert count <= ACTIONS_MAX
+    if all(fits[place][place] for place in range(count)):
+        return "aligned"
+    for order in permutations(range(count)):
+        if all(fits[place][order[place]] for place in range(count)):
+            return "misaligned"
+    return "refused"
+
+
+def hash_results(option_id: str, results: Sequence[Result]) -> bytes:
+    """What identifies a confirm: the option and its results, in order. 32 bytes."""
+    return hashlib.sha256(msgspec.json.encode([option_id, list(results)], order="sorted")).digest()
+
+
+def told_hashes(results: Sequence[Result]) -> tuple[str, ...]:
+    """The transaction hashes among results, lower case: 0x and 64 hex digits."""
+    found: list[str] = []
+    for result in results:
+        for item in result.data:
+            if isinstance(item, str) and len(item) == 66 and item[:2] in ("0x", "0X"):
+                try:
+                    bytes.fromhex(item[2:])
+                except ValueError:
+                    continue
+                found.append(item.lower())
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""API versions: which there are, and which one a request gets.
+
+Source: SPEC.md, "Versioning"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from payd.core.errors import ApiVersionDowngrade, InvalidApiVersion, UnknownApiVersion
+
+PREVIEW_SUFFIX: Final = ".preview"
+
+# Oldest first: the order of this table is what older and newer mean.
+VERSIONS: Final = ("2026-02-18", "2026-02-19.preview")
+
+_SHAPE: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(\.preview)?")
+
+
+def is_preview(version: str) -> bool:
+    """Whether `version` may still change, so that only a header can ask for it."""
+    return version.endswith(PREVIEW_SUFFIX)
+
+
+def newest_stable(versions: Sequence[str] = VERSIONS) -> str:
+    """The version that a new account is pinned to."""
+    return next(version for version in reversed(versions) if not is_preview(version))
+
+
+DEFAULT: Final = newest_stable()
+
+
+def resolve(header: str | None, pinned: str, versions: Sequence[str] = VERSIONS) -> str:
+    """The version a request is answered in.
+
+    Args:
+        header: The value of the version header, None without one.
+        pinned: The account's own version, from `versions`, never a preview.
+        versions: All versions, oldest first.
+
+    Raises:
+        InvalidApiVersion: The header is not a date with or without `.preview`.
+        UnknownApiVersion: There is no such version.
+        ApiVersionDowngrade: It is older than the account's own.
+        ValueError: `pinned` is no version that an account can have.
+    """
+    if is_preview(pinned):
+        raise ValueError(f"an account cannot be pinned to the preview {pinned}")
+    oldest = versions.index(pinned)
+    if header is None:
+        return pinned
+    asked = header.strip(" \t")
+    if _SHAPE.fullmatch(asked) is None:
+        raise InvalidApiVersion(f"The version header must be a date such as {DEFAULT}.")
+    if asked not in versions:
+        raise UnknownApiVersion(f"There is no version {asked}.", details={"versions": list(versions)})
+    if versions.index(asked) < oldest:
+        words = f"This account is pinned to {pinned}; a header can only ask for a newer version than that."
+        raise ApiVersionDowngrade(words)
+    return asked

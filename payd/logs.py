@@ -1,0 +1,137 @@
+"""Logs: one event a line, for people or machines, and never a secret in it.
+
+A secret is kept out three times: by its type (`Secret` never shows itself), by the name it is logged under,
+and by its looks, wherever in a text it stands.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, TextIO
+
+import msgspec
+import structlog
+
+REDACTED: Final = "[redacted]"
+
+# Last words of names, so that `webhook_secret` and `Api-Key` are found too.
+SECRET_NAMES: Final = re.compile(
+    r"(?:^|[_-])(?:api[_-]?key|secrets?|signature|authorization|password|token|cookie|private[_-]?key)$",
+    re.IGNORECASE,
+)
+# What secrets of this house look like. A bare `svc_test_` is a prefix and may be shown.
+SECRET_SHAPES: Final = re.compile(r"whsec_[A-Za-z0-9+/_=-]+|svc_(?:test_)?[A-Za-z0-9]{8,}")
+
+DEPTH_MAX: Final = 6  # what is nested deeper is not worth a line
+TEXT_MAX: Final = 8192  # characters of one value: a traceback fits, a body does not
+
+
+class Secret:
+    """A value that does not show itself: not in `repr`, not in an f-string, not in JSON."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the one place that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return REDACTED
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+class _Lines:
+    """A stream whose reader may go away: a log that cannot be written must not stop a payment."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except (OSError, ValueError):  # ValueError: it is closed
+            return
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+
+def configure(format: str, level: str, stream: TextIO = sys.stderr) -> None:
+    """Set up logging for the process; libraries' own loggers end on the same stream in the same form.
+
+    Args:
+        format: "json", "console", or "auto": console where `stream` is a terminal.
+        level: "debug", "info", "warning" or "error".
+        stream: Where lines go.
+    """
+    console = format == "console" or (format == "auto" and stream.isatty())
+    render: Any = (
+        structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+        if console
+        else structlog.processors.JSONRenderer(serializer=_to_json)
+    )
+    first: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, redact, render]
+    lines: Any = _Lines(stream)
+    structlog.configure(
+        processors=[*first, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=lines),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(lines)
+    without_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=[without_meta, *last])
+    )
+    # Libraries are asked for less than payd itself: what they do in detail is not our news.
+    logging.basicConfig(
+        level=max(logging.WARNING, getattr(logging, level.upper())), handlers=[handler], force=True
+    )
+
+
+def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The structlog processor that takes secrets out of an event."""
+    return {name: _shown(name, value, DEPTH_MAX) for name, value in event.items()}
+
+
+def _shown(name: str, value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if SECRET_NAMES.search(name):
+        return REDACTED
+    if isinstance(value, str):
+        return SECRET_SHAPES.sub(REDACTED, value[:TEXT_MAX])
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if depth and isinstance(value, Mapping):
+        return {str(key): _shown(str(key), inner, depth - 1) for key, inner in value.items()}
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        return [_shown("", inner, depth - 1) for inner in value]
+    return SECRET_SHAPES.sub(REDACTED, repr(value)[:TEXT_MAX])
+
+
+def _to_json(event: Any, **_options: Any) -> str:
+    return msgspec.json.encode(event, enc_hook=repr).decode()

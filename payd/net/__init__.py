@@ -1,0 +1,1 @@
+"""Floor 1, the way out to other hosts."""

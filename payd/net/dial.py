@@ -1,0 +1,80 @@
+"""A TCP connection to the first of several vetted addresses that answers (RFC 8305, "happy eyeballs").
+
+Source: DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
+
+import trio
+
+Dial: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
+"""Connects to one address and port; raises OSError."""
+
+# RFC 8305, section 5: how long an address may keep the next one waiting.
+STAGGER_S: Final = 0.25
+# A name with more addresses than this is an attack or a mistake.
+ADDRESSES_MAX: Final = 6
+
+
+def dial_from(bind: Sequence[str] = ()) -> Dial:
+    """Dials from the local addresses in `bind`, at most one of each family; from any when it is empty."""
+
+    async def dial(address: str, port: int) -> trio.abc.Stream:
+        family = [local for local in bind if (":" in local) == (":" in address)]
+        if bind and not family:
+            raise OSError(f"no source address of the family of {address} is configured")
+        sock = trio.socket.socket(trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET)
+        try:
+            if family:
+                await sock.bind((family[0], 0))
+            await sock.connect((address, port))
+        except BaseException:
+            sock.close()
+            raise
+        return trio.SocketStream(sock)
+
+    return dial
+
+
+async def connect_any(addresses: Sequence[str], port: int, dial: Dial) -> tuple[trio.abc.Stream, str]:
+    """The first connection that stands, and its address.
+
+    Raises:
+        OSError: None does; the error of the first address.
+    """
+    if len(addresses) == 1:
+        return await dial(addresses[0], port), addresses[0]
+    race = _Race(port, dial)
+    async with trio.open_nursery() as nursery:
+        for address in addresses[:ADDRESSES_MAX]:
+            gone = trio.Event()
+            nursery.start_soon(race.run, address, gone, nursery.cancel_scope)
+            with trio.move_on_after(STAGGER_S):
+                await gone.wait()
+    if race.winner is None:
+        raise race.errors[0]
+    return race.winner
+
+
+class _Race:
+    def __init__(self, port: int, dial: Dial) -> None:
+        self._port = port
+        self._dial = dial
+        self.winner: tuple[trio.abc.Stream, str] | None = None
+        self.errors: list[OSError] = []
+
+    async def run(self, address: str, gone: trio.Event, race: trio.CancelScope) -> None:
+        try:
+            stream = await self._dial(address, self._port)
+        except OSError as error:
+            self.errors.append(error)
+            gone.set()
+            return
+        if self.winner is None:
+            self.winner = (stream, address)
+            race.cancel()
+        else:
+            await trio.aclose_forcefully(stream)

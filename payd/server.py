@@ -1,0 +1,289 @@
+"""The composition root: what the house is made of, and every long-lived task with its parent.
+
+    main
+    ├─ house                         closed last
+    │  ├─ office, test, live         databases: a committer and a keeper each
+    │  └─ turns                      one short task for each payment that has something to do
+    └─ chores                        each kept running by its supervisor
+       ├─ realm: deadlines, maintenance, clock, deliveries (drained on stop, at most 15 s)
+       ├─ admin socket
+       └─ front                      stopped first: accepts, guards, feeds; hypercorn and Quart behind it
+
+Source: DESIGN.md, "4. The house"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import structlog
+import trio
+
+from payd import __version__
+from payd.actors.advance import Advance
+from payd.actors.attempts import WebhookRules, webhook_client
+from payd.actors.deliveries import Deliveries
+from payd.actors.feed import AccountFeed, PaymentFeed
+from payd.actors.maintenance import Maintenance
+from payd.actors.payments import Payments, Tell
+from payd.actors.supervisor import keep_running
+from payd.chains.base import Chain
+from payd.chains.rates import RateTable
+from payd.chains.simulated import SimulatedChain
+from payd.clock import Clock, WallMs, system_wall_ms
+from payd.config import Config
+from payd.core.ids import Realm as RealmName
+from payd.core.payment import Payment
+from payd.entropy import Entropy, new_id, system_entropy
+from payd.store.accounts import list_accounts
+from payd.store.apps import ensure_checkout_app
+from payd.store.bridge import bridge
+from payd.store.clock import get_clock
+from payd.store.db import open_database
+from payd.store.lock import hold_data_dir
+from payd.store.seal import Seal, load_key
+from payd.web.admin import SOCKET_NAME, serve_admin
+from payd.web.app import make_app
+from payd.web.client import TrustedProxies
+from payd.web.dispatch import answer
+from payd.web.feed import Feeds, page_bytes
+from payd.web.front import Front, listen
+from payd.web.house import House, Limits, Realm
+from payd.web.limits import RateLimit, failed_auth_limit, poll_slots
+from payd.web.routes import ROUTES
+from payd.web.sockets import Sockets
+
+log = structlog.get_logger("payd.server")
+
+Announce = Callable[[House], Awaitable[None]]
+
+# Requests make some cyclic garbage each; collecting rarely, and never what was there at the start, is worth up to 2×.
+GC_THRESHOLDS: Final = (20_000, 50, 1000)
+
+
+def run(config: Config, announce: Announce | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once.
+
+    Args:
+        config: The configuration.
+        announce: Called once, when the server answers.
+
+    Raises:
+        DataDirectoryBusy: Another process has the data directory.
+        OSError: The address is taken.
+    """
+    _raise_file_limit()
+    trio.run(_main, config, announce)
+
+
+async def _main(config: Config, announce: Announce | None) -> None:
+    async with open_house(config) as house, trio.open_nursery() as nursery:
+        stop = trio.Event()
+        await nursery.start(_watch_signals, stop)
+        await serve(house, config, stop, announce)
+        nursery.cancel_scope.cancel()
+
+
+async def serve(house: House, config: Config, stop: trio.Event, announce: Announce | None = None) -> None:
+    """Serve a house until `stop`, then finish what is under way and return."""
+    async with trio.open_nursery() as chores:
+        for realm in house.realms.values():
+            name, payments = realm.name, realm.payments
+            await chores.start(realm.deliveries.run)
+            chores.start_soon(keep_running, f"{name}.deadlines", payments.deadlines.run)
+            chores.start_soon(keep_running, f"{name}.maintenance", Maintenance(realm.db, realm.clock).run)
+            if realm.advance is not None:
+                chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
+        await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
+        front, listeners = await _open_front(house, config)
+        async with trio.open_nursery() as doors:
+            await doors.start(front.serve, listeners, stop)
+            _tune_gc()
+            log.info("server.ready", url=house.base_url, version=__version__)
+            if announce is not None:
+                await announce(house)
+            await stop.wait()
+            house.release_polls()
+        for realm in house.realms.values():
+            await realm.deliveries.stop()
+        chores.cancel_scope.cancel()
+    log.info("server.stopped")
+
+
+@asynccontextmanager
+async def open_house(
+    config: Config, *, inline: bool = False, wall: WallMs = system_wall_ms, entropy: Entropy = system_entropy
+) -> AsyncIterator[House]:
+    """The house with its stores open, and nothing running in it but what answers a call.
+
+    Raises:
+        DataDirectoryBusy: Another process has the data directory.
+    """
+    with hold_data_dir(config.data_dir), bridge():
+        async with (
+            open_database(config.data_dir / "office.db", "office", inline=inline) as office,
+            trio.open_nursery() as turns,
+        ):
+            seal = Seal(load_key(config.data_dir / "seal.key", entropy), entropy)
+            realms: dict[RealmName, Realm] = {}
+            house = House(
+                realms=realms,
+                office=office,
+                entropy=entropy,
+                limits=_limits(config),
+                base_url=config.public_url(),
+                body_max=config.api.body_max,
+                payment_lifetime_s=config.payments.lifetime_s,
+                accounts={account.id: account for account in await office.read(list_accounts)},
+            )
+            build = partial(
+                _open_realm, config, seal=seal, entropy=entropy, wall=wall, turns=turns, inline=inline
+            )
+            async with build("test") as realms["test"]:
+                if not (config.data_dir / "live.db").exists():
+                    yield house
+                else:
+                    async with build("live") as realms["live"]:
+                        yield house
+                # Turns end by themselves; what is left waits for something that will not come any more.
+                turns.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _open_realm(
+    config: Config,
+    name: RealmName,
+    *,
+    seal: Seal,
+    entropy: Entropy,
+    wall: WallMs,
+    turns: trio.Nursery,
+    inline: bool,
+) -> AsyncIterator[Realm]:
+    """One realm. Test and live are the same classes; they differ in what they are built from."""
+    async with open_database(config.data_dir / f"{name}.db", "realm", inline=inline) as db:
+        live = name == "live"
+        clock = Clock(wall, db.point(get_clock).offset_ms)
+        chains: tuple[Chain, ...] = () if live else (_simulated(config),)
+        rules = webhook_rules(config, name)
+        deliveries = Deliveries(
+            db=db,
+            clock=clock,
+            http=webhook_client(rules),
+            seal=seal,
+            entropy=entropy,
+            rules=rules,
+            config_key=f"webhooks.{name}",
+            user_agent=f"payd/{__version__}",
+        )
+        payment_feed, account_feed = PaymentFeed(), AccountFeed()
+        app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)
+        realm = Realm(
+            name=name,
+            live=live,
+            db=db,
+            clock=clock,
+            payments=Payments(
+                db=db,
+                clock=clock,
+                chains=chains,
+                live=live,
+                entropy=entropy,
+                tell=Tell(lambda payment: publish(payment), account_feed.wake, deliveries.wake),
+                nursery=turns,
+            ),
+            deliveries=deliveries,
+            payment_feed=payment_feed,
+            account_feed=account_feed,
+            seal=seal,
+            checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
+        )
+        if not live:
+            realm.advance = Advance(db, clock, realm.payments, deliveries, entropy)
+
+        def publish(payment: Payment) -> None:
+            if payment_feed.followers(payment.id):
+                payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
+
+        yield realm
+
+
+async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.SocketListener]]:
+    listeners = await listen(config.listen.host, config.listen.port)
+    house.base_url = config.public_url(listeners[0].socket.getsockname()[1])
+    trusted = TrustedProxies(config.http.trusted_proxies)
+    answering = partial(answer, house)
+    feeds = Feeds(house)
+    sockets = Sockets(
+        answer=answering,
+        feed_of=feeds.payment_feed,
+        snapshot=feeds.snapshot,
+        authenticate=feeds.authenticate,
+        trusted=trusted,
+        feeds_max=config.feeds.max,
+        feeds_per_ip=config.feeds.per_ip,
+    )
+    app = make_app(answering, ROUTES, trusted=trusted, body_max=house.body_max)
+    front = Front(
+        app,
+        answer=answering,
+        sockets=sockets,
+        trusted=trusted,
+        connections_max=config.http.connections_max,
+        connections_per_ip=config.http.connections_per_ip,
+    )
+    return front, list(listeners)
+
+
+def webhook_rules(config: Config, name: RealmName) -> WebhookRules:
+    """What endpoints of a realm may be."""
+    if name == "live":
+        return WebhookRules(False, tuple(config.webhooks.live.allow_networks), config.webhooks.live.ca_file)
+    chosen = config.webhooks.test
+    return WebhookRules(chosen.allow_http, tuple(chosen.allow_networks), chosen.ca_file)
+
+
+def _simulated(config: Config) -> SimulatedChain:
+    return SimulatedChain(config.test.confirm_after_ms, config.test.settle_after_ms, RateTable())
+
+
+def _limits(config: Config) -> Limits:
+    rates = config.rate_limits
+    return Limits(
+        per_key=RateLimit(rates.per_key),
+        per_ip=RateLimit(rates.per_ip),
+        failed_auth=failed_auth_limit(rates.failed_auth),
+        polls=poll_slots(),
+    )
+
+
+async def _watch_signals(
+    stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """The first signal stops in order; the second ends the process: everything acknowledged is on the disk."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            if stop.is_set():
+                os._exit(128 + number)
+            log.info("server.stopping", signal=signal.Signals(number).name)
+            stop.set()
+
+
+def _raise_file_limit() -> None:
+    """Every page that follows a payment is a socket; distributions start processes with room for 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _tune_gc() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)

@@ -1,0 +1,312 @@
+"""One SQLite connection on a thread of its own, and plain functions run on it.
+
+aiosqlite runs a connection's methods on the connection's thread. Here a connection's `commit()` runs the next
+staged function, so that one `await commit()` of its public API carries any work over in one thread crossing.
+
+Source: DESIGN.md, "2. The stack".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+import aiosqlite
+import outcome
+import trio
+
+from payd.store.bridge import check_bridge
+
+T = TypeVar("T")
+Raw = TypeVar("Raw", bound="StagedConnection")
+
+Tx: TypeAlias = sqlite3.Connection
+
+SQLITE_OLDEST: Final = (3, 38, 0)  # the first with `->>`; RETURNING and UPDATE FROM are older
+
+# Another process may hold the write lock for a moment: a backup, a person with the sqlite3 shell.
+BUSY_MAX_S: Final = 5.0
+# The loop itself waits for an inline read; what it can meet is a checkpoint's last instant.
+BUSY_INLINE_MAX_S: Final = 0.25
+# To empty the log, a checkpoint locks the writer out and waits for readers: it gives up before that shows.
+BUSY_CHECKPOINT_MAX_S: Final = 0.02
+
+# Each statement text of store/*.py is prepared once for a connection.
+CACHED_STATEMENTS: Final = 256
+
+# Closing waits for the statements that are queued; a disk that hangs must not hold the others.
+CLOSE_MAX_S: Final = 5.0
+
+CACHE_KIB: Final = 16_384
+
+Role: TypeAlias = Literal["writer", "reader", "checkpointer"]
+
+
+class SqliteTooOld(RuntimeError):
+    """The SQLite that this Python is linked with lacks what the store's SQL needs."""
+
+
+def check_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
+    """Refuse an SQLite older than `SQLITE_OLDEST`.
+
+    Raises:
+        SqliteTooOld: It says both versions.
+    """
+    if version < SQLITE_OLDEST:
+        have, need = ".".join(map(str, version)), ".".join(map(str, SQLITE_OLDEST))
+        raise SqliteTooOld(f"this Python has SQLite {have}; payd needs {need} or newer")
+
+
+class StagedConnection(sqlite3.Connection):
+    """A connection whose `commit()` runs the next staged function instead.
+
+    Who holds a `tx` inside such a function cannot commit: the transaction belongs to the function's caller.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.staged: deque[Callable[[], None]] = deque()
+        self.thread = threading.current_thread()
+        self._running = False
+
+    def commit(self) -> None:
+        """Run the next staged function.
+
+        Raises:
+            RuntimeError: A function called it on its own `tx`.
+        """
+        if self._running or not self.staged:
+            raise RuntimeError("a step never commits: its batch does")
+        function = self.staged.popleft()
+        self._running = True
+        try:
+            function()
+        finally:
+            self._running = False
+
+
+class ReadConnection(StagedConnection):
+    """A connection that only reads, and forgets its cursors after each query.
+
+    A SELECT that was not read to its end holds its snapshot: the next reads would see the past, and the WAL
+    could not be reset.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._cursors: list[sqlite3.Cursor] = []
+
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:
+        """A cursor that lives as long as the query."""
+        cursor = super().cursor(*args, **kwargs)
+        self._cursors.append(cursor)
+        return cursor
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        """Run one statement; its cursor lives as long as the query."""
+        cursor = super().execute(*args)
+        self._cursors.append(cursor)
+        return cursor
+
+    def close_cursors(self) -> None:
+        """End every statement, finished or not."""
+        for cursor in self._cursors:
+            cursor.close()
+        self._cursors.clear()
+
+    def snapshot(self, query: Callable[[Tx], T]) -> T:
+        """Run a query in one read transaction."""
+        self.execute("BEGIN")
+        try:
+            return query(self)
+        finally:
+            self.close_cursors()
+            self.execute("ROLLBACK")
+            self.close_cursors()
+
+
+class ConnectionGone(RuntimeError):
+    """The connection was closed, or its thread has ended: what was to run did not."""
+
+
+class Connection(Generic[Raw]):
+    """A connection of one role, on aiosqlite's thread; inline: on the caller's.
+
+    Attributes:
+        raw: The connection itself. Other threads only look at it, or close it when its thread is gone.
+    """
+
+    def __init__(self, raw: Raw, on_thread: aiosqlite.Connection | None) -> None:
+        self.raw = raw
+        self._on_thread = on_thread
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that runs the functions is there."""
+        return self.raw.thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        """How many functions wait for the thread."""
+        return len(self.raw.staged)
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run a plain function on the connection's thread, after those that wait already.
+
+        When the waiting is cancelled, the function still runs; its result is dropped.
+
+        Raises:
+            ConnectionGone: It cannot run any more.
+            Exception: What the function raised.
+        """
+        if not self.alive or _is_closed(self.raw):
+            raise ConnectionGone("the connection to the database was lost")
+        if self._on_thread is None:
+            await trio.lowlevel.checkpoint()
+            return function()
+        results: list[outcome.Maybe[T]] = []
+        self.raw.staged.append(lambda: results.append(outcome.capture(function)))
+        try:
+            await self._on_thread.commit()
+        except ValueError as error:  # aiosqlite's word for a connection that was told to stop
+            raise ConnectionGone("the connection to the database was lost") from error
+        return results[0].unwrap()
+
+    async def close(self) -> None:
+        """Close after what waits, or after `CLOSE_MAX_S` give up; its thread ends."""
+        if self._on_thread is None or not self.alive:
+            self.raw.close()
+        if self._on_thread is None:
+            return
+        with trio.CancelScope(deadline=trio.current_time() + CLOSE_MAX_S, shield=True) as patience:
+            if not self.alive:
+                patience.cancel()  # Nobody answers; aiosqlite is only told that it was closed.
+            try:
+                await self._on_thread.close()
+            except ValueError:
+                return  # It was told to stop before, and does.
+
+
+class Connections:
+    """The four connections to one file: one writes, two read, one empties the log behind the writer.
+
+    Attributes:
+        point: Reads on the loop's own thread. The others have a thread each; inline there is no checkpointer,
+            and the writer empties its log itself.
+    """
+
+    def __init__(self, path: Path, *, inline: bool) -> None:
+        self._path = path
+        self._inline = inline
+        self.writer: Connection[StagedConnection] | None = None
+        self.checkpointer: Connection[StagedConnection] | None = None
+        self.reader: Connection[ReadConnection] | None = None
+        self.point: ReadConnection | None = None
+
+    async def open(self) -> None:
+        """Open those that are not; not to be cancelled half-way: shield it.
+
+        Raises:
+            sqlite3.Error: The file cannot be opened. Those that could be are open.
+        """
+        if self.writer is None:
+            self.writer = await open_connection(self._path, "writer", StagedConnection, inline=self._inline)
+        if self.checkpointer is None and not self._inline:
+            self.checkpointer = await open_connection(
+                self._path, "checkpointer", StagedConnection, inline=False
+            )
+        if self.reader is None:
+            self.reader = await open_connection(self._path, "reader", ReadConnection, inline=self._inline)
+        if self.point is None:
+            self.point = open_point(self._path)
+
+    async def close(self, *, readers: bool = True) -> None:
+        """Close them, the writer last: it takes the log into the database."""
+        checkpointer, self.checkpointer = self.checkpointer, None
+        reader, writer, self.writer = None, self.writer, None
+        if readers:
+            reader, self.reader = self.reader, None
+            if self.point is not None:
+                self.point.close()
+                self.point = None
+        for connection in (checkpointer, reader, writer):
+            if connection is not None:
+                await connection.close()
+
+
+async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bool) -> Connection[Raw]:
+    """Open an existing database for one role; `path` is absolute. Not to be cancelled half-way: shield it.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened, or is no database.
+    """
+    made: list[Raw] = []
+
+    def factory(*args: Any, **kwargs: Any) -> Raw:
+        raw = kind(*args, **kwargs)
+        _tune(raw, role, inline=inline)
+        made.append(raw)
+        return raw
+
+    options: dict[str, Any] = {
+        "uri": True,
+        "factory": factory,
+        "isolation_level": None,
+        "cached_statements": CACHED_STATEMENTS,
+        "timeout": BUSY_CHECKPOINT_MAX_S if role == "checkpointer" else BUSY_MAX_S,
+        "check_same_thread": False,
+    }
+    uri = f"{path.as_uri()}?mode={'ro' if role == 'reader' else 'rw'}"
+    if inline:
+        sqlite3.connect(uri, **options)
+        return Connection(made[0], None)
+    check_bridge()
+    on_thread = await aiosqlite.connect(uri, **options)
+    return Connection(made[0], on_thread)
+
+
+def _is_closed(raw: sqlite3.Connection) -> bool:
+    try:
+        return raw.total_changes < 0
+    except sqlite3.ProgrammingError:
+        return True
+
+
+def open_point(path: Path) -> ReadConnection:
+    """The connection for reads on the loop's own thread; `path` is absolute.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened, or is no database.
+    """
+    raw: ReadConnection = sqlite3.connect(
+        f"{path.as_uri()}?mode=ro",
+        uri=True,
+        factory=ReadConnection,
+        isolation_level=None,
+        cached_statements=CACHED_STATEMENTS,
+        timeout=BUSY_INLINE_MAX_S,
+    )
+    _tune(raw, "reader", inline=True)
+    raw.close_cursors()
+    return raw
+
+
+def _tune(raw: StagedConnection, role: Role, *, inline: bool) -> None:
+    """Set what a connection keeps for itself; only the writer's journal mode is kept in the file."""
+    pragmas = [f"cache_size = -{CACHE_KIB}", "temp_store = MEMORY", "foreign_keys = OFF"]
+    if role == "reader":
+        pragmas.append("query_only = ON")
+    elif inline:
+        # Virtual time and simulations survive a killed process as well as ever, and no power cut.
+        pragmas += ["journal_mode = WAL", "synchronous = OFF"]
+    else:
+        pragmas += ["journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"]
+    for pragma in pragmas:
+        raw.execute(f"PRAGMA {pragma}").close()
+    (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        raise sqlite3.OperationalError(f"the database cannot have a write-ahead log here (mode {mode})")

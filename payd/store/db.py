@@ -1,0 +1,411 @@
+"""The seam to SQLite: writes that share a commit, reads that never wait for them, and what a bad disk does.
+
+Steps that are ready at the same moment run in one transaction with one fsync (`payd/store/batch.py`), on a
+thread of their own. Point reads run on the loop's thread, lists and checkpoints on others. A database that
+cannot be written refuses at once, says why, and comes back by itself.
+
+Source: DESIGN.md, "5. A payment is an actor".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
+
+import msgspec
+import outcome
+import structlog
+import trio
+
+from payd.clock import monotonic_s
+from payd.core.errors import StoreUnavailable
+from payd.store.batch import Failure, Step, run_batch, words_for
+from payd.store.bridge import check_bridge
+from payd.store.connection import ConnectionGone, Connections, Tx, check_sqlite
+from payd.store.migrate import Schema, bring_up_to_date, schema_version
+
+__all__ = ["Database", "StoreStats", "Tx", "open_database"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
+BATCH_MAX: Final = 1000
+# About a second of work on a fast disk; who comes later is better refused than kept waiting.
+STAGED_MAX: Final = 10_000
+# Lists wait in one line for one thread.
+READS_MAX: Final = 1000
+
+LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
+QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
+CHECKPOINT_STEPS: Final = 250  # steps that are worth a checkpoint: a log of a few MiB
+CHECKPOINT_LOOKS: Final = 20  # looks after which fewer steps are worth one, too: they may have been large
+# A steady writer is always a little ahead of its checkpoints, and the log only grows. At 16 MiB the writer
+# waits for a moment, so that the log starts again from the beginning.
+LOG_PAGES_MAX: Final = 4096
+
+# A disk that was full a moment ago often is again: wait longer each time that the first commit fails.
+RETRY_FIRST_S: Final = 0.05
+RETRY_MAX_S: Final = 5.0
+# At the end, what is staged has this long to be committed.
+SHUTDOWN_MAX_S: Final = 10.0
+
+log = structlog.get_logger("payd.store")
+
+
+class StoreStats(msgspec.Struct, frozen=True):
+    """What the database did since it was opened, for metrics.
+
+    Attributes:
+        commits: Transactions that were committed.
+        steps: Steps in them, also those that were refused.
+        failures: Batches that failed as a whole.
+        staged: Steps that wait for the next transaction.
+        last_commit_ms: How long the last transaction took.
+        checkpoints: Checkpoints of the WAL.
+    """
+
+    commits: int
+    steps: int
+    failures: int
+    staged: int
+    last_commit_ms: float
+    checkpoints: int
+
+
+class Database:
+    """One SQLite file: one writer, readers, and the tasks that serve them. Made by `open_database`."""
+
+    def __init__(self, path: Path, version: int, *, inline: bool) -> None:
+        self._path = path
+        self._version = version
+        self._connections = Connections(path, inline=inline)
+        self._staged: list[Step] = []  # waits for the next transaction
+        self._batch: list[Step] = []  # is in one
+        self._wake = trio.Event()  # something is staged, a connection is lost, or the end has come
+        self._written = trio.Event()  # the log has grown since it was looked at
+        self._closing = trio.Event()
+        self._closed = trio.Event()
+        self._committing = trio.CancelScope(shield=True)
+        self._keeping = trio.CancelScope(shield=True)
+        self._in_flight: trio.CancelScope | None = None
+        self._lost: Failure | None = None
+        self._failure: str | None = None
+        self._retry_s = RETRY_FIRST_S
+        self._callbacks: list[Callable[[], None]] = []
+        self._commits = self._steps = self._failures = self._checkpoints = 0
+        self._last_commit_ms = 0.0
+
+    @property
+    def healthy(self) -> bool:
+        """Whether writes are taken."""
+        return self._failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """Why writes are refused and what to do, for people; None while they are taken."""
+        return self._failure
+
+    def on_reload(self, callback: Callable[[], None]) -> None:
+        """Call this after a failed commit, once the rows can be read again: memory may be ahead of them.
+
+        The callback must not raise; one that does ends the database, and with it the server.
+        """
+        self._callbacks.append(callback)
+
+    def stats(self) -> StoreStats:
+        """What was done so far."""
+        return StoreStats(
+            commits=self._commits,
+            steps=self._steps,
+            failures=self._failures,
+            staged=len(self._staged),
+            last_commit_ms=self._last_commit_ms,
+            checkpoints=self._checkpoints,
+        )
+
+    async def write(self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `step(tx, …)` and return its result once it is on the disk.
+
+        The step shares its transaction with others that are ready now, in a savepoint of its own: what it
+        raises takes back what it did, and nothing else. It runs on another thread, so it is given what it
+        needs and touches nothing that is shared. A cancelled waiter leaves; its step runs all the same.
+
+        Raises:
+            StoreUnavailable: Nothing was stored: no space, too many writes waiting, or the end has come.
+            OutcomeUnknown: The commit ended in an I/O error: it may be stored.
+            Exception: What the step raised; nothing that it did is stored.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._failure is not None:
+            raise StoreUnavailable(f"The store cannot be written: {self._failure}.")
+        if self._closing.is_set():
+            raise StoreUnavailable("The store is closed.")
+        if len(self._staged) >= STAGED_MAX:
+            raise StoreUnavailable(f"The store is behind: {STAGED_MAX} writes wait. Try again in a moment.")
+        staged = Step(step, args, kwargs, trio.lowlevel.current_task())
+        self._staged.append(staged)
+        self._wake.set()
+        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
+        return result
+
+    def point(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an indexed lookup here and now, on all that is committed; it holds up the loop for some 10 µs.
+
+        The query returns values, no cursor.
+
+        Raises:
+            StoreUnavailable: The database is being reopened, or closed.
+            Exception: What the query raised.
+        """
+        if (tx := self._connections.point) is None:
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        try:
+            return query(tx, *args, **kwargs)
+        finally:
+            tx.close_cursors()
+
+    async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a list or a report on the readers' thread, in one read transaction.
+
+        Raises:
+            StoreUnavailable: The database is being reopened or closed, or too many reads wait.
+            Exception: What the query raised.
+        """
+        if (reader := self._connections.reader) is None:
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        if reader.waiting >= READS_MAX:
+            raise StoreUnavailable(f"The store is behind: {READS_MAX} reads wait. Try again in a moment.")
+        try:
+            return await reader.run(lambda: reader.raw.snapshot(lambda tx: query(tx, *args, **kwargs)))
+        except ConnectionGone as error:
+            self._reopen(error)
+            raise StoreUnavailable("The store cannot be read at the moment.") from error
+
+    # The committer: one task, which no disk can end.
+
+    async def _commit_forever(self) -> None:
+        """Commit what is staged, batch after batch, until the end has come and nothing is staged."""
+        with self._committing:
+            try:
+                while await self._something_to_do():
+                    self._batch, self._staged = self._staged[:BATCH_MAX], self._staged[BATCH_MAX:]
+                    failure = self._lost or await self._commit()
+                    if failure is None:
+                        self._settle()
+                    else:
+                        await self._recover(failure)
+            finally:
+                self._closing.set()
+                self._settle(Failure("unknown", "the server ended before the disk answered"))
+                self._refuse_staged("the server is ending")
+                self._closed.set()
+
+    async def _something_to_do(self) -> bool:
+        """Wait for work; False at the end."""
+        if self._staged:
+            # The tasks that the last batch woke have more to stage: a tick for them, and one to come after.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        elif self._lost is None and not self._closing.is_set():
+            self._wake = trio.Event()
+            await self._wake.wait()
+        return bool(self._staged) or not self._closing.is_set()
+
+    async def _commit(self) -> Failure | None:
+        writer = self._connections.writer
+        assert writer is not None, "there is a writer while writes are taken"
+        failure: Failure | None = None
+        self._written.set()
+        started_s = monotonic_s()
+        with trio.CancelScope() as self._in_flight:
+            try:
+                failure = await writer.run(partial(run_batch, writer.raw, self._batch))
+            except ConnectionGone as error:
+                failure = Failure("no", str(error), error)
+        if self._in_flight.cancelled_caught:
+            failure = Failure("unknown", "the thread of the database ended")
+        self._in_flight = None
+        self._last_commit_ms = (monotonic_s() - started_s) * 1000
+        if failure is None:
+            self._retry_s = RETRY_FIRST_S
+            self._commits += 1
+            self._steps += len(self._batch)
+        return failure
+
+    def _settle(self, failure: Failure | None = None) -> None:
+        """Tell the waiters of the batch how it ended."""
+        batch, self._batch = self._batch, []
+        for step in batch:
+            result = step.outcome if failure is None else outcome.Error(failure.as_error())
+            assert result is not None, "a batch that was committed has an outcome for each step"
+            if step.task is not None:
+                trio.lowlevel.reschedule(step.task, result)
+            elif isinstance(result, outcome.Error):
+                log.warning("step_failed_unseen", exc_info=result.error)
+
+    def _refuse_staged(self, words: str) -> None:
+        in_doubt, self._batch, self._staged = self._batch, self._staged, []
+        self._settle(Failure("no", words))
+        self._batch = in_doubt
+
+    def _reopen(self, error: ConnectionGone) -> None:
+        """Have the committer open everything anew."""
+        self._lost = Failure("no", str(error), error)
+        self._wake.set()
+
+    async def _recover(self, failure: Failure) -> None:
+        """Open anew, let memory be read again, and refuse writes until one succeeds.
+
+        Where nothing was stored, readers stay: on a full disk the past can still be read. Where the outcome
+        is unknown, all connections are closed, so that SQLite's own recovery decides before anyone looks.
+        """
+        self._failures += 1
+        self._failure = failure.words
+        log.error("database_failed", path=str(self._path), stored=failure.stored, reason=failure.words)
+        self._refuse_staged(failure.words)
+        lost = isinstance(failure.cause, ConnectionGone)
+        await self._connections.close(readers=lost or failure.stored == "unknown")
+        reload = self._callbacks
+        while self._failure is not None and not self._closing.is_set():
+            try:
+                await self._connections.open()
+                for callback in reload:
+                    callback()
+                reload = []
+                self._settle(failure)
+                await self._pause()
+                await self._probe()
+                self._failure = self._lost = None
+                log.info("database_recovered", path=str(self._path))
+            except (ConnectionGone, sqlite3.Error) as error:
+                self._failure = words_for(error)
+                self._settle(failure)
+                await self._connections.close(readers=False)
+                await self._pause()
+        self._settle(failure)
+
+    async def _pause(self) -> None:
+        """Wait before the next try, longer each time until a batch is committed; the end cuts it short."""
+        with trio.move_on_after(self._retry_s):
+            await self._closing.wait()
+        self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+
+    async def _probe(self) -> None:
+        """Write something that changes nothing; raises what a batch would."""
+        if (writer := self._connections.writer) is not None:
+            await writer.run(partial(_rewrite_version, writer.raw, self._version))
+
+    # The keeper: it empties the log behind the writer, and sleeps as long as nobody writes.
+
+    async def _keep_log_short(self) -> None:
+        with self._keeping:
+            while True:
+                await self._written.wait()
+                await self._follow_writes()
+
+    async def _follow_writes(self) -> None:
+        """Look after the log until it is quiet, then empty it."""
+        steps, looks, quiet_looks = self._steps, 0, 0
+        while quiet_looks < QUIET_LOOKS:
+            await trio.sleep(LOOK_S)
+            self._end_lost_batch()
+            quiet_looks = 0 if self._written.is_set() or self._in_flight is not None else quiet_looks + 1
+            self._written = trio.Event()
+            looks += 1
+            if self._steps - steps >= CHECKPOINT_STEPS or looks >= CHECKPOINT_LOOKS:
+                steps, looks = self._steps, 0
+                if await self._checkpoint("PASSIVE") > LOG_PAGES_MAX:
+                    await self._checkpoint("RESTART")
+        await self._checkpoint("TRUNCATE")
+
+    def _end_lost_batch(self) -> None:
+        """Stop waiting for a thread that is not there any more."""
+        writer = self._connections.writer
+        if self._in_flight is not None and writer is not None and not writer.alive:
+            self._in_flight.cancel()
+
+    async def _checkpoint(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
+        """Take the log into the database; returns the pages in the log."""
+        if (checkpointer := self._connections.checkpointer) is None:
+            return 0
+        try:
+            pages = await checkpointer.run(partial(_take_log, checkpointer.raw, mode))
+            self._checkpoints += 1
+            return pages
+        except ConnectionGone as error:
+            self._reopen(error)
+        except sqlite3.Error as error:
+            # Nothing is lost: the log stays as it is until the next look, and a writer hears of the disk.
+            log.warning("checkpoint_failed", path=str(self._path), reason=words_for(error))
+        return 0
+
+    async def _open(self) -> None:
+        with trio.CancelScope(shield=True):
+            await self._connections.open()
+
+    async def _close(self) -> None:
+        """Commit what is staged, then close; bounded, and not to be cancelled."""
+        with trio.CancelScope(shield=True):
+            self._closing.set()
+            self._wake.set()
+            with trio.move_on_after(SHUTDOWN_MAX_S):
+                await self._closed.wait()
+            self._committing.cancel()
+            self._keeping.cancel()
+            await self._closed.wait()
+            await self._connections.close()
+
+
+@asynccontextmanager
+async def open_database(path: Path | str, schema: Schema, *, inline: bool = False) -> AsyncIterator[Database]:
+    """Open a database, made and migrated where that is needed, as long as the block runs.
+
+    At the end, what is staged is committed, and the connections are closed. `inline` runs everything on the
+    loop's thread, for virtual time, which does not wait for threads; otherwise a `bridge()` is open around.
+
+    Raises:
+        SqliteTooOld: Python's SQLite is older than 3.38.
+        DatabaseTooNew: A newer payd wrote it.
+        MigrationFailed: It could not be brought up to date.
+        sqlite3.Error: The file cannot be opened, or is no database.
+        RuntimeError: No bridge is open.
+    """
+    check_sqlite()
+    if not inline:
+        check_bridge()
+    absolute, version = bring_up_to_date(Path(path), schema)
+    db = Database(absolute, version, inline=inline)
+    failed: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(db._commit_forever)
+        nursery.start_soon(db._keep_log_short)
+        try:
+            await db._open()
+            yield db
+        except Exception as error:  # noqa: BLE001  # raised again below: the nursery would wrap it in a group
+            failed = error
+        finally:
+            await db._close()
+    if failed is not None:
+        raise failed
+
+
+def _rewrite_version(tx: Tx, version: int) -> None:
+    """A write of one page that leaves the database as it is."""
+    tx.execute("BEGIN IMMEDIATE")
+    if (found := schema_version(tx)) != version:
+        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
+    tx.execute(f"PRAGMA user_version = {version}")
+    tx.execute("COMMIT")
+
+
+def _take_log(tx: Tx, mode: str) -> int:
+    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return int(pages)

@@ -1,0 +1,112 @@
+"""Events: what merchants were told, as frozen bytes, in the order in which it happened."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import Final, NamedTuple, TypeAlias
+
+Tx: TypeAlias = sqlite3.Connection
+
+_COLUMNS: Final = "seq, id, account_id, payment_id, version, type, created_at_ms, body"
+
+
+class EventRow(NamedTuple):
+    """One stored event; `seq` is the account feed's cursor, `body` the envelope's bytes."""
+
+    seq: int
+    id: str
+    account_id: str
+    payment_id: str
+    version: int
+    type: str
+    created_at_ms: int
+    body: bytes
+
+
+def insert_event(
+    tx: Tx,
+    *,
+    event_id: str,
+    account_id: str,
+    payment_id: str,
+    version: int,
+    event_type: str,
+    created_at_ms: int,
+    body: bytes,
+) -> int:
+    """Store an event inside the step that moves its payment.
+
+    Returns:
+        Its `seq`: pass it to `store.deliveries.owe` in the same step.
+
+    Raises:
+        sqlite3.IntegrityError: This version of the payment has an event; two writers own the payment.
+    """
+    row = tx.execute(
+        "INSERT INTO events (id, account_id, payment_id, version, type, created_at_ms, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (event_id, account_id, payment_id, version, event_type, created_at_ms, body),
+    )
+    assert row.lastrowid is not None, "an INSERT has a rowid"
+    return row.lastrowid
+
+
+def get_event(tx: Tx, account_id: str, event_id: str) -> EventRow | None:
+    """One event of the account."""
+    row = tx.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE id = ? AND account_id = ?", (event_id, account_id)
+    ).fetchone()
+    return None if row is None else EventRow(*row)
+
+
+def list_events(
+    tx: Tx,
+    account_id: str,
+    *,
+    event_type: str | None = None,
+    payment_id: str | None = None,
+    merchants: Collection[str] | None = None,
+    before_seq: int | None = None,
+    limit: int,
+) -> list[EventRow]:
+    """A page of the account's events, newest first, older than `before_seq`; of these merchants, if given."""
+    where, values = ["account_id = ?"], [account_id]
+    if payment_id is not None:
+        where.append("payment_id = ?")
+        values.append(payment_id)
+    if event_type is not None:
+        where.append("type = ?")
+        values.append(event_type)
+    if merchants is not None:
+        where.append(of_merchants(merchants))
+        values += merchants
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} AND seq < ? ORDER BY seq DESC LIMIT ?",
+        (*values, _SEQ_MAX if before_seq is None else before_seq, limit),
+    )
+    return [EventRow(*row) for row in rows]
+
+
+def of_merchants(merchants: Collection[str]) -> str:
+    """The condition that a row's payment is of one of these merchants."""
+    marks = ",".join("?" * len(merchants))
+    return f"payment_id IN (SELECT id FROM payments WHERE merchant_id IN ({marks}))"
+
+
+def merchant_of(tx: Tx, payment_id: str) -> str | None:
+    """The merchant of a payment."""
+    row = tx.execute("SELECT merchant_id FROM payments WHERE id = ?", (payment_id,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def events_after(tx: Tx, account_id: str, after_seq: int, limit: int) -> list[EventRow]:
+    """The account's events behind a cursor, oldest first: what a feed resumes with."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (account_id, after_seq, limit),
+    )
+    return [EventRow(*row) for row in rows]
+
+
+_SEQ_MAX: Final = 2**63 - 1

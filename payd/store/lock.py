@@ -1,0 +1,75 @@
+"""One process for a data directory: an advisory lock that ends with its holder.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+LOCK_NAME: Final = "lock"
+
+# A process id has at most seven digits on Linux; what else lies in the file is not read.
+PID_LENGTH_MAX: Final = 20
+
+
+class DataDirectoryBusy(RuntimeError):
+    """Another process holds the data directory.
+
+    Attributes:
+        pid: Its process id; None when it has not said so yet.
+    """
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(
+            f"the data directory {path} is in use by {holder}: stop it, or choose another directory"
+        )
+        self.pid = pid
+
+
+@contextmanager
+def hold_data_dir(path: Path | str) -> Iterator[Path]:
+    """Make the directory where it is missing, and hold it as long as the block runs.
+
+    The lock belongs to the process: however that ends, the directory is free again. The file stays, because
+    removing it would let two processes lock two files of one name.
+
+    Raises:
+        DataDirectoryBusy: Another process holds it, or another block of this one.
+        OSError: The directory cannot be made or written.
+    """
+    directory = Path(path)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryBusy(directory, _read_pid(file)) from None
+        _write_pid(file, f"{os.getpid()}\n")
+        try:
+            yield directory
+        finally:
+            _write_pid(file, "")
+    finally:
+        os.close(file)
+
+
+def _write_pid(file: int, text: str) -> None:
+    try:
+        os.ftruncate(file, 0)
+        os.pwrite(file, text.encode(), 0)
+    except OSError:
+        # The lock is what counts; on a full disk the next one hears "another process".
+        os.ftruncate(file, 0)
+
+
+def _read_pid(file: int) -> int | None:
+    text = os.pread(file, PID_LENGTH_MAX, 0).strip()
+    return int(text) if text.isdigit() else None

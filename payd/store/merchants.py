@@ -1,0 +1,108 @@
+"""Merchants: who receives payments."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, TypeAlias
+
+import msgspec
+
+Tx: TypeAlias = sqlite3.Connection
+
+_COLUMNS: Final = "id, account_id, name, email, icon_url, status, created_at_ms"
+
+
+class Merchant(msgspec.Struct, frozen=True):
+    """One merchant. `status` is active, inactive or suspended."""
+
+    id: str
+    account_id: str
+    name: str
+    email: str
+    icon_url: str | None
+    status: str
+    created_at_ms: int
+
+
+def insert_merchant(tx: Tx, merchant: Merchant) -> None:
+    """Store a new merchant."""
+    tx.execute(
+        f"INSERT INTO merchants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(merchant)
+    )
+
+
+def find_merchant(tx: Tx, merchant_id: str) -> Merchant | None:
+    """A merchant that was not deleted."""
+    row = tx.execute(
+        f"SELECT {_COLUMNS} FROM merchants WHERE id = ? AND deleted_at_ms IS NULL", (merchant_id,)
+    ).fetchone()
+    return None if row is None else Merchant(*row)
+
+
+def named_merchants(tx: Tx, ids: list[str]) -> dict[str, tuple[str, str | None]]:
+    """Name and icon by id, also of deleted merchants: their payments are still shown."""
+    marks = ",".join("?" * len(ids))
+    rows = tx.execute(f"SELECT id, name, icon_url FROM merchants WHERE id IN ({marks})", ids)
+    return {merchant_id: (name, icon_url) for merchant_id, name, icon_url in rows}
+
+
+def update_merchant(tx: Tx, merchant: Merchant) -> None:
+    """Store changed fields of a merchant."""
+    tx.execute(
+        "UPDATE merchants SET name = ?, email = ?, icon_url = ?, status = ? WHERE id = ?",
+        (merchant.name, merchant.email, merchant.icon_url, merchant.status, merchant.id),
+    )
+
+
+def delete_merchant(tx: Tx, account_id: str, merchant_id: str, now_ms: int) -> bool:
+    """Mark a merchant deleted; its payments stay. Returns whether the account ever had it."""
+    tx.execute(
+        "UPDATE merchants SET deleted_at_ms = ? WHERE id = ? AND account_id = ? AND deleted_at_ms IS NULL",
+        (now_ms, merchant_id, account_id),
+    )
+    found = tx.execute("SELECT 1 FROM merchants WHERE id = ? AND account_id = ?", (merchant_id, account_id))
+    return found.fetchone() is not None
+
+
+def list_merchants(
+    tx: Tx,
+    account_id: str,
+    *,
+    only: list[str] | None = None,
+    status: str | None = None,
+    search: str | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int,
+) -> tuple[list[Merchant], int]:
+    """A page of the account's merchants, oldest first, and how many match in all.
+
+    Args:
+        tx: A reading transaction.
+        account_id: Whose.
+        only: When given, no other ids.
+        status: When given, no other status.
+        search: Part of a name or an id; case does not matter.
+        after: `(created_at_ms, id)` of the last one seen.
+        limit: At most this many.
+    """
+    where = ["account_id = ?", "deleted_at_ms IS NULL"]
+    values: list[str | int] = [account_id]
+    if only is not None:
+        where.append(f"id IN ({','.join('?' * len(only))})")
+        values += only
+    if status is not None:
+        where.append("status = ?")
+        values.append(status)
+    if search is not None:
+        where.append("(instr(lower(name), lower(?)) OR instr(lower(id), lower(?)))")
+        values += [search, search]
+    condition = " AND ".join(where)
+    (total,) = tx.execute(f"SELECT count(*) FROM merchants WHERE {condition}", values).fetchone()
+    if after is not None:
+        condition += " AND (created_at_ms, id) > (?, ?)"
+        values += after
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM merchants WHERE {condition} ORDER BY created_at_ms, id LIMIT ?",
+        (*values, limit),
+    )
+    return [Merchant(*row) for row in rows], total

@@ -1,0 +1,113 @@
+"""Secrets that must be read back, sealed with a key that is not in the database.
+
+Who has only the database file, or only a backup of it, reads no secret.
+
+Source: DESIGN.md, "3. Two realms".
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from Crypto.Cipher import ChaCha20_Poly1305
+
+from payd.entropy import Entropy, system_entropy
+
+KEY_BYTES: Final = 32
+# XChaCha20: a random nonce of this size never meets itself, however many secrets are sealed.
+_NONCE_BYTES: Final = 24
+_TAG_BYTES: Final = 16
+_FORMAT: Final = b"\x01"
+
+
+class SealBroken(Exception):
+    """What was sealed cannot be opened: another key, another subject, or changed bytes."""
+
+
+class SealKeyUnusable(Exception):
+    """The key file is there and cannot be used; the message says why."""
+
+
+class Seal:
+    """Seals and opens short secrets with one key."""
+
+    def __init__(self, key: bytes, entropy: Entropy = system_entropy) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a seal key has {KEY_BYTES} bytes, this one {len(key)}")
+        self._key = key
+        self._entropy = entropy
+
+    def __repr__(self) -> str:
+        return "Seal(…)"
+
+    def seal(self, secret: bytes, subject: str) -> bytes:
+        """`secret`, readable only with the key and for the same `subject`.
+
+        Args:
+            secret: What to hide.
+            subject: Whose it is, such as an endpoint's id: sealed bytes moved to another row do not open.
+        """
+        nonce = self._entropy(_NONCE_BYTES)
+        cipher = ChaCha20_Poly1305.new(key=self._key, nonce=nonce)
+        cipher.update(subject.encode())
+        hidden, tag = cipher.encrypt_and_digest(secret)
+        return _FORMAT + nonce + tag + hidden
+
+    def open(self, sealed: bytes, subject: str) -> bytes:
+        """What `seal` was given.
+
+        Raises:
+            SealBroken: Another key, another subject, or changed bytes.
+        """
+        head = len(_FORMAT) + _NONCE_BYTES
+        if len(sealed) < head + _TAG_BYTES or not sealed.startswith(_FORMAT):
+            raise SealBroken(f"the sealed secret of {subject} has an unknown form")
+        cipher = ChaCha20_Poly1305.new(key=self._key, nonce=sealed[len(_FORMAT) : head])
+        cipher.update(subject.encode())
+        try:
+            return cipher.decrypt_and_verify(sealed[head + _TAG_BYTES :], sealed[head : head + _TAG_BYTES])
+        except ValueError:
+            raise SealBroken(f"the sealed secret of {subject} does not open with this seal key") from None
+
+
+def load_key(path: Path, entropy: Entropy = system_entropy) -> bytes:
+    """The key in the file; makes the file, readable by its owner alone, when there is none.
+
+    Raises:
+        SealKeyUnusable: Others may read it, or it is not 64 hexadecimal digits.
+        OSError: It cannot be read or made.
+    """
+    if not path.exists():
+        _make_key_file(path, entropy(KEY_BYTES))
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise SealKeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
+    try:
+        key = bytes.fromhex(path.read_text("ascii").strip())
+    except ValueError:
+        raise SealKeyUnusable(
+            f"{path} is not a seal key; restore it from a backup made with --with-keys"
+        ) from None
+    if len(key) != KEY_BYTES:
+        raise SealKeyUnusable(f"{path} is cut short; restore it from a backup made with --with-keys")
+    return key
+
+
+def _make_key_file(path: Path, key: bytes) -> None:
+    """Write the key whole and durable under its final name, or not at all."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(key.hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.link(draft, path)
+    draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

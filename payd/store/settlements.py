@@ -1,0 +1,86 @@
+"""Settlements: where a merchant wants an asset to go. One for each (merchant, canonical asset)."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, TypeAlias
+
+import msgspec
+
+from payd.core.errors import SettlementAssetConflict
+
+Tx: TypeAlias = sqlite3.Connection
+
+_COLUMNS: Final = "id, merchant_id, asset, asset_key, destination, created_at_ms"
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """One destination. `asset` as the merchant wrote it, `asset_key` canonical."""
+
+    id: str
+    merchant_id: str
+    asset: str
+    asset_key: str
+    destination: str
+    created_at_ms: int
+
+
+def insert_settlement(tx: Tx, settlement: Settlement) -> None:
+    """Register a destination.
+
+    Raises:
+        SettlementAssetConflict: The merchant has one for the asset.
+    """
+    taken = tx.execute(
+        "SELECT 1 FROM settlements WHERE merchant_id = ? AND asset_key = ?",
+        (settlement.merchant_id, settlement.asset_key),
+    ).fetchone()
+    if taken:
+        raise SettlementAssetConflict(
+            f"A settlement for {settlement.asset} exists. Change its destination with PUT instead.",
+            details={"asset": settlement.asset},
+        )
+    tx.execute(
+        f"INSERT INTO settlements ({_COLUMNS}, updated_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*msgspec.structs.astuple(settlement), settlement.created_at_ms),
+    )
+
+
+def find_settlement(tx: Tx, merchant_id: str, settlement_id: str) -> Settlement | None:
+    """One settlement of a merchant."""
+    row = tx.execute(
+        f"SELECT {_COLUMNS} FROM settlements WHERE id = ? AND merchant_id = ?", (settlement_id, merchant_id)
+    ).fetchone()
+    return None if row is None else Settlement(*row)
+
+
+def list_settlements(tx: Tx, merchant_id: str) -> list[Settlement]:
+    """All settlements of a merchant, oldest first."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM settlements WHERE merchant_id = ? ORDER BY created_at_ms, id", (merchant_id,)
+    )
+    return [Settlement(*row) for row in rows]
+
+
+def has_settlement(tx: Tx, merchant_id: str, asset_key: str | None = None) -> bool:
+    """Whether the merchant can be paid at all, or in one asset."""
+    if asset_key is None:
+        row = tx.execute("SELECT 1 FROM settlements WHERE merchant_id = ? LIMIT 1", (merchant_id,))
+    else:
+        row = tx.execute(
+            "SELECT 1 FROM settlements WHERE merchant_id = ? AND asset_key = ?", (merchant_id, asset_key)
+        )
+    return row.fetchone() is not None
+
+
+def set_destination(tx: Tx, settlement_id: str, destination: str, now_ms: int) -> None:
+    """Point a settlement at another wallet."""
+    tx.execute(
+        "UPDATE settlements SET destination = ?, updated_at_ms = ? WHERE id = ?",
+        (destination, now_ms, settlement_id),
+    )
+
+
+def delete_settlement(tx: Tx, settlement_id: str) -> None:
+    """Take a destination away; payments that were offered it are watched all the same."""
+    tx.execute("DELETE FROM settlements WHERE id = ?", (settlement_id,))

@@ -1,0 +1,65 @@
+"""Transfers that a chain showed, whether or not they paid for something. (chain, transaction, log) is unique."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Tx: TypeAlias = sqlite3.Connection
+
+Kind = Literal["matched", "late", "partial", "surplus", "unmatched"]
+
+_COLUMNS: Final = (
+    "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, seen_at_ms"
+)
+
+
+class Transfer(msgspec.Struct, frozen=True):
+    """One stored transfer; `value` in minor units of the asset."""
+
+    account_id: str | None
+    payment_id: str | None
+    chain: str
+    tx_id: str
+    log_index: int
+    asset: str
+    value: str
+    sender: str
+    recipient: str
+    kind: Kind
+    seen_at_ms: int
+
+
+def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
+    """Store a transfer once. Returns False when it was known: it can pay for nothing again."""
+    return (
+        tx.execute(
+            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            msgspec.structs.astuple(transfer),
+        ).rowcount
+        == 1
+    )
+
+
+def transfers_of_payment(tx: Tx, payment_id: str) -> list[Transfer]:
+    """What was seen for a payment, oldest first."""
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? ORDER BY seq", (payment_id,))
+    return [Transfer(*row) for row in rows]
+
+
+def list_transfers(
+    tx: Tx, account_id: str, *, matched: bool | None, before_seq: int | None, limit: int
+) -> list[tuple[int, Transfer]]:
+    """A page of the account's transfers as `(seq, transfer)`, newest first."""
+    where, values = ["account_id = ?"], [account_id]
+    if matched is not None:
+        where.append("kind = 'matched'" if matched else "kind <> 'matched'")
+    if before_seq is not None:
+        where.append("seq < ?")
+    rows = tx.execute(
+        f"SELECT seq, {_COLUMNS} FROM transfers WHERE {' AND '.join(where)} ORDER BY seq DESC LIMIT ?",
+        (*values, *([] if before_seq is None else [before_seq]), limit),
+    )
+    return [(row[0], Transfer(*row[1:])) for row in rows]

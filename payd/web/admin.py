@@ -1,0 +1,192 @@
+"""The admin door: a unix socket in the data directory, one line of JSON in, one line out.
+
+Who may open the socket file is the operator: it is its owner's alone, and the peer's user is checked for
+each connection again.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+import trio
+
+from payd.core.errors import InternalError, InvalidParams, PaydError
+from payd.web.commands import run_command
+
+if TYPE_CHECKING:
+    from payd.web.house import House
+
+SOCKET_NAME: Final = "admin.sock"
+
+REQUEST_BYTES_MAX: Final = 64 * 1024  # the longest command is a list of scopes and merchants
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024  # the longest answer is a list of accounts
+REQUEST_DEADLINE_S: Final = 5.0  # the peer is a program on this machine, not a person
+ANSWER_DEADLINE_S: Final = 60.0  # the slowest command waits for a webhook endpoint's 15 s
+CONNECTIONS_MAX: Final = 16  # one operator; more wait
+CHUNK_BYTES: Final = 65_536
+PATH_BYTES_MAX: Final = 100  # sun_path has 104 to 108 by system
+
+log = structlog.get_logger("payd.admin")
+
+
+class NoServer(Exception):
+    """Nobody listens on the socket."""
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One command by its name, with its arguments."""
+
+    command: str
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a command was refused."""
+
+    code: str
+    message: str
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the two: what the command returned, or why it was refused."""
+
+    result: Any = None
+    error: Refusal | None = None
+
+
+async def serve_admin(
+    house: House, path: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve commands on a socket at `path` until cancelled.
+
+    The caller holds the data directory, so that what lies at `path` is nobody's and is replaced. The socket
+    gets its name only once nobody else can open it.
+    """
+    draft = path.with_name(path.name + ".new")
+    _forget(draft)
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        with _reachable(draft) as address:
+            await listening.bind(address)
+        draft.chmod(0o600)
+        listening.listen(CONNECTIONS_MAX)
+        draft.rename(path)
+        places = trio.Semaphore(CONNECTIONS_MAX)
+
+        async def serve_one(stream: trio.SocketStream) -> None:
+            async with places, stream:
+                await _converse(house, stream)
+
+        try:
+            task_status.started()
+            await trio.serve_listeners(serve_one, [trio.SocketListener(listening)])
+        finally:
+            _forget(path)
+
+
+async def call_admin(path: Path, command: str, args: msgspec.Struct | dict[str, Any]) -> Reply:
+    """Have the running server do a command.
+
+    Raises:
+        NoServer: None listens on `path`, or it went away before it answered.
+    """
+    request = msgspec.json.encode({"command": command, "args": args})
+    try:
+        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling:
+            with _reachable(path) as address:
+                await calling.connect(address)
+            stream = trio.SocketStream(calling)
+            with trio.fail_after(ANSWER_DEADLINE_S):
+                await stream.send_all(request + b"\n")
+                line = await _read_line(stream, ANSWER_BYTES_MAX)
+    except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+        raise NoServer(str(error)) from None
+    try:
+        return msgspec.json.decode(line, type=Reply)
+    except msgspec.DecodeError as error:
+        raise NoServer(f"the answer is cut short: {error}") from None
+
+
+async def _converse(house: House, stream: trio.SocketStream) -> None:
+    """One connection: one command."""
+    try:
+        with trio.fail_after(REQUEST_DEADLINE_S):
+            line = await _read_line(stream, REQUEST_BYTES_MAX)
+        reply = await _answer(house, stream.socket, line)
+        with trio.fail_after(REQUEST_DEADLINE_S):
+            await stream.send_all(msgspec.json.encode(reply) + b"\n")
+    except (trio.TooSlowError, trio.BrokenResourceError) as gone:
+        log.info("admin.gone", reason=repr(gone))
+
+
+async def _answer(house: House, peer: trio.socket.SocketType, line: bytes) -> Reply:
+    command = ""
+    try:
+        _check_peer(peer)
+        request = msgspec.json.decode(line, type=Request)
+        command = request.command
+        result = await run_command(house, command, request.args)
+    except msgspec.DecodeError as error:
+        return _refused(InvalidParams(f"Not a command: {error}"))
+    except PaydError as refused:
+        log.info("admin.refused", command=command, code=refused.code)
+        return _refused(refused)
+    except Exception:
+        log.exception("admin.crashed", command=command)
+        return _refused(InternalError("Something broke in the server; its log says what."))
+    log.info("admin.done", command=command)
+    return Reply(result=result)
+
+
+def _forget(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _refused(error: PaydError) -> Reply:
+    return Reply(error=Refusal(error.code, error.message))
+
+
+def _check_peer(peer: trio.socket.SocketType) -> None:
+    """Refuse another user, root too: files it leaves behind would not be ours.
+
+    Where the system does not name the peer, the file's mode is the only lock.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return
+    size = struct.calcsize("3i")
+    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    if uid != os.geteuid():
+        raise InvalidParams(f"The server runs as user {os.geteuid()}. Run this command as that user.")
+
+
+async def _read_line(stream: trio.SocketStream, bytes_max: int) -> bytes:
+    """Up to the first line end or the end of the stream; at most `bytes_max`, and then it is cut."""
+    data = bytearray()
+    while b"\n" not in data and len(data) < bytes_max:
+        chunk = await stream.receive_some(CHUNK_BYTES)
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data[:bytes_max].partition(b"\n")[0])
+
+
+@contextmanager
+def _reachable(path: Path) -> Iterator[str]:
+    """A name for `path` that fits into a socket address: a deep folder is named by a handle on it."""
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX or not os.path.isdir("/proc/self/fd"):
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

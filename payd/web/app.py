@@ -1,0 +1,159 @@
+"""The Quart door: the route table as Quart routes, a Quart request as a `Request`.
+
+The body is always read before anybody answers, or the connection is closed after the answer: an answer that
+overtakes its request's body leaves hypercorn's connection hanging.
+
+Source: DESIGN.md, "2. The stack"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
+
+import structlog
+from quart import Blueprint, has_request_context
+from quart import request as quart_request
+from quart.sessions import SessionInterface
+from quart_trio import QuartTrio
+from quart_trio.wrappers import TrioResponse
+from werkzeug.datastructures import Headers
+from werkzeug.exceptions import (
+    HTTPException,
+    MethodNotAllowed,
+    NotFound,
+    RequestEntityTooLarge,
+    RequestTimeout,
+)
+
+from payd.core.errors import BodyTooLarge, InvalidParams
+from payd.web.call import JSON_TYPE, Answer, Answering, Request
+from payd.web.client import TrustedProxies, client_ip
+
+log = structlog.get_logger("payd.app")
+
+BODY_BYTES_MAX: Final = 65_536
+# A body of that size needs a moment; who needs longer holds a connection for nothing.
+BODY_S: Final = 20
+# An answer that the client takes more slowly than this is cut off.
+ANSWER_S: Final = 60
+
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+_CLOSE: Final = ("connection", "close")
+_BROKEN: Final = Answer(
+    500, b'{"message":"Something broke on our side. Try again.","code":"internal_error"}', (_CLOSE,)
+)
+
+
+class Routed(Protocol):
+    """What the door needs of a route."""
+
+    @property
+    def method(self) -> str:
+        """Upper case."""
+
+    @property
+    def path(self) -> str:
+        """Such as `/v1/payments/{id}`."""
+
+
+class NoSession(SessionInterface):
+    """Requests of the API have no session; pages that need one keep their own."""
+
+    async def open_session(self, app: Any, request: Any) -> None:
+        """None."""
+        return
+
+
+class Door:
+    """Turns Quart's request into ours and our answer into Quart's."""
+
+    def __init__(self, answer: Answering, trusted: TrustedProxies) -> None:
+        self._answer = answer
+        self._trusted = trusted
+
+    async def __call__(self, **_: str) -> TrioResponse:
+        """Answer the current request."""
+        request = await self._read()
+        head = request.method == "HEAD"
+        if head:
+            request.method = "GET"
+        try:
+            answer = await self._answer(request)
+        except Exception as bug:
+            log.error("app.answer_raised", path=request.path, exc_info=bug)
+            answer = _BROKEN
+        return respond(answer, closes=request.refusal is not None)
+
+    async def _read(self) -> Request:
+        scope: Any = quart_request.scope
+        request = Request.from_head(
+            scope["method"], quart_request.path, scope["query_string"], scope["headers"]
+        )
+        peer = (scope["client"] or ("",))[0]
+        request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
+        try:
+            request.body = bytes(await quart_request.get_data(cache=False, as_text=False))  # type: ignore[arg-type]
+        except RequestEntityTooLarge:
+            request.refusal = BodyTooLarge("The body is larger than this server takes.")
+        except RequestTimeout:
+            request.refusal = InvalidParams(f"The body did not arrive within {BODY_S} s.")
+        return request
+
+
+def respond(answer: Answer, *, closes: bool = False) -> TrioResponse:
+    """An answer as Quart's response; `closes` ends the connection after it."""
+    headers = [*answer.headers, _CLOSE] if closes else list(answer.headers)
+    response = TrioResponse(answer.body, answer.status, Headers(headers))
+    if answer.body:
+        if not any(name.lower() == "content-type" for name, _ in answer.headers):
+            response.headers["content-type"] = JSON_TYPE
+    else:
+        response.headers.pop("content-type", None)
+    return response
+
+
+def make_app(
+    answer: Answering,
+    routes: Iterable[Routed],
+    *,
+    trusted: TrustedProxies,
+    body_max: int = BODY_BYTES_MAX,
+    pages: Iterable[Blueprint] = (),
+) -> QuartTrio:
+    """The ASGI application.
+
+    Args:
+        answer: Answers every request that is not for a page; it does not raise.
+        routes: The route table. Paths and methods that are not in it go to `answer` too.
+        trusted: Whose `X-Forwarded-For` is believed.
+        body_max: Bytes of a request's body; over it: 413.
+        pages: What people look at.
+    """
+    app = QuartTrio("payd", static_folder=None)
+    app.config.update(
+        MAX_CONTENT_LENGTH=body_max,
+        BODY_TIMEOUT=BODY_S,
+        RESPONSE_TIMEOUT=ANSWER_S,
+        PROVIDE_AUTOMATIC_OPTIONS=False,
+        BACKGROUND_TASK_SHUTDOWN_TIMEOUT=0,
+    )
+    app.session_interface = NoSession()  # type: ignore[assignment]
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    door = Door(answer, trusted)
+    for number, route in enumerate(routes):
+        rule = _PARAMETER.sub(r"<\1>", route.path)
+        app.add_url_rule(
+            rule, f"api{number}", door.__call__, methods=[route.method], provide_automatic_options=False
+        )
+    for page in pages:
+        app.register_blueprint(page)
+
+    async def unrouted(error: HTTPException) -> TrioResponse | HTTPException:
+        return await door() if has_request_context() else error  # else it is a websocket's
+
+    app.register_error_handler(NotFound, unrouted)
+    app.register_error_handler(MethodNotAllowed, unrouted)
+    return app

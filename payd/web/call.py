@@ -1,0 +1,159 @@
+"""What a handler sees and gives back: a request, the call around it, the answer. No framework is known here.
+
+Source: DESIGN.md, "2. The stack".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaydError, UnsupportedMediaType
+
+if TYPE_CHECKING:
+    from payd.web.auth import Caller
+    from payd.web.house import House, Realm
+
+T = TypeVar("T")
+
+JSON_TYPE = "application/json"
+
+# msgspec says where a value is wrong at the end of its message: "… - at `$.amount.value`".
+_PLACE = re.compile(r"^(?P<words>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
+
+
+@dataclass(slots=True)
+class Request:
+    """One HTTP request, whole: the door has read the body before anyone looks at it.
+
+    Attributes:
+        method: Upper case.
+        path: Percent-decoded, without the query.
+        query: Every value of every query parameter, decoded, blank ones too.
+        headers: By lower-case name; a repeated header is joined by ", ".
+        body: At most `[api] body_max` bytes.
+        client_ip: Who sent it, behind trusted proxies.
+        query_string: The query as it came, for fingerprints and logs.
+        refusal: What the door found wrong before anyone looked at it, such as a body over the limit. Whoever
+            answers raises it first, so that all errors look alike.
+    """
+
+    method: str
+    path: str
+    query: dict[str, list[str]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    client_ip: str = ""
+    query_string: str = ""
+    refusal: PaydError | None = None
+
+    @classmethod
+    def from_head(
+        cls, method: str, path: str, query_string: bytes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Request:
+        """A request from a parsed head: names in lower case, values as bytes; no body and no client yet."""
+        by_name: dict[str, str] = {}
+        for raw_name, raw_value in headers:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
+        text = query_string.decode("latin-1")
+        query = parse_qs(text, keep_blank_values=True) if text else {}
+        return cls(method, path, query, by_name, query_string=text)
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that found its route, its caller and its realm."""
+
+    request: Request
+    params: dict[str, str]
+    request_id: str
+    house: House
+    caller: Caller | None
+    realm: Realm
+    version: str
+    merchant_id: str | None = None
+
+    @property
+    def account_id(self) -> str:
+        """Whose data a key opens."""
+        assert self.caller is not None and self.caller.account_id is not None, "a key's route"
+        return self.caller.account_id
+
+    @property
+    def actor(self) -> str:
+        """Who acts, for the audit."""
+        assert self.caller is not None
+        return self.caller.actor
+
+    @property
+    def merchants(self) -> frozenset[str] | None:
+        """The merchants that the caller's key is limited to; None for all."""
+        assert self.caller is not None
+        return self.caller.merchants
+
+    def check_merchant(self, merchant_id: str) -> None:
+        """Raise Forbidden when the caller's key is limited to other merchants."""
+        assert self.caller is not None
+        self.caller.check_merchant(merchant_id)
+
+    def json(self, type: type[T]) -> T:
+        """The body as `type`, strictly. Raises as `decode_json` does."""
+        return decode_json(self.request, type)
+
+
+@dataclass(slots=True)
+class Answer:
+    """A status, a body and headers. The door calls a body `application/json` that names no type."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def json(cls, value: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+        """`value` as JSON."""
+        return cls(status, msgspec.json.encode(value), headers)
+
+
+Answering = Callable[[Request], Awaitable[Answer]]
+
+
+def decode_json(request: Request, type: type[T]) -> T:
+    """The body of `request` as `type`.
+
+    Raises:
+        UnsupportedMediaType: The body says that it is something other than JSON.
+        InvalidParams: It is not JSON at all.
+        ParamsValidation: It is JSON and misses the schema; `issues` names the first field that is wrong.
+    """
+    said = request.headers.get("content-type")
+    if said is not None and said.partition(";")[0].strip().lower() != JSON_TYPE:
+        raise UnsupportedMediaType("Send the body as application/json.")
+    try:
+        return msgspec.json.decode(request.body, type=type)
+    except msgspec.ValidationError as error:
+        issue = issue_of(str(error))
+        raise ParamsValidation(f"{issue.field}: {issue.message}", issues=[issue]) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidParams("The body is not valid JSON.") from None
+
+
+def issue_of(words: str) -> Issue:
+    """The field and the complaint in msgspec's words; the whole body is called `body`."""
+    match = _PLACE.match(words)
+    assert match is not None, "the pattern matches any text"
+    message = match["words"]
+    path = (match["path"] or "").replace("[...]", "[]").lstrip(".")
+    if missing := _MISSING.match(message):
+        path, message = f"{path}.{missing['name']}".lstrip("."), "Required."
+    elif unknown := _UNKNOWN.match(message):
+        path, message = f"{path}.{unknown['name']}".lstrip("."), "Unknown field."
+    return Issue(path or "body", message)

@@ -1,0 +1,177 @@
+"""The whole life of a request: id, route, limits, caller, version, handler, errors, headers. Knows no framework.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import structlog
+
+from payd.clock import system_wall_ms
+from payd.core.errors import (
+    Forbidden,
+    InternalError,
+    InvalidApiKey,
+    InvalidAppId,
+    MethodNotAllowed,
+    MissingMerchantId,
+    NotFound,
+    NotSandboxApiKey,
+    PaydError,
+    RateLimited,
+)
+from payd.core.version import resolve
+from payd.entropy import new_id
+from payd.store.merchants import find_merchant
+from payd.web.auth import Caller, authenticate
+from payd.web.call import Answer, Call, Request
+from payd.web.errors import error_answer
+from payd.web.house import House
+from payd.web.routes import Route, match_route, methods_of
+
+log = structlog.get_logger("payd.http")
+
+CORS_MAX_AGE_S: Final = 86_400
+CORS_METHODS: Final = "GET, POST, OPTIONS"
+EXPOSED_HEADERS: Final = "Request-Id, Service-Version, Retry-After"
+VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
+
+
+async def answer(house: House, request: Request) -> Answer:
+    """Answer a request. Never raises an `Exception`: what breaks is logged and answered with `internal_error`."""
+    request_id = new_id("req_", system_wall_ms(), house.entropy)
+    route: Route | None = None
+    headers: list[tuple[str, str]] = [("Request-Id", request_id)]
+    try:
+        route, params = match_route(request.method, request.path)
+        if request.refusal is not None:
+            raise request.refusal
+        if request.refusal is not None:
+            raise request.refusal
+        if route is None:
+            found = _unrouted(request, headers)
+        else:
+            found = await _routed(house, request, request_id, route, params, headers)
+    except PaydError as refusal:
+        if isinstance(refusal, InternalError):
+            log.error("request.failed", request_id=request_id, path=request.path, error=repr(refusal))
+        found = error_answer(refusal, request_id)
+    except Exception as bug:
+        log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
+        found = error_answer(InternalError("Something broke on our side. Try again."), request_id)
+    if route is not None and route.open_to_browsers:
+        headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
+    return Answer(found.status, found.body, (*found.headers, *headers))
+
+
+async def _routed(
+    house: House,
+    request: Request,
+    request_id: str,
+    route: Route,
+    params: dict[str, str],
+    headers: list[tuple[str, str]],
+) -> Answer:
+    if route.family == "open":
+        _take(house.limits.per_ip.take(request.client_ip))
+        return await route.handler(_open_call(house, request, request_id, params))
+    caller = _known_caller(house, request, gateway=route.family == "gateway")
+    if route.scope is not None:
+        _check_scope(caller, route.scope)
+    if route.account_wide and caller.merchants is not None:
+        raise Forbidden("This concerns the whole account; the key is limited to some of its merchants.")
+    version = _version(house, caller, request)
+    headers.append(("Service-Version", version))
+    call = Call(request, params, request_id, house, caller, caller.realm, version)
+    _check_merchant(call, route)
+    return await route.handler(call)
+
+
+def _open_call(house: House, request: Request, request_id: str, params: dict[str, str]) -> Call:
+    realm = next(iter(house.realms.values()))
+    return Call(request, params, request_id, house, None, realm, "")
+
+
+def _known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
+    """The caller, with the limits of callers and of failed attempts.
+
+    Failed attempts only slow down further failures: behind a proxy that hides addresses, one stranger with a wrong key
+    must not lock out the merchant's own backend.
+    """
+    limits = house.limits
+    try:
+        caller = authenticate(house, request.headers, gateway=gateway)
+    except (InvalidApiKey, InvalidAppId):
+        _take(limits.failed_auth.take(request.client_ip))
+        _take(limits.per_ip.take(request.client_ip))
+        raise
+    except PaydError:
+        _take(limits.per_ip.take(request.client_ip))
+        raise
+    by_key = "api-key" in request.headers
+    _take(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(request.client_ip))
+    return caller
+
+
+def _take(wait_s: float) -> None:
+    if wait_s:
+        seconds = max(1, math.ceil(wait_s))
+        raise RateLimited(f"Too many requests. Try again in {seconds} s.", details={"retryAfterS": seconds})
+
+
+def _check_scope(caller: Caller, scope: str) -> None:
+    if scope == "test" and caller.realm.live:
+        raise NotSandboxApiKey("This works with a test key only (svc_test_…).")
+    caller.check_scope(scope)
+
+
+def _version(house: House, caller: Caller, request: Request) -> str:
+    header = next((request.headers[name] for name in VERSION_HEADERS if name in request.headers), None)
+    account = None if caller.account_id is None else house.accounts.get(caller.account_id)
+    return resolve(header, house.default_version if account is None else account.api_version)
+
+
+def _check_merchant(call: Call, route: Route) -> None:
+    """The `Merchant-Id` header, where it is required or given.
+
+    Raises:
+        MissingMerchantId: It is required and not there.
+        NotFound: No merchant of the account.
+        Forbidden: The key is limited to others.
+    """
+    merchant_id = call.request.headers.get("merchant-id")
+    if merchant_id is None:
+        if route.merchant == "required":
+            raise MissingMerchantId("Send the merchant's id in the Merchant-Id header.")
+        return
+    if route.merchant == "none":
+        return
+    caller = call.caller
+    assert caller is not None
+    merchant = call.realm.db.point(find_merchant, merchant_id)
+    if merchant is None or merchant.account_id != caller.account_id:
+        raise NotFound("There is no merchant with this Merchant-Id.")
+    caller.check_merchant(merchant_id)
+    call.merchant_id = merchant_id
+
+
+def _unrouted(request: Request, headers: list[tuple[str, str]]) -> Answer:
+    allowed, open_to_browsers = methods_of(request.path)
+    if request.method == "OPTIONS" and open_to_browsers:
+        asked = request.headers.get("access-control-request-headers", "content-type")
+        headers += [
+            ("Access-Control-Allow-Origin", "*"),
+            ("Access-Control-Allow-Methods", CORS_METHODS),
+            ("Access-Control-Allow-Headers", asked),
+            ("Access-Control-Max-Age", str(CORS_MAX_AGE_S)),
+        ]
+        return Answer(204)
+    if allowed:
+        raise MethodNotAllowed(
+            f"{request.method} is not possible here; use {' or '.join(allowed)}.",
+            details={"allowed": list(allowed)},
+        )
+    raise NotFound(f"There is nothing at {request.path[:200]}.")

@@ -1,0 +1,106 @@
+"""The feeds' contents: a payment's snapshot for its page, an account's events for its listener.
+
+Source: DESIGN.md, "8. Feed".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from payd.actors.feed import AccountFeed, PaymentFeed
+from payd.core.errors import PaymentNotFound, UpgradeRequired
+from payd.core.payment import Payment
+from payd.store.clock import newest_event_seq
+from payd.store.events import events_after
+from payd.web.auth import Caller, authenticate
+from payd.web.call import Answer, Call, Request
+from payd.web.cursor import decode_cursor, encode_cursor
+from payd.web.house import House, Realm
+from payd.web.schema import Words, buyer_page
+
+
+async def not_an_upgrade(call: Call) -> Answer:
+    """A feed's path asked for without a websocket upgrade."""
+    raise UpgradeRequired("This is a websocket: connect with ws:// or wss://.")
+
+
+def page_bytes(realm: Realm, payment: Payment) -> bytes:
+    """What the payment feed sends for a payment at this version."""
+    words = Words(tuple(realm.payments.chains))
+    return msgspec.json.encode(buyer_page(payment, words, realm.clock.now_ms()))
+
+
+class Feeds:
+    """What `web.sockets.Sockets` asks: the feed of a payment, its snapshot, who listens to an account."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def realm_of(self, payment_id: str) -> Realm | None:
+        """The realm of a payment id, if it runs."""
+        try:
+            return self._house.realm_of_payment(payment_id)
+        except PaymentNotFound:
+            return None
+
+    def payment_feed(self, payment_id: str) -> PaymentFeed | None:
+        """The feed of the realm that a payment id names."""
+        realm = self.realm_of(payment_id)
+        return None if realm is None else realm.payment_feed
+
+    async def snapshot(self, payment_id: str) -> tuple[bytes, bool] | None:
+        """A payment's page and whether it is the last; None when there is no such payment."""
+        realm = self.realm_of(payment_id)
+        if realm is None:
+            return None
+        try:
+            payment = realm.payments.find(payment_id)
+        except PaymentNotFound:
+            return None
+        return page_bytes(realm, payment), is_last(payment)
+
+    async def authenticate(self, request: Request) -> AccountEvents:
+        """The events of the caller's account.
+
+        Raises:
+            PaydError: No key, a wrong one, or one that may not read events.
+        """
+        caller = authenticate(self._house, request.headers, gateway=False)
+        caller.check_scope("webhooks:read")
+        return AccountEvents(caller, self._house, dict(request.headers))
+
+
+class AccountEvents:
+    """One listener's view of its account's events; implements `web.sockets.AccountSource`."""
+
+    def __init__(self, caller: Caller, house: House, headers: dict[str, str]) -> None:
+        assert caller.account_id is not None
+        self.account_id: str = caller.account_id
+        self.feed: AccountFeed = caller.realm.account_feed
+        self._realm = caller.realm
+        self._house = house
+        self._headers = headers
+
+    async def start(self, after: str | None) -> int:
+        """The place to go on from: behind a cursor, or behind the newest event.
+
+        Raises:
+            InvalidParams: The cursor is none of ours.
+        """
+        if after:
+            return decode_cursor(after, (int,))[0]
+        return self._realm.db.point(newest_event_seq)
+
+    async def events_after(self, cursor: int, limit: int) -> list[tuple[int, bytes]]:
+        """The next events as messages `{cursor, event}`. Raises PaydError when the key was revoked meanwhile."""
+        authenticate(self._house, self._headers, gateway=False)
+        rows = await self._realm.db.read(events_after, self.account_id, cursor, limit)
+        return [
+            (row.seq, b'{"cursor":"%b","event":%b}' % (encode_cursor(row.seq).encode(), row.body))
+            for row in rows
+        ]
+
+
+def is_last(payment: Payment) -> bool:
+    """Whether no later snapshot follows for a buyer: the payment is final."""
+    return payment.is_final

@@ -1,0 +1,381 @@
+"""The door to the street: our own accept loop, a guard around every connection, hypercorn behind it.
+
+A stock hypercorn-trio worker dies whole from one unauthenticated request, so each connection runs in a guard
+of ours. Feeds are taken off before hypercorn and served straight on the stream; everything else is replayed
+to it byte for byte, and it keeps that connection.
+
+Source: DESIGN.md, "2. The stack"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import unquote
+
+import h11
+import structlog
+import trio
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, LifespanState
+
+from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
+from payd.web.call import Answer, Answering, Request
+from payd.web.client import TrustedProxies, client_ip
+from payd.web.limits import Slots
+from payd.web.sockets import Sockets, is_feed, wants_upgrade
+from payd.web.upgrade import serve_upgrade
+from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, Wire, linger, send_now
+
+log = structlog.get_logger("payd.front")
+
+# Connections that the kernel keeps while the accept loop is busy.
+BACKLOG: Final = 2048
+# Open connections in all, feeds among them, and of one address.
+CONNECTIONS_MAX: Final = 25_000
+CONNECTIONS_PER_IP_MAX: Final = 1000
+# A request line with its headers; browsers send a tenth of it.
+HEAD_BYTES_MAX: Final = 16_384
+# Requests under way get this long to finish when the server stops.
+GRACE_S: Final = 15.0
+# When the process is out of file descriptors or memory, connections end before it asks for more.
+ACCEPT_RETRY_S: Final = 0.1
+OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_TOO_MANY_BODY: Final = b'{"message":"Too many connections.","code":"rate_limited","details":{}}'
+_TOO_MANY: Final = (
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 5\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_TOO_MANY_BODY), _TOO_MANY_BODY)
+)
+Listener = trio.abc.Listener[trio.SocketStream]
+
+_FEED_STARTS: Final = (b"GET /v1/feed", b"GET /v1/payments/")
+
+
+async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
+    """Listeners on every address of `host`. Raises OSError when the port is taken."""
+    return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+
+
+class Front:
+    """Accepts connections and keeps each from harming the others.
+
+    Args:
+        app: The ASGI application for everything but feeds.
+        answer: Words what is refused before the application sees it.
+        sockets: The feeds.
+        trusted: Whose `X-Forwarded-For` is believed, and whose connections are not counted by address.
+        connections_max: Open at once; more wait to be accepted.
+        connections_per_ip: Of one address; more are turned away. 0 is no limit.
+        grace_s: How long requests under way may take at the end.
+
+    Attributes:
+        accepted: Connections so far.
+        turned_away: Those over the limit of their address.
+        caught: Those ended by an error that the guard caught.
+    """
+
+    def __init__(
+        self,
+        app: ASGIFramework,
+        *,
+        answer: Answering,
+        sockets: Sockets,
+        trusted: TrustedProxies,
+        connections_max: int = CONNECTIONS_MAX,
+        connections_per_ip: int = CONNECTIONS_PER_IP_MAX,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._app = app
+        self._answer = answer
+        self._sockets = sockets
+        self._trusted = trusted
+        self._slots = Slots(connections_max, connections_per_ip)
+        self._room = trio.Event()
+        self._grace_s = grace_s
+        self._config = hypercorn_config()
+        self._context = WorkerContext(None)
+        self._wires: set[Wire] = set()
+        self.accepted = 0
+        self.turned_away = 0
+        self.caught = 0
+
+    def __len__(self) -> int:
+        """How many connections are open."""
+        return self._slots.held
+
+    async def serve(
+        self,
+        listeners: Sequence[Listener],
+        stop: trio.Event,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until `stop`, then let what is under way finish within the grace. Closes the listeners."""
+        async with trio.open_nursery() as chores:
+            chores.start_soon(self._sockets.heartbeat)
+            async with trio.open_nursery() as connections:
+                try:
+                    async with trio.open_nursery() as accepting:
+                        for listener in listeners:
+                            accepting.start_soon(self._accept_all, listener, connections)
+                        task_status.started()
+                        await stop.wait()
+                        accepting.cancel_scope.cancel()
+                except BaseException:
+                    self._abort_all()
+                    raise
+                for listener in listeners:
+                    await listener.aclose()
+                await self._begin_stop()
+                chores.start_soon(self._end_grace, connections)
+            chores.cancel_scope.cancel()
+
+    async def _begin_stop(self) -> None:
+        """Tell feeds to reconnect, close idle connections, and have the others close after their answer."""
+        self._sockets.close_all()
+        await self._context.terminated.set()
+        for wire in tuple(self._wires):
+            if not wire.active:
+                wire.scope.cancel()
+
+    async def _end_grace(self, connections: trio.Nursery) -> None:
+        await trio.sleep(self._grace_s)
+        log.warning("front.grace_over", open=len(self))
+        self._abort_all()
+        connections.cancel_scope.cancel()
+
+    def _abort_all(self) -> None:
+        for wire in tuple(self._wires):
+            wire.abort()
+
+    async def _accept_all(self, listener: Listener, connections: trio.Nursery) -> None:
+        while True:
+            while self._slots.held >= self._slots.total_max:
+                self._room = trio.Event()
+                await self._room.wait()
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in OUT_OF_ROOM:
+                    raise
+                log.error("front.no_room", error=errno.errorcode[error.errno], open=len(self))
+                await trio.sleep(ACCEPT_RETRY_S)
+                continue
+            self._admit(stream, connections)
+
+    def _admit(self, stream: trio.SocketStream, connections: trio.Nursery) -> None:
+        """Give the connection a task of its own, or turn it away."""
+        try:
+            peer = peer_of(stream)
+        except OSError:
+            return stream.socket.close()  # it is gone already
+        self.accepted += 1
+        key = self._trusted.slot_key(peer)
+        if self._slots.try_take(key):
+            connections.start_soon(self._guard, stream, peer, key)
+        else:
+            self.turned_away += 1
+            turn_away(stream)
+
+    async def _guard(self, stream: trio.SocketStream, peer: str, key: str) -> None:
+        """One connection, whatever happens on it. Only cancellation and the end of the process pass."""
+        try:
+            await self._serve_one(stream, peer)
+        except BaseExceptionGroup as group:
+            bugs, others = group.split(Exception)
+            if bugs is not None:
+                self._count(bugs, peer)
+            if others is not None:
+                raise others from None
+        except Exception as bug:  # noqa: BLE001  # counted and logged; the other connections go on
+            self._count(bug, peer)
+        finally:
+            stream.socket.close()
+            self._slots.release(key)
+            self._room.set()
+
+    def _count(self, bug: BaseException, peer: str) -> None:
+        self.caught += 1
+        log.error("front.connection_failed", peer=peer, exc_info=bug)
+
+    async def _serve_one(self, stream: trio.SocketStream, peer: str) -> None:
+        wire = Wire(stream)
+        upgrade: tuple[Request, bytes] | None = None
+        self._wires.add(wire)
+        try:
+            with wire.scope:
+                upgrade = await self._serve_http(wire, peer)
+        finally:
+            self._wires.discard(wire)
+        ended = wire.ended
+        del wire  # a feed lives long and should not hold what it does not need
+        if ended:
+            await linger(stream)
+        elif upgrade is not None:
+            await self._sockets.serve_stream(stream, *upgrade)
+
+    async def _serve_http(self, wire: Wire, peer: str) -> tuple[Request, bytes] | None:
+        """Serve the connection, or return the upgrade to a feed that it begins with and what follows that."""
+        data = await read_start(wire)
+        if not data:
+            return None
+        if data.startswith(_FEED_STARTS):
+            upgrade, data = await self._read_upgrade(wire, data, peer)
+            if upgrade is not None:
+                return upgrade, data
+        wire.unread(data)
+        state: LifespanState = {"wire": wire}
+        await TCPServer(self._application, self._config, self._context, state, wire).run()  # type: ignore[arg-type]
+        return None
+
+    async def _read_upgrade(self, wire: Wire, data: bytes, peer: str) -> tuple[Request | None, bytes]:
+        """The upgrade to a feed that `data` begins, and what follows it; or None, and all that was read."""
+        if not is_feed(unquote(data[4:].partition(b" ")[0].partition(b"?")[0].decode("latin-1"))):
+            return None, data
+        parser = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        parser.receive_data(data)
+        try:
+            while (head := parser.next_event()) is h11.NEED_DATA:
+                more = await wire.receive_some(CHUNK_BYTES)
+                if not more:
+                    return None, data
+                data += more
+                parser.receive_data(more)
+            if not isinstance(head, h11.Request) or not isinstance(parser.next_event(), h11.EndOfMessage):
+                return None, data
+        except h11.RemoteProtocolError:
+            return None, data
+        path, _, query = head.target.partition(b"?")
+        request = Request.from_head(head.method.decode(), unquote(path.decode()), query, list(head.headers))
+        request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
+        if not wants_upgrade(request):
+            return None, data
+        return request, parser.trailing_data[0]
+
+    async def _application(
+        self,
+        scope: Any,
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+        sync_spawn: Callable[..., Any],
+        call_soon: Callable[..., Any],
+    ) -> None:
+        """The ASGI application behind the connection's book-keeping; hypercorn's `AppWrapper`."""
+        wire: Wire = scope["state"]["wire"]
+        wire.begin_request()
+        try:
+            if scope["type"] == "websocket" and is_feed(scope["path"]):
+                await serve_upgrade(self._sockets, self._trusted, scope, receive, send)
+            elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
+                request = Request(scope["method"], scope["path"], refusal=refusal)
+                await send_answer(send, await self._answer(request))
+            else:
+                await self._app(scope, receive, send)
+        finally:
+            wire.end_request()
+            if scope["type"] == "websocket" and scope["http_version"] != "2":
+                wire.hang_up()  # hypercorn does not always, and nothing else can come on it
+
+
+async def read_start(wire: Wire) -> bytes:
+    """Whatever comes first; of what may become the request of a feed, the whole target."""
+    data = await wire.receive_some(CHUNK_BYTES)
+    while data and _may_become_feed(data):
+        more = await wire.receive_some(CHUNK_BYTES)
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _may_become_feed(data: bytes) -> bool:
+    if len(data) > HEAD_BYTES_MAX or b" " in data[4:] or b"\n" in data:
+        return False
+    return any(data.startswith(start) or start.startswith(data) for start in _FEED_STARTS)
+
+
+def refusal_of(scope: Any) -> PaydError | None:
+    """Why a request is not for any application: what proxies and servers may read differently is refused."""
+    if scope["method"] == "CONNECT":
+        return MethodNotAllowed("This is not a proxy.")
+    if not scope["path"].startswith(("/", "http://", "https://")):
+        return InvalidParams("The request target is not a path.")
+    names = [name for name, _ in scope["headers"]]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        return InvalidParams("Send either Content-Length or Transfer-Encoding, not both.")
+    return None
+
+
+async def send_answer(send: Callable[[Any], Awaitable[None]], answer: Answer) -> None:
+    """Send an answer that ends the connection, over ASGI."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
+    headers += [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def peer_of(stream: trio.SocketStream) -> str:
+    """The address at the other end; "" for a unix socket. Raises OSError when nobody is there any more."""
+    name = stream.socket.getpeername()
+    return str(name[0]) if isinstance(name, tuple) else ""
+
+
+def turn_away(stream: trio.SocketStream) -> None:
+    """Answer 429 as far as that goes without waiting, and close."""
+    with suppress(trio.BrokenResourceError):
+        send_now(stream.socket, _TOO_MANY)
+    stream.socket.close()
+
+
+def hypercorn_config() -> Config:
+    """Hypercorn as it runs behind the front."""
+    config = Config()
+    config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
+    config.keep_alive_timeout = KEEP_ALIVE_S
+    config.h11_max_incomplete_size = HEAD_BYTES_MAX
+    config.h2_max_header_list_size = HEAD_BYTES_MAX
+    config.include_server_header = False
+    config.include_date_header = False
+    config.websocket_max_message_size = HEAD_BYTES_MAX
+    config.websocket_ping_interval = 25.0
+    config.logger_class = HypercornLog  # type: ignore[assignment]
+    return config
+
+
+class HypercornLog:
+    """Hypercorn's log, as events of ours. No access log: requests are logged where they are answered."""
+
+    def __init__(self, config: Config) -> None:
+        self._log = structlog.get_logger("payd.hypercorn")
+
+    async def access(self, *_: object) -> None:
+        """Nothing."""
+
+    async def debug(self, message: str, *args: object, **_: object) -> None:
+        """Nothing."""
+
+    async def info(self, message: str, *args: object, **_: object) -> None:
+        """Nothing."""
+
+    async def warning(self, message: str, *args: object, **_: object) -> None:
+        """Something odd."""
+        self._log.warning("hypercorn", said=message % args)
+
+    async def error(self, message: str, *args: object, **_: object) -> None:
+        """Something wrong."""
+        self._log.error("hypercorn", said=message % args)
+
+    critical = error
+
+    async def exception(self, message: str, *args: object, **_: object) -> None:
+        """Something wrong, while an exception is handled."""
+        self._log.error("hypercorn", said=message % args, exc_info=True)

@@ -1,0 +1,288 @@
+"""The gateway: what wallets talk to. Every answer that is no refusal is a 200; shapes and words are what wallets depend on.
+
+Source: SPEC.md, "POST /v1/gateway/payment/{id}/options"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from payd.actors.confirm import confirm as confirm_payment
+from payd.actors.offers import fetch_actions, offer_options
+from payd.core.caip import AccountId, MalformedCaip, account_problem, parse_account
+from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
+from payd.core.money import AmountWire
+from payd.core.option import ACCOUNTS_MAX, Action, Build, Quote, Result
+from payd.core.payment import Payment, PaymentCancelled
+from payd.core.version import is_preview
+from payd.store.merchants import named_merchants
+from payd.web import query
+from payd.web.call import Answer, Call
+from payd.web.house import Realm
+from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
+from payd.web.waiting import wait_for_change
+
+CANCELLED_BY_USER: Final = "cancelled_by_user"
+RESULTS_MAX: Final = 16
+UNWRAP_MAX: Final = 2
+OPTION_ID_MAX: Final = 128
+BUILD_DATA_MAX: Final = 65_536
+# Seconds a wallet should expect from confirm to success.
+ETA_S: Final = 5
+
+
+class _Wire(msgspec.Struct, rename="camel"):
+    pass
+
+
+class OptionsIn(_Wire):
+    accounts: list[str]
+    refresh: list[str] | None = None
+
+
+class FetchIn(_Wire):
+    option_id: str
+    data: str
+
+
+class CollectedField(_Wire):
+    id: str
+    value: str
+
+
+class CollectedData(_Wire):
+    fields: list[CollectedField]
+
+
+class ConfirmIn(_Wire):
+    option_id: str
+    results: list[Result]
+    collected_data: CollectedData | None = None
+
+
+class MerchantInfo(_Wire, omit_defaults=True):
+    name: str
+    icon_url: str | None = None
+
+
+class BuyerInfo(_Wire):
+    account_caip10: str = msgspec.field(name="accountCaip10")
+    account_provider_name: str = ""
+
+
+class PaymentInfo(_Wire):
+    status: str
+    amount: Amount
+    expires_at: int
+    merchant: MerchantInfo
+    buyer: BuyerInfo | None
+
+
+class OptionOut(_Wire):
+    id: str
+    account: str
+    amount: Amount
+    eta_s: int
+    expires_at: int | None
+    actions: list[Any]
+    collect_data: None = None
+
+
+class OptionsOut(_Wire):
+    options: list[OptionOut] | None
+    info: PaymentInfo | None
+    collect_data: None = None
+
+
+class ActionsOut(_Wire):
+    actions: list[Any]
+
+
+class GatewayStatus(_Wire, omit_defaults=True):
+    status: str
+    is_final: bool
+    poll_in_ms: int | None = None
+    info: PaidInfo | None = None
+    failure_code: str | None = None
+
+
+async def read(call: Call) -> Answer:
+    """GET /v1/gateway/payment/{id}: what the buyer is asked to pay."""
+    realm, payment = payment_of(call)
+    return Answer.json(_info(realm, payment))
+
+
+async def options(call: Call) -> Answer:
+    """POST /v1/gateway/payment/{id}/options."""
+    realm, payment = payment_of(call)
+    with_info = query.flag(call, "includePaymentInfo") or False
+    accounts = _accounts(call)
+    quotes = await offer_options(realm.payments, payment.id, accounts)
+    payment = realm.payments.find(payment.id)
+    words = Words(tuple(realm.payments.chains))
+    shown = None if quotes is None else [_option(call.version, words, quote, payment) for quote in quotes]
+    info = _info(realm, payment) if with_info or quotes is None else None
+    return Answer.json(OptionsOut(shown, info))
+
+
+async def fetch(call: Call) -> Answer:
+    """POST /v1/gateway/payment/{id}/fetch."""
+    realm, payment = payment_of(call)
+    body = call.json(FetchIn)
+    _check_option_id(body.option_id)
+    if len(body.data) > BUILD_DATA_MAX:
+        raise InvalidParams("data is not that of a build action.")
+    calls = await fetch_actions(realm.payments, payment.id, body.option_id, body.data)
+    return Answer.json(ActionsOut([render_action(call.version, one) for one in calls]))
+
+
+async def confirm(call: Call) -> Answer:
+    """POST /v1/gateway/payment/{id}/confirm?maxPollMs=."""
+    realm, payment = payment_of(call)
+    wait_ms = query.poll_ms(call)
+    body = call.json(ConfirmIn)
+    _check_option_id(body.option_id)
+    if len(body.results) > RESULTS_MAX:
+        issue = Issue("results", f"At most {RESULTS_MAX} items.")
+        raise ParamsValidation(f"results: {issue.message}", issues=[issue])
+    payment = await confirm_payment(realm.payments, payment.id, body.option_id, body.results)
+    payment = await wait_for_change(call, realm, payment, wait_ms)
+    return Answer.json(_status(realm, payment))
+
+
+async def status(call: Call) -> Answer:
+    """GET /v1/gateway/payment/{id}/status?maxPollMs=."""
+    realm, payment = payment_of(call)
+    payment = await wait_for_change(call, realm, payment, query.poll_ms(call))
+    return Answer.json(_status(realm, payment))
+
+
+async def cancel(call: Call) -> Answer:
+    """POST /v1/gateway/payment/{id}/cancel: the buyer calls it off."""
+    realm, payment = payment_of(call)
+    request = (
+        idempotent(call, None) if call.caller is not None and call.caller.account_id is not None else None
+    )
+    outcome = await realm.payments.move_once(
+        payment.id, PaymentCancelled(CANCELLED_BY_USER), request, cancelled_body
+    )
+    return outcome_answer(outcome)
+
+
+def payment_of(call: Call) -> tuple[Realm, Payment]:
+    """The payment in the path: its id is the authority, the credential only has to be of its realm.
+
+    Raises:
+        PaymentNotFound: Unknown, malformed, or of the other realm; they read the same.
+    """
+    payment_id = unwrap_payment_id(call.params["id"], call.house.base_url)
+    return call.realm, call.realm.payments.find(payment_id)
+
+
+def unwrap_payment_id(text: str, base_url: str) -> str:
+    """The payment id in a path segment; a percent-encoded link of this server gives the id inside it.
+
+    Wallet kits send the whole payment link as the id when the host is not one they know.
+
+    Raises:
+        PaymentNotFound: It is a link to somewhere else.
+    """
+    for _ in range(UNWRAP_MAX):
+        if "%" in text:
+            text = unquote(text)
+    if "/" not in text:
+        return text
+    if not text.startswith(f"{base_url}/"):
+        raise PaymentNotFound("There is no such payment.")
+    try:
+        link = urlsplit(text)
+    except ValueError:
+        raise PaymentNotFound("There is no such payment.") from None
+    named = parse_qs(link.query).get("pid")
+    return named[0] if named else link.path.rstrip("/").rpartition("/")[2]
+
+
+def render_action(version: str, action: Action) -> dict[str, Any]:
+    """An action in the words of an API version: flat, or nested in the preview.
+
+    Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
+    """
+    if isinstance(action, Build):
+        if is_preview(version):
+            return {"type": "build", "data": {"data": action.data}}
+        return {"type": "build", "data": action.data}
+    if is_preview(version):
+        data = {"chain_id": action.chain_id, "method": action.method, "params": action.params}
+        return {"type": "walletRpc", "data": data}
+    params = msgspec.json.encode(action.params).decode()
+    return {"type": "walletRpc", "chain_id": action.chain_id, "method": action.method, "params": params}
+
+
+def _accounts(call: Call) -> list[AccountId]:
+    """The buyer's accounts: a bare list, or under `accounts`. Unknown chains are let through and find no option."""
+    bare = call.request.body.lstrip()[:1] == b"["
+    texts = call.json(list[str]) if bare else call.json(OptionsIn).accounts
+    if len(texts) > ACCOUNTS_MAX:
+        issue = Issue("accounts", f"At most {ACCOUNTS_MAX} items.")
+        raise ParamsValidation(f"accounts: {issue.message}", issues=[issue])
+    accounts: list[AccountId] = []
+    issues: list[Issue] = []
+    for place, text in enumerate(texts):
+        try:
+            account = parse_account(text)
+        except MalformedCaip as malformed:
+            issues.append(Issue(f"accounts[{place}]", str(malformed)))
+            continue
+        problem = account_problem(account)
+        if problem is not None:
+            raise InvalidParams(f"accounts[{place}]: {problem}", details={"field": f"accounts[{place}]"})
+        if account not in accounts:
+            accounts.append(account)
+    if issues:
+        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
+    return accounts
+
+
+def _option(version: str, words: Words, quote: Quote, payment: Payment) -> OptionOut:
+    until_s = quote.valid_until_ms // 1000
+    return OptionOut(
+        id=quote.option_id,
+        account=quote.account,
+        amount=words.amount(AmountWire(f"caip19/{quote.asset}", str(quote.amount))),
+        eta_s=ETA_S,
+        expires_at=None if quote.valid_until_ms >= payment.expires_at_ms else until_s,
+        actions=[render_action(version, action) for action in quote.actions],
+    )
+
+
+def _info(realm: Realm, payment: Payment) -> PaymentInfo:
+    name, icon_url = realm.db.point(named_merchants, [payment.merchant_id]).get(
+        payment.merchant_id, ("", None)
+    )
+    buyer = payment.processing.buyer if payment.processing else None
+    return PaymentInfo(
+        status=payment.status.value,
+        amount=Words(tuple(realm.payments.chains)).amount(payment.amount),
+        expires_at=payment.expires_at_ms // 1000,
+        merchant=MerchantInfo(name, icon_url),
+        buyer=None if buyer is None else BuyerInfo(buyer, ""),
+    )
+
+
+def _status(realm: Realm, payment: Payment) -> GatewayStatus:
+    return GatewayStatus(
+        status=payment.status.value,
+        is_final=payment.is_final,
+        poll_in_ms=poll_in_ms(payment),
+        info=Words(tuple(realm.payments.chains)).info(payment),
+        failure_code=payment.failed.code if payment.failed else None,
+    )
+
+
+def _check_option_id(option_id: str) -> None:
+    if not 1 <= len(option_id) <= OPTION_ID_MAX:
+        raise InvalidParams("This option does not belong to the payment. Ask for options again.")

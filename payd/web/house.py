@@ -1,0 +1,87 @@
+"""What a request can reach: the house with its realms. Built in `server.py`, read by every door.
+
+Source: DESIGN.md, "3. Two realms".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from payd.actors.advance import Advance
+from payd.actors.deliveries import Deliveries
+from payd.actors.feed import AccountFeed, Bell, PaymentFeed
+from payd.actors.payments import Payments
+from payd.clock import Clock
+from payd.core.errors import PaymentNotFound
+from payd.core.ids import Realm as RealmName
+from payd.core.ids import realm_of
+from payd.core.version import DEFAULT
+from payd.entropy import Entropy
+from payd.store.accounts import Account
+from payd.store.db import Database
+from payd.store.seal import Seal
+from payd.web.limits import RateLimit, Slots
+
+
+@dataclass(slots=True)
+class Limits:
+    """How much a caller may ask for: by key, by address without a key, after failed authentications, held open."""
+
+    per_key: RateLimit
+    per_ip: RateLimit
+    failed_auth: RateLimit
+    polls: Slots
+
+
+@dataclass(slots=True)
+class Realm:
+    """One realm: its store, its clock, its actors. Nothing in it asks which one it is."""
+
+    name: RealmName
+    live: bool
+    db: Database
+    clock: Clock
+    payments: Payments
+    deliveries: Deliveries
+    payment_feed: PaymentFeed
+    account_feed: AccountFeed
+    seal: Seal
+    checkout_app_id: str
+    advance: Advance | None = None
+
+
+@dataclass(slots=True)
+class House:
+    """The whole server, as a request sees it. `base_url` has no slash at its end."""
+
+    realms: Mapping[RealmName, Realm]
+    office: Database
+    entropy: Entropy
+    limits: Limits
+    base_url: str
+    body_max: int
+    payment_lifetime_s: int
+    accounts: dict[str, Account] = field(default_factory=dict)
+    default_version: str = DEFAULT
+    stopping: bool = False
+    held: set[Bell] = field(default_factory=set)
+    """Long polls that are held; all are answered at stop."""
+
+    def release_polls(self) -> None:
+        """Answer every held poll now, and later ones at once: the server stops."""
+        self.stopping = True
+        for bell in self.held:
+            bell.wake()
+
+    def realm_of_payment(self, payment_id: str) -> Realm:
+        """The realm that a payment id names.
+
+        Raises:
+            PaymentNotFound: It names none, or one that is not running.
+        """
+        name = realm_of(payment_id)
+        realm = None if name is None else self.realms.get(name)
+        if realm is None:
+            raise PaymentNotFound("There is no such payment.")
+        return realm

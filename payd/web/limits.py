@@ -1,0 +1,117 @@
+"""How much one caller may ask for: token buckets for rates, slots for what is held open.
+
+Rates run on real, monotonic time; a realm's clock has no part in them.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from payd.clock import monotonic_s
+
+# A bucket holds this many seconds of its rate, unless it is given a size of its own.
+BURST_S: Final = 2
+# Callers remembered at once; the one who has been silent longest makes room. About 200 bytes each.
+KEYS_MAX: Final = 50_000
+MINUTE_S: Final = 60
+
+# Long polls held at once, for one payment and in all; beyond that they are answered at once.
+POLLS_PER_PAYMENT_MAX: Final = 4
+POLLS_MAX: Final = 1_000
+
+
+class RateLimit:
+    """A token bucket for each key: `per_s` tokens a second, `burst` (twice that) at once; 0 is off."""
+
+    def __init__(
+        self,
+        per_s: float,
+        *,
+        burst: float | None = None,
+        now_s: Callable[[], float] = monotonic_s,
+        keys_max: int = KEYS_MAX,
+    ) -> None:
+        self._per_s = per_s
+        self._burst = per_s * BURST_S if burst is None else burst
+        self._now_s = now_s
+        self._keys_max = keys_max
+        # By key, longest silent first: tokens left, and when they were counted. Who is not here is full.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def wait_s(self, key: str) -> float:
+        """Seconds until `key` has a token, 0 if it has one now; takes nothing."""
+        if not self._per_s:
+            return 0.0
+        return self._wait_for(self._tokens(key, self._now_s()))
+
+    def take(self, key: str) -> float:
+        """Take a token of `key`: 0 if there was one, else the seconds to wait, and nothing is taken."""
+        if not self._per_s:
+            return 0.0
+        now_s = self._now_s()
+        tokens = self._tokens(key, now_s)
+        wait_s = self._wait_for(tokens)
+        if not wait_s:
+            self._buckets[key] = (tokens - 1, now_s)
+            self._buckets.move_to_end(key)
+            if len(self._buckets) > self._keys_max:
+                self._buckets.popitem(last=False)
+        return wait_s
+
+    def _tokens(self, key: str, now_s: float) -> float:
+        left, counted_s = self._buckets.get(key, (self._burst, now_s))
+        return min(self._burst, left + (now_s - counted_s) * self._per_s)
+
+    def _wait_for(self, tokens: float) -> float:
+        return 0.0 if tokens >= 1 else (1 - tokens) / self._per_s
+
+
+class Slots:
+    """Things held open at once: so many for one key (0: no limit), so many in all.
+
+    The key "" has no limit of its own: it stands for callers who cannot be told apart, such as a proxy's.
+    """
+
+    def __init__(self, total_max: int, per_key_max: int) -> None:
+        self.total_max = total_max
+        self.per_key_max = per_key_max
+        self.held = 0
+        self._held_of: dict[str, int] = {}
+
+    def try_take(self, key: str) -> bool:
+        """Take one for `key`, unless it or the whole has its fill."""
+        of_key = self._held_of.get(key, 0)
+        if self.held >= self.total_max or (key and 0 < self.per_key_max <= of_key):
+            return False
+        self.held += 1
+        self._held_of[key] = of_key + 1
+        return True
+
+    def release(self, key: str) -> None:
+        """Give back what `try_take` took."""
+        left = self._held_of[key] - 1
+        self.held -= 1
+        if left:
+            self._held_of[key] = left
+        else:
+            del self._held_of[key]
+
+    def __len__(self) -> int:
+        return len(self._held_of)
+
+
+def failed_auth_limit(per_minute: int, now_s: Callable[[], float] = monotonic_s) -> RateLimit:
+    """Failed authentications: ask `wait_s` before looking at a credential, `take` after a failure."""
+    return RateLimit(per_minute / MINUTE_S, burst=per_minute, now_s=now_s)
+
+
+def poll_slots() -> Slots:
+    """Slots for held long polls, by payment id."""
+    return Slots(POLLS_MAX, POLLS_PER_PAYMENT_MAX)

@@ -1,0 +1,37 @@
+"""Finding what a path names, for this caller and no other."""
+
+from __future__ import annotations
+
+from payd.core.errors import NotFound, PaymentNotFound
+from payd.core.payment import Payment
+from payd.store.merchants import Merchant, find_merchant
+from payd.web.call import Call
+
+
+def own_merchant(call: Call) -> Merchant:
+    """The merchant in the path.
+
+    Raises:
+        NotFound: No merchant of the account.
+        Forbidden: The key is limited to others.
+    """
+    merchant = call.realm.db.point(find_merchant, call.params["merchantId"])
+    if merchant is None or merchant.account_id != call.account_id:
+        raise NotFound("There is no such merchant.")
+    call.check_merchant(merchant.id)
+    return merchant
+
+
+def own_payment(call: Call) -> Payment:
+    """The payment in the path.
+
+    Raises:
+        PaymentNotFound: Not of the account, or not of the merchant that `Merchant-Id` names.
+        Forbidden: The key is limited to other merchants.
+    """
+    payment = call.realm.payments.find(call.params["id"])
+    other_merchant = call.merchant_id is not None and payment.merchant_id != call.merchant_id
+    if payment.account_id != call.account_id or other_merchant:
+        raise PaymentNotFound("There is no such payment.")
+    call.check_merchant(payment.merchant_id)
+    return payment

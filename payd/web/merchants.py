@@ -1,0 +1,241 @@
+"""Merchants over REST.
+
+Source: SPEC.md, "POST /v1/merchants"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
+from payd.core.event import iso_ms
+from payd.entropy import new_id
+from payd.store.audit import insert_audit
+from payd.store.db import Tx
+from payd.store.idempotency import Outcome, once
+from payd.store.merchants import (
+    Merchant,
+    delete_merchant,
+    find_merchant,
+    insert_merchant,
+    list_merchants,
+    update_merchant,
+)
+from payd.store.settlements import list_settlements
+from payd.web import query
+from payd.web.call import Answer, Call
+from payd.web.cursor import decode_cursor, encode_cursor
+from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.lookup import own_merchant
+from payd.web.schema import Deleted, SettlementOut, settlement_out
+
+NAME_MAX: Final = 256
+EMAIL_MAX: Final = 254
+ICON_URL_MAX: Final = 2048
+LIST_DEFAULT: Final = 20
+LIST_MAX: Final = 100
+STATUSES: Final = ("active", "inactive", "suspended")
+
+_EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
+_HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\]+(/[^\s\x00-\x1f\x7f]*)?")
+
+
+class CreateMerchant(msgspec.Struct, rename="camel"):
+    merchant_name: str
+    merchant_email: str
+    icon_url: str | None = None
+
+
+class PatchMerchant(msgspec.Struct, rename="camel"):
+    merchant_name: str | msgspec.UnsetType = msgspec.UNSET
+    merchant_email: str | msgspec.UnsetType = msgspec.UNSET
+    icon_url: str | msgspec.UnsetType | None = msgspec.UNSET
+    status: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class MerchantOut(msgspec.Struct, rename="camel"):
+    id: str
+    name: str
+    email: str
+    status: str
+    icon_url: str | None
+    created_at: str
+
+
+class SettlementsOut(msgspec.Struct):
+    crypto: list[SettlementOut]
+    fiat: list[SettlementOut]
+
+
+class MerchantWithSettlements(MerchantOut, rename="camel"):
+    settlements: SettlementsOut
+
+
+class MerchantCreated(msgspec.Struct):
+    merchant: MerchantOut
+
+
+class MerchantPage(msgspec.Struct, rename="camel"):
+    """`data` and `merchants` are the same list."""
+
+    data: list[MerchantOut]
+    merchants: list[MerchantOut]
+    total_count: int
+    next_cursor: str | None
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/merchants → 201."""
+    body = call.json(CreateMerchant)
+    request = idempotent(call, body, required=True)
+    check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url)
+    now_ms = call.realm.clock.now_ms()
+    merchant = Merchant(
+        id=new_id("mrch_", now_ms, call.house.entropy),
+        account_id=call.account_id,
+        name=body.merchant_name,
+        email=body.merchant_email,
+        icon_url=body.icon_url,
+        status="active",
+        created_at_ms=now_ms,
+    )
+
+    def work(tx: Tx) -> Outcome:
+        insert_merchant(tx, merchant)
+        return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant))))
+
+    return outcome_answer(await call.realm.db.write(once, request, work))
+
+
+async def list_all(call: Call) -> Answer:
+    """GET /v1/merchants."""
+    after = query.one(call, "cursor")
+    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    search = query.one(call, "search")
+    if search is not None and len(search) > NAME_MAX:
+        raise InvalidParams(f"search may have at most {NAME_MAX} characters.")
+    status = query.choice(call, "status", STATUSES)
+    cursor = None if after is None else decode_cursor(after, (int, str))
+    only = None if call.merchants is None else sorted(call.merchants)
+    found, total = await call.realm.db.read(
+        lambda tx: list_merchants(
+            tx, call.account_id, only=only, status=status, search=search, after=cursor, limit=limit + 1
+        )
+    )
+    shown = [merchant_out(merchant) for merchant in found[:limit]]
+    last = found[limit - 1] if len(found) > limit else None
+    next_cursor = None if last is None else encode_cursor(last.created_at_ms, last.id)
+    return Answer.json(MerchantPage(shown, shown, total, next_cursor))
+
+
+async def read(call: Call) -> Answer:
+    """GET /v1/merchants/{id}."""
+    merchant = own_merchant(call)
+    out = merchant_out(merchant)
+    return Answer.json(MerchantWithSettlements(**msgspec.structs.asdict(out), settlements=_settlements(call)))
+
+
+async def read_settlements(call: Call) -> Answer:
+    """GET /v1/merchants/{id}/settlements."""
+    own_merchant(call)
+    return Answer.json(_settlements(call))
+
+
+async def patch(call: Call) -> Answer:
+    """PATCH /v1/merchants/{id}: at least one field; `iconUrl: null` takes the icon away."""
+    own_merchant(call)
+    body = call.json(PatchMerchant)
+    changes = {
+        field: value
+        for field, value in (
+            ("name", body.merchant_name),
+            ("email", body.merchant_email),
+            ("icon_url", body.icon_url),
+            ("status", body.status),
+        )
+        if value is not msgspec.UNSET
+    }
+    if not changes:
+        raise ParamsValidation(
+            "Send at least one field to change.",
+            issues=[Issue("body", "One of merchantName, merchantEmail, iconUrl, status is required.")],
+        )
+
+    def step(tx: Tx) -> Merchant:
+        merchant = find_merchant(tx, call.params["merchantId"])
+        if merchant is None:
+            raise _gone()
+        changed = msgspec.structs.replace(merchant, **changes)
+        check_merchant_fields(changed.name, changed.email, changed.icon_url, changed.status)
+        update_merchant(tx, changed)
+        return changed
+
+    return Answer.json(merchant_out(await call.realm.db.write(step)))
+
+
+async def delete(call: Call) -> Answer:
+    """DELETE /v1/merchants/{id}: soft, and the same answer when repeated."""
+    merchant_id = call.params["merchantId"]
+    call.check_merchant(merchant_id)
+
+    def step(tx: Tx) -> None:
+        now_ms = call.realm.clock.now_ms()
+        if not delete_merchant(tx, call.account_id, merchant_id, now_ms):
+            raise _gone()
+        insert_audit(
+            tx,
+            at_ms=now_ms,
+            account_id=call.account_id,
+            actor=call.actor,
+            act="merchant.delete",
+            subject=merchant_id,
+            details={},
+        )
+
+    await call.realm.db.write(step)
+    return Answer.json(Deleted(merchant_id))
+
+
+def merchant_out(merchant: Merchant) -> MerchantOut:
+    """A merchant as the wire shows it."""
+    return MerchantOut(
+        merchant.id,
+        merchant.name,
+        merchant.email,
+        merchant.status,
+        merchant.icon_url,
+        iso_ms(merchant.created_at_ms),
+    )
+
+
+def _settlements(call: Call) -> SettlementsOut:
+    found = call.realm.db.point(list_settlements, call.params["merchantId"])
+    return SettlementsOut([settlement_out(one) for one in found], [])
+
+
+def _gone() -> NotFound:
+    return NotFound("There is no such merchant.")
+
+
+def check_merchant_fields(name: str, email: str, icon_url: str | None, status: str = "active") -> None:
+    """Refuse fields that miss their schema, all of them at once.
+
+    Raises:
+        ParamsValidation: With an issue for each wrong field.
+    """
+    issues = []
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or not name.strip():
+        issues.append(Issue("merchantName", f"1 to {NAME_MAX} printable characters."))
+    if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
+        issues.append(Issue("merchantEmail", "An e-mail address such as shop@example.com."))
+    if icon_url is not None and (len(icon_url) > ICON_URL_MAX or not _HTTPS.fullmatch(icon_url)):
+        issues.append(Issue("iconUrl", f"An https URL of at most {ICON_URL_MAX} characters, or null."))
+    if status not in STATUSES:
+        issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
+    if issues:
+        raise ParamsValidation(
+            "; ".join(f"{issue.field}: {issue.message}" for issue in issues), issues=issues
+        )

@@ -1,0 +1,323 @@
+"""Payments over REST, on both merchant paths.
+
+Source: SPEC.md, "POST /v1/payments"; SPEC.md, "POST /v1/merchant/payment"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from payd.core.caip import MalformedCaip, parse_asset
+from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotSucceeded
+from payd.core.money import MINOR_UNITS, parse_fiat
+from payd.core.payment import Checkout, Payment, PaymentCancelled
+from payd.core.status import Status, merchant_word
+from payd.entropy import new_id
+from payd.store.db import Tx
+from payd.store.idempotency import Outcome, once
+from payd.store.merchants import named_merchants
+from payd.store.payments import PaymentFilter, list_payments
+from payd.store.refunds import insert_refund
+from payd.store.transfers import list_transfers, transfers_of_payment
+from payd.web import query
+from payd.web.call import Answer, Call
+from payd.web.cursor import decode_cursor, encode_cursor
+from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.lookup import own_payment
+from payd.web.schema import (
+    POLL_IN_MS,
+    CheckoutIn,
+    CreatePayment,
+    MerchantPaymentStatus,
+    Page,
+    PaymentCreated,
+    PaymentCreatedBoth,
+    PaymentStatus,
+    Words,
+    cancelled_body,
+    poll_in_ms,
+)
+from payd.web.waiting import wait_for_change
+
+REFERENCE_MAX: Final = 255
+LIFETIME_MAX_S: Final = 24 * 3600
+LIST_DEFAULT: Final = 50
+LIST_MAX: Final = 200
+NOTE_MAX: Final = 1000
+TX_ID_MAX: Final = 128
+REDIRECT_URL_MAX: Final = 2048
+
+CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
+
+_STATUSES: Final = tuple(status.value for status in Status)
+_HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1f\x7f]*)?")
+_NETWORK: Final = re.compile(r"[-a-zA-Z0-9]{3,8}:[-a-zA-Z0-9]{1,32}")
+
+
+class RecordRefund(msgspec.Struct, rename="camel"):
+    payment_id: str
+    tx_id: str | None = None
+    note: str | None = None
+
+
+class RefundRecorded(msgspec.Struct, rename="camel"):
+    payment_id: str
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/payments → 201."""
+    return await _create(call, partial(_created_both, call))
+
+
+async def create_for_merchant(call: Call) -> Answer:
+    """POST /v1/merchant/payment → 201, in the older words."""
+    return await _create(call, partial(_created, call))
+
+
+async def status(call: Call) -> Answer:
+    """GET /v1/payments/{id}/status."""
+    wait_ms = query.poll_ms(call)
+    payment = await wait_for_change(call, call.realm, own_payment(call), wait_ms)
+    info = words_of(call).info(payment)
+    return Answer.json(PaymentStatus(payment.status.value, payment.is_final, poll_in_ms(payment), info))
+
+
+async def status_for_merchant(call: Call) -> Answer:
+    """GET /v1/merchant/payment/{id}/status, in the older words."""
+    wait_ms = query.poll_ms(call)
+    payment = await wait_for_change(call, call.realm, own_payment(call), wait_ms)
+    return Answer.json(MerchantPaymentStatus(merchant_word(payment.status), payment.is_final))
+
+
+async def read(call: Call) -> Answer:
+    """GET /v1/payments/{id}."""
+    payment = own_payment(call)
+    transfers = call.realm.db.point(transfers_of_payment, payment.id)
+    return Answer.json(words_of(call).detail(payment, transfers))
+
+
+async def cancel(call: Call) -> Answer:
+    """POST /v1/payments/{id}/cancel."""
+    payment = own_payment(call)
+    request = idempotent(call, None)
+    outcome = await call.realm.payments.move_once(
+        payment.id, PaymentCancelled(CANCELLED_BY_MERCHANT), request, cancelled_body
+    )
+    return outcome_answer(outcome)
+
+
+async def list_all(call: Call) -> Answer:
+    """GET /v1/payments."""
+    chosen = _filter(call)
+    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    cursor = query.one(call, "cursor")
+    after = None if cursor is None else decode_cursor(cursor, (int, int))
+    words = words_of(call)
+
+    def work(tx: Tx) -> Page:
+        rows = list_payments(tx, chosen, after, limit + 1)
+        merchants = named_merchants(tx, sorted({payment.merchant_id for _, payment in rows}))
+        data = [words.item(payment, merchants.get(payment.merchant_id)) for _, payment in rows[:limit]]
+        if len(rows) <= limit:
+            return Page(data, None)
+        seq, last = rows[limit - 1]
+        value = last.created_at_ms if chosen.sort_by == "date" else last.value
+        return Page(data, encode_cursor(value, seq))
+
+    return Answer.json(await call.realm.db.read(work))
+
+
+async def transfers(call: Call) -> Answer:
+    """GET /v1/transfers: what chains showed, `matched=false` for what paid for nothing."""
+    matched = query.flag(call, "matched")
+    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    cursor = query.one(call, "cursor")
+    before = None if cursor is None else decode_cursor(cursor, (int,))[0]
+    rows = await call.realm.db.read(
+        lambda tx: list_transfers(tx, call.account_id, matched=matched, before_seq=before, limit=limit + 1)
+    )
+    words = words_of(call)
+    data = [words.transfer(transfer) for _, transfer in rows[:limit]]
+    return Answer.json(Page(data, encode_cursor(rows[limit - 1][0]) if len(rows) > limit else None))
+
+
+async def refund(call: Call) -> Answer:
+    """POST /v1/refunds: record a refund that the merchant made from its own wallet."""
+    body = call.json(RecordRefund)
+    request = idempotent(call, body)
+    issues = []
+    if body.tx_id is not None and not (1 <= len(body.tx_id) <= TX_ID_MAX and body.tx_id.isprintable()):
+        issues.append(Issue("txId", f"1 to {TX_ID_MAX} printable characters."))
+    if body.note is not None and len(body.note) > NOTE_MAX:
+        issues.append(Issue("note", f"At most {NOTE_MAX} characters."))
+    _refuse(issues)
+    call.params["id"] = body.payment_id
+    payment = own_payment(call)
+    if payment.status is not Status.SUCCEEDED:
+        raise PaymentNotSucceeded(
+            f"The payment is {payment.status.value}; only a succeeded one can be refunded."
+        )
+    now_ms = call.realm.clock.now_ms()
+
+    def work(tx: Tx) -> Outcome:
+        # Succeeded is final: what was read before the step is still so inside it.
+        insert_refund(tx, payment.id, body.tx_id, body.note, now_ms)
+        return Outcome(200, msgspec.json.encode(RefundRecorded(payment.id)))
+
+    return outcome_answer(await call.realm.db.write(once, request, work))
+
+
+def words_of(call: Call) -> Words:
+    """How amounts of the call's realm are shown."""
+    return Words(tuple(call.realm.payments.chains))
+
+
+async def _create(call: Call, render: Callable[[Payment], bytes]) -> Answer:
+    body = call.json(CreatePayment)
+    request = idempotent(call, body)
+    draft = _draft(call, body)
+    return outcome_answer(await call.realm.payments.create(draft, request, render))
+
+
+def _draft(call: Call, body: CreatePayment) -> Payment:
+    currency, value = parse_fiat(body.amount.unit, body.amount.value)
+    if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
+        _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
+    now_ms = call.realm.clock.now_ms()
+    assert call.merchant_id is not None, "the route requires it"
+    return Payment(
+        id=new_id("pay_l" if call.realm.live else "pay_t", now_ms, call.house.entropy),
+        account_id=call.account_id,
+        merchant_id=call.merchant_id,
+        reference_id=body.reference_id,
+        currency=currency,
+        value=value,
+        created_at_ms=now_ms,
+        expires_at_ms=_expires_at_ms(call, body.expires_at, now_ms),
+        updated_at_ms=now_ms,
+        checkout=redirects(body.checkout),
+    )
+
+
+def _expires_at_ms(call: Call, wanted_s: int | None, now_ms: int) -> int:
+    if wanted_s is None:
+        # Whole seconds on the wire, so whole seconds inside: what is told is what is kept.
+        return -(-(now_ms + call.house.payment_lifetime_s * 1000) // 1000) * 1000
+    if not now_ms < wanted_s * 1000 <= now_ms + LIFETIME_MAX_S * 1000:
+        raise InvalidParams("expiresAt must be in the future, at most 24 hours, in Unix seconds.")
+    return wanted_s * 1000
+
+
+def redirects(checkout: CheckoutIn | None) -> Checkout | None:
+    """Both redirect URLs, or none: one that is missing or not https switches redirects off.
+
+    Source: SPEC.md, "POST /v1/merchant/payment".
+    """
+    if checkout is None:
+        return None
+    urls = (checkout.success_url, checkout.error_url)
+    good = [url for url in urls if url and len(url) <= REDIRECT_URL_MAX and _HTTPS.fullmatch(url)]
+    return Checkout(*good) if len(good) == len(urls) else None
+
+
+def _created(call: Call, payment: Payment) -> bytes:
+    return msgspec.json.encode(
+        PaymentCreated(
+            payment_id=payment.id,
+            gateway_url=gateway_url(call.house.base_url, payment.id),
+            status=merchant_word(payment.status),
+            expires_at=payment.expires_at_ms // 1000,
+            is_final=payment.is_final,
+            poll_in_ms=POLL_IN_MS,
+        )
+    )
+
+
+def _created_both(call: Call, payment: Payment) -> bytes:
+    url = gateway_url(call.house.base_url, payment.id)
+    return msgspec.json.encode(
+        PaymentCreatedBoth(
+            payment_id=payment.id,
+            gateway_url=url,
+            status=payment.status.value,
+            expires_at=payment.expires_at_ms // 1000,
+            is_final=payment.is_final,
+            poll_in_ms=POLL_IN_MS,
+            id=payment.id,
+            url=url,
+        )
+    )
+
+
+def gateway_url(base_url: str, payment_id: str) -> str:
+    """The buyer's page. Made from configuration only, never from a request header."""
+    return f"{base_url}/pay/{payment_id}"
+
+
+def _filter(call: Call) -> PaymentFilter:
+    sort_by = query.choice(call, "sortBy", ("date", "amount")) or "date"
+    currency = query.one(call, "currency")
+    if currency is not None and currency not in MINOR_UNITS:
+        raise InvalidParams("currency must be an ISO 4217 code such as USD.")
+    if sort_by == "amount" and currency is None:
+        raise InvalidParams(
+            "sortBy=amount needs one currency, such as currency=USD: amounts are not converted."
+        )
+    return PaymentFilter(
+        account_id=call.account_id,
+        start_ms=query.instant_ms(call, "startTs"),
+        end_ms=query.instant_ms(call, "endTs"),
+        statuses=query.many(call, "status", _STATUSES),
+        merchants=_merchants(call),
+        asset=_asset(query.one(call, "asset")),
+        networks=_networks(call),
+        reference_prefix=_reference_prefix(call),
+        currency=currency,
+        sort_by="amount" if sort_by == "amount" else "date",
+        descending=(query.choice(call, "sortDir", ("asc", "desc")) or "desc") == "desc",
+    )
+
+
+def _merchants(call: Call) -> tuple[str, ...] | None:
+    """The merchants asked for, within those that the key may see."""
+    asked = query.many(call, "merchantId") + (() if call.merchant_id is None else (call.merchant_id,))
+    for merchant_id in asked:
+        call.check_merchant(merchant_id)
+    if asked:
+        return asked
+    return None if call.merchants is None else tuple(sorted(call.merchants))
+
+
+def _asset(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        parse_asset(text)
+    except MalformedCaip as malformed:
+        raise InvalidParams(f"asset: {malformed}") from None
+    return text
+
+
+def _networks(call: Call) -> tuple[str, ...]:
+    networks = query.many(call, "network")
+    for network in networks:
+        if not _NETWORK.fullmatch(network):
+            raise InvalidParams("network must be a CAIP-2 chain such as eip155:8453.")
+    return networks
+
+
+def _reference_prefix(call: Call) -> str | None:
+    prefix = query.one(call, "referenceId")
+    if prefix is not None and len(prefix) > REFERENCE_MAX:
+        raise InvalidParams(f"referenceId may have at most {REFERENCE_MAX} characters.")
+    return prefix
+
+
+def _refuse(issues: list[Issue]) -> None:
+    if issues:
+        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)

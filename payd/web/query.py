@@ -1,0 +1,117 @@
+"""Reading query parameters: each is checked, and a wrong one is refused by name.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from payd.core.errors import InvalidParams
+from payd.web.call import Call
+
+POLL_MAX_MS: Final = 55_000
+"""A held poll ends before the usual proxy's 60 s."""
+
+_DIGITS: Final = re.compile(r"[0-9]{1,15}")
+
+
+def one(call: Call, name: str) -> str | None:
+    """The parameter's single value; None when it is absent or empty.
+
+    Raises:
+        InvalidParams: It stands there twice.
+    """
+    values = call.request.query.get(name, [])
+    if len(values) > 1:
+        raise InvalidParams(f"{name} may stand in the query only once.")
+    return (values[0] or None) if values else None
+
+
+def whole_number(call: Call, name: str, *, lowest: int, highest: int, default: int) -> int:
+    """An integer within bounds.
+
+    Raises:
+        InvalidParams: It is not.
+    """
+    text = one(call, name)
+    if text is None:
+        return default
+    if not _DIGITS.fullmatch(text) or not lowest <= int(text) <= highest:
+        raise InvalidParams(f"{name} must be a whole number from {lowest} to {highest}.")
+    return int(text)
+
+
+def choice(call: Call, name: str, allowed: Sequence[str]) -> str | None:
+    """One of the allowed words, or None.
+
+    Raises:
+        InvalidParams: It is another.
+    """
+    text = one(call, name)
+    if text is not None and text not in allowed:
+        raise InvalidParams(f"{name} must be one of {', '.join(allowed)}.")
+    return text
+
+
+def flag(call: Call, name: str) -> bool | None:
+    """`true` or `false`, or None."""
+    text = choice(call, name, ("true", "false"))
+    return None if text is None else text == "true"
+
+
+def many(call: Call, name: str, allowed: Sequence[str] | None = None) -> tuple[str, ...]:
+    """All values of a parameter that may be repeated or hold a comma list.
+
+    Raises:
+        InvalidParams: One of them is not allowed.
+    """
+    values = tuple(part for value in call.request.query.get(name, []) for part in value.split(",") if part)
+    if len(values) > LIST_MAX:
+        raise InvalidParams(f"{name} may have at most {LIST_MAX} values.")
+    for value in values:
+        if allowed is not None and value not in allowed:
+            raise InvalidParams(f"{name} must be one of {', '.join(allowed)}.")
+    return values
+
+
+LIST_MAX: Final = 100
+
+
+def instant_ms(call: Call, name: str) -> int | None:
+    """An RFC 3339 instant as Unix milliseconds.
+
+    Raises:
+        InvalidParams: It is not one, or names no time zone.
+    """
+    text = one(call, name)
+    return None if text is None else parse_instant_ms(text, name)
+
+
+def parse_instant_ms(text: str, name: str) -> int:
+    """RFC 3339 text as Unix milliseconds; raises InvalidParams that names the parameter."""
+    try:
+        # A plus sign that was not escaped arrives as a space.
+        at = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or at.year < 1970:
+        raise InvalidParams(f"{name} must be a time such as 2026-05-18T09:59:00Z.")
+    return round(at.timestamp() * 1000)
+
+
+def poll_ms(call: Call) -> int:
+    """`maxPollMs`, clamped to what is held at most; 0 when absent.
+
+    Raises:
+        InvalidParams: It is negative or not a whole number.
+    """
+    text = one(call, "maxPollMs")
+    if text is None:
+        return 0
+    if not _DIGITS.fullmatch(text):
+        raise InvalidParams("maxPollMs must be a whole number of milliseconds, not negative.")
+    return min(int(text), POLL_MAX_MS)

@@ -1,0 +1,176 @@
+"""The one table: every path of the API, its handler, who may call it and what it needs.
+
+Source: SPEC.md, "Endpoints"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from payd.web import (
+    events,
+    feed,
+    gateway,
+    health,
+    merchants,
+    payments,
+    settlements,
+    simulation,
+    webhooks,
+)
+from payd.web.call import Answer, Call
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+Family = Literal["key", "gateway", "open"]
+"""Who is let in: keys only; keys and apps; anyone."""
+
+Need = Literal["required", "optional", "none"]
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """One method of one path.
+
+    Attributes:
+        method: Upper case.
+        path: With parameters in braces.
+        handler: Answers it.
+        scope: What a caller must be allowed; None on open paths.
+        family: Who is let in.
+        merchant: Whether a `Merchant-Id` header is needed.
+        open_to_browsers: Whether any origin may call it from a page.
+        account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key that is
+            limited to some of them is refused.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    scope: str | None
+    family: Family = "key"
+    merchant: Need = "none"
+    open_to_browsers: bool = False
+    account_wide: bool = False
+
+
+def _account(method: str, path: str, handler: Handler, scope: str) -> Route:
+    return Route(method, path, handler, scope, account_wide=True)
+
+
+def _gateway(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, handler, "gateway", "gateway", "none", True)
+
+
+MERCHANT: Final = "/v1/merchants/{merchantId}"
+CRYPTO: Final = f"{MERCHANT}/settlements/crypto"
+GATEWAY: Final = "/v1/gateway/payment/{id}"
+WEBHOOKS: Final = "/v1/webhooks"
+
+ROUTES: Final[tuple[Route, ...]] = (
+    _account("POST", "/v1/merchants", merchants.create, "merchants:write"),
+    Route("GET", "/v1/merchants", merchants.list_all, "merchants:read"),
+    Route("GET", MERCHANT, merchants.read, "merchants:read"),
+    Route("PATCH", MERCHANT, merchants.patch, "merchants:write"),
+    Route("DELETE", MERCHANT, merchants.delete, "merchants:write"),
+    Route("GET", f"{MERCHANT}/settlements", merchants.read_settlements, "merchants:read"),
+    Route("POST", CRYPTO, settlements.create, "settlements:write"),
+    Route("PUT", f"{CRYPTO}/{{id}}", settlements.put, "settlements:write"),
+    Route("DELETE", f"{CRYPTO}/{{id}}", settlements.delete, "settlements:write"),
+    Route("POST", "/v1/payments", payments.create, "payments:write", merchant="required"),
+    Route("GET", "/v1/payments", payments.list_all, "payments:read", merchant="optional"),
+    Route("GET", "/v1/payments/{id}", payments.read, "payments:read", merchant="optional"),
+    Route("GET", "/v1/payments/{id}/status", payments.status, "payments:read", merchant="required"),
+    Route("POST", "/v1/payments/{id}/cancel", payments.cancel, "payments:write", merchant="optional"),
+    _account("GET", "/v1/transfers", payments.transfers, "payments:read"),
+    Route("POST", "/v1/refunds", payments.refund, "payments:write", merchant="required"),
+    Route(
+        "POST", "/v1/merchant/payment", payments.create_for_merchant, "payments:write", merchant="required"
+    ),
+    Route(
+        "GET",
+        "/v1/merchant/payment/{id}/status",
+        payments.status_for_merchant,
+        "payments:read",
+        merchant="required",
+    ),
+    _gateway("GET", GATEWAY, gateway.read),
+    _gateway("POST", f"{GATEWAY}/options", gateway.options),
+    _gateway("POST", f"{GATEWAY}/fetch", gateway.fetch),
+    _gateway("POST", f"{GATEWAY}/confirm", gateway.confirm),
+    _gateway("GET", f"{GATEWAY}/status", gateway.status),
+    _gateway("POST", f"{GATEWAY}/cancel", gateway.cancel),
+    Route("GET", f"{WEBHOOKS}/endpoint", webhooks.read_endpoint, "webhooks:read"),
+    Route("PUT", f"{WEBHOOKS}/endpoint", webhooks.put_endpoint, "webhooks:write"),
+    Route("DELETE", f"{WEBHOOKS}/endpoint", webhooks.delete_endpoint, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/endpoint/rotate", webhooks.rotate, "webhooks:secret"),
+    Route("POST", f"{WEBHOOKS}/endpoint/reveal", webhooks.reveal, "webhooks:secret"),
+    Route("POST", f"{WEBHOOKS}/endpoint/enable", webhooks.enable, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/endpoint/disable", webhooks.disable, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/endpoint/test", webhooks.test, "webhooks:write"),
+    Route("GET", f"{WEBHOOKS}/deliveries", webhooks.list_deliveries, "webhooks:read"),
+    Route("GET", f"{WEBHOOKS}/deliveries/{{id}}", webhooks.read_delivery, "webhooks:read"),
+    Route("POST", f"{WEBHOOKS}/deliveries/{{id}}/resend", webhooks.resend, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/recover", webhooks.recover, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/replay-missing", webhooks.replay_missing, "webhooks:write"),
+    Route("GET", f"{WEBHOOKS}/jobs/{{id}}", webhooks.read_job, "webhooks:read"),
+    Route("GET", "/v1/events", events.list_events, "webhooks:read"),
+    Route("GET", "/v1/events/{id}", events.read_event, "webhooks:read"),
+    Route(
+        "POST", "/v1/test/payments/{id}/simulate", simulation.simulate_payment, "test", merchant="optional"
+    ),
+    _account("GET", "/v1/test/clock", simulation.read_clock, "test"),
+    _account("POST", "/v1/test/clock", simulation.advance_clock, "test"),
+    Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", "none", True),
+    Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
+    Route("GET", "/versions", health.versions, None, "open"),
+    Route("GET", "/livez", health.alive, None, "open"),
+    Route("GET", "/readyz", health.ready, None, "open"),
+)
+
+
+class _Paths:
+    """The table, compiled: fixed paths by name, the others by shape."""
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self.fixed: dict[str, dict[str, Route]] = {}
+        self.shapes: list[tuple[re.Pattern[str], dict[str, Route]]] = []
+        by_path: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            by_path.setdefault(route.path, {})[route.method] = route
+        for path, methods in by_path.items():
+            if "{" in path:
+                self.shapes.append(
+                    (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))), methods)
+                )
+            else:
+                self.fixed[path] = methods
+
+    def find(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
+        """The methods at a path, and its parameters."""
+        methods = self.fixed.get(path)
+        if methods is not None:
+            return methods, {}
+        for shape, found in self.shapes:
+            match = shape.fullmatch(path)
+            if match is not None:
+                return found, match.groupdict()
+        return {}, {}
+
+
+_PATHS: Final = _Paths(ROUTES)
+
+
+def match_route(method: str, path: str) -> tuple[Route | None, dict[str, str]]:
+    """The route of a request and the parameters in its path."""
+    methods, params = _PATHS.find(path)
+    return methods.get(method), params
+
+
+def methods_of(path: str) -> tuple[tuple[str, ...], bool]:
+    """The methods that a path has, and whether any origin may call it."""
+    methods, _ = _PATHS.find(path)
+    return tuple(sorted(methods)), any(route.open_to_browsers for route in methods.values())

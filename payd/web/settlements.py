@@ -1,0 +1,189 @@
+"""Settlements over REST: where a merchant's money goes.
+
+Source: SPEC.md, "POST /v1/merchants/{merchantId}/settlements/crypto"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from payd.core.caip import MalformedCaip, canonical_asset, destination_problem, parse_account, parse_asset
+from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
+from payd.entropy import new_id
+from payd.store.audit import insert_audit
+from payd.store.db import Tx
+from payd.store.idempotency import Outcome, once
+from payd.store.settlements import (
+    Settlement,
+    delete_settlement,
+    find_settlement,
+    insert_settlement,
+    set_destination,
+)
+from payd.web.call import Answer, Call
+from payd.web.house import Realm
+from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.lookup import own_merchant
+from payd.web.schema import Deleted, SettlementOut, settlement_out
+
+ITEMS_MAX: Final = 50
+
+
+class SettlementIn(msgspec.Struct):
+    asset: str
+    destination: str
+
+
+class CreateSettlements(msgspec.Struct):
+    settlements: list[SettlementIn]
+
+
+class SettlementsCreated(msgspec.Struct):
+    settlements: list[SettlementOut]
+
+
+class PutSettlement(msgspec.Struct):
+    destination: str
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/merchants/{merchantId}/settlements/crypto → 201, all or nothing."""
+    merchant = own_merchant(call)
+    body = call.json(CreateSettlements)
+    request = idempotent(call, body, required=True)
+    now_ms = call.realm.clock.now_ms()
+    wanted = [
+        Settlement(
+            id=new_id("crypto_", now_ms, call.house.entropy),
+            merchant_id=merchant.id,
+            asset=item.asset,
+            asset_key=asset_key,
+            destination=item.destination,
+            created_at_ms=now_ms,
+        )
+        for item, asset_key in zip(
+            body.settlements, check_settlements(call.realm, body.settlements), strict=True
+        )
+    ]
+
+    def work(tx: Tx) -> Outcome:
+        for settlement in wanted:
+            insert_settlement(tx, settlement)
+            _audit(tx, call, now_ms, "settlement.create", settlement, {"to": settlement.destination})
+        out = SettlementsCreated([settlement_out(settlement) for settlement in wanted])
+        return Outcome(201, msgspec.json.encode(out))
+
+    return outcome_answer(await call.realm.db.write(once, request, work))
+
+
+async def put(call: Call) -> Answer:
+    """PUT /v1/merchants/{merchantId}/settlements/crypto/{id}: change the destination."""
+    own_merchant(call)
+    body = call.json(PutSettlement)
+    now_ms = call.realm.clock.now_ms()
+
+    def step(tx: Tx) -> Settlement:
+        settlement = _own_settlement(tx, call)
+        check_destination(settlement.asset, body.destination, "destination")
+        set_destination(tx, settlement.id, body.destination, now_ms)
+        details = {"from": settlement.destination, "to": body.destination}
+        _audit(tx, call, now_ms, "settlement.change", settlement, details)
+        return msgspec.structs.replace(settlement, destination=body.destination)
+
+    return Answer.json(settlement_out(await call.realm.db.write(step)))
+
+
+async def delete(call: Call) -> Answer:
+    """DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}."""
+    own_merchant(call)
+    now_ms = call.realm.clock.now_ms()
+
+    def step(tx: Tx) -> str:
+        settlement = _own_settlement(tx, call)
+        delete_settlement(tx, settlement.id)
+        _audit(tx, call, now_ms, "settlement.delete", settlement, {"from": settlement.destination})
+        return settlement.id
+
+    return Answer.json(Deleted(await call.realm.db.write(step)))
+
+
+def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
+    """Check destinations that are to be registered together; gives their canonical assets.
+
+    Raises:
+        ParamsValidation: Their number, a pattern, or an asset that stands there twice.
+        InvalidParams: A well-formed value that cannot be: another chain, a wrong checksum, an asset nobody serves.
+    """
+    if not 1 <= len(items) <= ITEMS_MAX:
+        issue = Issue("settlements", f"1 to {ITEMS_MAX} items.")
+        raise ParamsValidation(f"settlements: {issue.message}", issues=[issue])
+    issues: list[Issue] = []
+    keys: list[str] = []
+    for place, item in enumerate(items):
+        try:
+            asset_key = canonical_asset(parse_asset(item.asset))
+        except MalformedCaip as malformed:
+            issues.append(Issue(f"settlements[{place}].asset", str(malformed)))
+            continue
+        try:
+            parse_account(item.destination)
+        except MalformedCaip as malformed:
+            issues.append(Issue(f"settlements[{place}].destination", str(malformed)))
+            continue
+        if asset_key in keys:
+            issues.append(
+                Issue(f"settlements[{place}].asset", "The same asset stands in this request twice.")
+            )
+        keys.append(asset_key)
+    if issues:
+        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
+    for place, item in enumerate(items):
+        check_destination(item.asset, item.destination, f"settlements[{place}].destination")
+        _check_served(realm, item.asset)
+    return keys
+
+
+def check_destination(asset: str, destination: str, field: str) -> None:
+    """Refuse a destination that cannot receive the asset.
+
+    Raises:
+        ParamsValidation: It is not a CAIP-10 account.
+        InvalidParams: It is one that cannot be.
+    """
+    try:
+        account = parse_account(destination)
+    except MalformedCaip as malformed:
+        raise ParamsValidation(f"{field}: {malformed}", issues=[Issue(field, str(malformed))]) from None
+    problem = destination_problem(parse_asset(asset), account)
+    if problem is not None:
+        raise InvalidParams(f"{field}: {problem}", details={"field": field})
+
+
+def _check_served(realm: Realm, asset: str) -> None:
+    parsed = parse_asset(asset)
+    chain = realm.payments.chain_of(str(parsed.chain))
+    if chain is None or chain.display(parsed) is None:
+        raise InvalidParams(f"{asset} is not on a configured chain, so nobody could pay with it.")
+
+
+def _own_settlement(tx: Tx, call: Call) -> Settlement:
+    settlement = find_settlement(tx, call.params["merchantId"], call.params["id"])
+    if settlement is None:
+        raise NotFound("There is no such settlement.")
+    return settlement
+
+
+def _audit(
+    tx: Tx, call: Call, now_ms: int, act: str, settlement: Settlement, details: dict[str, str]
+) -> None:
+    insert_audit(
+        tx,
+        at_ms=now_ms,
+        account_id=call.account_id,
+        actor=call.actor,
+        act=act,
+        subject=settlement.id,
+        details={"merchant": settlement.merchant_id, "asset": settlement.asset, **details},
+    )

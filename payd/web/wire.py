@@ -1,0 +1,141 @@
+"""One connection as hypercorn sees it: the stream with what was read before, deadlines, and an orderly end.
+
+Hypercorn's own read timeout counts from one read to the next, so that a byte now and then satisfies it, and
+it cuts long polls. Here the whole head has one deadline, an idle connection another, and while a request is
+answered there is none: its body has the door's. Hypercorn's idle timer, and its close after an answer that
+came before the whole body, can be lost to the cancellation that ends each request; here closing never waits,
+so that it cannot be.
+
+Source: DESIGN.md, "2. The stack".
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket as stdlib_socket
+from math import inf
+from typing import Final
+
+import trio
+
+# A client's request line and headers take one round trip; who needs longer holds a connection for nothing.
+HEAD_S: Final = 20.0
+# Idle connections stay this long, as long as common proxies and clients keep theirs.
+KEEP_ALIVE_S: Final = 75.0
+# A client that takes nothing for this long will not come back for the rest.
+SEND_S: Final = 30.0
+# At our end of a connection, what the client still sends is read and thrown away for so long and so far:
+# closing with unread input resets the connection, and the answer may be lost with it.
+LINGER_S: Final = 2.0
+LINGER_BYTES_MAX: Final = 8 << 20
+CHUNK_BYTES: Final = 65_536
+
+
+class Wire:
+    """The stream that hypercorn is given. All of its life it runs inside `scope`."""
+
+    __slots__ = ("_in_head", "_stream", "_unread", "active", "ended", "scope", "socket")
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.socket = stream.socket
+        self.scope = trio.CancelScope()
+        self.active = 0
+        self.ended = False
+        self._stream = stream
+        self._unread = b""
+        self._in_head = False
+        self._allow(HEAD_S)
+
+    def unread(self, data: bytes) -> None:
+        """Put back what was read to see what kind of connection this is."""
+        self._unread = data
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """The next bytes; empty at the end. The first bytes of a head start its deadline."""
+        if self._unread:
+            await trio.lowlevel.checkpoint()
+            data, self._unread = self._unread, b""
+        else:
+            data = bytes(await self._stream.receive_some(max_bytes))
+        if not self.active and not self._in_head:
+            self._in_head = True
+            self._allow(HEAD_S)
+        return data
+
+    async def send_all(self, data: bytes) -> None:
+        """Send everything.
+
+        Raises:
+            trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
+        """
+        sent = send_now(self.socket, data)
+        if sent == len(data):
+            return
+        try:
+            with trio.fail_after(SEND_S):
+                await self._stream.send_all(data[sent:])
+        except trio.TooSlowError as error:
+            self.scope.cancel()
+            raise trio.BrokenResourceError("the client takes nothing") from error
+
+    async def send_eof(self) -> None:
+        """Nothing yet: the end is `linger`'s. No checkpoint, so that hypercorn gets on to `aclose`."""
+
+    async def aclose(self) -> None:
+        """End the connection: whatever runs on it is cancelled, then the guard closes it. No checkpoint."""
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End the connection from outside."""
+        self.ended = True
+        self.scope.cancel()
+
+    def abort(self) -> None:
+        """Close the socket under everybody, also under a send that is shielded from cancellation."""
+        self.hang_up()
+        self.socket.close()
+
+    def begin_request(self) -> None:
+        """A request's head is complete: no deadline of ours until it is answered."""
+        self.active += 1
+        self._in_head = False
+        self.scope.deadline = inf
+
+    def end_request(self) -> None:
+        """A request was answered; after the last one the connection is idle."""
+        self.active -= 1
+        if not self.active:
+            self._allow(KEEP_ALIVE_S)
+
+    def _allow(self, seconds: float) -> None:
+        self.scope.deadline = trio.current_time() + seconds
+
+
+def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
+    """Send what the kernel takes at once, without a checkpoint.
+
+    Returns:
+        How many bytes it took; 0 if its buffer is full.
+
+    Raises:
+        trio.BrokenResourceError: The connection is gone.
+    """
+    try:
+        return os.write(socket.fileno(), data)
+    except BlockingIOError:
+        return 0
+    except OSError as error:
+        raise trio.BrokenResourceError(errno.errorcode.get(error.errno or 0, "gone")) from error
+
+
+async def linger(stream: trio.SocketStream) -> None:
+    """End a connection from our side so that the client gets all that was sent; the caller closes it."""
+    with trio.move_on_after(LINGER_S):
+        try:
+            stream.socket.shutdown(stdlib_socket.SHUT_WR)
+            left = LINGER_BYTES_MAX
+            while left > 0 and (data := await stream.receive_some(CHUNK_BYTES)):
+                left -= len(data)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            return

@@ -1,0 +1,61 @@
+"""What every test has: virtual time, seeded properties, and a realm's database."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import hypothesis
+import pytest
+import trio
+from trio.abc import Clock, Instrument
+from trio.testing import MockClock
+
+if TYPE_CHECKING:
+    from payd.store.db import Database
+
+T = TypeVar("T")
+
+# In CI every run has the same inputs, so that a red run is red again for who looks into it. No deadline: what
+# else the machine does is no property of the code.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def run_in_virtual_time(
+    main: Callable[[], Awaitable[T]], *, clock: Clock | None, instruments: Sequence[Instrument]
+) -> T:
+    """Run a test on a clock that jumps to the next deadline as soon as every task waits.
+
+    A task that waits for a thread looks idle to that clock: a test that needs one is marked `real_time`.
+    """
+    return trio.run(main, clock=clock or MockClock(autojump_threshold=0), instruments=instruments)
+
+
+def run_in_real_time(
+    main: Callable[[], Awaitable[T]], *, clock: Clock | None, instruments: Sequence[Instrument]
+) -> T:
+    """Run a test on the machine's own clock."""
+    return trio.run(main, clock=clock, instruments=instruments)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each async test its clock."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            real = item.get_closest_marker("real_time") is not None
+            item.add_marker(pytest.mark.trio(run=run_in_real_time if real else run_in_virtual_time))
+
+
+@pytest.fixture
+async def realm_db(tmp_path: Path) -> AsyncIterator[Database]:
+    """An empty, migrated realm database without threads, so that virtual time waits for it."""
+    from payd.store.db import open_database
+
+    async with open_database(tmp_path / "test.db", "realm", inline=True) as db:
+        yield db

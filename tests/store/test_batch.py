@@ -1,0 +1,173 @@
+"""A batch: neighbours do not harm each other, and a machine that says no concerns them all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import outcome
+import pytest
+import trio
+
+from payd.core.errors import InvalidState, OutcomeUnknown, StoreUnavailable
+from payd.store.batch import Step, run_batch, words_for
+
+
+class Faulty(sqlite3.Connection):
+    """A connection that answers one statement with an error of the machine."""
+
+    fault: tuple[str, int] | None = None
+
+    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        if self.fault is not None and sql == self.fault[0]:
+            error = sqlite3.OperationalError("a fault")
+            error.sqlite_errorcode = self.fault[1]
+            raise error
+        return super().execute(sql, *args)
+
+
+@pytest.fixture
+def tx(tmp_path: Path) -> Iterator[Faulty]:
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None, factory=Faulty)) as connection:
+        connection.execute("CREATE TABLE t (x INTEGER PRIMARY KEY)")
+        yield connection
+
+
+@pytest.fixture
+def other(tx: Faulty, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """Somebody else's view: only what is committed."""
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None, timeout=0)) as connection:
+        yield connection
+
+
+def rows(connection: sqlite3.Connection) -> list[int]:
+    return [x for (x,) in connection.execute("SELECT x FROM t ORDER BY x")]
+
+
+def add(tx: sqlite3.Connection, x: int) -> int:
+    tx.execute("INSERT INTO t VALUES (?)", (x,))
+    return x
+
+
+def add_and_refuse(tx: sqlite3.Connection, x: int) -> None:
+    add(tx, x)
+    raise InvalidState("no")
+
+
+def add_and_end(tx: sqlite3.Connection, x: int, ending: str) -> None:
+    add(tx, x)
+    tx.execute(ending)
+
+
+def add_and_exit(tx: sqlite3.Connection, x: int) -> None:
+    add(tx, x)
+    raise SystemExit(3)
+
+
+async def test_neighbours_of_steps_that_raise_are_committed_and_each_has_its_own_outcome(
+    tx: Faulty, other: sqlite3.Connection
+) -> None:
+    task = trio.lowlevel.current_task()
+    functions = [(add, 1), (add_and_refuse, 2), (add, 3), (add, 3), (add_and_exit, 4), (add, 5)]
+    batch = [Step(function, (x,), {}, task) for function, x in functions]
+
+    assert run_batch(tx, batch) is None
+
+    assert rows(other) == [1, 3, 5]
+    ends = [step.outcome for step in batch]
+    assert [end.value for end in ends if isinstance(end, outcome.Value)] == [1, 3, 5]
+    errors = [type(end.error) for end in ends if isinstance(end, outcome.Error)]
+    assert errors == [InvalidState, sqlite3.IntegrityError, SystemExit]
+
+
+async def test_a_step_that_is_alone_is_rolled_back_too(tx: Faulty, other: sqlite3.Connection) -> None:
+    step = Step(add_and_refuse, (1,), {}, trio.lowlevel.current_task())
+
+    assert run_batch(tx, [step]) is None
+
+    assert isinstance(step.outcome, outcome.Error)
+    assert rows(other) == []
+    assert not tx.in_transaction
+
+
+@pytest.mark.parametrize("others", [0, 2])
+async def test_a_step_sees_what_the_ones_before_it_in_the_batch_did(tx: Faulty, others: int) -> None:
+    task = trio.lowlevel.current_task()
+    batch = [Step(add, (x,), {}, task) for x in range(others)]
+    batch.append(Step(rows, (), {}, task))
+
+    assert run_batch(tx, batch) is None
+
+    assert batch[-1].outcome == outcome.Value(list(range(others)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "stored"),
+    [
+        ("BEGIN IMMEDIATE", sqlite3.SQLITE_READONLY, "no"),
+        ("BEGIN IMMEDIATE", sqlite3.SQLITE_BUSY, "no"),
+        ("SAVEPOINT step", sqlite3.SQLITE_IOERR_WRITE, "no"),
+        ("RELEASE step", sqlite3.SQLITE_NOMEM, "no"),
+        ("ROLLBACK TO step", sqlite3.SQLITE_IOERR_READ, "no"),
+        ("INSERT INTO t VALUES (?)", sqlite3.SQLITE_FULL, "no"),
+        ("INSERT INTO t VALUES (?)", sqlite3.SQLITE_IOERR_WRITE, "no"),
+        ("INSERT INTO t VALUES (?)", sqlite3.SQLITE_CORRUPT, "no"),
+        ("COMMIT", sqlite3.SQLITE_FULL, "no"),
+        ("COMMIT", sqlite3.SQLITE_IOERR_FSYNC, "unknown"),
+        ("COMMIT", sqlite3.SQLITE_IOERR_WRITE, "unknown"),
+    ],
+)
+async def test_a_machine_that_says_no_fails_the_batch_and_only_a_commit_leaves_a_doubt(
+    tx: Faulty, other: sqlite3.Connection, statement: str, code: int, stored: str
+) -> None:
+    task = trio.lowlevel.current_task()
+    batch = [Step(add_and_refuse, (1,), {}, task), Step(add, (2,), {}, task)]
+    tx.fault = (statement, code)
+
+    failure = run_batch(tx, batch)
+
+    assert failure is not None
+    assert failure.stored == stored
+    error = failure.as_error()
+    assert type(error) is (StoreUnavailable if stored == "no" else OutcomeUnknown)
+    assert isinstance(error.__cause__, sqlite3.OperationalError)
+    assert failure.as_error() is not error, "a traceback belongs to one waiter"
+    tx.close()
+    assert rows(other) == []
+
+
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
+async def test_a_step_that_ends_the_transaction_leaves_its_batch_in_doubt(tx: Faulty, ending: str) -> None:
+    task = trio.lowlevel.current_task()
+    for batch in (
+        [Step(add_and_end, (1, ending), {}, task)],
+        [Step(add, (2,), {}, task), Step(add_and_end, (3, ending), {}, task), Step(add, (4,), {}, task)],
+    ):
+        failure = run_batch(tx, batch)
+        assert failure is not None
+        assert (failure.stored, failure.cause) == ("unknown", None)
+
+
+def roll_back_and_raise(tx: sqlite3.Connection) -> None:
+    tx.execute("ROLLBACK")
+    raise sqlite3.OperationalError("interrupted")
+
+
+async def test_a_transaction_that_sqlite_itself_rolled_back_is_a_definite_no(tx: Faulty) -> None:
+    task = trio.lowlevel.current_task()
+
+    failure = run_batch(tx, [Step(add, (1,), {}, task), Step(roll_back_and_raise, (), {}, task)])
+
+    assert failure is not None
+    assert failure.stored == "no"
+    assert rows(tx) == []
+
+
+def test_words_say_what_to_do_and_an_unknown_error_speaks_for_itself() -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    assert "free some space" in words_for(full)
+    assert words_for(KeyError("x")) == "KeyError: 'x'"

@@ -1,0 +1,64 @@
+"""The lock on the data directory: one holder, known by its process id, gone with its process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from payd.store.lock import LOCK_NAME, DataDirectoryBusy, hold_data_dir
+
+ROOT = Path(__file__).parents[2]
+
+HOLD = """
+import sys
+from payd.store.lock import hold_data_dir
+with hold_data_dir(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_directory_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    with hold_data_dir(tmp_path / "deep" / "data") as directory:
+        assert directory == tmp_path / "deep" / "data"
+        assert directory.stat().st_mode & 0o777 == 0o700
+        assert (directory / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+        assert (directory / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_second_holder_hears_who_the_first_is_and_may_come_back_later(tmp_path: Path) -> None:
+    with hold_data_dir(tmp_path):
+        with pytest.raises(DataDirectoryBusy, match=f"process {os.getpid()}") as caught, hold_data_dir(tmp_path):
+            pass
+        assert caught.value.pid == os.getpid()
+
+    with hold_data_dir(tmp_path):
+        assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_holder_that_has_not_written_its_number_is_another_process(tmp_path: Path) -> None:
+    with hold_data_dir(tmp_path):
+        (tmp_path / LOCK_NAME).write_text("")
+        with pytest.raises(DataDirectoryBusy, match="another process") as caught, hold_data_dir(tmp_path):
+            pass
+
+    assert caught.value.pid is None
+
+
+def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(DataDirectoryBusy, match=f"process {holder.pid}"), hold_data_dir(tmp_path):
+            pass
+        holder.kill()
+
+    with hold_data_dir(tmp_path):
+        assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"

@@ -1,0 +1,21 @@
+"""Randomness comes from one source, which a test can replace."""
+
+from __future__ import annotations
+
+from payd.core.ids import is_id
+from payd.entropy import new_id, system_entropy
+
+
+def test_two_ids_of_the_same_moment_differ() -> None:
+    first, second = new_id("mrch_", 1), new_id("mrch_", 1)
+    assert is_id(first, "mrch_")
+    assert first != second
+
+
+def test_the_same_bytes_make_the_same_id() -> None:
+    assert new_id("evt_", 5, bytes) == new_id("evt_", 5, bytes)
+    assert new_id("evt_", 5, bytes) != new_id("evt_", 6, bytes)
+
+
+def test_the_system_gives_as_many_bytes_as_were_asked_for() -> None:
+    assert len(system_entropy(32)) == 32

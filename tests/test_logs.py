@@ -1,0 +1,171 @@
+"""Logs are one event a line, and no secret comes through, whatever it is called and wherever it stands."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from payd import logs
+
+API_KEY = "svc_test_" + "0a" * 26
+WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
+def logged(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_is_one_object_a_line_with_level_and_time(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("payment.created", payment_id="pay_t1", text="two\nlines")
+    [event] = logged(stream)
+    assert event["event"] == "payment.created"
+    assert event["payment_id"] == "pay_t1"
+    assert event["level"] == "info"
+    assert event["timestamp"].endswith("Z")
+    assert event["text"] == "two\nlines"
+
+
+def test_auto_is_json_where_nobody_sits_at_a_terminal(stream: io.StringIO) -> None:
+    logs.configure("auto", "info", stream)
+    structlog.get_logger().info("ready")
+    assert logged(stream)[0]["event"] == "ready"
+
+
+def test_auto_is_readable_text_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    logs.configure("auto", "info", stream)
+    structlog.get_logger().info("ready", port=8420)
+    assert "ready" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")
+
+
+def test_events_below_the_level_are_left_out(stream: io.StringIO) -> None:
+    logs.configure("json", "warning", stream)
+    structlog.get_logger().info("quiet")
+    structlog.get_logger().warning("loud")
+    assert [event["event"] for event in logged(stream)] == ["loud"]
+
+
+def test_libraries_log_in_the_same_form_and_only_what_matters(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    logging.getLogger("hypercorn.error").info("Running on …")
+    logging.getLogger("hypercorn.error").warning("lost %s", API_KEY)
+    [event] = logged(stream)
+    assert event["level"] == "warning"
+    assert event["event"] == f"lost {logs.REDACTED}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api_key", "Api-Key", "apikey", "secret", "webhook_secret", "secrets", "signature"),
+        *(
+            "webhook-signature",
+            "Authorization",
+            "password",
+            "token",
+            "metrics_token",
+            "cookie",
+            "private_key",
+        ),
+    ],
+)
+def test_a_value_under_a_secret_name_is_redacted_whatever_it_is(stream: io.StringIO, name: str) -> None:
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("x", **{name: "abc"}, nested={"deep": [{name: ["abc"]}]})
+    assert "abc" not in stream.getvalue()
+    assert logs.REDACTED in stream.getvalue()
+
+
+@pytest.mark.parametrize("secret", [API_KEY, "svc_" + "0a" * 26, WEBHOOK_SECRET])
+@pytest.mark.parametrize("renderer", ["json", "console"])
+def test_a_secret_is_found_by_its_looks_wherever_it_stands(
+    stream: io.StringIO, secret: str, renderer: str
+) -> None:
+    logs.configure(renderer, "info", stream)
+    log = structlog.get_logger().bind(bound=f"<{secret}>")
+    log.info(
+        f"event {secret}", text=secret, items=[(secret,)], mapping={"k": {secret}}, thing=ValueError(secret)
+    )
+    try:
+        raise RuntimeError(f"with {secret}")
+    except RuntimeError:
+        log.exception("crashed")
+    assert secret[-12:] not in stream.getvalue()
+    assert "RuntimeError" in stream.getvalue()
+
+
+def test_a_prefix_and_the_last_four_characters_may_be_shown(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("key.create", prefix="svc_test_", last4="x7k2", key_id="key_01")
+    [event] = logged(stream)
+    assert (event["prefix"], event["last4"], event["key_id"]) == ("svc_test_", "x7k2", "key_01")
+
+
+def test_bytes_are_counted_not_shown(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("x", body=WEBHOOK_SECRET.encode())
+    assert logged(stream)[0]["body"] == f"<{len(WEBHOOK_SECRET)} bytes>"
+
+
+def test_a_huge_value_is_cut(stream: io.StringIO) -> None:
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("x", text="a" * 100_000)
+    assert len(stream.getvalue()) < 2 * logs.TEXT_MAX
+
+
+def test_a_log_whose_reader_is_gone_stops_nobody() -> None:
+    tries = []
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            tries.append(text)
+            raise BrokenPipeError
+
+    logs.configure("json", "info", Gone())
+    structlog.get_logger().info("nobody reads this")
+    logging.getLogger("library").warning("nor this")
+    assert len(tries) >= 2
+
+
+def test_a_secret_shows_itself_only_when_asked() -> None:
+    secret = logs.Secret(WEBHOOK_SECRET)
+    assert secret.reveal() == WEBHOOK_SECRET
+    assert WEBHOOK_SECRET not in f"{secret} {secret!r} {[secret]} %s" % secret
+    with pytest.raises(TypeError):
+        msgspec.json.encode({"secret": secret})
+    with pytest.raises(TypeError):
+        json.dumps(secret)
+
+
+def test_equal_secrets_are_equal() -> None:
+    assert logs.Secret("a") == logs.Secret("a")
+    assert logs.Secret("a") != logs.Secret("b")
+    assert len({logs.Secret("a"), logs.Secret("a")}) == 1

@@ -1,0 +1,175 @@
+"""README.md does what it says: its blocks run in order, as a reader pastes them, against a scratch server.
+
+`sh` and `python` blocks run in one shell, in one folder, so that what one block sets the next can use. `toml`
+blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye. The server is
+the one that `scripts/run` starts, on a free port with its own data: the address in a block is replaced by its
+address, and `svc_test_…` (or another prefix with `…`) by the first such value that it printed. A block under
+`<!-- test: install -->` names commands that set up the machine itself: they are checked, not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+BIN = Path(sys.executable).parent
+
+FENCE = re.compile(r"(?:^<!-- test: (\w+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
+TAGS = {"sh", "python", "toml", "json", "text"}
+
+END = "== the end of README.md"  # a block that left the shell would hide those after it
+
+START_S_MAX = 30.0
+PAGE_S_MAX = 180.0
+
+
+class Block(NamedTuple):
+    """One fenced block of the page."""
+
+    line: int
+    mark: str
+    tag: str
+    text: str
+
+
+def blocks_of(page: str) -> list[Block]:
+    return [
+        Block(page.count("\n", 0, found.start(3)), found[1] or "", found[2], found[3])
+        for found in FENCE.finditer(page)
+    ]
+
+
+def script_of(blocks: list[Block]) -> str:
+    """The page as one bash script, which says which block it is at."""
+    parts = ["set -euo pipefail"]
+    for block in blocks:
+        parts.append(f"echo '== README.md line {block.line}' >&2")
+        file = f"line_{block.line}.{block.tag}"
+        if block.tag == "sh":
+            parts.append(block.text)
+        elif block.tag in {"python", "toml"}:
+            check = (
+                f"python {file}" if block.tag == "python" else f"PAYD_CONFIG=$PWD/{file} payd check-config"
+            )
+            parts.append(f"cat >{file} <<'END_OF_BLOCK'\n{block.text}END_OF_BLOCK\n{check}")
+    return "\n".join([*parts, f"echo {END}"])
+
+
+def for_this_server(script: str, base_url: str, printed: str) -> str:
+    """Put the scratch server's address and ids where the page has its own."""
+    script = re.sub(
+        r"\b(http|ws)://(?:127\.0\.0\.1|localhost):\d+", rf"\1{base_url.removeprefix('http')}", script
+    )
+
+    def value(placeholder: re.Match[str]) -> str:
+        found = re.search(rf"\b{placeholder[1]}[A-Za-z0-9]{{20,}}", printed)
+        assert found, f"the page asks for {placeholder[0]}, but the server printed none:\n{printed}"
+        return found[0]
+
+    return re.sub(r"\b([a-z]+_(?:[a-z]+_)?)…", value, script)
+
+
+def command_of_run() -> list[str]:
+    """The server's command as it stands in `scripts/run`, for this environment."""
+    last = (ROOT / "scripts" / "run").read_text().splitlines()[-1]
+    words = shlex.split(last.removeprefix("exec "))
+    assert words[0] == ".venv/bin/python", last
+    assert words[-1] == "$@", last
+    return [sys.executable, *words[1:-1]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(base_url: str, server: subprocess.Popen[bytes]) -> None:
+    give_up_at_s = time.monotonic() + START_S_MAX
+    while True:
+        try:
+            with urllib.request.urlopen(f"{base_url}/readyz", timeout=5):
+                return
+        except OSError:
+            assert server.poll() is None, "the server ended before it was ready"
+            assert time.monotonic() < give_up_at_s, "the server does not become ready"
+            time.sleep(0.05)
+
+
+def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None:
+    page = README.read_text()
+    blocks = blocks_of(page)
+
+    assert page.count("\n```") == 2 * len(blocks), "a fence that is not closed, or is indented"
+    assert [block for block in blocks if block.tag not in TAGS] == []
+    assert {block.mark for block in blocks} <= {"", "install"}
+    for block in blocks:
+        if block.tag == "json":
+            assert json.loads(block.text) is not None
+
+
+def test_the_commands_that_set_up_the_machine_are_there() -> None:
+    lines = [
+        line
+        for block in blocks_of(README.read_text())
+        if block.mark == "install"
+        for line in block.text.splitlines()
+        if line.strip() and not line.startswith(("#", "git clone ", "cd "))
+    ]
+    commands = {shlex.split(line, comments=True)[0] for line in lines}
+
+    assert {"scripts/run", "scripts/test"} <= commands
+    assert [command for command in commands if not re.fullmatch(r"scripts/\w+", command)] == []
+    for command in commands:
+        assert os.access(ROOT / command, os.X_OK), command
+        assert subprocess.run(["bash", "-n", ROOT / command], check=False).returncode == 0
+    assert "scripts/test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_block_works_in_the_order_of_the_page(tmp_path: Path) -> None:
+    script = script_of([block for block in blocks_of(README.read_text()) if block.mark != "install"])
+    base_url = f"http://127.0.0.1:{free_port()}"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")} | {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PAYD_DATA_DIR": str(tmp_path / "data"),
+        "PAYD_LISTEN": base_url.removeprefix("http://"),
+        "PAYD_BASE_URL": base_url,
+    }
+    log = tmp_path / "server.log"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command_of_run(), stdout=output, stderr=output, env=env, cwd=ROOT) as server,
+    ):
+        try:
+            wait_until_ready(base_url, server)
+            page = subprocess.run(
+                ["bash", "-c", for_this_server(script, base_url, log.read_text())],
+                cwd=scratch,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=PAGE_S_MAX,
+                check=False,
+            )
+        finally:
+            server.terminate()
+
+    assert page.returncode == 0, f"{page.stdout}\n\nthe server said:\n{log.read_text()}"
+    assert page.stdout.endswith(f"{END}\n"), page.stdout
+    assert server.returncode == 0, log.read_text()
