@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 if TYPE_CHECKING:
     from payd.store.db import Database
+    from tests.shop import Shop
 
 T = TypeVar("T")
 
@@ -59,3 +60,12 @@ async def realm_db(tmp_path: Path) -> AsyncIterator[Database]:
 
     async with open_database(tmp_path / "test.db", "realm", inline=True) as db:
         yield db
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    """A whole house in virtual time, with a merchant that can be paid."""
+    from tests.shop import open_shop
+
+    async with open_shop(tmp_path / "data") as opened:
+        yield opened

@@ -38,7 +38,7 @@ Exit codes:
   0  done
   1  refused, or something is missing; the message says what to do
   2  wrong usage, or a mistake in payd.toml
-  3  the data directory is in use by a process that does not answer
+  3  the server is needed and does not run, or its data directory is in use and nobody answers
 
 Commands act through the running server of the data directory; when none runs, they open the store themselves.
 """

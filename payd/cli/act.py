@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import trio
 
-from payd.cli.failure import Busy, Refused
+from payd.cli.failure import Refused, Unreachable
 from payd.config import Config
 from payd.store.lock import DataDirectoryBusy
 
@@ -23,27 +23,33 @@ def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
 
     Raises:
         Refused, PaydError: It cannot be done.
-        Busy: Another process holds the data directory and does not answer.
+        Unreachable: A server is needed and none runs, or one holds the data directory and does not answer.
     """
-    from payd.web.admin import SOCKET_NAME, NoServer, call_admin
+    from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
     path = config.data_dir / SOCKET_NAME
     try:
         reply = trio.run(call_admin, path, command, args)
     except NoServer:
         return _do_here(config, command, args)
+    except NoAnswer as unknown:
+        raise Unreachable(str(unknown)) from unknown
     if reply.error is not None:
         raise Refused(reply.error.message)
     return reply.result
 
 
 def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
+    from payd.web.commands import COMMANDS
+
+    if COMMANDS[command].needs_server:
+        raise Unreachable("This needs the running server. Start it in another terminal: payd serve")
     if command != FIRST and not (config.data_dir / "office.db").exists():
         raise Refused(f"There is nothing in {config.data_dir} yet. Start with: payd init")
     try:
         return trio.run(_on_store, config, command, args)
     except DataDirectoryBusy as busy:
-        raise Busy(f"{busy}; it does not answer on its admin socket") from busy
+        raise Unreachable(f"{busy}; it does not answer on its admin socket") from busy
 
 
 async def _on_store(config: Config, command: str, args: dict[str, Any]) -> Any:

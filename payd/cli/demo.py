@@ -5,7 +5,6 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,11 +24,13 @@ from payd.cli.options import config_options, load_config
 from payd.cli.receiver import Received, Receiver
 from payd.cli.show import show_json
 from payd.cli.wallet import Rest
+from payd.clock import system_wall_ms
 from payd.config import Config
+from payd.core.errors import NotFound
+from payd.entropy import new_id
 from payd.net.http import Client
-from payd.web.admin import SOCKET_NAME, NoServer, call_admin
+from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
-ACCOUNT: Final = "payd demo"
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 START_S: Final = 20.0  # a cold start on a slow machine; a second is usual
 STOP_S: Final = 20.0  # the server's own grace is 15 s
@@ -65,6 +66,7 @@ class Job:
         self.seen: list[str] = []
         self.status: dict[str, Any] = {}
         self.payment_id = ""
+        self.key = new_id("demo_", system_wall_ms())
         self._news = trio.Event()
 
     def receive(self, received: Received) -> None:
@@ -127,8 +129,9 @@ class Job:
 def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: bool) -> None:
     """Live through the main job, from a created payment to a verified webhook.
 
-    Uses the running server of the data directory, with an account of its own; without one, starts a server on
-    a free port that leaves nothing behind. Exit code 0 means that everything was seen.
+    Uses the running server of the data directory if it has one account, and that no webhook endpoint in test
+    mode; else starts a server on a free port, which leaves nothing behind. Exit code 0 means that everything
+    was seen.
     """
     config = load_config(config_file, data_dir)
     job = trio.run(_main, config, scratch, as_json)
@@ -153,75 +156,85 @@ def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: 
 async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
     timeline = Timeline(quiet=quiet)
     async with AsyncExitStack() as stack:
-        if scratch or await _base_url(config.data_dir) is None:
+        account = None if scratch else await _free_account(config.data_dir)
+        if account is None:
             config = await stack.enter_async_context(_own_server(timeline))
+            account = (await _do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
         base_url = await _base_url(config.data_dir)
         assert base_url is not None, "it answered a moment ago"
         timeline.add("server", base_url)
-        return await _live_through(config, base_url, Job(timeline))
+        return await _live_through(config, base_url, account, Job(timeline))
 
 
-async def _live_through(config: Config, base_url: str, job: Job) -> Job:
-    """The whole job. What it makes on a server that stays is taken back at the end."""
+async def _live_through(config: Config, base_url: str, account: str, job: Job) -> Job:
+    """The whole job. What it makes is taken back at the end; the payment stays, as payments do."""
     receiver = Receiver(job.receive)
-    client = Client(may_call=lambda _address: True, tls=ssl.create_default_context())
-    async with trio.open_nursery() as nursery:
+    client = Client(may_call=lambda _address: True)
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        stack.callback(nursery.cancel_scope.cancel)
+        stack.push_async_callback(client.aclose)
         await nursery.start(receiver.serve)
-        of = {"mode": "test", "account": await _account(config)}
+        of = {"mode": "test", "account": account}
         made = await _do(config, "webhook.set", {**of, "url": receiver.url})
+        stack.push_async_callback(_undo, config, "webhook.delete", of)
         receiver.secret = made["secret"]
         job.timeline.add("merchant", f"registered the webhook receiver {receiver.url}")
         key = await _do(config, "key.create", {**of, "name": "demo"})
+        stack.push_async_callback(_undo, config, "key.revoke", {**of, "id": key["id"]})
         app = await _do(config, "app.create", {**of, "name": "demo wallet"})
-        try:
-            shop = Rest(client, base_url, {"Api-Key": key["apiKey"]})
-            buyer = Rest(client, base_url, {"App-Id": app["appId"], "Client-Id": "payd-demo"})
-            with trio.fail_after(2 * JOB_S):
-                await _trade(job, shop, buyer, nursery, base_url)
-        finally:
-            with trio.CancelScope(shield=True):
-                await _do(config, "webhook.delete", of)
-                await _do(config, "key.revoke", {**of, "id": key["id"]})
-                await _do(config, "app.revoke", {**of, "id": app["appId"]})
-                await client.aclose()
-            nursery.cancel_scope.cancel()
+        stack.push_async_callback(_undo, config, "app.revoke", {**of, "id": app["appId"]})
+        shop = Rest(client, base_url, {"Api-Key": key["apiKey"]})
+        buyer = Rest(client, base_url, {"App-Id": app["appId"], "Client-Id": "payd-demo"})
+        with trio.move_on_after(2 * JOB_S):
+            await _trade(job, shop, buyer, nursery, base_url, stack)
     return job
 
 
-async def _trade(job: Job, shop: Rest, buyer: Rest, nursery: trio.Nursery, base_url: str) -> None:
+async def _trade(
+    job: Job, shop: Rest, buyer: Rest, nursery: trio.Nursery, base_url: str, undo: AsyncExitStack
+) -> None:
     """Merchant, destination, payment, wallet, status."""
     tell = job.timeline.add
     body = {"merchantName": seed.SHOP, "merchantEmail": seed.EMAIL}
-    made = await shop.ask("POST", "/v1/merchants", body, Idempotency_Key="demo-merchant")
+    made = await shop.ask("POST", "/v1/merchants", body, Idempotency_Key=job.key)
     merchant_id = made["merchant"]["id"]
+    undo.push_async_callback(_close_shop, shop, merchant_id)
     tell("merchant", f"created {merchant_id}")
     settlements = [{"asset": asset, "destination": to} for asset, to in seed.DESTINATIONS]
     path = f"/v1/merchants/{merchant_id}/settlements/crypto"
-    await shop.ask("POST", path, {"settlements": settlements}, Idempotency_Key=f"demo-{merchant_id}")
+    await shop.ask("POST", path, {"settlements": settlements}, Idempotency_Key=job.key)
     tell("merchant", f"registered {len(settlements)} destinations")
     payment = await shop.ask("POST", "/v1/payments", seed.order("DEMO-1"), Merchant_Id=merchant_id)
     job.payment_id = payment["id"]
     tell("merchant", f"created a payment over 12.50 USD: {payment['gatewayUrl']}")
     websocket_url = "ws" + base_url.removeprefix("http") + f"/v1/payments/{job.payment_id}/feed"
     await nursery.start(job.follow, websocket_url)
-    paid = await wallet.pay(buyer, job.payment_id)
-    methods = ", ".join(action["method"] for action in paid["actions"])
-    amount = paid["option"]["amount"]
-    tell("wallet", f"paid {amount['value']} {amount['unit']} by {methods}")
+    confirmed = await wallet.pay(buyer, job.payment_id, lambda words: tell("wallet", words))
+    tell("wallet", f"is told {confirmed['status']}")
     status_path = f"/v1/payments/{job.payment_id}/status?maxPollMs={STATUS_POLL_MS}"
     with trio.move_on_after(JOB_S):
         while not job.status.get("isFinal"):
             job.status = await shop.ask("GET", status_path, Merchant_Id=merchant_id)
-    tell("merchant", f"sees the status {job.status['status']} by REST: {job.status['info']}")
+    tx_id = (job.status.get("info") or {}).get("txId")
+    tell("merchant", f"reads the status {job.status.get('status')}, transaction {tx_id}")
     await job.wait_until_done()
 
 
-async def _account(config: Config) -> str:
-    """The demo's own account, so that it touches nobody's endpoint."""
-    for account in await _do(config, "account.list", {}):
-        if account["name"] == ACCOUNT:
-            return str(account["id"])
-    return str((await _do(config, "account.create", {"name": ACCOUNT}))["id"])
+async def _close_shop(shop: Rest, merchant_id: str) -> None:
+    with trio.CancelScope(shield=True):
+        await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
+
+
+async def _free_account(data_dir: Path) -> str | None:
+    """The only account of the running server, if it has no webhook endpoint that would be overwritten."""
+    if await _base_url(data_dir) is None:
+        return None
+    accounts = (await call_admin(data_dir / SOCKET_NAME, "account.list", {})).result
+    if len(accounts) != 1:
+        return None
+    shown = await call_admin(data_dir / SOCKET_NAME, "webhook.show", {"account": accounts[0]["id"]})
+    has_none = shown.error is not None and shown.error.code == NotFound.code
+    return str(accounts[0]["id"]) if has_none else None
 
 
 async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
@@ -232,11 +245,17 @@ async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
     return reply.result
 
 
+async def _undo(config: Config, command: str, args: dict[str, Any]) -> None:
+    """As `_do`, also when the demo is interrupted."""
+    with trio.CancelScope(shield=True):
+        await _do(config, command, args)
+
+
 async def _base_url(data_dir: Path) -> str | None:
     """Where the server of a data directory serves; None when none answers."""
     try:
         reply = await call_admin(data_dir / SOCKET_NAME, "status", {})
-    except NoServer:
+    except (NoServer, NoAnswer):
         return None
     if reply.error is not None or reply.result["baseUrl"].endswith(":0"):
         return None  # it has not got its port yet

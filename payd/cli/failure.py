@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,13 +26,13 @@ class Misconfigured(click.ClickException):
     exit_code = 2
 
 
-class Busy(click.ClickException):
-    """Another process holds the data directory and does not answer."""
+class Unreachable(click.ClickException):
+    """The server is needed and does not run, or it holds the data directory and does not answer."""
 
     exit_code = 3
 
 
-Known = PaydError | ConfigError | DataDirectoryBusy | SealKeyUnusable | OSError
+Known = PaydError | ConfigError | DataDirectoryBusy | SealKeyUnusable | OSError | click.ClickException
 
 
 @contextmanager
@@ -47,25 +48,31 @@ def told() -> Iterator[None]:
         raise _words(error) from error
     except BaseExceptionGroup as group:
         reason = _only(group)
-        if reason is None:
+        if isinstance(reason, KeyboardInterrupt):
+            raise click.Abort from group
+        if not isinstance(reason, Known):
             raise
         raise _words(reason) from group
 
 
 def _words(error: Known) -> click.ClickException:
     match error:
+        case click.ClickException():
+            return error
         case PaydError():
             return Refused(error.message)
         case ConfigError():
             return Misconfigured("\n".join(error.problems))
         case DataDirectoryBusy():
-            return Busy(str(error))
+            return Unreachable(str(error))
+        case OSError(errno=errno.EADDRINUSE):
+            return Refused("Another program serves at this address. Choose one with --listen HOST:PORT")
         case _:
             return Refused(str(error))
 
 
-def _only(group: BaseExceptionGroup[BaseException]) -> Known | None:
-    """The one reason in a group of a nursery's failures, or None when there are others beside it."""
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The one reason in a group of a nursery's failures, or None when there are several."""
     reasons: list[BaseException] = []
     left: list[BaseException] = [group]
     while left:
@@ -74,6 +81,4 @@ def _only(group: BaseExceptionGroup[BaseException]) -> Known | None:
             left += each.exceptions
         else:
             reasons.append(each)
-    if len(reasons) == 1 and isinstance(reasons[0], Known):
-        return reasons[0]
-    return None
+    return reasons[0] if len(reasons) == 1 else None

@@ -47,7 +47,7 @@ def list_all(operator: Operator) -> None:
     if operator.as_json:
         show_json(keys)
         return
-    rows = [{**each, "shown": f"{each['prefix']}…{each['last4']}"} for each in keys]
+    rows = [{**each, "shown": f"{each['prefix']}…{each['last4']}", "scopes": _scopes(each)} for each in keys]
     columns = {
         "name": "Name",
         "shown": "Key",
@@ -71,12 +71,16 @@ def revoke(operator: Operator, key_id: str) -> None:
     show_fields(_fields(revoked))
 
 
+def _scopes(made: dict[str, Any]) -> Any:
+    return "all" if len(made["scopes"]) == len(SCOPES) else made["scopes"]
+
+
 def _fields(made: dict[str, Any]) -> dict[str, Any]:
     return {
         "Id": made["id"],
         "Name": made["name"],
         "Mode": made["mode"],
-        "Scopes": made["scopes"],
+        "Scopes": _scopes(made),
         "Merchants": made.get("merchants"),
         "Revoked": made.get("revokedAt"),
     }

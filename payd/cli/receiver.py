@@ -1,4 +1,4 @@
-"""A webhook receiver on this machine, for `payd demo`: keeps raw bytes, checks them with somebody else's code."""
+"""A webhook receiver on this machine, for `payd demo`: keeps raw bytes, trusts none of our code."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from payd.cli.failure import Refused
+from payd.core.money import format_units
 from payd.net.http import Client, Reply, Target
 
 # The published buyer whose payments are approved.
@@ -63,11 +65,16 @@ def _decoded(method: str, path: str, reply: Reply) -> Any:
     return msgspec.json.decode(reply.body) if reply.body else None
 
 
-async def pay(rest: Rest, payment_id: str) -> dict[str, Any]:
+async def pay(rest: Rest, payment_id: str, tell: Callable[[str], None]) -> dict[str, Any]:
     """Pay as a wallet would.
 
+    Args:
+        rest: With the credentials of an app.
+        payment_id: What to pay.
+        tell: Told of each step, in words.
+
     Returns:
-        `option`, the one that was taken; `actions`, what the wallet did; `answer`, the confirm's.
+        What the confirm answered, after the payment moved on or `CONFIRM_POLL_MS`.
 
     Raises:
         Refused: The gateway refuses, or offers nothing.
@@ -77,13 +84,20 @@ async def pay(rest: Rest, payment_id: str) -> dict[str, Any]:
     if not found["options"]:
         raise Refused("The gateway offers no way to pay.")
     option = found["options"][0]
+    tell(f"found {len(found['options'])} ways to pay; takes {_words(option['amount'])}")
     actions = [
         call for action in option["actions"] for call in await _resolved(rest, gateway, option, action)
     ]
     results = [{"type": "walletRpc", "data": [execute(call)]} for call in actions]
     body = {"optionId": option["id"], "results": results}
-    answer = await rest.ask("POST", f"{gateway}/confirm?maxPollMs={CONFIRM_POLL_MS}", body)
-    return {"option": option, "actions": actions, "answer": answer}
+    tell(f"did {', '.join(call['method'] for call in actions)}; confirms")
+    answer: dict[str, Any] = await rest.ask("POST", f"{gateway}/confirm?maxPollMs={CONFIRM_POLL_MS}", body)
+    return answer
+
+
+def _words(amount: dict[str, Any]) -> str:
+    display = amount["display"]
+    return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
 
 
 async def _resolved(rest: Rest, gateway: str, option: dict[str, Any], action: dict[str, Any]) -> list[Any]:

@@ -93,9 +93,9 @@ def test(operator: Operator, event_type: str) -> None:
     show_fields(
         {
             "Delivery": sent["deliveryId"],
-            "Status": sent["status"],
+            "Status": sent["status"] or "no answer",
             "Took": f"{sent['durationMs']} ms",
-            "Body": sent["body"],
+            "Body": sent["body"] or None,
         }
     )
 

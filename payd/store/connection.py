@@ -187,8 +187,8 @@ class Connection(Generic[Raw]):
                 patience.cancel()  # Nobody answers; aiosqlite is only told that it was closed.
             try:
                 await self._on_thread.close()
-            except ValueError:
-                return  # It was told to stop before, and does.
+            except (ValueError, sqlite3.Error):
+                return  # It was told to stop before, or SQLite complained of the disk: its thread ends all the same.
 
 
 class Connections:
@@ -244,13 +244,19 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
     Raises:
         sqlite3.Error: The file cannot be opened, or is no database.
     """
+    failures: list[sqlite3.Error] = []
     made: list[Raw] = []
 
     def factory(*args: Any, **kwargs: Any) -> Raw:
-        raw = kind(*args, **kwargs)
-        _tune(raw, role, inline=inline)
-        made.append(raw)
-        return raw
+        try:
+            made.append(kind(*args, **kwargs))
+            _tune(made[0], role, inline=inline)
+        except sqlite3.Error as error:
+            # Where opening fails, aiosqlite leaves a thread behind that nobody can wait for. A stand-in can be
+            # closed like any other.
+            failures.append(error)
+            made.append(kind(":memory:", check_same_thread=False))
+        return made[-1]
 
     options: dict[str, Any] = {
         "uri": True,
@@ -263,10 +269,17 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
     uri = f"{path.as_uri()}?mode={'ro' if role == 'reader' else 'rw'}"
     if inline:
         sqlite3.connect(uri, **options)
-        return Connection(made[0], None)
-    check_bridge()
-    on_thread = await aiosqlite.connect(uri, **options)
-    return Connection(made[0], on_thread)
+        connection = Connection(made[-1], None)
+    else:
+        check_bridge()
+        on_thread = await aiosqlite.connect(uri, **options)
+        connection = Connection(made[-1], on_thread)
+    if failures:
+        for raw in made:
+            raw.close()
+        await connection.close()
+        raise failures[0]
+    return connection
 
 
 def _is_closed(raw: sqlite3.Connection) -> bool:

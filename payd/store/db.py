@@ -80,10 +80,10 @@ class StoreStats(msgspec.Struct, frozen=True):
 class Database:
     """One SQLite file: one writer, readers, and the tasks that serve them. Made by `open_database`."""
 
-    def __init__(self, path: Path, version: int, *, inline: bool) -> None:
-        self._path = path
+    def __init__(self, path: Path | str, version: int, *, inline: bool) -> None:
+        self._path = Path(path).absolute()
         self._version = version
-        self._connections = Connections(path, inline=inline)
+        self._connections = Connections(self._path, inline=inline)
         self._staged: list[Step] = []  # waits for the next transaction
         self._batch: list[Step] = []  # is in one
         self._wake = trio.Event()  # something is staged, a connection is lost, or the end has come
@@ -380,8 +380,8 @@ async def open_database(path: Path | str, schema: Schema, *, inline: bool = Fals
     check_sqlite()
     if not inline:
         check_bridge()
-    absolute, version = bring_up_to_date(Path(path), schema)
-    db = Database(absolute, version, inline=inline)
+    version = bring_up_to_date(path, schema)
+    db = Database(path, version, inline=inline)
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(db._commit_forever)

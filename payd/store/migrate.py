@@ -51,17 +51,15 @@ class Migration(msgspec.Struct, frozen=True):
     sql: str
 
 
-def bring_up_to_date(path: Path, schema: Schema) -> tuple[Path, int]:
-    """Make the database where it is missing, for its owner only, and migrate it.
-
-    Returns its absolute path and its version.
+def bring_up_to_date(path: Path | str, schema: Schema) -> int:
+    """Make the database where it is missing, for its owner only, and migrate it; returns its version.
 
     Raises:
         DatabaseTooNew: A newer payd wrote it; nothing was changed.
         MigrationFailed: A migration could not be applied.
         sqlite3.Error: The file cannot be opened, or is no database.
     """
-    path = path.absolute()
+    path = Path(path).absolute()
     # Not opened where it exists: closing it again would drop the locks that SQLite has in this process.
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, OWNER_ONLY))
@@ -69,7 +67,7 @@ def bring_up_to_date(path: Path, schema: Schema) -> tuple[Path, int]:
         path.chmod(OWNER_ONLY)
     uri = f"{path.as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as tx:
-        return path, migrate(tx, read_migrations(schema))
+        return migrate(tx, read_migrations(schema))
 
 
 def read_migrations(schema: Schema) -> tuple[Migration, ...]:

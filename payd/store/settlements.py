@@ -55,9 +55,9 @@ def find_settlement(tx: Tx, merchant_id: str, settlement_id: str) -> Settlement 
 
 
 def list_settlements(tx: Tx, merchant_id: str) -> list[Settlement]:
-    """All settlements of a merchant, oldest first."""
+    """All settlements of a merchant, in the order in which they were registered."""
     rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM settlements WHERE merchant_id = ? ORDER BY created_at_ms, id", (merchant_id,)
+        f"SELECT {_COLUMNS} FROM settlements WHERE merchant_id = ? ORDER BY rowid", (merchant_id,)
     )
     return [Settlement(*row) for row in rows]
 

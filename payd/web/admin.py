@@ -21,7 +21,6 @@ import structlog
 import trio
 
 from payd.core.errors import InternalError, InvalidParams, PaydError
-from payd.web.commands import run_command
 
 if TYPE_CHECKING:
     from payd.web.house import House
@@ -40,7 +39,11 @@ log = structlog.get_logger("payd.admin")
 
 
 class NoServer(Exception):
-    """Nobody listens on the socket."""
+    """Nobody listens on the socket: nothing was done."""
+
+
+class NoAnswer(Exception):
+    """The server took the command and went away: it may have been done."""
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,23 +100,26 @@ async def call_admin(path: Path, command: str, args: msgspec.Struct | dict[str, 
     """Have the running server do a command.
 
     Raises:
-        NoServer: None listens on `path`, or it went away before it answered.
+        NoServer: None listens on `path`.
+        NoAnswer: It went away, or took longer than `ANSWER_DEADLINE_S`.
     """
     request = msgspec.json.encode({"command": command, "args": args})
-    try:
-        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling:
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling:
+        try:
             with _reachable(path) as address:
                 await calling.connect(address)
-            stream = trio.SocketStream(calling)
+        except OSError as error:
+            raise NoServer(str(error)) from None
+        stream = trio.SocketStream(calling)
+        try:
             with trio.fail_after(ANSWER_DEADLINE_S):
                 await stream.send_all(request + b"\n")
                 line = await _read_line(stream, ANSWER_BYTES_MAX)
-    except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
-        raise NoServer(str(error)) from None
-    try:
-        return msgspec.json.decode(line, type=Reply)
-    except msgspec.DecodeError as error:
-        raise NoServer(f"the answer is cut short: {error}") from None
+            return msgspec.json.decode(line, type=Reply)
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, msgspec.DecodeError) as error:
+            raise NoAnswer(
+                "The server did not answer, and may have done it. Look before trying again."
+            ) from error
 
 
 async def _converse(house: House, stream: trio.SocketStream) -> None:
@@ -129,6 +135,9 @@ async def _converse(house: House, stream: trio.SocketStream) -> None:
 
 
 async def _answer(house: House, peer: trio.socket.SocketType, line: bytes) -> Reply:
+    # Here and not above: the commands know every handler, and who only calls should not wait for them.
+    from payd.web.commands import run_command
+
     command = ""
     try:
         _check_peer(peer)

@@ -124,10 +124,14 @@ class _AppWire(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it takes and what it does. It raises `PaydError` to refuse."""
+    """One command: what it takes and what it does. It raises `PaydError` to refuse.
+
+    `needs_server` is for what the long-lived tasks do: with the stores alone open it would never be done.
+    """
 
     args: type[Args]
     run: Callable[[House, Any], Awaitable[Any]]
+    needs_server: bool = False
 
 
 async def run_command(house: House, name: str, args: bytes | msgspec.Raw) -> Any:
@@ -312,8 +316,8 @@ COMMANDS: Final[dict[str, Command]] = {
     "webhook.enable": Command(_OfMode, _endpoint("POST", "/enable")),
     "webhook.disable": Command(_OfMode, _endpoint("POST", "/disable")),
     "webhook.delete": Command(_OfMode, _endpoint("DELETE")),
-    "webhook.test": Command(_WebhookTest, _webhook_test),
-    "status": Command(Args, _status),
+    "webhook.test": Command(_WebhookTest, _webhook_test, needs_server=True),
+    "status": Command(Args, _status, needs_server=True),
 }
 """Every command of an operator."""
 

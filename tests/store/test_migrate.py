@@ -37,7 +37,7 @@ def tables(tx: sqlite3.Connection) -> set[str]:
 
 
 @pytest.mark.parametrize("schema", ["realm", "office"])
-def test_a_shipped_schema_builds_an_empty_database_and_is_applied_once(tmp_path: Path, schema: Schema) -> None:
+def test_a_shipped_schema_builds_an_empty_database_once(tmp_path: Path, schema: Schema) -> None:
     path = tmp_path / "new.db"
     newest = len(read_migrations(schema))
 
@@ -72,6 +72,7 @@ def test_migrations_run_in_order_and_only_those_that_are_missing(tx: sqlite3.Con
         "INSERT INTO nowhere VALUES (1);",
         "INSERT INTO a VALUES (1",
         "COMMIT; CREATE TABLE c (x);",
+        "SAVEPOINT s;",
     ],
 )
 def test_a_migration_that_fails_midway_leaves_nothing_behind(tx: sqlite3.Connection, ending: str) -> None:
@@ -119,10 +120,12 @@ def test_a_semicolon_in_a_string_a_comment_or_a_trigger_ends_no_statement(tx: sq
     assert tx.execute("SELECT x, y FROM a").fetchall() == [("a;b", 2), (";", 2)]
 
 
-@pytest.mark.parametrize("names", [["0002_x.sql"], ["0001_x.sql", "0003_y.sql"], ["0001_x.sql", "0001_y.sql"]])
-def test_a_gap_or_a_double_in_the_numbers_is_refused(names: list[str]) -> None:
+@pytest.mark.parametrize("numbers", [[2], [1, 3], [1, 2, 2]])
+def test_a_gap_or_a_double_in_the_numbers_is_refused(numbers: list[int]) -> None:
+    files = {f"{number:04}_{letter}.sql": "" for number, letter in zip(numbers, "abc", strict=False)}
+
     with pytest.raises(ValueError, match=r"numbered 1, 2, 3"):
-        order(dict.fromkeys(names, ""))
+        order(files)
 
 
 @pytest.mark.parametrize("name", ["1_x.sql", "0001-x.sql", "0001_x.sql.orig", "README"])

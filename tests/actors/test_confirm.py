@@ -1,0 +1,219 @@
+"""Confirm: one effect, whatever repeats, races or lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+import trio.testing
+
+from tests.shop import APPROVES, BUYER, SIGNATURE, TX_HASH, Shop
+
+
+async def test_a_confirmed_payment_is_processing_then_succeeded_then_settled(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    confirmed = await shop.confirm(payment, option["id"], SIGNATURE)
+    assert (confirmed.status, confirmed.body["status"]) == (200, "processing")
+
+    await trio.sleep(1.5)
+    assert await shop.status(payment) == "succeeded"
+
+    await trio.sleep(1.5)
+    detail = await shop.call("GET", f"/v1/payments/{payment}")
+    assert detail.body["settlement"]["settled"] is True
+    assert detail.body["info"]["txId"] == f"test:{payment}"
+    assert [one["kind"] for one in detail.body["transfers"]] == ["matched"]
+
+
+async def test_the_same_results_are_accepted_again_in_every_later_state(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    seen = []
+    for _ in range(4):
+        found = await shop.confirm(payment, option["id"], SIGNATURE)
+        seen.append((found.status, found.body["status"]))
+        await trio.sleep(1.1)
+    assert seen == [(200, "processing"), (200, "succeeded"), (200, "succeeded"), (200, "succeeded")]
+
+
+async def test_other_results_after_the_first_are_refused_and_change_nothing(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], SIGNATURE)
+
+    other = await shop.confirm(payment, option["id"], "0x" + "22" * 64 + "1c")
+
+    assert (other.status, other.code) == (400, "invalid_state")
+    assert await shop.status(payment) == "processing"
+
+
+async def test_two_confirms_at_the_same_moment_have_one_effect(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    answers: list[Any] = []
+
+    async def one() -> None:
+        answers.append(await shop.confirm(payment, option["id"], SIGNATURE))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(one)
+
+    assert {answer.status for answer in answers} == {200}
+    events = await shop.call("GET", f"/v1/events?paymentId={payment}")
+    assert [event["type"] for event in events.body["data"]] == ["payment.processing", "payment.created"]
+
+
+async def test_a_cancel_that_races_a_confirm_ends_in_exactly_one_of_the_two(shop: Shop) -> None:
+    for first in ("cancel", "confirm"):
+        payment = await shop.pay()
+        option = (await shop.options(payment, [BUYER]))[0]
+        answers: dict[str, Any] = {}
+
+        async def cancel(payment: str = payment, answers: dict[str, Any] = answers) -> None:
+            answers["cancel"] = await shop.call("POST", f"/v1/payments/{payment}/cancel", {})
+
+        async def confirm(payment: str = payment, answers: dict[str, Any] = answers, option: Any = option) -> None:
+            answers["confirm"] = await shop.confirm(payment, option["id"], SIGNATURE)
+
+        async with trio.open_nursery() as nursery:
+            for work in (cancel, confirm) if first == "cancel" else (confirm, cancel):
+                nursery.start_soon(work)
+
+        status = await shop.status(payment)
+        if status == "cancelled":
+            assert answers["cancel"].status == 200
+            assert (answers["confirm"].status, answers["confirm"].body["status"]) == (200, "cancelled")
+        else:
+            assert status == "processing"
+            assert answers["confirm"].status == 200
+            assert (answers["cancel"].status, answers["cancel"].code) == (400, "invalid_state")
+
+
+async def test_a_confirm_goes_on_when_its_client_hangs_up(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shop.confirm, payment, option["id"], SIGNATURE)
+        await trio.testing.wait_all_tasks_blocked(0)
+        nursery.cancel_scope.cancel()
+
+    await trio.sleep(0.1)
+    assert await shop.status(payment) == "processing"
+
+
+async def test_a_bad_signature_leaves_the_payment_open(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, ["eip155:8453:0x0000000000000000000000000000000000000002"]))[0]
+
+    refused = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (refused.status, refused.code) == (422, "invalid_signature")
+    assert await shop.status(payment) == "requires_action"
+    again = (await shop.options(payment, [APPROVES]))[0]
+    assert (await shop.confirm(payment, again["id"], SIGNATURE)).status == 200
+
+
+async def test_an_unknown_option_and_unusable_data_leave_the_payment_open(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    unknown = await shop.confirm(payment, "opt_nobody", SIGNATURE)
+    unusable = await shop.confirm(payment, option["id"], "not hex")
+
+    assert (unknown.status, unknown.code) == (400, "invalid_params")
+    assert (unusable.status, unusable.code) == (400, "invalid_params")
+    assert await shop.status(payment) == "requires_action"
+
+
+async def test_results_of_another_length_fail_the_payment(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    failed = await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE)
+
+    assert (failed.status, failed.body["status"], failed.body["isFinal"]) == (200, "failed", True)
+
+
+async def test_misaligned_results_for_an_option_never_handed_out_fail_nothing(shop: Shop) -> None:
+    payment = await shop.pay()
+
+    refused = await shop.confirm(payment, "opt_nobody", SIGNATURE, SIGNATURE)
+
+    assert refused.status == 400
+    assert await shop.status(payment) == "requires_action"
+
+
+async def test_an_option_of_another_payment_is_unknown(shop: Shop) -> None:
+    one, two = await shop.pay(), await shop.pay()
+    option = (await shop.options(one, [BUYER]))[0]
+
+    assert (await shop.confirm(two, option["id"], SIGNATURE)).code == "invalid_params"
+    assert await shop.status(two) == "requires_action"
+
+
+async def test_a_confirm_after_expiry_is_gone_but_its_hash_is_kept(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await trio.sleep(901)
+
+    late = await shop.confirm(payment, option["id"], TX_HASH)
+
+    assert (late.status, late.code) == (410, "payment_expired")
+    hints = await shop.realm.db.read(
+        lambda tx: tx.execute("SELECT hash FROM hints WHERE payment_id = ?", (payment,)).fetchall()
+    )
+    assert hints == [(TX_HASH,)]
+
+
+async def test_a_confirm_of_a_cancelled_payment_says_cancelled(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.call("POST", f"/v1/gateway/payment/{payment}/cancel", {})
+
+    found = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (found.status, found.body["status"], found.body["isFinal"]) == (200, "cancelled", True)
+
+
+async def test_a_held_confirm_returns_when_the_payment_succeeds(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    started = trio.current_time()
+
+    found = await shop.confirm(payment, option["id"], SIGNATURE, query="?maxPollMs=30000")
+
+    assert found.body["status"] == "succeeded"
+    assert 1.0 <= trio.current_time() - started < 2.0
+
+
+async def test_a_stale_quote_is_refused_and_asking_again_renews_it(shop: Shop) -> None:
+    from tests.shop import ETH_BASE, WALLET
+
+    await shop.register(shop.merchant_id, ETH_BASE, f"eip155:8453:{WALLET}")
+    payment = await shop.pay(expiresAt=shop.realm.clock.now_ms() // 1000 + 7200)
+    option = next(one for one in await shop.options(payment, [BUYER]) if one["expiresAt"] is not None)
+    await trio.sleep(601)
+
+    stale = await shop.confirm(payment, option["id"], TX_HASH)
+    assert (stale.status, stale.code) == (400, "quote_expired")
+
+    again = next(one for one in await shop.options(payment, [BUYER]) if one["expiresAt"] is not None)
+    assert again["id"] == option["id"]
+    assert (await shop.confirm(payment, option["id"], TX_HASH)).status == 200
+
+
+async def test_a_removed_destination_stops_new_signatures(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    settlement = listed.body["crypto"][0]["id"]
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{settlement}")
+
+    gone = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (gone.status, gone.code) == (409, "route_expired")
+    assert await shop.status(payment) == "requires_action"

@@ -1,0 +1,622 @@
+"""Deliveries as receivers see them: on schedule, signed, isolated, and never lost."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from standardwebhooks import Webhook
+
+from payd.core.endpoint import DISABLE_AFTER_MS
+from payd.core.errors import EndpointDisabled, InvalidParams, NotFound, RateLimited
+from payd.core.signature import make_secret
+from payd.entropy import new_id, system_entropy
+from payd.store.db import Database
+from payd.store.endpoints import delete_endpoint, get_endpoint, rotate_secret, switch_endpoint
+from payd.store.events import get_event
+from payd.store.webhook_jobs import find_job, start_job
+from tests.outbox import ACCOUNT, Outbox, make_outbox, open_outbox
+from tests.receiver import Does, Received, Receiver, always, in_turn
+
+HOUR_S = 3600
+GAPS_S = [5, 5 * 60, 30 * 60, 2 * HOUR_S, 5 * HOUR_S, 10 * HOUR_S, 10 * HOUR_S]
+
+
+def gaps_s(received: list[Received], answer_s: float = 0) -> list[float]:
+    """Seconds from the end of one attempt to the start of the next."""
+    return [b.at_s - a.at_s - answer_s for a, b in zip(received, received[1:], strict=False)]
+
+
+async def test_an_event_is_posted_at_once_with_its_frozen_bytes(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        await outbox.register("a.test")
+        event_id = await outbox.happen()
+        [received] = await receiver.count(1)
+        await outbox.drained()
+
+        event = realm_db.point(get_event, ACCOUNT, event_id)
+        assert event is not None
+        assert received.body == event.body
+        assert (received.method, received.path) == ("POST", "/hook")
+        assert received.headers["content-type"] == "application/json"
+        [row] = outbox.rows()
+        assert (row.state, row.attempts, row.last_status, row.next_at_ms) == ("succeeded", 1, 200, None)
+
+
+async def test_a_receiver_that_never_succeeds_gets_eight_attempts_on_schedule(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await trio.sleep(40 * HOUR_S)
+
+        assert gaps_s(receiver.received) == pytest.approx(GAPS_S, abs=0.01)
+        assert all(got >= want for got, want in zip(gaps_s(receiver.received), GAPS_S, strict=True))
+        assert len({one.headers["webhook-id"] for one in receiver.received}) == 1
+        assert len({one.body for one in receiver.received}) == 1
+        [row] = outbox.rows()
+        assert (row.state, row.attempts, row.next_at_ms) == ("failed", 8, None)
+        assert [one.n for one in outbox.log(row)] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+async def test_a_receiver_that_never_answers_is_left_after_fifteen_seconds_each_time(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await trio.sleep(40 * HOUR_S)
+
+        assert gaps_s(receiver.received, 15) == pytest.approx(GAPS_S, abs=0.01)
+        [row] = outbox.rows()
+        assert row.state == "failed"
+        assert {one.error_class for one in outbox.log(row)} == {"timeout_response"}
+        assert {one.duration_ms for one in outbox.log(row)} == {15_000}
+
+
+async def test_an_answer_in_the_fifteenth_second_is_a_success(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(delay_s=14.9)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        assert [row.state for row in outbox.rows()] == ["succeeded"]
+
+
+async def test_a_redirect_is_a_failure_and_is_not_followed(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(status=307, headers=(("location", "http://b.test/hook"),))))
+        elsewhere = outbox.host("b.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        [row] = outbox.rows()
+        assert (row.state, row.last_status) == ("pending", 307)
+        assert [one.error_class for one in outbox.log(row)] == ["redirect"]
+        assert elsewhere.received == []
+
+
+async def test_retry_after_lengthens_a_step_by_ten_minutes_at_most(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        patience = Does(status=503, headers=(("retry-after", "3600"),))
+        receiver = outbox.host("a.test", in_turn(patience, Does()))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await receiver.count(2)
+
+        assert gaps_s(receiver.received) == pytest.approx([605], abs=0.01)
+
+
+async def test_an_unwanted_type_is_not_owed(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        await outbox.register("a.test", events=("payment.succeeded",))
+        await outbox.happen("payment.created")
+        await outbox.happen("payment.succeeded")
+        await outbox.drained()
+
+        assert [row.event_type for row in outbox.rows()] == ["payment.succeeded"]
+        assert len(receiver.received) == 1
+
+
+@pytest.mark.real_time
+async def test_standardwebhooks_accepts_every_signature_of_a_rotation(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        endpoint, old = await outbox.register("a.test")
+        await outbox.happen()
+        before = (await receiver.count(1))[0]
+        new = make_secret(system_entropy(32))
+        await realm_db.write(
+            rotate_secret,
+            endpoint_id=endpoint.id,
+            account_id=ACCOUNT,
+            sealed=outbox.seal.seal(new.encode(), endpoint.id),
+            now_ms=outbox.clock.now_ms(),
+            actor="test",
+        )
+        await outbox.happen()
+        during = (await receiver.count(2))[1]
+
+        stamp = {"webhook-timestamp": before.headers["webhook-timestamp"]}
+        assert abs(int(stamp["webhook-timestamp"]) - outbox.clock.real_ms() / 1000) < 5
+
+
+async def test_both_secrets_sign_for_a_day_after_a_rotation_and_then_one(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        endpoint, old = await outbox.register("a.test")
+        new = make_secret(system_entropy(32))
+        await realm_db.write(
+            rotate_secret,
+            endpoint_id=endpoint.id,
+            account_id=ACCOUNT,
+            sealed=outbox.seal.seal(new.encode(), endpoint.id),
+            now_ms=outbox.clock.now_ms(),
+            actor="test",
+        )
+        await trio.sleep(24 * HOUR_S - 1)
+        await outbox.happen()
+        await trio.sleep(2)
+        await outbox.happen()
+        during, after = await receiver.count(2)
+
+        assert verifies(new, during)
+        assert verifies(old, during)
+        assert verifies(new, after)
+        assert not verifies(old, after)
+        assert during.headers["webhook-signature"].count("v1,") == 2
+
+
+def verifies(secret: str, received: Received) -> bool:
+    """Whether the library's own check of the digest accepts the raw bytes; its clock is not ours here."""
+    hook = Webhook(secret)
+    stamp = int(received.headers["webhook-timestamp"])
+    from datetime import UTC, datetime
+
+    expected = hook.sign(
+        msg_id=received.headers["webhook-id"],
+        timestamp=datetime.fromtimestamp(stamp, UTC),
+        data=received.body.decode(),
+    )
+    return expected in received.headers["webhook-signature"].split(" ")
+
+
+async def test_a_hanging_receiver_does_not_delay_another_endpoint(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("tarpit.test", always(Does(hangs=True)))
+        healthy = outbox.host("healthy.test")
+        await outbox.register("tarpit.test", "acct_2")
+        await outbox.register("healthy.test")
+        for _ in range(50):
+            await outbox.happen(account_id="acct_2")
+        started_s = trio.current_time()
+        for _ in range(50):
+            await outbox.happen()
+        await healthy.count(50)
+
+        assert trio.current_time() - started_s < 1
+
+
+async def test_an_endpoint_gets_ten_requests_at_once_and_no_more(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(delay_s=1)))
+        await outbox.register("a.test")
+        for _ in range(35):
+            await outbox.happen()
+        await receiver.count(35)
+
+        assert receiver.most_open == 10
+
+
+async def test_after_three_timeouts_it_is_one_request_at_a_time_until_a_success(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        await outbox.register("a.test")
+        for _ in range(40):
+            await outbox.happen()
+        await trio.sleep(14)
+        assert receiver.open == 10
+        await trio.sleep(14)
+        assert receiver.open == 1
+        receiver.script = always(Does(delay_s=1))
+        receiver.most_open = 0
+        await trio.sleep(60)
+
+        assert receiver.most_open == 10
+        assert {row.state for row in outbox.rows()} == {"succeeded", "pending"}
+
+
+async def test_fresh_events_go_before_retries(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        old = [await outbox.happen() for _ in range(30)]
+        await receiver.count(30)
+        await outbox.drained()
+        receiver.received.clear()
+        receiver.script = always(Does(delay_s=1))
+        await trio.sleep(4.99)
+        fresh = [await outbox.happen() for _ in range(30)]
+        await receiver.count(60)
+
+        order = [one.event for one in receiver.received]
+        assert set(order[:30]) == set(fresh)
+        assert set(order[30:]) == set(old)
+
+
+async def test_the_next_event_of_a_payment_waits_for_the_first_attempt_of_the_one_before(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        answer = trio.Event()
+        receiver = outbox.host("a.test", in_turn(Does(until=answer, status=500), Does()))
+        await outbox.register("a.test")
+        first = await outbox.happen(payment_id="pay_t1")
+        await receiver.count(1)
+        second = await outbox.happen("payment.processing", payment_id="pay_t1")
+        other = await outbox.happen(payment_id="pay_t2")
+        await receiver.count(2)
+        await trio.sleep(1)
+        assert [one.event for one in receiver.received] == [first, other]
+        answer.set()
+        await receiver.count(3)
+        assert receiver.received[2].event == second
+        await receiver.count(4)
+
+        assert receiver.received[3].event == first
+
+
+async def test_what_was_in_flight_in_a_crash_is_sent_again_with_the_same_ids_and_budget(
+    realm_db: Database,
+) -> None:
+    async with trio.open_nursery() as house:
+        receiver = Receiver(house, in_turn(Does(hangs=True), Does(status=500)))
+        hosts = {"a.test": receiver}
+        async with trio.open_nursery() as nursery:
+            outbox = make_outbox(realm_db, nursery, hosts=hosts)
+            await nursery.start(outbox.deliveries.run)
+            await outbox.register("a.test")
+            await outbox.happen()
+            await receiver.count(1)
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            again = make_outbox(realm_db, nursery, hosts=hosts, clock=outbox.clock)
+            await nursery.start(again.deliveries.run)
+            await trio.sleep(40 * HOUR_S)
+            nursery.cancel_scope.cancel()
+
+        assert len(receiver.received) == 1 + 8
+        assert len({one.headers["webhook-id"] for one in receiver.received}) == 1
+        house.cancel_scope.cancel()
+
+
+async def test_stop_lets_what_is_in_flight_end_and_starts_nothing_more(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(delay_s=10)))
+        await outbox.register("a.test")
+        for _ in range(20):
+            await outbox.happen()
+        await receiver.count(10)
+        started_s = trio.current_time()
+        await outbox.deliveries.stop()
+
+        assert trio.current_time() - started_s == pytest.approx(10, abs=0.1)
+        assert [row.state for row in outbox.rows()].count("succeeded") == 10
+        assert len(receiver.received) == 10
+
+
+async def test_an_endpoint_that_fails_for_five_days_is_disabled_and_owed_nothing_more(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        for _ in range(11):
+            await outbox.happen()
+            await trio.sleep(12 * HOUR_S)
+        endpoint = realm_db.point(get_endpoint, ACCOUNT)
+
+        assert endpoint.state == "disabled"
+        assert endpoint.failing_since_ms is not None
+        assert endpoint.last_failure_at_ms is not None
+        assert endpoint.last_failure_at_ms - endpoint.failing_since_ms >= DISABLE_AFTER_MS
+        assert "pending" not in {row.state for row in outbox.rows()}
+        assert "cancelled" in {row.state for row in outbox.rows()}
+        owed, seen = len(outbox.rows()), len(receiver.received)
+        await outbox.happen()
+        await trio.sleep(12 * HOUR_S)
+        assert (len(outbox.rows()), len(receiver.received)) == (owed, seen)
+
+
+async def test_one_success_in_between_keeps_an_endpoint_enabled(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        for day in range(14):
+            receiver.script = always(Does(status=200 if day == 6 else 500))
+            await outbox.happen()
+            await trio.sleep(12 * HOUR_S)
+
+        assert realm_db.point(get_endpoint, ACCOUNT).state == "enabled"
+
+
+async def test_a_disabled_endpoint_that_is_owed_much_is_swept_to_the_last_row(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(hangs=True)))
+        endpoint, _ = await outbox.register("a.test")
+        for _ in range(1100):
+            await outbox.happen()
+        await realm_db.write(
+            switch_endpoint, account_id=ACCOUNT, enabled=False, now_ms=outbox.clock.now_ms(), actor="test"
+        )
+        outbox.deliveries.wake(endpoint.id)
+        await outbox.drained()
+
+        assert {row.state for row in outbox.rows()} == {"cancelled"}
+        assert outbox.deliveries.next_due_ms() is None
+
+
+async def test_deleting_an_endpoint_cancels_what_is_in_flight(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        endpoint, _ = await outbox.register("a.test")
+        await outbox.happen()
+        await receiver.count(1)
+        await realm_db.write(delete_endpoint, account_id=ACCOUNT, now_ms=outbox.clock.now_ms(), actor="test")
+        outbox.deliveries.drop(endpoint.id)
+        started_s = trio.current_time()
+        await outbox.drained()
+
+        assert trio.current_time() - started_s < 1
+        assert [row.state for row in outbox.rows()] == ["cancelled"]
+        with pytest.raises(NotFound):
+            realm_db.point(get_endpoint, ACCOUNT)
+
+
+async def test_what_breaks_on_our_side_is_put_off_and_harms_no_other_endpoint(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        healthy = outbox.host("b.test")
+        await outbox.register("a.test", "acct_2")
+        await outbox.register("b.test")
+        realm_db.point(lambda tx: None)
+        await realm_db.write(
+            lambda tx: tx.execute("UPDATE endpoint_secrets SET sealed = x'00' WHERE seq = 1") and None
+        )
+        await outbox.happen(account_id="acct_2")
+        await outbox.happen()
+        await trio.sleep(600)
+
+        assert len(healthy.received) == 1
+        assert receiver.received == []
+        [row] = outbox.rows("acct_2")
+        assert (row.state, row.attempts) == ("pending", 0)
+
+
+async def test_a_resend_that_succeeds_settles_the_delivery_and_takes_back_its_retry(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", in_turn(Does(status=500), Does()))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        await outbox.deliveries.resend(ACCOUNT, row.id)
+        await trio.sleep(40 * HOUR_S)
+
+        [row] = outbox.rows()
+        assert (row.state, row.attempts, row.next_at_ms) == ("succeeded", 2, None)
+        assert [one.trigger for one in outbox.log(row)] == ["auto", "manual"]
+        first, second = receiver.received
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+        assert first.body == second.body
+
+
+async def test_a_resend_that_fails_changes_nothing(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [before] = outbox.rows()
+        await outbox.deliveries.resend(ACCOUNT, before.id)
+        [after] = outbox.rows()
+
+        assert (after.state, after.next_at_ms) == (before.state, before.next_at_ms)
+        await trio.sleep(40 * HOUR_S)
+        assert len(receiver.received) == 1 + 1 + 7
+
+
+async def test_a_resend_of_somebody_elses_or_an_old_delivery_is_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        with pytest.raises(NotFound):
+            await outbox.deliveries.resend("acct_2", row.id)
+        await trio.sleep(14 * 24 * HOUR_S + 1)
+        with pytest.raises(InvalidParams, match="14 days"):
+            await outbox.deliveries.resend(ACCOUNT, row.id)
+
+
+async def test_a_resend_to_a_disabled_endpoint_is_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        await realm_db.write(
+            switch_endpoint, account_id=ACCOUNT, enabled=False, now_ms=outbox.clock.now_ms(), actor="test"
+        )
+        with pytest.raises(EndpointDisabled):
+            await outbox.deliveries.resend(ACCOUNT, outbox.rows()[0].id)
+
+
+async def test_a_resend_goes_on_when_its_caller_is_gone(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(delay_s=5)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        with trio.move_on_after(1) as caller:
+            await outbox.deliveries.resend(ACCOUNT, row.id)
+        await outbox.drained()
+
+        assert caller.cancelled_caught
+        assert [one.trigger for one in outbox.log(row)] == ["auto", "manual"]
+
+
+async def test_more_than_four_sends_by_hand_at_once_are_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        endpoint, _ = await outbox.register("a.test")
+        for _ in range(4):
+            outbox.nursery.start_soon(outbox.deliveries.send_test, endpoint, "payment.created")
+        await receiver.count(4)
+        with pytest.raises(RateLimited):
+            await outbox.deliveries.send_test(endpoint, "payment.created")
+
+
+async def test_a_test_event_is_signed_sent_once_and_says_how_it_ended(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500, body=b"no")))
+        endpoint, secret = await outbox.register("a.test", events=("payment.created",))
+        result = await outbox.deliveries.send_test(endpoint, "payment.settled")
+        await trio.sleep(40 * HOUR_S)
+
+        assert (result.status, result.error_class, result.body) == (500, "http_status", b"no")
+        [received] = receiver.received
+        assert verifies(secret, received)
+        assert b'"live":false' in received.body
+        assert b'"type":"payment.settled"' in received.body
+        [row] = outbox.rows()
+        assert (row.id, row.state, row.attempts) == (result.delivery_id, "failed", 1)
+        assert realm_db.point(get_endpoint, ACCOUNT).failing_since_ms is None
+
+
+async def run_job(outbox: Outbox, kind: str, since_ms: int) -> str:
+    """Start a job as the API does; its id."""
+    now_ms = outbox.clock.now_ms()
+    job_id = new_id("job_", now_ms)
+    await outbox.db.write(
+        start_job,
+        job_id=job_id,
+        account_id=ACCOUNT,
+        kind="recover" if kind == "recover" else "replay-missing",
+        since_ms=since_ms,
+        now_ms=now_ms,
+    )
+    outbox.deliveries.wake_jobs()
+    return job_id
+
+
+async def test_recover_sends_again_what_failed_for_good_since_then(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await trio.sleep(29 * HOUR_S)
+        since_ms = outbox.clock.now_ms()
+        later = [await outbox.happen() for _ in range(3)]
+        await trio.sleep(29 * HOUR_S)
+        receiver.received.clear()
+        receiver.script = always(Does())
+        job_id = await run_job(outbox, "recover", since_ms)
+        await outbox.drained()
+
+        assert sorted(one.event for one in receiver.received) == sorted(later)
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.queued, job.done, job.failed) == ("done", 3, 3, 3, 0)
+        assert [row.state for row in outbox.rows()].count("failed") == 1
+        assert {outbox.log(row)[-1].trigger for row in outbox.rows()[1:]} == {"replay"}
+
+
+async def test_replay_missing_sends_what_was_never_received(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        since_ms = outbox.clock.now_ms()
+        receiver = outbox.host("a.test")
+        before = await outbox.happen()
+        await outbox.register("a.test")
+        received = await outbox.happen()
+        await outbox.drained()
+        job_id = await run_job(outbox, "replay-missing", since_ms)
+        await outbox.drained()
+
+        assert [one.event for one in receiver.received] == [received, before]
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.done) == ("done", 1, 1)
+
+
+async def test_replay_missing_finds_what_was_cancelled_while_the_endpoint_was_disabled(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        endpoint, _ = await outbox.register("a.test")
+        since_ms = outbox.clock.now_ms()
+        pending = await outbox.happen()
+        await outbox.drained()
+        for enabled in (False, True):
+            if enabled:
+                missed = await outbox.happen()
+            await realm_db.write(
+                switch_endpoint,
+                account_id=ACCOUNT,
+                enabled=enabled,
+                now_ms=outbox.clock.now_ms(),
+                actor="test",
+            )
+        receiver.received.clear()
+        receiver.script = always(Does())
+        outbox.deliveries.wake(endpoint.id)
+        await run_job(outbox, "replay-missing", since_ms)
+        await outbox.drained()
+
+        assert [one.event for one in receiver.received] == [pending, missed]
+
+
+async def test_a_job_that_a_crash_interrupted_is_finished_and_sends_nothing_twice(
+    realm_db: Database,
+) -> None:
+    async with trio.open_nursery() as house:
+        receiver = Receiver(house, always(Does(delay_s=0.1)))
+        hosts: dict[str, Receiver] = {}
+        async with trio.open_nursery() as nursery:
+            outbox = make_outbox(realm_db, nursery, hosts=hosts)
+            since_ms = outbox.clock.now_ms()
+            events = [await outbox.happen() for _ in range(350)]
+            hosts["a.test"] = receiver
+            await outbox.register("a.test")
+            await nursery.start(outbox.deliveries.run)
+            job_id = await run_job(outbox, "replay-missing", since_ms)
+            await receiver.count(5)
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            again = make_outbox(realm_db, nursery, hosts=hosts, clock=outbox.clock)
+            await nursery.start(again.deliveries.run)
+            await trio.testing.wait_all_tasks_blocked()
+            await again.drained()
+            nursery.cancel_scope.cancel()
+
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.done) == ("done", 350, 350)
+        assert {one.event for one in receiver.received} == set(events)
+        assert len(receiver.received) <= 350 + 10
+        house.cancel_scope.cancel()
+
+
+async def test_a_host_with_a_private_address_is_refused_with_the_key_to_set(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        with pytest.raises(InvalidParams, match=r"allow_networks in \[webhooks\.test\]"):
+            await outbox.deliveries.check_address("https://127.0.0.1/hook")

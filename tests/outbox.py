@@ -1,0 +1,171 @@
+"""A realm's deliveries in a test: an outbox, receivers in memory, and a clock, all in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+import trio
+
+from payd.actors.attempts import WebhookRules
+from payd.actors.deliveries import Deliveries
+from payd.clock import Clock, VirtualWall
+from payd.core.endpoint import ALL, Endpoint
+from payd.core.event import sample_event
+from payd.core.signature import make_secret
+from payd.entropy import new_id, system_entropy
+from payd.net.dns import DnsFailed
+from payd.net.http import Client
+from payd.store.attempts import AttemptRow, attempts_of
+from payd.store.db import Database, Tx
+from payd.store.deliveries import DeliveryRow, list_deliveries, owe
+from payd.store.endpoints import put_endpoint
+from payd.store.events import insert_event
+from payd.store.seal import Seal
+from tests.receiver import Receiver, Script
+
+ACCOUNT = "acct_1"
+
+
+@dataclass
+class Outbox:
+    """One realm's deliveries, and the hosts that they can reach."""
+
+    db: Database
+    clock: Clock
+    nursery: trio.Nursery
+    deliveries: Deliveries
+    seal: Seal
+    hosts: dict[str, Receiver] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def host(self, name: str, script: Script | None = None) -> Receiver:
+        """A receiver that answers as `http://<name>`."""
+        self.hosts[name] = Receiver(self.nursery) if script is None else Receiver(self.nursery, script)
+        return self.hosts[name]
+
+    async def resolve(self, host: str) -> list[str]:
+        """Every host has a public address of its own."""
+        await trio.lowlevel.checkpoint()
+        if host not in self.hosts:
+            raise DnsFailed(host)
+        return [f"93.184.216.{list(self.hosts).index(host)}"]
+
+    async def dial(self, address: str, port: int) -> trio.abc.Stream:
+        """A connection in memory to the receiver at that address."""
+        return await list(self.hosts.values())[int(address.rpartition(".")[2])].dial(address, port)
+
+    async def register(
+        self, host: str, account_id: str = ACCOUNT, events: tuple[str, ...] = ALL
+    ) -> tuple[Endpoint, str]:
+        """Register `http://<host>/hook` for the account; its endpoint and secret."""
+        now_ms = self.clock.now_ms()
+        endpoint_id = new_id("ep_", now_ms)
+        secret = make_secret(system_entropy(32))
+        endpoint, _ = await self.db.write(
+            put_endpoint,
+            account_id=account_id,
+            url=f"http://{host}/hook",
+            events=events,
+            fresh_id=endpoint_id,
+            sealed=self.seal.seal(secret.encode(), endpoint_id),
+            now_ms=now_ms,
+            actor="test",
+        )
+        return endpoint, secret
+
+    async def happen(
+        self, event_type: str = "payment.created", *, payment_id: str | None = None, account_id: str = ACCOUNT
+    ) -> str:
+        """An event of a payment, stored and owed in one step as a transition does it; its id."""
+        number = next(self._numbers)
+        now_ms = self.clock.now_ms()
+        event_id = new_id("evt_", now_ms)
+        payment_id = payment_id or f"pay_t{number}"
+        body = sample_event(
+            event_type, event_id=event_id, payment_id=payment_id, merchant_id="mrch_1", now_ms=now_ms
+        )
+
+        def step(tx: Tx) -> str | None:
+            seq = insert_event(
+                tx,
+                event_id=event_id,
+                account_id=account_id,
+                payment_id=payment_id,
+                version=number,
+                event_type=event_type,
+                created_at_ms=now_ms,
+                body=body,
+            )
+            return owe(
+                tx,
+                event_seq=seq,
+                event_type=event_type,
+                account_id=account_id,
+                payment_id=payment_id,
+                delivery_id=new_id("dlv_", now_ms),
+                message_id=new_id("msg_", now_ms),
+                now_ms=now_ms,
+            )
+
+        endpoint_id = await self.db.write(step)
+        if endpoint_id is not None:
+            self.deliveries.wake(endpoint_id)
+        return event_id
+
+    def rows(self, account_id: str = ACCOUNT) -> list[DeliveryRow]:
+        """The account's deliveries, oldest first."""
+        return self.db.point(lambda tx: list_deliveries(tx, account_id, limit=10_000))[::-1]
+
+    def log(self, row: DeliveryRow) -> list[AttemptRow]:
+        """A delivery's attempts."""
+        return self.db.point(attempts_of, row.id)
+
+    async def drained(self) -> None:
+        """Return when what is due now has had its attempt."""
+        await self.deliveries.drained(self.clock.now_ms())
+
+
+@asynccontextmanager
+async def open_outbox(db: Database, *, rules: WebhookRules | None = None) -> AsyncIterator[Outbox]:
+    """A running outbox; what runs in it is cancelled at the end."""
+    async with trio.open_nursery() as nursery:
+        outbox = make_outbox(db, nursery, rules=rules)
+        await nursery.start(outbox.deliveries.run)
+        yield outbox
+        nursery.cancel_scope.cancel()
+
+
+def make_outbox(
+    db: Database,
+    nursery: trio.Nursery,
+    *,
+    rules: WebhookRules | None = None,
+    hosts: dict[str, Receiver] | None = None,
+    seal: Seal | None = None,
+    clock: Clock | None = None,
+) -> Outbox:
+    """An outbox whose deliveries do not run yet."""
+    rules = rules or WebhookRules(allow_http=True)
+    http = Client(
+        may_call=rules.may_call,
+        resolve=lambda host: outbox.resolve(host),
+        dial=lambda address, port: outbox.dial(address, port),
+    )
+    clock = clock or Clock(VirtualWall())
+    seal = seal or Seal(bytes(32))
+    deliveries = Deliveries(
+        db=db,
+        clock=clock,
+        http=http,
+        seal=seal,
+        entropy=system_entropy,
+        rules=rules,
+        config_key="webhooks.test",
+        user_agent="payd/test",
+        jitter=False,
+    )
+    outbox = Outbox(db, clock, nursery, deliveries, seal, hosts if hosts is not None else {})
+    return outbox

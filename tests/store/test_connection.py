@@ -1,0 +1,221 @@
+"""Connections: functions on their thread, reads that leave no snapshot behind, and closing that always ends."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+
+from payd.store.bridge import bridge
+from payd.store.connection import (
+    Connection,
+    ConnectionGone,
+    Connections,
+    ReadConnection,
+    SqliteTooOld,
+    StagedConnection,
+    Tx,
+    check_sqlite,
+    open_connection,
+    open_point,
+)
+
+pytestmark = pytest.mark.real_time
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (x INTEGER PRIMARY KEY)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(10)])
+    return tmp_path / "x.db"
+
+
+@pytest.fixture(params=["threads", "inline"])
+async def connections(path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Connections]:
+    with bridge():
+        opened = Connections(path, inline=request.param == "inline")
+        await opened.open()
+        yield opened
+        await opened.close()
+
+
+def is_not_main_thread() -> bool:
+    return threading.current_thread() is not threading.main_thread()
+
+
+def pragma(connection: Connection[StagedConnection] | Connection[ReadConnection], name: str) -> object:
+    return connection.raw.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_an_old_sqlite_is_refused_with_both_versions() -> None:
+    check_sqlite((3, 38, 0))
+    with pytest.raises(SqliteTooOld, match=r"SQLite 3\.37\.2.*needs 3\.38\.0"):
+        check_sqlite((3, 37, 2))
+
+
+async def test_the_writer_is_durable_and_leaves_its_log_to_the_checkpointer(path: Path) -> None:
+    with bridge():
+        opened = Connections(path, inline=False)
+        await opened.open()
+        assert opened.writer is not None
+        assert opened.reader is not None
+        names = (
+            "journal_mode",
+            "synchronous",
+            "wal_autocheckpoint",
+            "foreign_keys",
+            "temp_store",
+            "query_only",
+        )
+        assert [pragma(opened.writer, name) for name in names] == ["wal", 2, 0, 0, 2, 0]
+        assert pragma(opened.reader, "query_only") == 1
+        assert await opened.writer.run(is_not_main_thread)
+        await opened.close()
+        assert not path.with_name("x.db-wal").exists(), "the last one to close takes the log in"
+
+
+async def test_what_a_function_raises_arrives_and_the_connection_goes_on(connections: Connections) -> None:
+    assert connections.writer is not None
+
+    with pytest.raises(ZeroDivisionError):
+        await connections.writer.run(lambda: 1 // 0)
+    with pytest.raises(ValueError, match="mine"):
+        await connections.writer.run(lambda: int("mine"))
+
+    assert await connections.writer.run(lambda: 7) == 7
+
+
+async def test_functions_run_in_order_and_a_cancelled_waiter_takes_nobody_elses_result(
+    connections: Connections,
+) -> None:
+    assert connections.reader is not None
+    reader, got = connections.reader, dict[int, int]()
+
+    async def ask(n: int) -> None:
+        got[n] = await reader.run(lambda: n)
+
+    async with trio.open_nursery() as nursery:
+        for n in range(10):
+            nursery.start_soon(ask, n)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await reader.run(lambda: -1)
+    assert scope.cancelled_caught
+    assert got == {n: n for n in range(10)}
+
+
+async def test_a_function_cannot_commit_on_the_connection_it_runs_on(connections: Connections) -> None:
+    assert connections.writer is not None
+    writer = connections.writer
+
+    with pytest.raises(RuntimeError, match="a step never commits"):
+        await writer.run(lambda: writer.raw.commit())
+
+    assert await writer.run(lambda: 7) == 7
+
+
+async def test_a_reader_cannot_write(connections: Connections) -> None:
+    assert connections.reader is not None
+    assert connections.point is not None
+    for raw in (connections.reader.raw, connections.point):
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            raw.execute("INSERT INTO t VALUES (99)")
+
+
+def first_row(tx: Tx) -> sqlite3.Cursor:
+    cursor = tx.execute("SELECT x FROM t")
+    assert cursor.fetchone() == (0,)
+    return cursor
+
+
+async def test_a_query_that_keeps_its_cursor_keeps_no_snapshot(path: Path, connections: Connections) -> None:
+    point, reader = connections.point, connections.reader
+    assert point is not None
+    assert reader is not None
+
+    kept = [first_row(point), await reader.run(lambda: reader.raw.snapshot(first_row))]
+    point.close_cursors()
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as other:
+        other.execute("INSERT INTO t VALUES (99)")
+        blocked, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    newest = point.execute("SELECT max(x) FROM t").fetchone()
+
+    assert blocked == 0
+    assert newest == (99,)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
+        kept[0].fetchone()
+
+
+async def test_a_snapshot_stays_as_it_is_to_its_end(path: Path, connections: Connections) -> None:
+    assert connections.reader is not None
+    reader = connections.reader
+
+    def count_twice(tx: Tx) -> tuple[int, int]:
+        (before,) = tx.execute("SELECT count(*) FROM t").fetchone()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("INSERT INTO t VALUES (99)")
+        (after,) = tx.execute("SELECT count(*) FROM t").fetchone()
+        return before, after
+
+    assert await reader.run(lambda: reader.raw.snapshot(count_twice)) == (10, 10)
+    assert await reader.run(lambda: reader.raw.snapshot(first_row)) is not None
+
+
+async def test_a_closed_connection_says_that_it_is_gone_and_closes_again(connections: Connections) -> None:
+    assert connections.writer is not None
+    writer = connections.writer
+    await writer.close()
+
+    with pytest.raises(ConnectionGone):
+        await writer.run(lambda: 7)
+    await writer.close()
+
+
+async def test_a_connection_whose_thread_was_stopped_is_gone_and_can_be_closed(path: Path) -> None:
+    with bridge():
+        connection = await open_connection(path, "writer", StagedConnection, inline=False)
+        assert connection._on_thread is not None
+        stopped = connection._on_thread.stop()
+        with pytest.raises(ConnectionGone):
+            await connection.run(lambda: 7)
+        assert stopped is not None
+        await stopped
+        await trio.to_thread.run_sync(connection.raw.thread.join)
+        with trio.fail_after(1):
+            await connection.close()
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("role", ["writer", "reader"])
+async def test_a_file_that_is_missing_or_no_database_leaves_no_thread(
+    tmp_path: Path, role: str, inline: bool
+) -> None:
+    (tmp_path / "text.db").write_text("This is a text, and longer than the header of a database is. " * 20)
+    kind = ReadConnection if role == "reader" else StagedConnection
+    threads = {thread for thread in threading.enumerate() if not thread.daemon}
+
+    with bridge():
+        for name in ("missing.db", "text.db"):
+            with pytest.raises(sqlite3.DatabaseError, match=r"unable to open|not a database"):
+                await open_connection(
+                    tmp_path / name, "reader" if role == "reader" else "writer", kind, inline=inline
+                )
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+            open_point(tmp_path / "missing.db")
+
+    assert not (tmp_path / "missing.db").exists()
+    for thread in threading.enumerate():
+        if thread not in threads and not thread.daemon:
+            await trio.to_thread.run_sync(thread.join)
+
+
+async def test_a_thread_without_a_bridge_is_refused(path: Path) -> None:
+    with pytest.raises(RuntimeError, match="no bridge is open"):
+        await open_connection(path, "writer", StagedConnection, inline=False)
