@@ -72,14 +72,15 @@ class _Lines:
             return
 
 
-def configure(format: str, level: str, stream: TextIO = sys.stderr) -> None:
+def configure(format: str, level: str, stream: TextIO | None = None) -> None:
     """Set up logging for the process; libraries' own loggers end on the same stream in the same form.
 
     Args:
         format: "json", "console", or "auto": console where `stream` is a terminal.
         level: "debug", "info", "warning" or "error".
-        stream: Where lines go.
+        stream: Where lines go; None is standard error.
     """
+    stream = stream or sys.stderr
     console = format == "console" or (format == "auto" and stream.isatty())
     render: Any = (
         structlog.dev.ConsoleRenderer(
@@ -99,7 +100,6 @@ def configure(format: str, level: str, stream: TextIO = sys.stderr) -> None:
         processors=[*first, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=lines),
-        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(lines)
     without_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta

@@ -40,6 +40,8 @@ SOLANA_WALLET: Final = "7EcDhSYGxXyscszYEp35KHN8vvw3svAuLKTzXwCFLtV"
 BUYER: Final = "eip155:8453:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
 APPROVES: Final = "eip155:8453:0x0000000000000000000000000000000000000001"
 
+START_MS: Final = 1_780_000_000_000
+
 SIGNATURE: Final = "0x" + "11" * 64 + "1b"
 TX_HASH: Final = "0x" + "ab" * 32
 
@@ -66,6 +68,7 @@ class Shop:
     house: House
     account_id: str
     key: str
+    folder: Path
     merchant_id: str = ""
     other_key: str = ""
     keys: dict[str, str] = field(default_factory=dict)
@@ -179,10 +182,16 @@ def got(found: Answer) -> Got:
 
 
 @asynccontextmanager
-async def open_shop(folder: Path, *, live: bool = False, **env: str) -> AsyncIterator[Shop]:
-    """A shop in an empty or an earlier folder. `env` is more configuration, such as `PAYD_RATE_LIMITS_PER_IP`.
+async def open_shop(
+    folder: Path, *, live: bool = False, start_ms: int = START_MS, **env: str
+) -> AsyncIterator[Shop]:
+    """A shop in an empty or an earlier folder.
 
-    `live` makes the live realm run as well; it has no chain.
+    Args:
+        folder: Its data.
+        live: Whether the live realm runs as well; it has no chain.
+        start_ms: The wall clock at the start, Unix milliseconds.
+        env: More configuration, such as `PAYD_RATE_LIMITS_PER_IP`.
     """
     settings = {"PAYD_RATE_LIMITS_PER_KEY": "0", "PAYD_RATE_LIMITS_PER_IP": "0", "PAYD_RATE_LIMITS_FAILED_AUTH": "0"}
     config = load(None, settings | env | {"PAYD_DATA_DIR": str(folder), "PAYD_BASE_URL": "https://pay.example"})
@@ -190,13 +199,13 @@ async def open_shop(folder: Path, *, live: bool = False, **env: str) -> AsyncIte
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         async with open_database(folder / "live.db", "realm", inline=True):
             pass  # That it is there makes the live realm run.
-    async with open_house(config, inline=True, wall=VirtualWall()) as house, trio.open_nursery() as chores:
+    async with open_house(config, inline=True, wall=VirtualWall(start_ms)) as house, trio.open_nursery() as chores:
         for realm in house.realms.values():
             await chores.start(realm.deliveries.run)
             chores.start_soon(realm.payments.deadlines.run)
             if realm.advance is not None:
                 chores.start_soon(realm.advance.run)
-        shop = Shop(house, "", "")
+        shop = Shop(house, "", "", folder)
         await _furnish(shop)
         yield shop
         chores.cancel_scope.cancel()

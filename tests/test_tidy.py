@@ -43,6 +43,7 @@ NAMELESS = re.compile(r"common|helpers?|lib|managers?|misc|models|services|utils
 STARTERS = {
     "payd/actors/": "the tasks that live long",
     "payd/server.py": "the tree of them all",
+    "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
     "payd/store/db.py": "the committer and the checkpoints",
     "payd/web/front.py": "one guard a connection",
     "payd/web/sockets.py": "both directions of one websocket",

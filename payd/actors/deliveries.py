@@ -87,7 +87,7 @@ class Deliveries:
         self.rules = rules
         self._db = db
         self._clock = clock
-        self._http = http
+        self.http = http
         self._entropy = entropy
         self._config_key = config_key
         self._poster = Poster(
@@ -132,7 +132,7 @@ class Deliveries:
         finally:
             self._nursery = None
             with trio.CancelScope(shield=True):
-                await self._http.aclose()
+                await self.http.aclose()
 
     async def stop(self) -> None:
         """Start nothing more, let what is in flight end for at most 15 s, and end `run`."""
@@ -220,7 +220,7 @@ class Deliveries:
         addresses: list[str] = []
         with trio.move_on_after(DNS_DEADLINE_S):
             try:
-                addresses = await self._http.resolve(target.host)
+                addresses = await self.http.resolve(target.host)
             except DnsFailed as failed:
                 log.warning("webhook.unresolved", host=target.host, problem=str(failed))
         if not all(self.rules.may_call(address) for address in addresses):
@@ -244,7 +244,7 @@ class Deliveries:
             self._poll_now = trio.Event()
             for endpoint_id in await self._db.read(endpoints_with_pending):
                 self.wake(endpoint_id)
-            await self._http.close_unfit()
+            await self.http.close_unfit()
             with trio.move_on_after(POLL_S):
                 await self._poll_now.wait()
 

@@ -10,7 +10,7 @@ from payd.cli.show import show_fields, show_json, show_rows
 
 @click.group()
 def account() -> None:
-    """Accounts: who owns merchants, keys and endpoints."""
+    """Make and show accounts, which own merchants, keys and endpoints."""
 
 
 @account.command("create")

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import trio
 
-from payd.cli.failure import Refused, Unreachable
+from payd import logs
+from payd.cli.failure import Refused, Unreachable, with_issues
 from payd.config import Config
 from payd.store.lock import DataDirectoryBusy
 
@@ -35,7 +36,7 @@ def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
     except NoAnswer as unknown:
         raise Unreachable(str(unknown)) from unknown
     if reply.error is not None:
-        raise Refused(reply.error.message)
+        raise Refused(with_issues(reply.error.message, reply.error.issues))
     return reply.result
 
 
@@ -56,6 +57,7 @@ async def _on_store(config: Config, command: str, args: dict[str, Any]) -> Any:
     from payd.server import open_house
     from payd.web.commands import run_command
 
+    logs.configure("auto", "warning")  # to standard error: what is printed is the answer
     async with open_house(config) as house:
         result = await run_command(house, command, msgspec.json.encode(args))
     return msgspec.to_builtins(result)

@@ -10,7 +10,10 @@ from payd.cli.show import show_fields, show_json, show_rows
 
 @click.group()
 def app() -> None:
-    """App ids for wallets. They are public: sent as App-Id, with any Client-Id, on gateway paths."""
+    """Make, show and revoke app ids for wallets.
+
+    They are public: sent as App-Id, with any Client-Id, on gateway paths.
+    """
 
 
 @app.command("create")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
 from payd.config import ConfigError
-from payd.core.errors import PaydError
+from payd.core.errors import Issue, PaydError
 from payd.store.lock import DataDirectoryBusy
 from payd.store.seal import SealKeyUnusable
 
@@ -55,12 +55,19 @@ def told() -> Iterator[None]:
         raise _words(reason) from group
 
 
+def with_issues(message: str, issues: Sequence[Issue]) -> str:
+    """A refusal and the fields that are wrong, where it does not name them itself."""
+    return "\n".join(
+        [message, *(f"  {one.field}: {one.message}" for one in issues if one.message not in message)]
+    )
+
+
 def _words(error: Known) -> click.ClickException:
     match error:
         case click.ClickException():
             return error
         case PaydError():
-            return Refused(error.message)
+            return Refused(with_issues(error.message, error.issues))
         case ConfigError():
             return Misconfigured("\n".join(error.problems))
         case DataDirectoryBusy():

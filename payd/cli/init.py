@@ -7,6 +7,7 @@ import shlex
 import click
 import trio
 
+from payd import logs
 from payd.cli.options import config_options, is_named, load_config
 from payd.cli.show import show_json
 
@@ -23,6 +24,7 @@ def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
     from payd.cli import seed
     from payd.server import open_house
 
+    logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
     if not seed.is_empty(config):
         if as_json:

@@ -13,7 +13,10 @@ from payd.store.keys import DEFAULT_SCOPES, SCOPES
 
 @click.group()
 def key() -> None:
-    """API keys. The key selects the mode: svc_test_… is test, svc_… is live."""
+    """Make, show and revoke API keys.
+
+    The key selects the mode: svc_test_… is test, svc_… is live.
+    """
 
 
 @key.command("create", epilog=f"Scopes: {', '.join(SCOPES)}.")

@@ -10,7 +10,7 @@ from payd.cli.show import show_fields, show_json, show_rows
 
 @click.group()
 def merchant() -> None:
-    """Merchants, and the addresses they are paid at."""
+    """Make and show merchants, and where they are paid."""
 
 
 @merchant.command("create")

@@ -20,7 +20,10 @@ BODY_BYTES_MAX = 1 << 20
 
 @click.group()
 def webhook() -> None:
-    """The webhook endpoint: one for each mode, told of every change by a signed POST."""
+    """Set and test the webhook endpoint, and check deliveries.
+
+    There is one for each mode. It is told of every change of a payment by a signed POST.
+    """
 
 
 @webhook.command("set", epilog=f"Event types: {', '.join(EVENT_TYPES)}.")

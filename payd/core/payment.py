@@ -117,13 +117,13 @@ class Trigger(msgspec.Struct, frozen=True):
 class Created(Trigger, frozen=True):
     """The merchant asked for it."""
 
-    name = "created"
+    name = "creation"
 
 
 class FundsCommitted(Trigger, frozen=True):
     """The buyer signed, or a node shows the buyer's transfer."""
 
-    name = "funds committed"
+    name = "a commitment of funds"
     processing: Processing
     results_hash: bytes | None = None
 
@@ -131,14 +131,14 @@ class FundsCommitted(Trigger, frozen=True):
 class TransferConfirmed(Trigger, frozen=True):
     """The transfer is proven and deep enough."""
 
-    name = "transfer confirmed"
+    name = "a confirmed transfer"
     tx_id: str | None
 
 
 class PaymentFailed(Trigger, frozen=True):
     """It is proven that the payment cannot happen any more."""
 
-    name = "failed"
+    name = "a failure"
     reason: str
     code: str = "declined_user"
 
@@ -146,20 +146,20 @@ class PaymentFailed(Trigger, frozen=True):
 class WindowClosed(Trigger, frozen=True):
     """The time is over, and nothing of ours can still land."""
 
-    name = "window closed"
+    name = "expiry"
 
 
 class PaymentCancelled(Trigger, frozen=True):
     """The merchant or the buyer called it off."""
 
-    name = "cancelled"
+    name = "a cancellation"
     reason: str
 
 
 class SettlementCompleted(Trigger, frozen=True):
     """The same transfer is final on its chain."""
 
-    name = "settlement completed"
+    name = "a settlement"
     tx_id: str | None
 
 
@@ -250,6 +250,6 @@ def _refusal(payment: Payment, trigger: Trigger) -> InvalidState | PaymentExpire
     if payment.status is Status.EXPIRED:
         return PaymentExpired("This payment has expired. Ask the shop for a new payment link.")
     return InvalidState(
-        f"This cannot be done ({trigger.name}): the payment is {payment.status.value}.",
+        f"The payment is {payment.status.value}; {trigger.name} cannot follow that.",
         details={"status": payment.status.value},
     )

@@ -20,6 +20,7 @@ import trio
 Resolve: TypeAlias = Callable[[str], Awaitable[list[str]]]
 """Every address of a host, as text; raises `DnsFailed`."""
 LookUp: TypeAlias = Callable[[str], list[str]]
+Answer: TypeAlias = list[str] | BaseException
 
 # Threads that may hang on name servers at once; each costs a stack.
 LOOKUPS_MAX: Final = 32
@@ -44,7 +45,7 @@ class Resolver:
         self._lookup = lookup
         self._lookups_max = lookups_max
         self._running: dict[str, trio.Event] = {}
-        self._answers: dict[str, tuple[float, outcome.Outcome[list[str]]]] = {}
+        self._answers: dict[str, tuple[float, Answer]] = {}
 
     async def __call__(self, host: str) -> list[str]:
         """Every address of `host`; an address is its own answer.
@@ -71,14 +72,16 @@ class Resolver:
         done = self._running[host] = trio.Event()
         token = trio.lowlevel.current_trio_token()
 
-        def deliver(answer: outcome.Outcome[list[str]]) -> None:
+        def deliver(found: outcome.Outcome[list[str]]) -> None:
             with contextlib.suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._store, host, answer)
+                token.run_sync_soon(self._store, host, found)
 
         trio.lowlevel.start_thread_soon(lambda: self._lookup(host), deliver, f"dns {host}"[:15])
         return done
 
-    def _store(self, host: str, answer: outcome.Outcome[list[str]]) -> None:
+    def _store(self, host: str, found: outcome.Outcome[list[str]]) -> None:
+        # An outcome can be unwrapped once, an answer is given to many.
+        answer = found.error if isinstance(found, outcome.Error) else found.unwrap()
         self._answers.pop(host, None)
         while len(self._answers) >= CACHE_MAX:
             del self._answers[next(iter(self._answers))]
@@ -86,11 +89,11 @@ class Resolver:
         self._running.pop(host).set()
 
 
-def _addresses(host: str, answer: outcome.Outcome[list[str]]) -> list[str]:
-    try:
-        addresses: list[str] = answer.unwrap()
-    except (OSError, UnicodeError) as error:
-        raise DnsFailed(f"{host}: {error}") from None
-    if not addresses:
+def _addresses(host: str, answer: Answer) -> list[str]:
+    if isinstance(answer, (OSError, UnicodeError)):
+        raise DnsFailed(f"{host}: {answer}") from None
+    if isinstance(answer, BaseException):
+        raise answer
+    if not answer:
         raise DnsFailed(f"{host} has no address")
-    return addresses
+    return answer

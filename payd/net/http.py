@@ -186,7 +186,7 @@ class Client:
         self._may_call = may_call
         self._tls = tls or tls_context()
         self.resolve: Resolve = resolve or Resolver()
-        self._dial = dial or dial_from()
+        self.dial: Dial = dial or dial_from()
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
 
     async def send(
@@ -301,7 +301,7 @@ class Client:
             raise _Failed("blocked_address", "the host has an address that may not be called")
         try:
             with trio.move_on_after(CONNECT_DEADLINE_S):
-                tcp, progress.remote_ip = await connect_any(addresses, target.port, self._dial)
+                tcp, progress.remote_ip = await connect_any(addresses, target.port, self.dial)
                 return tcp
         except OSError as error:
             raise _Failed(_os_class(error), error.strerror or type(error).__name__) from error

@@ -143,11 +143,12 @@ class Connection(Generic[Raw]):
     def __init__(self, raw: Raw, on_thread: aiosqlite.Connection | None) -> None:
         self.raw = raw
         self._on_thread = on_thread
+        self._stopped = False
 
     @property
     def alive(self) -> bool:
-        """Whether the thread that runs the functions is there."""
-        return self.raw.thread.is_alive()
+        """Whether the thread that runs the functions is there, and listens."""
+        return not self._stopped and self.raw.thread.is_alive()
 
     @property
     def waiting(self) -> int:
@@ -173,6 +174,7 @@ class Connection(Generic[Raw]):
         try:
             await self._on_thread.commit()
         except ValueError as error:  # aiosqlite's word for a connection that was told to stop
+            self._stopped = True
             raise ConnectionGone("the connection to the database was lost") from error
         return results[0].unwrap()
 
@@ -188,7 +190,7 @@ class Connection(Generic[Raw]):
             try:
                 await self._on_thread.close()
             except (ValueError, sqlite3.Error):
-                return  # It was told to stop before, or SQLite complained of the disk: its thread ends all the same.
+                return  # It was told to stop before, or the disk complained: its thread ends all the same.
 
 
 class Connections:
@@ -252,8 +254,8 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
             made.append(kind(*args, **kwargs))
             _tune(made[0], role, inline=inline)
         except sqlite3.Error as error:
-            # Where opening fails, aiosqlite leaves a thread behind that nobody can wait for. A stand-in can be
-            # closed like any other.
+            # Where opening fails, aiosqlite leaves a thread behind that nobody can wait for. A stand-in can
+            # be closed like any other.
             failures.append(error)
             made.append(kind(":memory:", check_same_thread=False))
         return made[-1]

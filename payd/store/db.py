@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
@@ -248,7 +248,7 @@ class Database:
             if step.task is not None:
                 trio.lowlevel.reschedule(step.task, result)
             elif isinstance(result, outcome.Error):
-                log.warning("step_failed_unseen", exc_info=result.error)
+                _report(log.warning, "step_failed_unseen", exc_info=result.error)
 
     def _refuse_staged(self, words: str) -> None:
         in_doubt, self._batch, self._staged = self._batch, self._staged, []
@@ -268,7 +268,8 @@ class Database:
         """
         self._failures += 1
         self._failure = failure.words
-        log.error("database_failed", path=str(self._path), stored=failure.stored, reason=failure.words)
+        where = str(self._path)
+        _report(log.error, "database_failed", path=where, stored=failure.stored, reason=failure.words)
         self._refuse_staged(failure.words)
         lost = isinstance(failure.cause, ConnectionGone)
         await self._connections.close(readers=lost or failure.stored == "unknown")
@@ -283,7 +284,7 @@ class Database:
                 await self._pause()
                 await self._probe()
                 self._failure = self._lost = None
-                log.info("database_recovered", path=str(self._path))
+                _report(log.info, "database_recovered", path=where)
             except (ConnectionGone, sqlite3.Error) as error:
                 self._failure = words_for(error)
                 self._settle(failure)
@@ -343,7 +344,7 @@ class Database:
             self._reopen(error)
         except sqlite3.Error as error:
             # Nothing is lost: the log stays as it is until the next look, and a writer hears of the disk.
-            log.warning("checkpoint_failed", path=str(self._path), reason=words_for(error))
+            _report(log.warning, "checkpoint_failed", path=str(self._path), reason=words_for(error))
         return 0
 
     async def _open(self) -> None:
@@ -395,6 +396,12 @@ async def open_database(path: Path | str, schema: Schema, *, inline: bool = Fals
             await db._close()
     if failed is not None:
         raise failed
+
+
+def _report(write: Callable[..., object], event: str, **facts: object) -> None:
+    """Log it, if that is possible: on a full disk the log's own file is full as well."""
+    with suppress(OSError):
+        write(event, **facts)
 
 
 def _rewrite_version(tx: Tx, version: int) -> None:

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 import trio
 
-from payd.core.errors import InternalError, InvalidParams, PaydError
+from payd.core.errors import InternalError, InvalidParams, Issue, PaydError
 
 if TYPE_CHECKING:
     from payd.web.house import House
@@ -54,10 +54,11 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a command was refused."""
+    """Why a command was refused, and which fields are wrong."""
 
     code: str
     message: str
+    issues: tuple[Issue, ...] = ()
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,7 +162,7 @@ def _forget(path: Path) -> None:
 
 
 def _refused(error: PaydError) -> Reply:
-    return Reply(error=Refusal(error.code, error.message))
+    return Reply(error=Refusal(error.code, error.message, error.issues))
 
 
 def _check_peer(peer: trio.socket.SocketType) -> None:

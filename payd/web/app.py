@@ -91,7 +91,7 @@ class Door:
         request = Request.from_head(
             scope["method"], quart_request.path, scope["query_string"], scope["headers"]
         )
-        peer = (scope["client"] or ("",))[0]
+        peer = (scope.get("client") or ("",))[0]
         request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
         try:
             request.body = bytes(await quart_request.get_data(cache=False, as_text=False))  # type: ignore[arg-type]

@@ -431,14 +431,14 @@ class StreamSocket:
 
 
 def close_frame(code: int) -> bytes:
-    """A close frame; 1005 stands for none and is sent without a code."""
+    """A close frame; `CloseReason.NO_STATUS_RCVD` is sent without a code."""
     return bytes(Connection(ConnectionType.SERVER).send(CloseConnection(code=code)))
 
 
 def encode_answer(answer: Answer) -> bytes:
     """An answer in HTTP/1.1 that ends its connection."""
     head = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
-    headers = dict(answer.headers)
+    headers = {name.lower(): value for name, value in answer.headers}
     if answer.body:
         headers.setdefault("content-type", "application/json")
     headers |= {"content-length": str(len(answer.body)), "connection": "close"}

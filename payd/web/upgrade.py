@@ -26,7 +26,7 @@ async def serve_upgrade(
 ) -> None:
     """Serve the feed that an ASGI websocket scope names."""
     request = Request.from_head("GET", scope["path"], scope["query_string"], scope["headers"])
-    peer = (scope["client"] or ("",))[0]
+    peer = (scope.get("client") or ("",))[0]
     request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), trusted)
     await sockets.serve(UpgradeSocket(receive, send), request)
 

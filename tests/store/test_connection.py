@@ -1,4 +1,4 @@
-"""Connections: functions on their thread, reads that leave no snapshot behind, and closing that always ends."""
+"""Connections: functions on their thread, reads that leave no snapshot behind, closing that always ends."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import h11
 import trio
 from wsproto.connection import Connection, ConnectionType
-from wsproto.events import CloseConnection, Event, Ping
+from wsproto.events import CloseConnection, Event, Ping, TextMessage
 
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.core.errors import InvalidParams, MissingApiKey
@@ -233,6 +233,7 @@ class Client:
             assert more, self._buffer
             self._buffer += more
         head, _, early = self._buffer.partition(b"\r\n\r\n")
+        self._buffer = b""
         assert head.startswith(b"HTTP/1.1 101 "), head
         assert ACCEPTED.encode() in head
         return Socket(self.stream, early)
@@ -274,10 +275,13 @@ class Socket:
 
     async def text(self) -> str:
         """The next message."""
-        event = await self._next_but_ping()
-        data = getattr(event, "data", None)
-        assert isinstance(data, str), event
-        return data
+        text = ""
+        while True:
+            event = await self._next_but_ping()
+            assert isinstance(event, TextMessage), event
+            text += event.data
+            if event.message_finished:
+                return text
 
     async def closed(self) -> int:
         """The code of the close that comes next."""

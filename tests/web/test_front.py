@@ -261,7 +261,9 @@ async def test_a_connection_that_fails_is_counted_and_harms_nobody() -> None:
             await wait_all_tasks_blocked()
 
         assert street.front.caught == 1
-        assert [line["event"] for line in lines if line["log_level"] == "error"] == ["front.connection_failed"]
+        assert [line["event"] for line in lines if line["log_level"] == "error"] == [
+            "front.connection_failed"
+        ]
         assert (await other.get("/v1/payments/a")).status == 200
 
 

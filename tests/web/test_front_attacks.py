@@ -255,12 +255,16 @@ def http2_garbage(server: Server) -> None:
 
 @attack
 def h2c_without_settings(server: Server) -> None:
-    server.send(b"GET /ok HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: !!!!\r\nConnection: Upgrade\r\n\r\n")
+    server.send(
+        b"GET /ok HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: !!!!\r\nConnection: Upgrade\r\n\r\n"
+    )
 
 
 @attack
 def h2c_bad_settings(server: Server) -> None:
-    server.send(b"GET /ok HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\nConnection: Upgrade\r\n\r\n")
+    server.send(
+        b"GET /ok HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\nConnection: Upgrade\r\n\r\n"
+    )
 
 
 @attack

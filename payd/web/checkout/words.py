@@ -1,0 +1,106 @@
+"""Every text of the buyer's page, in English: templates and scripts have none of their own.
+
+Source: DESIGN.md, "11. Pages".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+LANGUAGE: Final = "en"
+
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "title": "{heading} · {amount} · {merchant}",
+        "title.requires_action": "Pay {amount} to {merchant}",
+        "mode": "Mode",
+        "mode.name": "Test mode.",
+        "mode.body": "No real funds move.",
+        "pay": "Pay {merchant}",
+        "order": "Order",
+        # -- requires_action
+        "requires_action.heading": "Pay with your wallet",
+        "requires_action.held": "Price held for",
+        "requires_action.body": "Scan the code with your phone, or open this link in your wallet.",
+        "qr": "QR code with the link to this page",
+        "link": "Payment link",
+        "copy.link": "Copy link",
+        "cancel": "Cancel this payment",
+        "cancel.ask": "Cancel it? Nothing has been charged. You will need a new link from {merchant} to pay later.",
+        "cancel.yes": "Yes, cancel the payment",
+        # -- processing
+        "processing.heading": "Payment sent",
+        "processing.body": "The network is confirming it. You can close this page: {merchant} is told either way.",
+        "processing.progress": "Waiting for the network",
+        "processing.again": "Do not pay again.",
+        # -- succeeded
+        "succeeded.heading": "Paid",
+        "succeeded.body": "{merchant} has your payment.",
+        "paid": "You paid",
+        "paid.on": "{amount} on {network}",
+        "date": "Date",
+        "transaction": "Transaction",
+        "copy.transaction": "Copy",
+        # -- failed
+        "failed.heading": "Payment failed",
+        "failed.unsent": "Nothing was charged. Go back to {merchant} to try again.",
+        "failed.sent": "If money left your wallet, keep the transaction id and contact {merchant}.",
+        # -- expired
+        "expired.heading": "This payment has expired",
+        "expired.stop": "Do not send money now.",
+        "expired.body": "Ask {merchant} for a new payment link.",
+        "expired.sent": "If you already sent money, keep the transaction id and contact {merchant}.",
+        # -- cancelled
+        "cancelled.heading": "Payment cancelled",
+        "cancelled.body": "Nothing was charged. To pay after all, ask {merchant} for a new payment link.",
+        "cancelled.sent": "If you already sent money, keep the transaction id and contact {merchant}.",
+        # -- the way back
+        "back.succeeded": "Return to {host}",
+        "back": "Back to {host}",
+        "stay": "Stay on this page",
+        # -- test mode
+        "console": "Test Console",
+        "console.body": "Play the buyer and the network. Every move sends its real webhooks.",
+        "move.succeeded": "Approve",
+        "move.failed": "Fail",
+        "move.expired": "Expire",
+        "move.cancelled": "Cancel",
+        # -- without scripts
+        "noscript": "This page follows the payment by itself when JavaScript is on. Without it, it reloads every"
+        " 15 seconds.",
+        "footer": "Never type your recovery phrase into a web page.",
+        "payment": "Payment",
+        # -- refusals, by machine code
+        "error": "That did not work",
+        "error.payment_not_found": "No such payment",
+        "error.payment_not_found.body": "Check the link, or ask the shop for a new one.",
+        "error.rate_limited": "Too many requests",
+        "error.rate_limited.body": "Wait a moment, then load the page again. Your payment is safe.",
+        "error.internal_error": "Something broke on our side",
+        "error.internal_error.body": "Your payment is safe. Wait a moment, then load the page again.",
+        "error.back": "To the payment",
+        "error.request": "If you ask for help, name this request:",
+        # -- for the script
+        "js.offline": "No connection",
+        "js.offline.body": "We keep trying. Your payment is safe.",
+        "js.refused": "That did not work",
+        "js.refused.body": "Look at the payment and try again.",
+        "js.copied": "Copied",
+        "js.checking": "Checking…",
+        "js.left.300": "5 minutes left",
+        "js.left.60": "1 minute left",
+        "js.left.0": "The time is over",
+        "js.redirect": "Taking you there in {s} s",
+    }
+)
+
+FOR_SCRIPTS: Final[Mapping[str, str]] = MappingProxyType(
+    {key.removeprefix("js."): text for key, text in WORDS.items() if key.startswith("js.")}
+)
+
+
+def say(key: str, **values: object) -> str:
+    """The text of `key` with its values put in; plain text, not yet HTML. Raises KeyError when either is missing."""
+    return WORDS[key].format(**values)

@@ -1,0 +1,77 @@
+"""The test clock: work runs in time order, and no restart takes time back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from payd.core.event import iso_ms
+from payd.store.clock import get_clock, start_clock_job
+from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
+
+
+async def done(shop: Shop) -> int:
+    """Wait for the job's end and give the number of its events."""
+    assert shop.realm.advance is not None
+    while (state := shop.realm.advance.state()).state == "running":
+        await trio.sleep(0.05)
+    return state.events
+
+
+async def test_the_clock_moves_and_what_falls_due_happens_at_its_own_time(shop: Shop) -> None:
+    first, second = await shop.pay(), await shop.pay(expiresAt=START_MS // 1000 + 3600)
+    assert shop.realm.advance is not None
+    await shop.realm.advance.start(86_400_000)
+
+    assert await done(shop) == 2
+    assert shop.realm.clock.offset_ms == 86_400_000
+    events = await shop.call("GET", "/v1/events?type=payment.expired")
+    told = {event["paymentId"]: event["createdAt"] for event in events.body["data"]}
+    assert told[first] < iso_ms(START_MS + 905_000)
+    assert iso_ms(START_MS + 3_600_000) <= told[second] < iso_ms(START_MS + 3_605_000)
+
+
+async def test_a_chain_of_due_work_runs_to_its_end_on_the_way(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], SIGNATURE)
+    assert shop.realm.advance is not None
+    await shop.realm.advance.start(10_000)
+
+    assert await done(shop) == 2
+    detail = await shop.call("GET", f"/v1/payments/{payment}")
+    assert detail.body["settlement"]["settled"] is True
+
+
+async def test_a_job_that_a_restart_interrupted_is_finished(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        payment = await shop.pay()
+        # Stored, and the process ends before anything took effect.
+        await shop.realm.db.write(start_clock_job, "job_1", 3_600_000)
+
+    async with open_shop(tmp_path / "data") as later:
+        assert await done(later) >= 1
+        assert later.realm.clock.offset_ms == 3_600_000
+        assert later.realm.payments.find(payment).status.value == "expired"
+
+
+async def test_the_offset_survives_a_restart(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        assert shop.realm.advance is not None
+        await shop.realm.advance.start(5_000_000)
+        await done(shop)
+
+    async with open_shop(tmp_path / "data") as later:
+        assert later.realm.clock.offset_ms == 5_000_000
+        assert later.realm.clock.now_ms() - later.realm.clock.real_ms() == 5_000_000
+
+
+async def test_a_second_advance_lengthens_the_job_that_runs(shop: Shop) -> None:
+    assert shop.realm.advance is not None
+    await shop.realm.db.write(start_clock_job, "job_1", 1000)
+    state = await shop.realm.advance.start(2000)
+    await done(shop)
+
+    assert state.job_id == "job_1"
+    assert shop.realm.db.point(get_clock).offset_ms == 3000

@@ -1,0 +1,140 @@
+"""Feeds: who hears what, and what is never kept."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import TextMessage
+
+from payd.actors.feed import AccountFeed, Bell, PaymentFeed, Update, text_frame
+
+
+class Page:
+    """A reader that keeps everything."""
+
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+
+    def push(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def close(self, code: int) -> None:
+        raise AssertionError("the feed closes nobody")
+
+
+def test_every_reader_of_the_payment_gets_the_same_frame_and_nobody_else_gets_it() -> None:
+    feed = PaymentFeed()
+    mine, twin, other = Page(), Page(), Page()
+    feed.subscribe("pay_t1", mine)
+    feed.subscribe("pay_t1", twin)
+    feed.subscribe("pay_t2", other)
+
+    assert feed.publish("pay_t1", b'{"version":1}', final=True) == 2
+
+    assert mine.updates == twin.updates
+    assert mine.updates[0].frame is twin.updates[0].frame
+    assert (mine.updates[0].payload, mine.updates[0].final) == (b'{"version":1}', True)
+    assert other.updates == []
+
+
+def test_who_left_hears_nothing_and_leaves_nothing() -> None:
+    feed = PaymentFeed()
+    page = Page()
+    feed.subscribe("pay_t1", page)
+    assert len(feed) == 1
+    feed.unsubscribe("pay_t1", page)
+    feed.unsubscribe("pay_t1", page)
+
+    assert feed.publish("pay_t1", b"{}", final=False) == 0
+    assert page.updates == []
+    assert len(feed) == 0
+
+
+def test_one_that_leaves_does_not_take_the_others_along() -> None:
+    feed = PaymentFeed()
+    stays, leaves = Page(), Page()
+    feed.subscribe("pay_t1", stays)
+    feed.subscribe("pay_t1", leaves)
+    feed.unsubscribe("pay_t1", leaves)
+
+    assert feed.publish("pay_t1", b"{}", final=False) == 1
+
+
+def test_a_reader_may_leave_while_it_is_told() -> None:
+    feed = PaymentFeed()
+
+    class Leaves(Page):
+        def push(self, update: Update) -> None:
+            super().push(update)
+            feed.unsubscribe("pay_t1", self)
+
+    readers = [Leaves() for _ in range(3)]
+    for reader in readers:
+        feed.subscribe("pay_t1", reader)
+
+    assert feed.publish("pay_t1", b"{}", final=False) == 3
+    assert all(len(reader.updates) == 1 for reader in readers)
+
+
+def test_a_frame_is_what_a_websocket_client_reads() -> None:
+    for payload in (b"{}", b"x" * 126, b"x" * 70_000, "€".encode()):
+        client = Connection(ConnectionType.CLIENT)
+        client.receive_data(text_frame(payload))
+
+        assert [event for event in client.events()] == [TextMessage(data=payload.decode())]
+
+
+async def test_an_account_wakes_its_own_listeners() -> None:
+    feed = AccountFeed()
+    mine, other = Bell(), Bell()
+    feed.subscribe("acct_1", mine)
+    feed.subscribe("acct_2", other)
+    assert feed.wake("acct_1") == 1
+    with trio.fail_after(1):
+        await mine.wait()
+    with trio.move_on_after(1) as scope:
+        await other.wait()
+
+    assert scope.cancelled_caught
+
+
+async def test_a_ring_while_nobody_waits_is_kept_and_many_are_one() -> None:
+    bell = Bell()
+    bell.wake()
+    bell.wake()
+    with trio.fail_after(1):
+        await bell.wait()
+    with trio.move_on_after(1) as scope:
+        await bell.wait()
+
+    assert scope.cancelled_caught
+
+
+async def test_a_long_poll_waits_for_the_newest_snapshot(nursery: trio.Nursery) -> None:
+    feed = PaymentFeed()
+    bell = Bell()
+    feed.subscribe("pay_t1", bell)
+    seen: list[bytes] = []
+
+    async def poll() -> None:
+        await bell.wait()
+        assert bell.latest is not None
+        seen.append(bell.latest.payload)
+
+    nursery.start_soon(poll)
+    await wait_all_tasks_blocked()
+    feed.publish("pay_t1", b"1", final=False)
+    feed.publish("pay_t1", b"2", final=False)
+    await wait_all_tasks_blocked()
+
+    assert seen == [b"2"]
+
+
+async def test_a_closed_bell_rings_without_a_snapshot() -> None:
+    bell = Bell()
+    bell.close(1012)
+    with trio.fail_after(1):
+        await bell.wait()
+
+    assert bell.latest is None

@@ -1,0 +1,161 @@
+"""Options and quotes: what was handed out stays payable, what is gone is not offered."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.actors.offers import fetch_actions, offer_options
+from payd.core.caip import parse_account
+from payd.core.errors import InvalidParams, PaymentExpired, QuoteExpired
+from payd.core.option import Quote, WalletRpc
+from payd.store.options import quotes_of
+from tests.shop import BUYER, ETH_BASE, USDT_MAINNET, WALLET, Shop
+
+OTHER = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
+MAINNET_BUYER = "eip155:1:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
+
+
+async def quotes(shop: Shop, payment: str, *accounts: str) -> list[Quote]:
+    found = await offer_options(shop.realm.payments, payment, [parse_account(account) for account in accounts])
+    assert found is not None
+    return found
+
+
+async def test_asking_again_gives_the_same_ids_and_stores_no_second_quote(shop: Shop) -> None:
+    payment = await shop.pay()
+    first = await quotes(shop, payment, BUYER)
+    again = await quotes(shop, payment, BUYER)
+
+    assert first == again
+    assert len(shop.realm.db.point(quotes_of, payment, first[0].option_id)) == 1
+
+
+async def test_each_account_has_its_own_option(shop: Shop) -> None:
+    payment = await shop.pay()
+    both = await quotes(shop, payment, BUYER, f"eip155:8453:{OTHER.lower()}")
+
+    assert len({quote.option_id for quote in both}) == 2
+    assert {quote.account.lower() for quote in both} == {BUYER, f"eip155:8453:{OTHER.lower()}"}
+
+
+async def test_a_changed_destination_does_not_touch_payments_that_were_offered_the_old_one(shop: Shop) -> None:
+    offered, fresh = await shop.pay(), await shop.pay()
+    await quotes(shop, offered, BUYER)
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    settlement = listed.body["crypto"][0]["id"]
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{settlement}"
+    changed = await shop.call("PUT", path, {"destination": f"eip155:8453:{OTHER}"})
+    assert changed.status == 200
+
+    assert [quote.destination for quote in await quotes(shop, offered, BUYER)] == [f"eip155:8453:{WALLET}"]
+    assert [quote.destination for quote in await quotes(shop, fresh, BUYER)] == [f"eip155:8453:{OTHER}"]
+
+
+async def test_a_removed_destination_is_offered_no_more(shop: Shop) -> None:
+    await shop.register(shop.merchant_id, ETH_BASE, f"eip155:8453:{WALLET}")
+    payment = await shop.pay()
+    assert len(await quotes(shop, payment, BUYER)) == 2
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{listed.body['crypto'][0]['id']}"
+    await shop.call("DELETE", path)
+
+    assert [quote.asset for quote in await quotes(shop, payment, BUYER)] == [ETH_BASE]
+
+
+async def test_accounts_on_chains_that_the_merchant_does_not_take_get_no_option(shop: Shop) -> None:
+    payment = await shop.pay()
+    assert await quotes(shop, payment, "eip155:10:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc") == []
+
+
+async def test_an_expired_payment_is_refused_even_before_its_actor_has_said_so(shop: Shop) -> None:
+    payment = await shop.pay()
+    shop.realm.payments.deadlines.reload = lambda: None  # type: ignore[method-assign]
+    await trio.sleep(900)
+
+    with pytest.raises(PaymentExpired):
+        await quotes(shop, payment, BUYER)
+
+
+async def test_a_build_action_resolves_into_two_calls_and_is_handed_out_once(shop: Shop) -> None:
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    payment = await shop.pay()
+    (quote,) = await quotes(shop, payment, MAINNET_BUYER)
+    (build,) = quote.actions
+    assert not isinstance(build, WalletRpc)
+
+    calls = await fetch_actions(shop.realm.payments, payment, quote.option_id, build.data)
+    again = await fetch_actions(shop.realm.payments, payment, quote.option_id, build.data)
+
+    assert [call.method for call in calls] == ["eth_sendTransaction", "eth_signTypedData_v4"]
+    assert calls == again
+    assert len(shop.realm.db.point(quotes_of, payment, quote.option_id)) == 2
+
+
+async def test_a_resolved_build_is_paid_with_both_results_in_order(shop: Shop) -> None:
+    from tests.shop import SIGNATURE, TX_HASH
+
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    payment = await shop.pay()
+    (quote,) = await quotes(shop, payment, MAINNET_BUYER)
+    early = await shop.confirm(payment, quote.option_id, TX_HASH, SIGNATURE)
+    assert (early.status, early.code) == (400, "invalid_params")
+
+    (build,) = quote.actions
+    assert not isinstance(build, WalletRpc)
+    await fetch_actions(shop.realm.payments, payment, quote.option_id, build.data)
+    paid = await shop.confirm(payment, quote.option_id, TX_HASH, SIGNATURE)
+    assert (paid.status, paid.body["status"]) == (200, "processing")
+
+
+async def test_results_of_a_build_in_the_wrong_order_fail_the_payment(shop: Shop) -> None:
+    from tests.shop import SIGNATURE, TX_HASH
+
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    payment = await shop.pay()
+    (quote,) = await quotes(shop, payment, MAINNET_BUYER)
+    (build,) = quote.actions
+    assert not isinstance(build, WalletRpc)
+    await fetch_actions(shop.realm.payments, payment, quote.option_id, build.data)
+
+    swapped = await shop.confirm(payment, quote.option_id, SIGNATURE, TX_HASH)
+
+    assert (swapped.status, swapped.body["status"]) == (200, "failed")
+    hints = shop.realm.db.point(
+        lambda tx: tx.execute("SELECT hash FROM hints WHERE payment_id = ?", (payment,)).fetchall()
+    )
+    assert hints == [(TX_HASH,)]
+
+
+async def test_fetch_refuses_wrong_data_inline_options_and_stale_quotes(shop: Shop) -> None:
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    payment = await shop.pay()
+    inline = (await quotes(shop, payment, BUYER))[0]
+    built = (await quotes(shop, payment, MAINNET_BUYER))[0]
+    payments = shop.realm.payments
+
+    with pytest.raises(InvalidParams):
+        await fetch_actions(payments, payment, inline.option_id, "")
+    with pytest.raises(InvalidParams):
+        await fetch_actions(payments, payment, built.option_id, "somebody else's")
+    with pytest.raises(InvalidParams):
+        await fetch_actions(payments, payment, "opt_nobody", "x")
+    stale = quotes_made_stale(shop, payment, built.option_id)
+    with pytest.raises(QuoteExpired):
+        await fetch_actions(payments, payment, stale, "x")
+
+
+def quotes_made_stale(shop: Shop, payment: str, option_id: str) -> str:
+    """Let every quote of an option have ended; gives its id back."""
+    import sqlite3
+
+    with sqlite3.connect(shop.folder / "test.db") as tx:
+        tx.execute("UPDATE quotes SET valid_until_ms = 0 WHERE payment_id = ?", (payment,))
+    return option_id
+
+
+async def test_at_most_fifty_options_an_answer(shop: Shop) -> None:
+    payment = await shop.pay()
+    accounts = [f"eip155:8453:0x{number:040x}" for number in range(0x1000, 0x1000 + 60)]
+
+    assert len(await quotes(shop, payment, *accounts)) == 50

@@ -1,0 +1,28 @@
+"""`payd account` makes and shows accounts."""
+
+from __future__ import annotations
+
+from tests.terminal import Terminal
+
+
+def test_the_first_account_needs_nothing_before_it(payd: Terminal) -> None:
+    made = payd.json("account", "create", "main")
+    assert made["id"].startswith("acct_")
+    assert made["name"] == "main"
+    assert payd.json("account", "list") == [made]
+
+
+def test_a_person_sees_the_id_and_what_comes_next(payd: Terminal) -> None:
+    shown = payd("account", "create", "main").output
+    assert "acct_" in shown
+    assert "payd key create" in shown
+    assert "main" in payd("account", "list").output
+
+
+def test_a_name_is_taken_once(payd: Terminal) -> None:
+    payd("account", "create", "main")
+    assert "There is an account named main" in payd.error("account", "create", "main")
+
+
+def test_an_account_needs_a_name(payd: Terminal) -> None:
+    assert "NAME" in payd.error("account", "create", code=2)

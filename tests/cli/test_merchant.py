@@ -1,0 +1,54 @@
+"""`payd merchant` makes merchants and registers where they are paid."""
+
+from __future__ import annotations
+
+from tests.terminal import Terminal
+
+USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+WALLET = "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+
+
+def test_a_made_merchant_is_printed_and_listed(begun: Terminal) -> None:
+    made = begun.json("merchant", "create", "Shop", "--email", "me@example.com")
+    assert (made["name"], made["email"], made["status"]) == ("Shop", "me@example.com", "active")
+    assert made["id"] in [merchant["id"] for merchant in begun.json("merchant", "list")]
+    assert made["id"] in begun("merchant", "list").output
+
+
+def test_a_person_is_told_what_comes_next(begun: Terminal) -> None:
+    shown = begun("merchant", "create", "Shop", "--email", "me@example.com").output
+    assert "payd merchant add-destination mrch_" in shown
+
+
+def test_a_destination_is_registered_and_shown(begun: Terminal) -> None:
+    merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
+    assert "payd merchant add-destination" in begun("merchant", "destinations", merchant).output
+    made = begun.json("merchant", "add-destination", merchant, USDC, WALLET)
+    assert (made["asset"], made["destination"]) == (USDC, WALLET)
+    assert begun.json("merchant", "destinations", merchant) == [made]
+    shown = begun("merchant", "destinations", merchant).output
+    assert WALLET in shown, "an address is never folded where nobody looks"
+    assert (
+        "crypto_" in begun("merchant", "add-destination", merchant, USDC[:11] + "/slip44:60", WALLET).output
+    )
+
+
+def test_a_destination_is_taken_once_for_each_asset(begun: Terminal) -> None:
+    [merchant] = begun.json("merchant", "list")
+    assert "exists" in begun.error("merchant", "add-destination", merchant["id"], USDC, WALLET)
+
+
+def test_a_wrong_checksum_is_refused(begun: Terminal) -> None:
+    merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
+    said = begun.error("merchant", "add-destination", merchant, USDC, WALLET.replace("C8", "c8"))
+    assert "checksum" in said
+
+
+def test_a_merchant_needs_an_address_to_be_reached_at(begun: Terminal) -> None:
+    assert "--email" in begun.error("merchant", "create", "Shop", code=2)
+    assert "merchantEmail" in begun.error("merchant", "create", "Shop", "--email", "nobody")
+
+
+def test_without_a_merchant_the_way_to_one_is_said(payd: Terminal) -> None:
+    payd("account", "create", "main")
+    assert "payd merchant create" in payd("merchant", "list").output

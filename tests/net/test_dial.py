@@ -1,0 +1,85 @@
+"""The race between a host's addresses."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+
+from payd.net.dial import ADDRESSES_MAX, connect_any, dial_from
+from tests.receiver import Receiver
+
+
+class Network:
+    """Addresses that connect after some seconds, or are refused when that is negative."""
+
+    def __init__(self, delays_s: dict[str, float]) -> None:
+        self.delays_s = delays_s
+        self.dialled: list[tuple[str, float]] = []
+        self.ours: dict[str, trio.abc.Stream] = {}
+
+    async def dial(self, address: str, port: int) -> trio.abc.Stream:
+        self.dialled.append((address, trio.current_time()))
+        await trio.sleep(abs(self.delays_s[address]))
+        if self.delays_s[address] < 0:
+            raise ConnectionRefusedError(address)
+        self.ours[address] = memory_stream_pair()[0]
+        return self.ours[address]
+
+
+async def test_the_first_address_wins_when_it_answers_soon() -> None:
+    network = Network({"1.1.1.1": 0.1, "2.2.2.2": 0.0})
+    _, address = await connect_any(["1.1.1.1", "2.2.2.2"], 443, network.dial)
+
+    assert address == "1.1.1.1"
+    assert [who for who, _ in network.dialled] == ["1.1.1.1"]
+
+
+async def test_a_silent_address_keeps_the_next_waiting_for_a_quarter_second() -> None:
+    network = Network({"1.1.1.1": 60.0, "2.2.2.2": 0.0})
+    started_s = trio.current_time()
+    _, address = await connect_any(["1.1.1.1", "2.2.2.2"], 443, network.dial)
+
+    assert address == "2.2.2.2"
+    assert trio.current_time() - started_s == pytest.approx(0.25)
+
+
+async def test_a_refusal_gives_way_at_once() -> None:
+    network = Network({"1.1.1.1": -0.01, "2.2.2.2": 0.0})
+    started_s = trio.current_time()
+    _, address = await connect_any(["1.1.1.1", "2.2.2.2"], 443, network.dial)
+
+    assert address == "2.2.2.2"
+    assert trio.current_time() - started_s < 0.1
+
+
+async def test_when_all_refuse_the_first_refusal_is_raised() -> None:
+    network = Network({"1.1.1.1": -0.1, "2.2.2.2": -0.1})
+    with pytest.raises(ConnectionRefusedError, match=r"1\.1\.1\.1"):
+        await connect_any(["1.1.1.1", "2.2.2.2"], 443, network.dial)
+
+
+async def test_an_endless_list_of_addresses_is_not_tried_to_its_end() -> None:
+    addresses = [f"1.1.1.{number}" for number in range(50)]
+    network = Network(dict.fromkeys(addresses, -0.01))
+    with pytest.raises(ConnectionRefusedError):
+        await connect_any(addresses, 443, network.dial)
+
+    assert len(network.dialled) == ADDRESSES_MAX
+
+
+@pytest.mark.real_time
+async def test_it_dials_from_the_source_address_that_is_configured() -> None:
+    async with trio.open_nursery() as nursery:
+        port = await Receiver(nursery).listen()
+        stream = await dial_from(["127.0.0.5"])("127.0.0.1", port)
+
+        assert isinstance(stream, trio.SocketStream)
+        assert stream.socket.getsockname()[0] == "127.0.0.5"
+        await stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
+async def test_without_a_source_address_of_the_family_nothing_is_dialled() -> None:
+    with pytest.raises(OSError, match="source address"):
+        await dial_from(["127.0.0.5"])("::1", 1)

@@ -1,0 +1,99 @@
+"""Requests, and the words for bodies that miss their schema."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from payd.core.errors import InvalidParams, ParamsValidation, UnsupportedMediaType
+from payd.web.call import Answer, Request, decode_json, issue_of
+
+
+class Amount(msgspec.Struct, forbid_unknown_fields=True):
+    value: str
+
+
+class Payment(msgspec.Struct, forbid_unknown_fields=True):
+    amount: Amount
+    items: list[Amount] = []
+
+
+def decode(body: bytes, content_type: str | None = "application/json") -> Payment:
+    headers = {} if content_type is None else {"content-type": content_type}
+    return decode_json(Request("POST", "/", headers=headers, body=body), Payment)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "Application/JSON; charset=utf-8", "application/json;", None]
+)
+def test_json_is_json_however_it_is_called(content_type: str | None) -> None:
+    assert decode(b'{"amount":{"value":"1"}}', content_type).amount.value == "1"
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "json"])
+def test_another_type_is_refused(content_type: str) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        decode(b'{"amount":{"value":"1"}}', content_type)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nul",
+        b'{"amount":',
+        b'{"amount":{"value":"\xff"}}',
+        b'{"amount":{"value":"\\ud800"}}',
+        b'{"amount":{"value":"1"}} x',
+    ],
+)
+def test_what_is_no_json_is_invalid(body: bytes) -> None:
+    with pytest.raises(InvalidParams):
+        decode(body)
+
+
+def test_a_bomb_of_brackets_is_invalid() -> None:
+    with pytest.raises(InvalidParams):
+        decode_json(Request("POST", "/", body=b"[" * 60_000), list)  # type: ignore[type-abstract]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        (b"{}", "amount", "Required."),
+        (b'{"amount":{}}', "amount.value", "Required."),
+        (b'{"amount":{"value":1}}', "amount.value", "Expected `str`, got `int`"),
+        (b'{"amount":{"value":"1"},"items":[{"value":"1"},{"value":null}]}', "items[1].value", None),
+        (b'{"amount":{"value":"1","extra":1}}', "amount.extra", "Unknown field."),
+        (b'{"extra":1}', "extra", "Unknown field."),
+        (b"[]", "body", "Expected `object`, got `array`"),
+    ],
+)
+def test_the_wrong_field_is_named(body: bytes, field: str, words: str | None) -> None:
+    with pytest.raises(ParamsValidation) as refused:
+        decode(body)
+
+    (issue,) = refused.value.issues
+    assert issue.field == field
+    assert words is None or issue.message == words
+    assert field in refused.value.message
+
+
+def test_words_without_a_place_are_about_the_body() -> None:
+    assert issue_of("Object is odd\nvery").field == "body"
+
+
+def test_a_head_becomes_a_request() -> None:
+    headers = [(b"x-a", b"1"), (b"host", b"h\xe9"), (b"x-a", b"2")]
+    request = Request.from_head("GET", "/p", b"q=%20&q=+&r", headers)
+
+    assert request.headers == {"x-a": "1, 2", "host": "hé"}
+    assert request.query == {"q": [" ", " "], "r": [""]}
+
+
+def test_a_broken_query_breaks_nothing() -> None:
+    assert Request.from_head("GET", "/p", b"a=%ff&%zz=\xff&&=", []).query["a"] == ["�"]
+
+
+def test_a_value_becomes_an_answer() -> None:
+    assert Answer.json({"a": 1}, 201) == Answer(201, b'{"a":1}', ())

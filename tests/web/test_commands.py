@@ -1,0 +1,221 @@
+"""What an operator can do by name, on a whole house: it does what it says, and refuses in words that help."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from payd.clock import VirtualWall
+from payd.config import load
+from payd.core.errors import InvalidParams, NotFound, PaydError
+from payd.core.ids import hash_api_key
+from payd.server import open_house
+from payd.store.apps import find_app
+from payd.store.keys import SCOPES, find_key
+from payd.web.commands import COMMANDS, run_command
+from payd.web.house import House
+
+USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+WALLET = "eip155:8453:0x1111111111111111111111111111111111111111"
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    env = {
+        "PAYD_DATA_DIR": str(tmp_path / "data"),
+        "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
+        "PAYD_WEBHOOKS_TEST_ALLOW_NETWORKS": "127.0.0.0/8",
+    }
+    async with open_house(load(None, env), inline=True, wall=VirtualWall()) as opened:
+        yield opened
+
+
+async def do(house: House, command: str, **args: Any) -> Any:
+    return msgspec.to_builtins(await run_command(house, command, msgspec.json.encode(args)))
+
+
+def audit(house: House) -> list[tuple[str, str, str]]:
+    rows = house.realms["test"].db.point(
+        lambda tx: tx.execute("SELECT actor, act, subject FROM audit WHERE actor <> 'server'").fetchall()
+    )
+    return [tuple(row) for row in rows]
+
+
+async def test_an_account_is_made_and_listed_and_known_to_the_doors_at_once(house: House) -> None:
+    made = await do(house, "account.create", name="main")
+    assert made["id"].startswith("acct_")
+    assert made["apiVersion"] == "2026-02-18"
+    assert made["createdAt"].endswith("Z")
+    assert await do(house, "account.list") == [made]
+    assert house.accounts[made["id"]].name == "main"
+
+
+async def test_a_taken_name_is_refused(house: House) -> None:
+    await do(house, "account.create", name="main")
+    with pytest.raises(InvalidParams, match="an account named main"):
+        await do(house, "account.create", name="main")
+
+
+async def test_a_key_is_shown_once_and_opens_its_realm(house: House) -> None:
+    account = await do(house, "account.create", name="main")
+    made = await do(house, "key.create", name="backend")
+    assert made["apiKey"].startswith("svc_test_")
+    assert (made["mode"], made["accountId"], made["scopes"]) == ("test", account["id"], list(SCOPES))
+    found = house.realms["test"].db.point(find_key, hash_api_key(made["apiKey"]))
+    assert found is not None
+    assert found.id == made["id"]
+    [listed] = await do(house, "key.list")
+    assert "apiKey" not in listed
+    assert listed == {name: value for name, value in made.items() if name != "apiKey"}
+
+
+async def test_a_revoked_key_opens_nothing(house: House) -> None:
+    await do(house, "account.create", name="main")
+    made = await do(house, "key.create")
+    revoked = await do(house, "key.revoke", id=made["id"])
+    assert revoked["revokedAt"] is not None
+    assert house.realms["test"].db.point(find_key, hash_api_key(made["apiKey"])) is None
+    assert [act for _, act, _ in audit(house)] == ["key.create", "key.revoke"]
+
+
+async def test_a_key_is_limited_to_what_was_asked(house: House) -> None:
+    await do(house, "account.create", name="main")
+    merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
+    made = await do(house, "key.create", scopes=["payments:read"], merchants=[merchant["id"]])
+    assert (made["scopes"], made["merchants"]) == (["payments:read"], [merchant["id"]])
+
+
+async def test_a_live_key_is_refused_with_the_reason_while_there_is_no_chain(house: House) -> None:
+    await do(house, "account.create", name="main")
+    with pytest.raises(InvalidParams, match=r"no \[\[chains\]\]"):
+        await do(house, "key.create", mode="live")
+
+
+async def test_an_app_id_is_made_listed_and_revoked(house: House) -> None:
+    await do(house, "account.create", name="main")
+    made = await do(house, "app.create", name="Wallet")
+    assert made["appId"].startswith("app_t")
+    assert house.realms["test"].db.point(find_app, made["appId"]) is not None
+    assert await do(house, "app.list") == [made]
+    assert (await do(house, "app.revoke", id=made["appId"]))["revokedAt"] is not None
+    assert house.realms["test"].db.point(find_app, made["appId"]) is None
+
+
+async def test_the_only_account_goes_unsaid_and_one_of_several_must_be_named(house: House) -> None:
+    with pytest.raises(NotFound, match="payd account create"):
+        await do(house, "key.list")
+    one = await do(house, "account.create", name="one")
+    await do(house, "key.create")
+    await do(house, "account.create", name="two")
+    with pytest.raises(InvalidParams, match="--account"):
+        await do(house, "key.list")
+    assert len(await do(house, "key.list", account="one")) == 1
+    assert len(await do(house, "key.list", account=one["id"])) == 1
+    assert await do(house, "key.list", account="two") == []
+
+
+async def test_a_merchant_gets_its_destinations(house: House) -> None:
+    await do(house, "account.create", name="main")
+    merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
+    assert (await do(house, "merchant.list"))[0]["id"] == merchant["id"]
+    made = await do(house, "destination.add", merchant=merchant["id"], asset=USDC, destination=WALLET)
+    assert made["id"].startswith("crypto_")
+    assert await do(house, "destination.list", merchant=merchant["id"]) == [made]
+    assert ("cli", "settlement.create", made["id"]) in audit(house)
+
+
+async def test_more_merchants_than_one_page_are_all_listed(house: House) -> None:
+    await do(house, "account.create", name="main")
+    for n in range(101):
+        await do(house, "merchant.create", name=f"Shop {n}", email="shop@example.com")
+    assert len({merchant["id"] for merchant in await do(house, "merchant.list")}) == 101
+
+
+async def test_the_apis_own_checks_hold_for_the_operator(house: House) -> None:
+    await do(house, "account.create", name="main")
+    with pytest.raises(PaydError, match="merchantEmail"):
+        await do(house, "merchant.create", name="Shop", email="nobody")
+    merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
+    with pytest.raises(PaydError, match="destination"):
+        await do(house, "destination.add", merchant=merchant["id"], asset=USDC, destination="eip155:1:0x0")
+    with pytest.raises(NotFound):
+        await do(house, "destination.list", merchant="mrch_unknown")
+
+
+async def test_nobody_sees_another_accounts_merchant(house: House) -> None:
+    await do(house, "account.create", name="one")
+    merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
+    await do(house, "account.create", name="two")
+    with pytest.raises(NotFound):
+        await do(house, "destination.list", merchant=merchant["id"], account="two")
+    assert await do(house, "merchant.list", account="two") == []
+
+
+async def test_a_webhook_endpoint_lives_its_life(house: House) -> None:
+    await do(house, "account.create", name="main")
+    with pytest.raises(NotFound):
+        await do(house, "webhook.show")
+    made = await do(house, "webhook.set", url="http://127.0.0.1:9/hook")
+    assert made["secret"].startswith("whsec_")
+    assert len(made["events"]) == 7
+    changed = await do(house, "webhook.set", url="http://127.0.0.1:9/other", events=["payment.succeeded"])
+    assert (changed["id"], changed["secret"]) == (made["id"], made["secret"]), "the same one, not rotated"
+    assert changed["events"] == ["payment.succeeded"]
+    assert "secret" not in await do(house, "webhook.show")
+    rotated = await do(house, "webhook.rotate")
+    assert rotated["secret"] not in ("", made["secret"])
+    assert (await do(house, "webhook.reveal"))["secret"] == rotated["secret"]
+    assert (await do(house, "webhook.disable"))["state"] == "disabled"
+    assert (await do(house, "webhook.enable"))["state"] == "enabled"
+    await do(house, "webhook.delete")
+    with pytest.raises(NotFound):
+        await do(house, "webhook.show")
+
+
+async def test_a_refused_address_names_the_key_to_set(house: House) -> None:
+    await do(house, "account.create", name="main")
+    with pytest.raises(PaydError, match=r"webhooks\.test"):
+        await do(house, "webhook.set", url="http://10.0.0.1/hook")
+
+
+async def test_status_tells_where_the_server_is_and_how_its_stores_are(house: House) -> None:
+    status = await do(house, "status")
+    assert status["baseUrl"] == house.base_url
+    assert status["realms"]["test"]["healthy"] is True
+    assert set(status["realms"]) == {"test"}
+
+
+async def test_an_unknown_command_is_refused(house: House) -> None:
+    with pytest.raises(InvalidParams, match="no command 'key\\.steal'"):
+        await do(house, "key.steal")
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "words"),
+    [
+        ("account.create", {}, "name"),
+        ("account.create", {"name": 5}, "Expected `str`"),
+        ("key.create", {"scope": ["test"]}, "unknown field"),
+        ("key.create", {"mode": "prod"}, "mode"),
+        ("key.revoke", {}, "id"),
+        ("webhook.set", {}, "url"),
+    ],
+)
+async def test_arguments_are_the_commands_own_and_of_the_right_type(
+    house: House, command: str, args: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidParams, match=words):
+        await do(house, command, **args)
+
+
+async def test_arguments_that_are_no_json_are_refused(house: House) -> None:
+    with pytest.raises(InvalidParams, match=r"account\.create: "):
+        await run_command(house, "account.create", b"{")
+
+
+def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
+    assert {name for name, command in COMMANDS.items() if command.needs_server} == {"webhook.test", "status"}

@@ -1,0 +1,131 @@
+"""Feeds over an upgrade that hypercorn accepted: they behave as those straight on a connection do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+from wsproto.events import CloseConnection, Ping, Pong, TextMessage
+
+from payd.web.sockets import STUCK_S
+from payd.web.upgrade import UpgradeSocket
+from tests.web.street import ACCOUNT_FEED, PAYMENT_FEED, Client, Socket, Street, open_street
+
+
+async def used(street: Street) -> Client:
+    """A connection that has had a plain request."""
+    client = await street.connect()
+    assert (await client.get("/v1/payments/a")).status == 200
+    return client
+
+
+@asynccontextmanager
+async def open_feed(request: bytes) -> AsyncIterator[tuple[Street, Socket]]:
+    async with open_street() as street:
+        client = await used(street)
+        await client.send(request)
+        yield street, await client.opened()
+
+
+async def test_a_page_gets_the_snapshot_the_updates_and_the_end() -> None:
+    async with open_feed(PAYMENT_FEED) as (street, page):
+        assert await page.text() == '{"version":0}'
+        await wait_all_tasks_blocked()
+        street.feed.publish("pay_t1", b'{"version":1}', final=False)
+        street.feed.publish("pay_t1", b'{"version":2}', final=False)
+        assert await page.text() == '{"version":2}', "latest wins"
+        street.feed.publish("pay_t1", b'{"version":3}', final=True)
+
+        assert await page.text() == '{"version":3}'
+        assert await page.closed() == 1000
+
+
+async def test_a_final_snapshot_is_the_end() -> None:
+    async with open_street() as street:
+        street.snapshots["pay_t1"] = (b'{"version":9}', True)
+        client = await used(street)
+        await client.send(PAYMENT_FEED)
+        page = await client.opened()
+
+        assert await page.text() == '{"version":9}'
+        assert await page.closed() == 1000
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status", "code"),
+    [
+        (PAYMENT_FEED.replace(b"pay_t1", b"pay_t2"), 404, "payment_not_found"),
+        (ACCOUNT_FEED.replace(b"Api-Key: k\r\n", b""), 401, "missing_api_key"),
+    ],
+)
+async def test_who_may_not_is_refused_before_the_upgrade(request_head: bytes, status: int, code: str) -> None:
+    async with open_street() as street:
+        client = await used(street)
+        await client.send(request_head)
+        answer = await client.answer()
+
+        assert answer.status == status
+        assert f'"code":"{code}"'.encode() in answer.body
+        assert await client.rest() == b""
+
+
+async def test_an_account_gets_its_events() -> None:
+    async with open_feed(ACCOUNT_FEED) as (street, socket):
+        await wait_all_tasks_blocked()
+        for n in range(3):
+            street.account.events.append(b'{"cursor":%d}' % n)
+        street.account.feed.wake("acct_1")
+
+        assert [await socket.text() for _ in range(3)] == [f'{{"cursor":{n}}}' for n in range(3)]
+
+
+async def test_pings_are_answered_and_data_is_against_the_rules() -> None:
+    async with open_feed(PAYMENT_FEED) as (_, page):
+        await page.text()
+        await page.send(Ping(payload=b"x"))
+        while not isinstance(event := await page.next(), Pong):
+            assert isinstance(event, Ping)
+        await page.send(TextMessage(data="hi"))
+
+        assert await page.closed() == 1008
+
+
+async def test_a_client_that_leaves_is_forgotten() -> None:
+    async with open_feed(PAYMENT_FEED) as (street, page):
+        await page.text()
+        await page.send(CloseConnection(code=1001))
+        await page.stream.aclose()
+        await trio.sleep(3)
+
+        assert (len(street.sockets), len(street.feed), len(street.front)) == (0, 0, 0)
+
+
+async def test_stopping_says_when_to_come_back() -> None:
+    async with open_feed(PAYMENT_FEED) as (street, page):
+        await page.text()
+        street.stop.set()
+
+        assert await page.closed() == 1012
+
+
+async def test_a_send_that_does_not_end_gives_the_client_up() -> None:
+    async def receive() -> object:
+        return await trio.sleep_forever()
+
+    async def send(message: dict[str, object]) -> None:
+        if message["type"] == "websocket.send":
+            await trio.sleep_forever()
+
+    socket = UpgradeSocket(receive, send)
+    socket.wake()
+
+    async def pull() -> list[bytes]:
+        await trio.lowlevel.checkpoint()
+        return [b"{}"]
+
+    began_s = trio.current_time()
+    await socket.run(pull)
+    assert trio.current_time() - began_s == pytest.approx(STUCK_S)

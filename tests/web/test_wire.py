@@ -1,0 +1,167 @@
+"""A connection as hypercorn sees it: what was read before, deadlines, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.web.wire import HEAD_S, KEEP_ALIVE_S, LINGER_S, SEND_S, Wire, linger, send_now
+from tests.web.street import stream_pair
+
+
+@pytest.fixture
+def ends() -> tuple[trio.SocketStream, trio.SocketStream]:
+    return stream_pair()
+
+
+async def close(*streams: trio.SocketStream) -> None:
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_what_was_put_back_comes_first(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
+    near, far = ends
+    wire = Wire(far)
+    await near.send_all(b"later")
+    wire.unread(b"first")
+
+    assert [await wire.receive_some(100), await wire.receive_some(100)] == [b"first", b"later"]
+    await close(near, far)
+
+
+async def test_deadlines_follow_what_the_connection_does(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    await trio.sleep(5)
+    await near.send_all(b"GET")
+    await wire.receive_some(100)
+    assert wire.scope.deadline == trio.current_time() + HEAD_S
+    await trio.sleep(5)
+    await near.send_all(b" / HTTP/1.1")
+    await wire.receive_some(100)
+    assert wire.scope.deadline == trio.current_time() + HEAD_S - 5, "one deadline for the whole head"
+
+    wire.begin_request()
+    wire.begin_request()
+    await near.send_all(b"body")
+    await wire.receive_some(100)
+    wire.end_request()
+    assert wire.scope.deadline == float("inf"), "one is still answered"
+    wire.end_request()
+    assert wire.scope.deadline == trio.current_time() + KEEP_ALIVE_S
+    await near.send_all(b"GET")
+    await wire.receive_some(100)
+    assert wire.scope.deadline == trio.current_time() + HEAD_S
+    await close(near, far)
+
+
+async def test_closing_waits_for_nothing_and_ends_the_scope(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    with trio.CancelScope() as cancelled:
+        cancelled.cancel()
+        await wire.send_eof()
+        await wire.aclose()
+        reached = True
+
+    assert reached
+    assert (wire.ended, wire.scope.cancel_called) == (True, True)
+    assert far.socket.fileno() >= 0, "the guard closes it"
+    await close(near, far)
+
+
+async def test_a_send_that_the_client_takes_in_pieces_is_whole(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    data = bytes(range(256)) * 20_000
+    got = bytearray()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.send_all, data)
+        while len(got) < len(data):
+            got += await near.receive_some(50_000)
+
+    assert got == data
+    await close(near, far)
+
+
+async def test_a_send_that_the_client_does_not_take_ends(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    began_s = trio.current_time()
+    with pytest.raises(trio.BrokenResourceError):
+        await wire.send_all(bytes(10 << 20))
+
+    assert trio.current_time() - began_s == pytest.approx(SEND_S)
+    assert wire.scope.cancel_called
+    await close(near, far)
+
+
+async def test_an_aborted_connection_ends_a_shielded_send(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+
+    async def shielded() -> None:
+        with (
+            trio.CancelScope(shield=True),
+            pytest.raises((trio.BrokenResourceError, trio.ClosedResourceError)),
+        ):
+            await wire.send_all(bytes(10 << 20))
+
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shielded)
+        await trio.testing.wait_all_tasks_blocked()
+        wire.abort()
+
+    assert trio.current_time() == began_s
+    await close(near)
+
+
+async def test_sending_at_once_takes_what_fits(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
+    near, far = ends
+    assert send_now(far.socket, b"hello") == 5
+    assert 0 < send_now(far.socket, bytes(10 << 20)) < 10 << 20
+    while send_now(far.socket, bytes(1000)):
+        pass
+    assert send_now(far.socket, b"x") == 0
+    await near.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        send_now(far.socket, b"x")
+    await far.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        send_now(far.socket, b"x")
+
+
+async def test_lingering_lets_the_client_finish(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
+    near, far = ends
+    await far.send_all(b"the answer")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(linger, far)
+        await near.send_all(bytes(1 << 20))
+        assert await near.receive_some() == b"the answer"
+        assert await near.receive_some() == b""
+        began_s = trio.current_time()
+        await near.aclose()
+
+    assert trio.current_time() == began_s
+    await close(far)
+
+
+async def test_lingering_has_an_end(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
+    near, far = ends
+    began_s = trio.current_time()
+    await linger(far)
+
+    assert trio.current_time() - began_s == LINGER_S
+    await close(near, far)
+    await linger(far)  # closed already: nothing to wait for
