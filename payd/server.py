@@ -216,7 +216,11 @@ async def _open_realm(
 
 
 async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.SocketListener]]:
-    listeners = await listen(config.listen.host, config.listen.port)
+    try:
+        listeners = await listen(config.listen.host, config.listen.port)
+    except OSError as error:
+        error.filename = f"{config.listen.host}:{config.listen.port}"  # so that the message can name it
+        raise
     house.base_url = config.public_url(listeners[0].socket.getsockname()[1])
     trusted = TrustedProxies(config.http.trusted_proxies)
     answering = partial(answer, house)

@@ -39,6 +39,8 @@ BODY_S: Final = 20
 # An answer that the client takes more slowly than this is cut off.
 ANSWER_S: Final = 60
 
+NO_CONTENT: Final = 204
+
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _CLOSE: Final = ("connection", "close")
 _BROKEN: Final = Answer(
@@ -111,6 +113,8 @@ def respond(answer: Answer, *, closes: bool = False) -> TrioResponse:
             response.headers["content-type"] = JSON_TYPE
     else:
         response.headers.pop("content-type", None)
+        if answer.status == NO_CONTENT:
+            response.headers.pop("content-length", None)
     return response
 
 

@@ -28,6 +28,7 @@ from payd.entropy import new_id
 from payd.store.merchants import find_merchant
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
+from payd.web.checkout import routes as checkout
 from payd.web.errors import error_answer
 from payd.web.house import House
 from payd.web.routes import Route, match_route, methods_of
@@ -58,13 +59,21 @@ async def answer(house: House, request: Request) -> Answer:
     except PaydError as refusal:
         if isinstance(refusal, InternalError):
             log.error("request.failed", request_id=request_id, path=request.path, error=repr(refusal))
-        found = error_answer(refusal, request_id)
+        found = _refused(house, request, refusal, request_id)
     except Exception as bug:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
-        found = error_answer(InternalError("Something broke on our side. Try again."), request_id)
+        broken = InternalError("Something broke on our side. Try again.")
+        found = _refused(house, request, broken, request_id)
     if route is not None and route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
+
+
+def _refused(house: House, request: Request, refusal: PaydError, request_id: str) -> Answer:
+    """A refusal as JSON, or as a page where a person looks at one."""
+    if checkout.wants_page(request):
+        return checkout.error_page(house, request, refusal, request_id)
+    return error_answer(refusal, request_id)
 
 
 async def _routed(

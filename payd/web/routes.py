@@ -22,6 +22,7 @@ from payd.web import (
     webhooks,
 )
 from payd.web.call import Answer, Call
+from payd.web.checkout import routes as checkout
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
@@ -129,6 +130,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/versions", health.versions, None, "open"),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
+    Route("GET", "/pay/{id}", checkout.page, None, "open"),
+    Route("GET", "/pay/{id}/status", checkout.status, None, "open"),
+    Route("POST", "/pay/{id}/cancel", checkout.cancel, None, "open"),
+    Route("POST", "/pay/{id}/simulate", checkout.simulate, None, "open"),
+    Route("GET", "/static/{name}", checkout.static, None, "open"),
 )
 
 

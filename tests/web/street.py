@@ -1,4 +1,4 @@
-"""A front with a small house behind it, and clients next door: socket pairs, which virtual time can wait for."""
+"""A front with a small house behind it, and clients next door: socket pairs, which fit into virtual time."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ class Street:
         self.slow_s = 5.0
         self.streams: list[trio.SocketStream] = []
         self.stop = trio.Event()
+        self.returned = trio.Event()
         self.door = Door()
         proxies = TrustedProxies(trusted)
         self.sockets = Sockets(
@@ -157,6 +158,7 @@ async def open_street(**options: Any) -> AsyncIterator[Street]:
 
         async def serve(task_status: trio.TaskStatus[None]) -> None:
             await street.front.serve([street.door], street.stop, task_status=task_status)  # type: ignore[list-item]
+            street.returned.set()
 
         await nursery.start(serve)
         try:

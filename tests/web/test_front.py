@@ -255,7 +255,8 @@ async def test_a_connection_that_fails_is_counted_and_harms_nobody() -> None:
         with structlog.testing.capture_logs() as lines:
             client = await street.connect()
             await client.send(
-                "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\nConnection: Upgrade\r\n\r\n"
+                "GET / HTTP/1.1\r\nHost: x\r\n"
+                "Upgrade: h2c\r\nHTTP2-Settings: A\r\nConnection: Upgrade\r\n\r\n"
             )
             await client.rest()
             await wait_all_tasks_blocked()
@@ -401,8 +402,7 @@ async def test_stopping_lets_requests_finish_and_ends_the_rest_at_once() -> None
 
 
 async def test_serving_returns_when_all_is_done() -> None:
-    async with open_street() as street, trio.open_nursery() as nursery:
-        nursery.start_soon(street.front.serve, [], street.stop)
+    async with open_street() as street:
         busy = await street.connect()
         await busy.send("GET /v1/slow HTTP/1.1\r\nHost: x\r\n\r\n")
         await wait_all_tasks_blocked()
@@ -410,8 +410,7 @@ async def test_serving_returns_when_all_is_done() -> None:
         await busy.answer()
         await busy.stream.aclose()
         with trio.fail_after(1):
-            while len(street.front):
-                await trio.sleep(0.1)
+            await street.returned.wait()
 
 
 async def test_a_request_that_takes_too_long_is_cut_when_the_grace_is_over() -> None:

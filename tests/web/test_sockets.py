@@ -346,7 +346,7 @@ async def test_a_slow_reader_gets_only_the_newest_and_delays_nobody() -> None:
             await wait_all_tasks_blocked()
         assert trio.current_time() == began_s
 
-        seen = []
+        seen: list[str] = []
         while not seen or '"version":1000,' not in seen[-1]:
             seen.append(await slow.text())
 

@@ -187,11 +187,11 @@ addEventListener('click', async (event) => {
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
   const source = $(button.dataset.copy);
-  if (navigator.clipboard) {
+  try {
     await navigator.clipboard.writeText(source.textContent.trim());
-  } else { // only https and loopback have a clipboard
+  } catch { // no permission, or no clipboard: only https and loopback have one
     getSelection().selectAllChildren(source);
-    document.execCommand('copy');
+    if (!document.execCommand('copy')) return;
   }
   const label = button.textContent;
   if (label === words.copied) return;

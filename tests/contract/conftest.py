@@ -1,0 +1,96 @@
+"""One server for all contract tests, its accounts, and a receiver for its webhooks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.contract.outside import Caller, Receiver, Server, Shop, open_receiver, open_server
+
+# A receiver on this machine, as a developer opens it. Refused credentials have no limit here, because these
+# tests are refused more often than a caller should be; test_rate_limits.py has a server of its own.
+CONFIGURATION = """
+[webhooks.test]
+allow_http = true
+allow_networks = ["127.0.0.0/8"]
+
+[rate_limits]
+failed_auth = 0
+"""
+NODE_PACKAGE = ("standardwebhooks", "1.1.1")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with open_server(tmp_path_factory.mktemp("payd"), CONFIGURATION) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def http(server: Server) -> Iterator[httpx.Client]:
+    # A long poll may take longer than any other answer.
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def shops(server: Server, http: httpx.Client) -> dict[str, Shop]:
+    """Accounts that do not disturb each other: a webhook endpoint is one for each account."""
+    names = ["till", "other", "hooks", "repair", "endpoint", "rotation"]
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.map(lambda name: server.shop(name, http), names)
+        return dict(zip(names, made, strict=True))
+
+
+@pytest.fixture(scope="session")
+def shop(shops: dict[str, Shop]) -> Shop:
+    """The account of the tests that look at no webhook."""
+    return shops["till"]
+
+
+@pytest.fixture(scope="session")
+def other(shops: dict[str, Shop]) -> Shop:
+    """Another account on the same server."""
+    return shops["other"]
+
+
+@pytest.fixture(scope="session")
+def nobody(http: httpx.Client) -> Caller:
+    """Somebody without any credential."""
+    return Caller(http)
+
+
+@pytest.fixture(scope="session")
+def merchant_id(shop: Shop) -> str:
+    """A merchant that is paid in USDC."""
+    return shop.merchant()
+
+
+@pytest.fixture(scope="session")
+def app_id(server: Server, shop: Shop) -> str:
+    made = server.cli_json("app", "create", "--mode", "test", "--account", shop.account_id)
+    return str(made["appId"])
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[Receiver]:
+    with open_receiver() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """A folder from which Node finds the pinned verifier; installed once and kept."""
+    name, version = NODE_PACKAGE
+    folder = Path(__file__).parents[2] / ".cache" / "node"
+    manifest = folder / "node_modules" / name / "package.json"
+    if not manifest.exists() or f'"version": "{version}"' not in manifest.read_text():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        subprocess.run([*command, f"{name}@{version}"], check=True, timeout=120, capture_output=True)
+    return folder

@@ -1,0 +1,192 @@
+"""A payd process of its own on real files: furnished, started, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from payd.config import load
+from payd.core.version import DEFAULT
+from payd.entropy import new_id
+from payd.server import open_house
+from payd.store.accounts import Account, insert_account
+from tests.crash.client import Client
+from tests.shop import Shop
+
+ROOT: Final = Path(__file__).parents[2]
+
+READY_POLL_S: Final = 0.01
+# Long past anything that is still well; only so that a hang becomes a failure.
+START_MAX_S: Final = 30
+STOP_MAX_S: Final = 20
+
+_SERVES: Final = re.compile(rb"serves http://127\.0\.0\.1:(\d+)")
+
+
+@dataclass(frozen=True)
+class Furnished:
+    """A data directory with an account, a key, a merchant that can be paid, and a webhook endpoint."""
+
+    folder: Path
+    key: str
+    merchant_id: str
+    secret: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request of the merchant's backend carries."""
+        return {"api-key": self.key, "merchant-id": self.merchant_id}
+
+
+def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a server in `folder` that may call a receiver on this machine and refuses nobody for haste."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")}
+    own = {
+        "PAYD_DATA_DIR": str(folder / "data"),
+        "PAYD_LISTEN": "127.0.0.1:0",
+        "PAYD_LOG_FORMAT": "json",
+        "PAYD_RATE_LIMITS_PER_KEY": "0",
+        "PAYD_RATE_LIMITS_PER_IP": "0",
+        "PAYD_RATE_LIMITS_FAILED_AUTH": "0",
+        "PAYD_HTTP_CONNECTIONS_PER_IP": "0",
+        "PAYD_FEEDS_PER_IP": "0",
+        "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
+        "PAYD_WEBHOOKS_TEST_ALLOW_NETWORKS": "127.0.0.0/8",
+        "PYTHONPATH": str(ROOT),
+    }
+    return kept | own | dict(more or {})
+
+
+async def furnish(folder: Path, hook_url: str | None) -> Furnished:
+    """Make a data directory that a server can be started on; without `hook_url`, no webhook endpoint."""
+    async with open_house(load(None, environment(folder)), inline=True) as house:
+        account = Account(new_id("acct_", 0), "one", DEFAULT, 0)
+        await house.office.write(insert_account, account)
+        house.accounts[account.id] = account
+        shop = Shop(house, account.id, "")
+        shop.key = await shop.new_key()
+        merchant_id = await shop.new_merchant()
+        secret = ""
+        if hook_url is not None:
+            put = await shop.call("PUT", "/v1/webhooks/endpoint", {"url": hook_url})
+            assert put.status == 200, put.body
+            secret = str(put.body["secret"])
+        return Furnished(folder, shop.key, merchant_id, secret)
+
+
+@dataclass
+class Server:
+    """The process on a furnished directory. Its port is another one after each start."""
+
+    folder: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    process: trio.Process | None = None
+    ready_after_s: list[float] = field(default_factory=list)
+    _up: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self.process is not None
+        return self.process.pid
+
+    async def wait_up(self) -> int:
+        """The port, once the server answers there."""
+        await self._up.wait()
+        return self.port
+
+    async def spawn(self) -> None:
+        """Start the process; it does not answer yet."""
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "payd", "serve"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.folder,
+                env=environment(self.folder, self.env),
+            )
+        self._spawned_s = time.monotonic()
+
+    async def become_ready(self) -> None:
+        """Return once `/readyz` answers 200; notes how long that took from the start of the process."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        with trio.fail_after(START_MAX_S):
+            said = b""
+            while (found := _SERVES.search(said)) is None:
+                more = bytes(await self.process.stdout.receive_some())
+                assert more, f"the server ended at its start:\n{self.log()[-4000:]}"
+                said += more
+            self.port = int(found[1])
+            async with Client(self.port) as client:
+                while (await client.ask("GET", "/readyz")).status != 200:
+                    await trio.sleep(READY_POLL_S)
+        self.ready_after_s.append(time.monotonic() - self._spawned_s)
+        self._up.set()
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        await self.spawn()
+        await self.become_ready()
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing of the process runs after it."""
+        self._up = trio.Event()
+        assert self.process is not None
+        self.process.kill()
+        await self._reap()
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        with trio.move_on_after(STOP_MAX_S):
+            return await self._reap()
+        self.process.kill()
+        await self._reap()
+        raise AssertionError("the server did not stop")
+
+    async def _reap(self) -> int:
+        assert self.process is not None
+        code = await self.process.wait()
+        assert self.process.stdout is not None
+        await self.process.stdout.aclose()
+        self.process = None
+        return code
+
+    async def put_away(self) -> None:
+        """Leave no process behind, however the test ended."""
+        if self.process is not None:
+            with trio.CancelScope(shield=True):
+                await self.kill()
+
+    def log(self) -> str:
+        """All that the server has logged, over all starts."""
+        return (self.folder / "server.log").read_text()
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Log lines of severity error and above; a line that is none of ours is a complaint too."""
+        found = []
+        for line in self.log().splitlines():
+            try:
+                said = msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                said = {"level": "error", "event": line}
+            if said["level"] in ("error", "critical"):
+                found.append(said)
+        return found
+
+

@@ -1,0 +1,155 @@
+"""The whole process: it starts, stops in order, refuses a second one, and survives a disk that gives up."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process import Server, running_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with running_server(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def key(server: Server) -> str:
+    server.payd("account", "create", "main")
+    return str(server.payd("key", "create", "--mode", "test")["apiKey"])
+
+
+def merchant(server: Server, key: str, idempotency_key: str) -> tuple[int, dict[str, object]]:
+    body = {"merchantName": "Shop", "merchantEmail": "shop@example.com"}
+    status, answer, _ = server.request(
+        "POST", "/v1/merchants", body, {"Api-Key": key, "Idempotency-Key": idempotency_key}
+    )
+    return status, answer
+
+
+def test_it_answers_and_ends_in_order_on_sigterm(server: Server) -> None:
+    assert server.get("/livez") == (200, {"status": "ok"})
+    assert server.stop() == 0
+    assert not (server.folder / "admin.sock").exists()
+
+
+def test_files_with_secrets_are_for_the_owner_only(server: Server, key: str) -> None:
+    for name in ("seal.key", "admin.sock", "test.db", "office.db"):
+        mode = stat.S_IMODE((server.folder / name).stat().st_mode)
+        assert mode & 0o077 == 0, name
+
+
+def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(server: Server, key: str) -> None:
+    merchant_id = str(merchant(server, key, "a")[1]["merchant"]["id"])  # type: ignore[index]
+    server.payd("merchant", "add-destination", merchant_id, *USDC)
+    _, made, _ = server.request(
+        "POST",
+        "/v1/payments",
+        {"referenceId": "1", "amount": {"unit": "iso4217/USD", "value": "100"}},
+        {"Api-Key": key, "Merchant-Id": merchant_id},
+    )
+    held: list[tuple[int, object]] = []
+    poll = threading.Thread(
+        target=lambda: held.append(
+            server.get(
+                f"/v1/payments/{made['paymentId']}/status?maxPollMs=50000", Api_Key=key, Merchant_Id=merchant_id
+            )
+        )
+    )
+    poll.start()
+    time.sleep(0.5)  # The poll has to be held before the stop; nothing tells when it is.
+    code = server.stop()
+    poll.join()
+
+    assert code == 0
+    assert held[0][0] == 200
+
+
+def test_a_second_signal_ends_it_at_once(server: Server, key: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(b"POST /v1/merchants HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+        time.sleep(0.3)  # The request has to be under way.
+        assert server.process is not None
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(5) == 128 + signal.SIGTERM
+
+
+def test_a_second_process_on_the_same_data_is_refused_and_told_who_has_it(server: Server) -> None:
+    other = Server(server.folder)
+    with pytest.raises(AssertionError, match=str(server.pid)):
+        other.start()
+    assert server.get("/readyz")[0] == 200
+
+
+def test_a_taken_port_is_said_in_words(server: Server, tmp_path: Path) -> None:
+    other = Server(tmp_path / "other", {"PAYD_LISTEN": f"127.0.0.1:{server.port}"})
+    with pytest.raises(AssertionError, match=str(server.port)) as caught:
+        other.start()
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_key_is_shown_once_and_nowhere_else(server: Server, key: str) -> None:
+    merchant(server, key, "a")
+    server.request("GET", "/v1/merchants", headers={"Api-Key": key + "x"})
+    listed = server.payd("key", "list", "--mode", "test")
+    server.stop()
+
+    assert key not in str(listed)
+    assert key not in server.log.read_text()
+    for path in server.folder.iterdir():
+        if path.is_file():
+            assert key.encode() not in path.read_bytes(), path.name
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(server: Server, key: str) -> None:
+    ids = [str(merchant(server, key, str(number))[1]["merchant"]["id"]) for number in range(20)]  # type: ignore[index]
+    server.kill()
+    server.start()
+
+    listed = server.get("/v1/merchants?limit=100", Api_Key=key)[1]
+    assert [one["id"] for one in listed["data"]] == ids
+
+
+def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, key: str) -> None:
+    """The kernel refuses to let the files grow, as a full disk does; then it has room again."""
+    assert merchant(server, key, "before")[0] == 201
+    unlimited = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    largest = max(path.stat().st_size for path in server.folder.iterdir() if path.suffix != ".log")
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (largest, unlimited[1]))
+    refused: list[tuple[int, str]] = []
+    for number in range(400):
+        status, body = merchant(server, key, f"during-{number}")
+        if status != 201:
+            refused.append((status, str(body["code"])))
+            break
+    assert refused, "the files could grow all the same"
+    assert refused[0] in ((500, "internal_error"), (503, "internal_error"))
+    not_ready, problems = server.get("/readyz")
+    assert (not_ready, problems["status"]) == (503, "failing")
+    assert server.get("/livez")[0] == 200
+
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
+    deadline = time.monotonic() + 20
+    while server.get("/readyz")[0] != 200:
+        assert time.monotonic() < deadline, "it did not recover"
+        time.sleep(0.1)
+
+    assert merchant(server, key, "after")[0] == 201
+    total = server.get("/v1/merchants", Api_Key=key)[1]["totalCount"]
+    repeated = merchant(server, key, "before")[1]
+    assert server.get("/v1/merchants", Api_Key=key)[1]["totalCount"] == total
+    assert repeated["merchant"]
+
+
+USDC = ("eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
