@@ -126,6 +126,12 @@ def _parse_networks(value: Any) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(item) for item in value)
 
 
+def _parse_token(value: Any) -> str:
+    _need(type(value) is str and (value == "" or re.fullmatch(r"[!-~]{16,256}", value) is not None))
+    return str(value)
+
+
+_TOKEN = Kind('16 to 256 visible ASCII characters, or "" for none', _parse_token)
 _FLAG = Kind("true or false", _parse_flag, {"true": True, "false": False}.get)
 _FILE = Kind('a path, or "" for none', _parse_file)
 _FOLDER = Kind("a path", _parse_folder)
@@ -235,6 +241,13 @@ class Feeds:
 
 
 @dataclass(frozen=True, slots=True)
+class Metrics:
+    """`[metrics]`: who may read `GET /metrics`."""
+
+    token: Annotated[str, _TOKEN, "Bearer token for scrapes from other machines; this machine needs none."] = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole configuration; `file` is where it came from, if from a file."""
 
@@ -249,6 +262,7 @@ class Config:
     test: Simulated = field(default_factory=Simulated)
     webhooks: Webhooks = field(default_factory=Webhooks)
     feeds: Feeds = field(default_factory=Feeds)
+    metrics: Metrics = field(default_factory=Metrics)
     file: Path | None = None
 
     def public_url(self, bound_port: int | None = None) -> str:

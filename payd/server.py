@@ -141,6 +141,7 @@ async def open_house(
                 base_url=config.public_url(),
                 body_max=config.api.body_max,
                 payment_lifetime_s=config.payments.lifetime_s,
+                metrics_token=config.metrics.token,
                 accounts={account.id: account for account in await office.read(list_accounts)},
             )
             build = partial(
@@ -243,6 +244,7 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
         connections_max=config.http.connections_max,
         connections_per_ip=config.http.connections_per_ip,
     )
+    house.street = front
     return front, list(listeners)
 
 

@@ -98,6 +98,7 @@ VALUES = {
     "webhooks.test.ca_file": ("ca.pem", Path("ca.pem")),
     "webhooks.live.ca_file": ("ca.pem", Path("ca.pem")),
     "webhooks.test.allow_http": ("true", True),
+    "metrics.token": ("0123456789abcdef", "0123456789abcdef"),
 }
 
 

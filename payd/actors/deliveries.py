@@ -62,7 +62,7 @@ class Deliveries:
     Args:
         db: The realm's database.
         clock: The realm's clock; due times follow it, `webhook-timestamp` and deadlines do not.
-        http: Such as `actors.attempts.webhook_client` makes; closed when `run` ends.
+        http: Such as `actors.attempts.webhook_client` makes; its idle connections are closed when `run` ends.
         seal: Opens the endpoints' secrets.
         entropy: For ids and jitter.
         rules: What endpoints may be.
@@ -209,7 +209,7 @@ class Deliveries:
         A host that does not resolve now passes: its addresses are asked about before every attempt.
 
         Raises:
-            InvalidParams: Plain http, or an address that is not public; the message names the key that opens it.
+            InvalidParams: Plain http, or an address that is not public; the message names the key to set.
         """
         target = Target.of(url)
         if target.scheme == "http" and not self.rules.allow_http:

@@ -71,8 +71,9 @@ def authenticate(house: House, headers: Mapping[str, str], *, gateway: bool) -> 
         MissingApiKey, MissingClientId, MissingAppId: None, or half of one.
         InvalidApiKey, InvalidAppId: Unknown, revoked, or of a realm that is not running.
     """
-    api_key = headers.get("api-key")
-    app_id, client_id = headers.get("app-id"), headers.get("client-id")
+    # An empty header is what an unset variable leaves: no credential.
+    api_key = headers.get("api-key") or None
+    app_id, client_id = headers.get("app-id") or None, headers.get("client-id") or None
     if api_key is not None and (app_id is not None or client_id is not None):
         raise ConflictingAuthHeaders("Send either Api-Key, or App-Id with Client-Id, not both.")
     if api_key is not None:
@@ -81,7 +82,7 @@ def authenticate(house: House, headers: Mapping[str, str], *, gateway: bool) -> 
         raise MissingApiKey("Send your API key in the Api-Key header.")
     if app_id is None:
         raise MissingAppId("Client-Id needs an App-Id beside it.")
-    if not client_id:
+    if client_id is None:
         raise MissingClientId("App-Id needs a Client-Id beside it.")
     return _by_app(house, app_id)
 

@@ -21,13 +21,16 @@ from payd.core.errors import (
     NotFound,
     NotSandboxApiKey,
     PaydError,
+    PaymentNotFound,
     RateLimited,
 )
+from payd.core.idempotency import check_key
 from payd.core.version import resolve
 from payd.entropy import new_id
 from payd.store.merchants import find_merchant
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
+from payd.web.client import rate_key
 from payd.web.checkout import routes as checkout
 from payd.web.errors import error_answer
 from payd.web.house import House
@@ -38,6 +41,8 @@ log = structlog.get_logger("payd.http")
 CORS_MAX_AGE_S: Final = 86_400
 CORS_METHODS: Final = "GET, POST, OPTIONS"
 EXPOSED_HEADERS: Final = "Request-Id, Service-Version, Retry-After"
+UNROUTED: Final = "unknown"
+PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
 VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 
 
@@ -48,8 +53,6 @@ async def answer(house: House, request: Request) -> Answer:
     headers: list[tuple[str, str]] = [("Request-Id", request_id)]
     try:
         route, params = match_route(request.method, request.path)
-        if request.refusal is not None:
-            raise request.refusal
         if request.refusal is not None:
             raise request.refusal
         if route is None:
@@ -64,7 +67,8 @@ async def answer(house: House, request: Request) -> Answer:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
         broken = InternalError("Something broke on our side. Try again.")
         found = _refused(house, request, broken, request_id)
-    if route is not None and route.open_to_browsers:
+    house.answered[UNROUTED if route is None else route.path, found.status] += 1
+    if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
 
@@ -85,7 +89,7 @@ async def _routed(
     headers: list[tuple[str, str]],
 ) -> Answer:
     if route.family == "open":
-        _take(house.limits.per_ip.take(request.client_ip))
+        _take(house.limits.per_ip.take(rate_key(request.client_ip)))
         return await route.handler(_open_call(house, request, request_id, params))
     caller = _known_caller(house, request, gateway=route.family == "gateway")
     if route.scope is not None:
@@ -96,6 +100,8 @@ async def _routed(
     headers.append(("Service-Version", version))
     call = Call(request, params, request_id, house, caller, caller.realm, version)
     _check_merchant(call, route)
+    if route.idempotency != "none":
+        check_key(request.headers.get("idempotency-key"), route.idempotency == "required")
     return await route.handler(call)
 
 
@@ -110,18 +116,18 @@ def _known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
     Failed attempts only slow down further failures: behind a proxy that hides addresses, one stranger with a wrong key
     must not lock out the merchant's own backend.
     """
-    limits = house.limits
+    limits, address = house.limits, rate_key(request.client_ip)
     try:
         caller = authenticate(house, request.headers, gateway=gateway)
     except (InvalidApiKey, InvalidAppId):
-        _take(limits.failed_auth.take(request.client_ip))
-        _take(limits.per_ip.take(request.client_ip))
+        _take(limits.failed_auth.take(address))
+        _take(limits.per_ip.take(address))
         raise
     except PaydError:
-        _take(limits.per_ip.take(request.client_ip))
+        _take(limits.per_ip.take(address))
         raise
-    by_key = "api-key" in request.headers
-    _take(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(request.client_ip))
+    by_key = bool(request.headers.get("api-key"))
+    _take(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(address))
     return caller
 
 
@@ -149,6 +155,7 @@ def _check_merchant(call: Call, route: Route) -> None:
     Raises:
         MissingMerchantId: It is required and not there.
         NotFound: No merchant of the account.
+        PaymentNotFound: The same, where it only has to match the payment in the path.
         Forbidden: The key is limited to others.
     """
     merchant_id = call.request.headers.get("merchant-id")
@@ -162,6 +169,8 @@ def _check_merchant(call: Call, route: Route) -> None:
     assert caller is not None
     merchant = call.realm.db.point(find_merchant, merchant_id)
     if merchant is None or merchant.account_id != caller.account_id:
+        if route.merchant == "optional" and route.path.startswith(PAYMENT_PATHS):
+            raise PaymentNotFound("There is no such payment.")
         raise NotFound("There is no merchant with this Merchant-Id.")
     caller.check_merchant(merchant_id)
     call.merchant_id = merchant_id
@@ -172,7 +181,6 @@ def _unrouted(request: Request, headers: list[tuple[str, str]]) -> Answer:
     if request.method == "OPTIONS" and open_to_browsers:
         asked = request.headers.get("access-control-request-headers", "content-type")
         headers += [
-            ("Access-Control-Allow-Origin", "*"),
             ("Access-Control-Allow-Methods", CORS_METHODS),
             ("Access-Control-Allow-Headers", asked),
             ("Access-Control-Max-Age", str(CORS_MAX_AGE_S)),

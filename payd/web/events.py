@@ -5,6 +5,8 @@ Source: DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from payd.core.endpoint import EVENT_TYPES
@@ -41,9 +43,9 @@ async def list_events(call: Call) -> Answer:
     """GET /v1/events: query `type`, `paymentId`, `cursor`, `limit` 1–100 (20) → `{data, nextCursor}`."""
     limit = query.whole_number(call, "limit", lowest=1, highest=PAGE_MAX, default=PAGE_DEFAULT)
     rows = await call.realm.db.read(
-        lambda tx: events.list_events(
-            tx,
-            call.account_id,
+        partial(
+            events.list_events,
+            account_id=call.account_id,
             event_type=query.choice(call, "type", EVENT_TYPES),
             payment_id=query.one(call, "paymentId"),
             merchants=merchants_shown(call),

@@ -5,8 +5,10 @@ Source: DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from payd.actors.advance import Advance
 from payd.actors.deliveries import Deliveries
@@ -22,6 +24,15 @@ from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
 from payd.web.limits import RateLimit, Slots
+
+
+class Street(Protocol):
+    """What is counted of the listener."""
+
+    caught: int
+
+    def __len__(self) -> int:
+        """Open connections."""
 
 
 @dataclass(slots=True)
@@ -65,6 +76,13 @@ class House:
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
     stopping: bool = False
+    metrics_token: str = ""
+    street: Street | None = None
+    """The listener, once it is open."""
+
+    answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Requests by path template and status."""
+
     held: set[Bell] = field(default_factory=set)
     """Long polls that are held; all are answered at stop."""
 

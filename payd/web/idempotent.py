@@ -16,19 +16,17 @@ from payd.web.call import Answer, Call
 NO_BODY = b"{}"
 
 
-def idempotent(call: Call, body: Any, *, required: bool = False) -> IdempotentRequest | None:
-    """The request under its `Idempotency-Key`; None without one.
+def idempotent(call: Call, body: Any) -> IdempotentRequest | None:
+    """The request under its `Idempotency-Key`; None without one. Whether it must have one is the route's.
 
     Args:
         call: The call.
         body: The decoded, validated body: white space, order and unknown fields make no difference.
-        required: Whether the header must be there.
 
     Raises:
-        MissingIdempotencyKey: It is required and missing or empty.
-        InvalidParams: It is too long or not printable.
+        InvalidParams: The key is too long or not printable.
     """
-    key = check_key(call.request.headers.get("idempotency-key"), required)
+    key = check_key(call.request.headers.get("idempotency-key"), required=False)
     if key is None:
         return None
     assert call.caller is not None and call.caller.account_id is not None

@@ -90,7 +90,7 @@ class MerchantPage(msgspec.Struct, rename="camel"):
 async def create(call: Call) -> Answer:
     """POST /v1/merchants → 201."""
     body = call.json(CreateMerchant)
-    request = idempotent(call, body, required=True)
+    request = idempotent(call, body)
     check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url)
     now_ms = call.realm.clock.now_ms()
     merchant = Merchant(

@@ -16,6 +16,7 @@ from payd.web import (
     gateway,
     health,
     merchants,
+    metrics,
     payments,
     settlements,
     simulation,
@@ -43,6 +44,7 @@ class Route:
         scope: What a caller must be allowed; None on open paths.
         family: Who is let in.
         merchant: Whether a `Merchant-Id` header is needed.
+        idempotency: Whether an `Idempotency-Key` header is needed.
         open_to_browsers: Whether any origin may call it from a page.
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key that is
             limited to some of them is refused.
@@ -54,16 +56,27 @@ class Route:
     scope: str | None
     family: Family = "key"
     merchant: Need = "none"
+    idempotency: Need = "none"
     open_to_browsers: bool = False
     account_wide: bool = False
 
 
-def _account(method: str, path: str, handler: Handler, scope: str) -> Route:
-    return Route(method, path, handler, scope, account_wide=True)
+def _account(method: str, path: str, handler: Handler, scope: str, idempotency: Need = "none") -> Route:
+    return Route(method, path, handler, scope, idempotency=idempotency, account_wide=True)
 
 
-def _gateway(method: str, path: str, handler: Handler) -> Route:
-    return Route(method, path, handler, "gateway", "gateway", "none", True)
+def _new_payment(path: str, handler: Handler) -> Route:
+    return Route("POST", path, handler, "payments:write", merchant="required", idempotency="optional")
+
+
+def _events(path: str, handler: Handler) -> Route:
+    return Route("GET", path, handler, "webhooks:read", merchant="optional")
+
+
+def _gateway(method: str, path: str, handler: Handler, idempotency: Need = "none") -> Route:
+    return Route(
+        method, path, handler, "gateway", "gateway", idempotency=idempotency, open_to_browsers=True
+    )
 
 
 MERCHANT: Final = "/v1/merchants/{merchantId}"
@@ -72,25 +85,37 @@ GATEWAY: Final = "/v1/gateway/payment/{id}"
 WEBHOOKS: Final = "/v1/webhooks"
 
 ROUTES: Final[tuple[Route, ...]] = (
-    _account("POST", "/v1/merchants", merchants.create, "merchants:write"),
+    _account("POST", "/v1/merchants", merchants.create, "merchants:write", "required"),
     Route("GET", "/v1/merchants", merchants.list_all, "merchants:read"),
     Route("GET", MERCHANT, merchants.read, "merchants:read"),
     Route("PATCH", MERCHANT, merchants.patch, "merchants:write"),
     Route("DELETE", MERCHANT, merchants.delete, "merchants:write"),
     Route("GET", f"{MERCHANT}/settlements", merchants.read_settlements, "merchants:read"),
-    Route("POST", CRYPTO, settlements.create, "settlements:write"),
+    Route("POST", CRYPTO, settlements.create, "settlements:write", idempotency="required"),
     Route("PUT", f"{CRYPTO}/{{id}}", settlements.put, "settlements:write"),
     Route("DELETE", f"{CRYPTO}/{{id}}", settlements.delete, "settlements:write"),
-    Route("POST", "/v1/payments", payments.create, "payments:write", merchant="required"),
+    _new_payment("/v1/payments", payments.create),
     Route("GET", "/v1/payments", payments.list_all, "payments:read", merchant="optional"),
     Route("GET", "/v1/payments/{id}", payments.read, "payments:read", merchant="optional"),
     Route("GET", "/v1/payments/{id}/status", payments.status, "payments:read", merchant="required"),
-    Route("POST", "/v1/payments/{id}/cancel", payments.cancel, "payments:write", merchant="optional"),
-    _account("GET", "/v1/transfers", payments.transfers, "payments:read"),
-    Route("POST", "/v1/refunds", payments.refund, "payments:write", merchant="required"),
     Route(
-        "POST", "/v1/merchant/payment", payments.create_for_merchant, "payments:write", merchant="required"
+        "POST",
+        "/v1/payments/{id}/cancel",
+        payments.cancel,
+        "payments:write",
+        merchant="optional",
+        idempotency="optional",
     ),
+    _account("GET", "/v1/transfers", payments.transfers, "payments:read"),
+    Route(
+        "POST",
+        "/v1/refunds",
+        payments.refund,
+        "payments:write",
+        merchant="required",
+        idempotency="optional",
+    ),
+    _new_payment("/v1/merchant/payment", payments.create_for_merchant),
     Route(
         "GET",
         "/v1/merchant/payment/{id}/status",
@@ -103,7 +128,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _gateway("POST", f"{GATEWAY}/fetch", gateway.fetch),
     _gateway("POST", f"{GATEWAY}/confirm", gateway.confirm),
     _gateway("GET", f"{GATEWAY}/status", gateway.status),
-    _gateway("POST", f"{GATEWAY}/cancel", gateway.cancel),
+    _gateway("POST", f"{GATEWAY}/cancel", gateway.cancel, "optional"),
     Route("GET", f"{WEBHOOKS}/endpoint", webhooks.read_endpoint, "webhooks:read"),
     Route("PUT", f"{WEBHOOKS}/endpoint", webhooks.put_endpoint, "webhooks:write"),
     Route("DELETE", f"{WEBHOOKS}/endpoint", webhooks.delete_endpoint, "webhooks:write"),
@@ -112,30 +137,41 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", f"{WEBHOOKS}/endpoint/enable", webhooks.enable, "webhooks:write"),
     Route("POST", f"{WEBHOOKS}/endpoint/disable", webhooks.disable, "webhooks:write"),
     Route("POST", f"{WEBHOOKS}/endpoint/test", webhooks.test, "webhooks:write"),
-    Route("GET", f"{WEBHOOKS}/deliveries", webhooks.list_deliveries, "webhooks:read"),
-    Route("GET", f"{WEBHOOKS}/deliveries/{{id}}", webhooks.read_delivery, "webhooks:read"),
+    _events(f"{WEBHOOKS}/deliveries", webhooks.list_deliveries),
+    _events(f"{WEBHOOKS}/deliveries/{{id}}", webhooks.read_delivery),
     Route("POST", f"{WEBHOOKS}/deliveries/{{id}}/resend", webhooks.resend, "webhooks:write"),
-    Route("POST", f"{WEBHOOKS}/recover", webhooks.recover, "webhooks:write"),
-    Route("POST", f"{WEBHOOKS}/replay-missing", webhooks.replay_missing, "webhooks:write"),
+    Route("POST", f"{WEBHOOKS}/recover", webhooks.recover, "webhooks:write", idempotency="optional"),
+    Route(
+        "POST",
+        f"{WEBHOOKS}/replay-missing",
+        webhooks.replay_missing,
+        "webhooks:write",
+        idempotency="optional",
+    ),
     Route("GET", f"{WEBHOOKS}/jobs/{{id}}", webhooks.read_job, "webhooks:read"),
-    Route("GET", "/v1/events", events.list_events, "webhooks:read"),
-    Route("GET", "/v1/events/{id}", events.read_event, "webhooks:read"),
+    _events("/v1/events", events.list_events),
+    _events("/v1/events/{id}", events.read_event),
     Route(
         "POST", "/v1/test/payments/{id}/simulate", simulation.simulate_payment, "test", merchant="optional"
     ),
     _account("GET", "/v1/test/clock", simulation.read_clock, "test"),
     _account("POST", "/v1/test/clock", simulation.advance_clock, "test"),
-    Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", "none", True),
+    Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
+    Route("GET", "/metrics", metrics.scrape, None, "open"),
     Route("GET", "/pay/{id}", checkout.page, None, "open"),
     Route("GET", "/pay/{id}/status", checkout.status, None, "open"),
     Route("POST", "/pay/{id}/cancel", checkout.cancel, None, "open"),
     Route("POST", "/pay/{id}/simulate", checkout.simulate, None, "open"),
     Route("GET", "/static/{name}", checkout.static, None, "open"),
 )
+
+
+# A payment link that was percent-encoded once: the door has decoded it.
+_LINK: Final = "https?:/.+"
 
 
 class _Paths:
@@ -147,11 +183,12 @@ class _Paths:
         by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_path.setdefault(route.path, {})[route.method] = route
-        for path, methods in by_path.items():
+        # Longest first: a payment link in a gateway path has slashes, and must not swallow what follows it.
+        for path, methods in sorted(by_path.items(), key=lambda item: -len(item[0])):
             if "{" in path:
-                self.shapes.append(
-                    (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))), methods)
-                )
+                segment = f"[^/]+|{_LINK}" if path.startswith(GATEWAY) else "[^/]+"
+                parts = re.sub(r"\\\{(\w+)\\\}", lambda name: f"(?P<{name[1]}>{segment})", re.escape(path))
+                self.shapes.append((re.compile(parts), methods))
             else:
                 self.fixed[path] = methods
 

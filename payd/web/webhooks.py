@@ -145,7 +145,7 @@ async def read_endpoint(call: Call) -> Answer:
 
 
 async def put_endpoint(call: Call) -> Answer:
-    """PUT /v1/webhooks/endpoint `{url, events?}` → 200 with the endpoint, and with `secret` when it is new."""
+    """PUT /v1/webhooks/endpoint `{url, events?}` → 200 with the endpoint, with `secret` when it is new."""
     _check_whole_account(call)
     body = call.json(PutEndpoint)
     events = check_events(body.events)
@@ -262,7 +262,7 @@ async def resend(call: Call) -> Answer:
 
 
 async def recover(call: Call) -> Answer:
-    """POST /v1/webhooks/recover `{since}` → 202 with a job over deliveries that failed for good since then."""
+    """POST /v1/webhooks/recover `{since}` → 202 with a job over deliveries that failed for good since."""
     return await _start(call, "recover")
 
 

@@ -69,15 +69,14 @@ class Wire:
         Raises:
             trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
         """
-        sent = send_now(self.socket, data)
-        if sent == len(data):
-            return
         try:
-            with trio.fail_after(SEND_S):
-                await self._stream.send_all(data[sent:])
-        except trio.TooSlowError as error:
-            self.scope.cancel()
-            raise trio.BrokenResourceError("the client takes nothing") from error
+            sent = send_now(self.socket, data)
+            if sent < len(data):
+                with trio.fail_after(SEND_S):
+                    await self._stream.send_all(data[sent:])
+        except (trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.scope.cancel()  # hypercorn may be waiting for what never comes
+            raise trio.BrokenResourceError("the client is gone") from error
 
     async def send_eof(self) -> None:
         """Nothing yet: the end is `linger`'s. No checkpoint, so that hypercorn gets on to `aclose`."""

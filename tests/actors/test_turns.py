@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -116,7 +116,7 @@ async def test_after_a_commit_with_an_unknown_outcome_the_actor_reads_its_row_ag
 async def test_what_waits_for_a_reservation_comes_after_it_in_its_order() -> None:
     order: list[str] = []
 
-    def note(name: str, *, reserve: bool = False) -> object:
+    def note(name: str, *, reserve: bool = False) -> Callable[[Counter], Awaitable[None]]:
         async def turn(actor: Counter) -> None:
             order.append(name)
             if reserve:
@@ -125,7 +125,7 @@ async def test_what_waits_for_a_reservation_comes_after_it_in_its_order() -> Non
         return turn
 
     async with turns() as (actors, _), trio.open_nursery() as nursery:
-        await actors.ask("a", note("reserve", reserve=True))  # type: ignore[arg-type]
+        await actors.ask("a", note("reserve", reserve=True))
         for name in ("cancel", "expire"):
             nursery.start_soon(actors.ask, "a", note(name))
             await trio.testing.wait_all_tasks_blocked()

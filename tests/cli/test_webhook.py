@@ -27,7 +27,7 @@ def test_only_the_chosen_events_are_wanted(begun: Terminal) -> None:
         "webhook", "set", "--url", URL, "--event", "payment.succeeded", "--event", "payment.failed"
     )
     assert made["events"] == ["payment.succeeded", "payment.failed"]
-    assert "events[0]" in begun.error("webhook", "set", "--url", URL, "--event", "payment.sold")
+    assert "payment.sold" in begun.error("webhook", "set", "--url", URL, "--event", "payment.sold")
 
 
 def test_the_endpoint_is_shown_without_its_secret(begun: Terminal) -> None:

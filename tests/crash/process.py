@@ -17,12 +17,10 @@ import msgspec
 import trio
 
 from payd.config import load
-from payd.core.version import DEFAULT
-from payd.entropy import new_id
 from payd.server import open_house
-from payd.store.accounts import Account, insert_account
+from payd.web.commands import run_command
 from tests.crash.client import Client
-from tests.shop import Shop
+from tests.shop import USDC_BASE, WALLET
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -71,18 +69,18 @@ def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str
 async def furnish(folder: Path, hook_url: str | None) -> Furnished:
     """Make a data directory that a server can be started on; without `hook_url`, no webhook endpoint."""
     async with open_house(load(None, environment(folder)), inline=True) as house:
-        account = Account(new_id("acct_", 0), "one", DEFAULT, 0)
-        await house.office.write(insert_account, account)
-        house.accounts[account.id] = account
-        shop = Shop(house, account.id, "")
-        shop.key = await shop.new_key()
-        merchant_id = await shop.new_merchant()
-        secret = ""
-        if hook_url is not None:
-            put = await shop.call("PUT", "/v1/webhooks/endpoint", {"url": hook_url})
-            assert put.status == 200, put.body
-            secret = str(put.body["secret"])
-        return Furnished(folder, shop.key, merchant_id, secret)
+
+        async def do(command: str, **args: str) -> dict[str, Any]:
+            made = await run_command(house, command, msgspec.json.encode(args))
+            found: dict[str, Any] = msgspec.to_builtins(made)
+            return found
+
+        await do("account.create", name="main")
+        key = (await do("key.create"))["apiKey"]
+        merchant_id = (await do("merchant.create", name="Shop", email="shop@example.com"))["id"]
+        await do("destination.add", merchant=merchant_id, asset=USDC_BASE, destination=f"eip155:8453:{WALLET}")
+        secret = "" if hook_url is None else (await do("webhook.set", url=hook_url))["secret"]
+        return Furnished(folder, key, merchant_id, secret)
 
 
 @dataclass

@@ -165,3 +165,16 @@ async def test_lingering_has_an_end(ends: tuple[trio.SocketStream, trio.SocketSt
     assert trio.current_time() - began_s == LINGER_S
     await close(near, far)
     await linger(far)  # closed already: nothing to wait for
+
+
+async def test_a_client_that_is_gone_ends_the_scope(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    await near.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        await wire.send_all(b"answer")
+
+    assert wire.scope.cancel_called
+    await close(far)

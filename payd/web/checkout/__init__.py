@@ -1,1 +1,1 @@
-"""The buyer's page. `routes` is the door, `view` what a payment looks like, `words` every text, `render` the HTML."""
+"""The buyer's page: `routes` its door, `view` what it shows, `words` every text, `render` the HTML."""

@@ -76,7 +76,7 @@ ASSETS: Final = _load_assets()
 
 
 def content_security_policy(base_url: str) -> str:
-    """What the page may load: its own files, and its own websocket for browsers that do not see it in 'self'."""
+    """What the page may load: its own files, and its own websocket, for old browsers by its name."""
     url = urlsplit(base_url)
     socket = f"{'wss' if url.scheme == 'https' else 'ws'}://{url.netloc}"
     return (
@@ -128,6 +128,9 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals.update(
-        t=say, lang=LANGUAGE, script_words=FOR_SCRIPTS, v={name: one.version for name, one in ASSETS.items()}
+        t=say,
+        lang=LANGUAGE,
+        script_words=dict(FOR_SCRIPTS),
+        v={name: one.version for name, one in ASSETS.items()},
     )
     return environment

@@ -90,7 +90,7 @@ async def simulate(call: Call) -> Answer:
 
 
 async def static(call: Call) -> Answer:
-    """GET /static/{name}: a file of the page. With the right `?v=` it never changes, else it is asked for again."""
+    """GET /static/{name}: a file of the page. With its `?v=` it may be kept for good."""
     asset = ASSETS.get(call.params["name"])
     if asset is None:
         raise NotFound("There is no such file.")
@@ -109,7 +109,7 @@ async def static(call: Call) -> Answer:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a refusal is for a person: a path of payments' pages, asked for by something that shows HTML."""
+    """Whether a refusal is for a person: on a path of this page, for something that shows HTML."""
     below = request.path == "/pay" or request.path.startswith("/pay/")
     return below and prefers_html(request.headers.get("accept", ""))
 
@@ -149,8 +149,8 @@ def prefers_html(accept: str) -> bool:
 def check_same_origin(request: Request, base_url: str) -> None:
     """Let a form through that our own page sent, or that no browser sent.
 
-    A page without a referrer sends `Origin: null` with its own forms, so that `Sec-Fetch-Site` has to tell those
-    from another site's; where a browser says neither, the form is refused.
+    A page without a referrer sends `Origin: null` with its own forms, so that `Sec-Fetch-Site` has to tell
+    those from another site's; where a browser says neither, the form is refused.
 
     Raises:
         Forbidden: Another site sent it.

@@ -105,7 +105,7 @@ def view_of(payment: Payment, words: Words, merchant: str, *, live: bool, now_ms
 
 
 def fiat_number(payment: Payment) -> str:
-    """The amount in major units, all its decimals and grouped: `1,250.00`, or `2,500` of a currency without cents."""
+    """The amount in major units, grouped, with all its decimals: `1,250.00`, or `2,500` yen."""
     whole, point, decimals = format_units(payment.value, exponent(payment.currency)).partition(".")
     return f"{int(whole):,}{point}{decimals}"
 
@@ -131,7 +131,7 @@ def moment(at_ms: int) -> Moment:
 
 
 def way_back(payment: Payment) -> Back | None:
-    """Where the buyer goes from a final page: the merchant's URL, its query and fragment kept, `payment_id` added."""
+    """Where a final page leads: the merchant's URL, its query and fragment kept, `payment_id` added."""
     if payment.checkout is None or not payment.is_final:
         return None
     paid = payment.status is Status.SUCCEEDED

@@ -28,11 +28,11 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "link": "Payment link",
         "copy.link": "Copy link",
         "cancel": "Cancel this payment",
-        "cancel.ask": "Cancel it? Nothing has been charged. You will need a new link from {merchant} to pay later.",
+        "cancel.ask": "Nothing has been charged. To pay later, you will need a new link from {merchant}.",
         "cancel.yes": "Yes, cancel the payment",
         # -- processing
         "processing.heading": "Payment sent",
-        "processing.body": "The network is confirming it. You can close this page: {merchant} is told either way.",
+        "processing.body": "The network is confirming it. You can close this page: {merchant} is told.",
         "processing.progress": "Waiting for the network",
         "processing.again": "Do not pay again.",
         # -- succeeded
@@ -68,8 +68,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "move.expired": "Expire",
         "move.cancelled": "Cancel",
         # -- without scripts
-        "noscript": "This page follows the payment by itself when JavaScript is on. Without it, it reloads every"
-        " 15 seconds.",
+        "noscript": "With JavaScript this page updates by itself; without, it reloads every 15 seconds.",
         "footer": "Never type your recovery phrase into a web page.",
         "payment": "Payment",
         # -- refusals, by machine code
@@ -102,5 +101,5 @@ FOR_SCRIPTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def say(key: str, **values: object) -> str:
-    """The text of `key` with its values put in; plain text, not yet HTML. Raises KeyError when either is missing."""
+    """The text of `key` with its values put in: plain text, not HTML. Raises KeyError when one is missing."""
     return WORDS[key].format(**values)

@@ -1,0 +1,66 @@
+"""A failure for a reason is one line and a documented exit code; a bug keeps its traceback."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import click
+import pytest
+
+from payd.cli.failure import Misconfigured, Refused, Unreachable, told, with_issues
+from payd.config import ConfigError
+from payd.core.errors import InvalidParams, Issue, ParamsValidation
+from payd.store.lock import DataDirectoryBusy
+from payd.store.seal import SealKeyUnusable
+
+REASONS = [
+    (InvalidParams("Not like this."), Refused, 1, "Not like this."),
+    (ConfigError(["payd.toml:1: a", "payd.toml:2: b"]), Misconfigured, 2, "payd.toml:1: a\npayd.toml:2: b"),
+    (DataDirectoryBusy(Path("data"), 7), Unreachable, 3, "the data directory data is in use by process 7"),
+    (SealKeyUnusable("seal.key can be read by others"), Refused, 1, "seal.key can be read by others"),
+    (OSError(errno.EACCES, "Permission denied", "data"), Refused, 1, "Permission denied: 'data'"),
+    (OSError(errno.EADDRINUSE, "Address already in use"), Refused, 1, "--listen HOST:PORT"),
+    (Unreachable("It does not run."), Unreachable, 3, "It does not run."),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "code", "words"), REASONS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_reason_becomes_words_and_a_code_also_out_of_a_nursery(
+    error: Exception, kind: type[click.ClickException], code: int, words: str, depth: int
+) -> None:
+    raised: Exception = error
+    for _ in range(depth):
+        raised = ExceptionGroup("nursery", [raised])
+    with pytest.raises(kind) as caught, told():
+        raise raised
+    assert caught.value.exit_code == code
+    assert words in caught.value.format_message()
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        RuntimeError("a bug"),
+        ExceptionGroup("nursery", [RuntimeError("a bug")]),
+        ExceptionGroup("nursery", [InvalidParams("a reason"), RuntimeError("and a bug")]),
+        ExceptionGroup("nursery", [InvalidParams("one"), InvalidParams("two")]),
+    ],
+)
+def test_a_bug_comes_out_as_it_is(bug: Exception) -> None:
+    with pytest.raises(type(bug)) as caught, told():
+        raise bug
+    assert caught.value is bug
+
+
+def test_an_interrupt_in_a_nursery_is_an_abort() -> None:
+    with pytest.raises(click.Abort), told():
+        raise BaseExceptionGroup("nursery", [KeyboardInterrupt()])
+
+
+def test_the_fields_that_are_wrong_are_named_once() -> None:
+    issues = [Issue("a", "Too long."), Issue("b", "Missing.")]
+    assert with_issues("a: Too long.", issues) == "a: Too long.\n  b: Missing."
+    with pytest.raises(Refused, match="Wrong\\.\n  a: Too long\\."), told():
+        raise ParamsValidation("Wrong.", issues=issues)

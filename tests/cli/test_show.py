@@ -1,0 +1,44 @@
+"""What is printed: nothing is folded where nobody looks, and nothing that was typed is taken for markup."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from payd.cli.show import show_fields, show_json, show_rows
+
+LONG = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" * 5
+
+
+def test_json_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    show_json({"ä": [1, None], "b": "x\ny"})
+    assert msgspec.json.decode(capsys.readouterr().out) == {"ä": [1, None], "b": "x\ny"}
+
+
+def test_rows_stand_under_their_headings_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows([{"b": 1, "a": "x"}, {"a": "y", "b": None}], {"a": "First", "b": "Second"}, "none")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["First", "Second"], ["x", "1"], ["y", "–"]]
+
+
+def test_a_long_value_is_not_folded_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows([{"a": LONG}], {"a": "A"}, "none")
+    assert LONG in capsys.readouterr().out.splitlines()[1]
+
+
+def test_what_looks_like_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows([{"a": "[red]x[/red]"}], {"a": "A"}, "none")
+    show_fields({"A": "[bold]y"})
+    shown = capsys.readouterr().out
+    assert "[red]x[/red]" in shown
+    assert "[bold]y" in shown
+
+
+def test_an_empty_table_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows([], {"a": "A"}, "Make one: payd …")
+    assert capsys.readouterr().out == "Make one: payd …\n"
+
+
+def test_a_field_without_a_value_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    show_fields({"Id": "x", "Secret": None, "Events": ["a", "b"]})
+    assert capsys.readouterr().out == "Id      x\nEvents  a b\n"

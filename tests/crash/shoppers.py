@@ -1,0 +1,287 @@
+"""What merchants, wallets and pages do to a server that dies under them, and what they were told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+import trio
+from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
+
+from tests.crash.client import Answered, Client, Lost
+from tests.crash.process import Furnished, Server
+from tests.shop import APPROVES, BUYER, SIGNATURE
+
+HELD: Final = "eip155:8453:0x0000000000000000000000000000000000000004"
+SETTLES_LATE: Final = "eip155:8453:0x0000000000000000000000000000000000000005"
+
+# What time may refuse: the clock moves while people shop.
+OVERTAKEN: Final = {"invalid_state", "payment_expired", "quote_expired", "route_expired"}
+ADVANCES: Final = ("7s", "7s", "40s", "6m", "20m")
+RECENT_MAX: Final = 8
+PAUSE_MAX_S: Final = 0.02
+LOOK_AGAIN_S: Final = 0.02
+PAGE_PATIENCE_S: Final = 1.0
+
+
+@dataclass
+class Told:
+    """What the clients of one payment were told of it."""
+
+    payment_id: str
+    reference: str
+    value: str
+    expires_at: int
+    statuses: list[str] = field(default_factory=list)
+    """In the order in which they were read, one after the other."""
+    cancelled_at: str | None = None
+    cancel_refused: bool = False
+    """A cancel under a key was refused: then it was not this cancel that ended the payment."""
+    paid_by: str | None = None
+
+
+@dataclass
+class Ledger:
+    """Everything that any client was told."""
+
+    payments: dict[str, Told] = field(default_factory=dict)
+    answers: dict[str, list[bytes]] = field(default_factory=dict)
+    """Every answer to a creation under an idempotency key, by reference."""
+    doubtful: set[str] = field(default_factory=set)
+    """References of creations without a key whose answer was lost: they may exist, once."""
+    frames: set[tuple[str, int, str]] = field(default_factory=set)
+    """(payment, version, status) that a page was shown."""
+    heard: list[bytes] = field(default_factory=list)
+    """Events of the account feed, in order, resumed by cursor after each loss."""
+    cursor: str = ""
+    lost: int = 0
+    repeats: int = 0
+    answered: int = 0
+    problems: list[str] = field(default_factory=list)
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_MAX))
+
+
+class Caller:
+    """One client with one connection, which finds the server again after each death."""
+
+    def __init__(self, server: Server, at: Furnished, ledger: Ledger, rng: Random) -> None:
+        self.server = server
+        self.at = at
+        self.ledger = ledger
+        self.rng = rng
+        self._client = Client(0)
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answered:
+        """One request to the server that runs now. Raises `Lost`."""
+        port = await self.server.wait_up()
+        if self._client.port != port:
+            await self._client.close()
+            self._client = Client(port)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            answered = await self._client.ask(method, path, body, self.at.headers | named)
+        except Lost:
+            self.ledger.lost += 1
+            await trio.sleep(0)
+            raise
+        self.ledger.answered += 1
+        if answered.status >= 500:
+            self.ledger.problems.append(f"{method} {path}: {answered.status} {answered.raw.decode()}")
+        return answered
+
+    async def insist(self, method: str, path: str, body: Any = None, **headers: str) -> Answered:
+        """A request that may be repeated, until there is an answer."""
+        while True:
+            try:
+                return await self.ask(method, path, body, **headers)
+            except Lost:
+                self.ledger.repeats += 1
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._client.close()
+
+    def refuse(self, answered: Answered, what: str) -> None:
+        """Note an answer that nothing explains."""
+        self.ledger.problems.append(f"{what}: {answered.status} {answered.raw.decode()}")
+
+
+class Shopper(Caller):
+    """Creates payments and takes each one somewhere, one after the other."""
+
+    def __init__(self, name: str, server: Server, at: Furnished, ledger: Ledger, rng: Random) -> None:
+        super().__init__(server, at, ledger, rng)
+        self.name = name
+        self._ways: tuple[Callable[[Told], Any], ...] = (
+            self._leave,
+            self._cancel,
+            self._cancel_by_key,
+            self._cancel_as_buyer,
+            self._pay,
+            self._pay,
+            self._pay,
+            self._simulate,
+        )
+
+    async def run(self, until: trio.Event) -> None:
+        """Shop until told otherwise; the last journey is finished."""
+        number = 0
+        while not until.is_set():
+            number += 1
+            told = await self._create(f"{self.name}-{number}")
+            if told is not None:
+                await self.rng.choice(self._ways)(told)
+                for _ in range(self.rng.randrange(3)):
+                    await self._read(told)
+            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        await self.close()
+
+    async def _create(self, reference: str) -> Told | None:
+        value = str(self.rng.randrange(100, 100_000))
+        path = self.rng.choice(("/v1/payments", "/v1/merchant/payment"))
+        body = {"referenceId": reference, "amount": {"unit": "iso4217/USD", "value": value}}
+        if self.rng.random() < 0.6:
+            asked = 2 if self.rng.random() < 0.2 else 1
+            answers = [await self.insist("POST", path, body, idempotency_key=reference) for _ in range(asked)]
+            self.ledger.answers[reference] = [answer.raw for answer in answers]
+            answered = answers[0]
+        else:
+            try:
+                answered = await self.ask("POST", path, body)
+            except Lost:
+                self.ledger.doubtful.add(reference)
+                return None
+        if answered.status != 201:
+            self.refuse(answered, "create")
+            return None
+        made = answered.body
+        told = Told(made["paymentId"], reference, value, made["expiresAt"])
+        self.ledger.payments[told.payment_id] = told
+        self.ledger.recent.append(told.payment_id)
+        return told
+
+    async def _read(self, told: Told) -> None:
+        query = "?maxPollMs=150" if self.rng.random() < 0.2 else ""
+        path = self.rng.choice(("/v1/payments", "/v1/gateway/payment"))
+        answered = await self.insist("GET", f"{path}/{told.payment_id}/status{query}")
+        if answered.status == 200:
+            told.statuses.append(answered.body["status"])
+        else:
+            self.refuse(answered, "status")
+
+    async def _leave(self, told: Told) -> None:
+        await self._read(told)
+
+    async def _cancel(self, told: Told) -> None:
+        try:
+            answered = await self.ask("POST", f"/v1/payments/{told.payment_id}/cancel")
+        except Lost:
+            return await self._read(told)
+        self._cancelled(told, answered)
+
+    async def _cancel_by_key(self, told: Told) -> None:
+        path = f"/v1/payments/{told.payment_id}/cancel"
+        answered = await self.insist("POST", path, idempotency_key=f"cancel {told.reference}")
+        self._cancelled(told, answered)
+        told.cancel_refused = answered.status != 200
+
+    async def _cancel_as_buyer(self, told: Told) -> None:
+        try:
+            answered = await self.ask("POST", f"/v1/gateway/payment/{told.payment_id}/cancel")
+        except Lost:
+            return await self._read(told)
+        self._cancelled(told, answered)
+
+    def _cancelled(self, told: Told, answered: Answered) -> None:
+        if answered.status == 200:
+            told.statuses.append("cancelled")
+            told.cancelled_at = answered.body["cancelledAt"]
+        elif answered.body["code"] not in OVERTAKEN:
+            self.refuse(answered, "cancel")
+
+    async def _pay(self, told: Told) -> None:
+        account = self.rng.choice((APPROVES, APPROVES, BUYER, BUYER, HELD, SETTLES_LATE))
+        found = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/options", [account])
+        options = found.body.get("options") if found.status == 200 else None
+        if options is None:
+            return None if found.status in (200, 410) else self.refuse(found, "options")
+        body = {"optionId": options[0]["id"], "results": [{"type": "walletRpc", "data": [SIGNATURE]}]}
+        path = f"/v1/gateway/payment/{told.payment_id}/confirm"
+        confirmed = await self.insist("POST", path, body)
+        if confirmed.status == 200:
+            told.statuses.append(confirmed.body["status"])
+            if confirmed.body["status"] in ("processing", "succeeded"):
+                told.paid_by = account
+        elif confirmed.body["code"] not in OVERTAKEN:
+            self.refuse(confirmed, "confirm")
+        return None
+
+    async def _simulate(self, told: Told) -> None:
+        to = self.rng.choice(("processing", "succeeded", "failed", "expired", "cancelled"))
+        try:
+            moved = await self.ask("POST", f"/v1/test/payments/{told.payment_id}/simulate", {"to": to})
+        except Lost:
+            return await self._read(told)
+        if moved.status == 200:
+            told.statuses.append(moved.body["status"])
+        elif moved.body["code"] not in OVERTAKEN:
+            self.refuse(moved, "simulate")
+        return None
+
+
+class ClockMover(Caller):
+    """Moves the realm's clock now and then, so that retries and expiries fall due between the deaths."""
+
+    async def run(self, until: trio.Event) -> None:
+        """Until told otherwise."""
+        while not until.is_set():
+            await trio.sleep(0.3 + self.rng.random())
+            try:
+                await self.ask("POST", "/v1/test/clock", {"advance": self.rng.choice(ADVANCES)})
+            except Lost:
+                continue
+        await self.close()
+
+
+async def watch_pages(server: Server, ledger: Ledger, rng: Random) -> None:
+    """A page that follows one payment after the other, and reconnects."""
+    while True:
+        port = await server.wait_up()
+        if not ledger.recent:
+            await trio.sleep(LOOK_AGAIN_S)
+            continue
+        payment_id = rng.choice(list(ledger.recent))
+        try:
+            with trio.move_on_after(PAGE_PATIENCE_S):
+                async with open_websocket_url(f"ws://127.0.0.1:{port}/v1/payments/{payment_id}/feed") as page:
+                    while True:
+                        shown = msgspec.json.decode(await page.get_message())
+                        ledger.frames.add((payment_id, shown["version"], shown["status"]))
+        except (ConnectionClosed, HandshakeError, OSError):
+            await trio.sleep(LOOK_AGAIN_S)
+
+
+async def listen_to_account(server: Server, at: Furnished, ledger: Ledger) -> None:
+    """Hear every event of the account, resuming from the last cursor."""
+    key = [(b"api-key", at.key.encode())]
+    while True:
+        port = await server.wait_up()
+        url = f"ws://127.0.0.1:{port}/v1/feed?after={quote(ledger.cursor)}"
+        try:
+            async with open_websocket_url(url, extra_headers=key) as feed:
+                while True:
+                    message = msgspec.json.decode(await feed.get_message(), type=_Heard)
+                    ledger.cursor = message.cursor
+                    ledger.heard.append(bytes(message.event))
+        except (ConnectionClosed, HandshakeError, OSError):
+            await trio.sleep(LOOK_AGAIN_S)
+
+
+class _Heard(msgspec.Struct):
+    cursor: str
+    event: msgspec.Raw
