@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from payd.core.ids import ENTROPY_BYTES, make_id
 
 Entropy = Callable[[int], bytes]
 
-system_entropy: Entropy = secrets.token_bytes
+# Ids ask for little and often: one call to the kernel fills many.
+IDS_AT_ONCE: Final = 256
+
+
+class SystemEntropy:
+    """The kernel's randomness, fetched ahead for ids. Safe from any thread: what was given out is gone."""
+
+    def __init__(self) -> None:
+        self._ready: deque[bytes] = deque()
+
+    def __call__(self, count: int) -> bytes:
+        """`count` random bytes."""
+        if count != ENTROPY_BYTES:
+            return secrets.token_bytes(count)
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            fresh = secrets.token_bytes(ENTROPY_BYTES * IDS_AT_ONCE)
+            self._ready.extend(
+                fresh[at : at + ENTROPY_BYTES] for at in range(ENTROPY_BYTES, len(fresh), ENTROPY_BYTES)
+            )
+            return fresh[:ENTROPY_BYTES]
+
+
+system_entropy: Final[Entropy] = SystemEntropy()
 
 
 def new_id(prefix: str, at_ms: int, entropy: Entropy = system_entropy) -> str:

@@ -40,7 +40,11 @@ class Server:
     def env(self) -> dict[str, str]:
         """What makes `payd …` talk about this server."""
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")}
-        own = {"PAYD_DATA_DIR": str(self.folder), "PAYD_LISTEN": f"127.0.0.1:{self.port}", "PAYD_LOG_FORMAT": "json"}
+        own = {
+            "PAYD_DATA_DIR": str(self.folder),
+            "PAYD_LISTEN": f"127.0.0.1:{self.port}",
+            "PAYD_LOG_FORMAT": "json",
+        }
         return plain | own | self._env
 
     def start(self) -> float:
@@ -48,7 +52,11 @@ class Server:
         begun = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "payd", "serve"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [sys.executable, "-m", "payd", "serve"],
+                env=self.env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         while time.monotonic() - begun < READY_S:
             if self.process.poll() is not None:
@@ -103,7 +111,9 @@ class Server:
 
     def get(self, path: str, **headers: str) -> tuple[int, Any]:
         """Status and body of a GET; header names with underscores."""
-        status, body, _ = self.request("GET", path, headers={n.replace("_", "-"): v for n, v in headers.items()})
+        status, body, _ = self.request(
+            "GET", path, headers={n.replace("_", "-"): v for n, v in headers.items()}
+        )
         return status, body
 
 

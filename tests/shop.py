@@ -79,7 +79,14 @@ class Shop:
         return self.house.realms["test"]
 
     async def call(
-        self, method: str, path: str, body: Any = None, *, key: str | None = "", raw: bytes | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = "",
+        raw: bytes | None = None,
+        **headers: str,
     ) -> Got:
         """One request through the door. `key=None` sends no key; header names with underscores."""
         target, _, query = path.partition("?")
@@ -95,7 +102,9 @@ class Shop:
         request.client_ip = "203.0.113.7"
         return got(await answer(self.house, request))
 
-    async def pay(self, reference: str = "ORDER-1", value: str = "2500", unit: str = "iso4217/USD", **more: Any) -> str:
+    async def pay(
+        self, reference: str = "ORDER-1", value: str = "2500", unit: str = "iso4217/USD", **more: Any
+    ) -> str:
         """Create a payment and give its id."""
         body = {"referenceId": reference, "amount": {"unit": unit, "value": value}, **more}
         made = await self.call("POST", "/v1/payments", body, merchant_id=self.merchant_id)
@@ -193,13 +202,22 @@ async def open_shop(
         start_ms: The wall clock at the start, Unix milliseconds.
         env: More configuration, such as `PAYD_RATE_LIMITS_PER_IP`.
     """
-    settings = {"PAYD_RATE_LIMITS_PER_KEY": "0", "PAYD_RATE_LIMITS_PER_IP": "0", "PAYD_RATE_LIMITS_FAILED_AUTH": "0"}
-    config = load(None, settings | env | {"PAYD_DATA_DIR": str(folder), "PAYD_BASE_URL": "https://pay.example"})
+    settings = {
+        "PAYD_RATE_LIMITS_PER_KEY": "0",
+        "PAYD_RATE_LIMITS_PER_IP": "0",
+        "PAYD_RATE_LIMITS_FAILED_AUTH": "0",
+    }
+    config = load(
+        None, settings | env | {"PAYD_DATA_DIR": str(folder), "PAYD_BASE_URL": "https://pay.example"}
+    )
     if live:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         async with open_database(folder / "live.db", "realm", inline=True):
             pass  # That it is there makes the live realm run.
-    async with open_house(config, inline=True, wall=VirtualWall(start_ms)) as house, trio.open_nursery() as chores:
+    async with (
+        open_house(config, inline=True, wall=VirtualWall(start_ms)) as house,
+        trio.open_nursery() as chores,
+    ):
         for realm in house.realms.values():
             await chores.start(realm.deliveries.run)
             chores.start_soon(realm.payments.deadlines.run)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from payd.core.ids import is_id
-from payd.entropy import new_id, system_entropy
+import threading
+
+from payd.core.ids import ENTROPY_BYTES, is_id
+from payd.entropy import SystemEntropy, new_id, system_entropy
 
 
 def test_two_ids_of_the_same_moment_differ() -> None:
@@ -19,3 +21,20 @@ def test_the_same_bytes_make_the_same_id() -> None:
 
 def test_the_system_gives_as_many_bytes_as_were_asked_for() -> None:
     assert len(system_entropy(32)) == 32
+
+
+def test_no_two_threads_are_given_the_same_bytes() -> None:
+    entropy = SystemEntropy()
+    given: list[list[bytes]] = [[], [], [], []]
+    threads = [
+        threading.Thread(target=lambda out=out: out.extend(entropy(ENTROPY_BYTES) for _ in range(5000)))
+        for out in given
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    everything = [chunk for out in given for chunk in out]
+    assert len(everything) == len(set(everything)) == 20_000
+    assert {len(chunk) for chunk in everything} == {ENTROPY_BYTES}

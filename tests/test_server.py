@@ -48,7 +48,9 @@ def test_files_with_secrets_are_for_the_owner_only(server: Server, key: str) -> 
         assert mode & 0o077 == 0, name
 
 
-def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(server: Server, key: str) -> None:
+def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(
+    server: Server, key: str
+) -> None:
     merchant_id = str(merchant(server, key, "a")[1]["merchant"]["id"])  # type: ignore[index]
     server.payd("merchant", "add-destination", merchant_id, *USDC)
     _, made, _ = server.request(
@@ -61,7 +63,9 @@ def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(
     poll = threading.Thread(
         target=lambda: held.append(
             server.get(
-                f"/v1/payments/{made['paymentId']}/status?maxPollMs=50000", Api_Key=key, Merchant_Id=merchant_id
+                f"/v1/payments/{made['paymentId']}/status?maxPollMs=50000",
+                Api_Key=key,
+                Merchant_Id=merchant_id,
             )
         )
     )
@@ -152,4 +156,7 @@ def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, ke
     assert repeated["merchant"]
 
 
-USDC = ("eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
+USDC = (
+    "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+    "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+)

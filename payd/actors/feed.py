@@ -8,11 +8,15 @@ Source: DESIGN.md, "8. Feed".
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+import struct
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
-from wsproto.connection import Connection, ConnectionType
-from wsproto.events import TextMessage
+
+# The first byte of a frame that is a whole text message, and the sizes that say how the size follows.
+TEXT: Final = 0x81
+SIZE_IN_16_BITS: Final = 126
+SIZE_IN_64_BITS: Final = 127
 
 
 class Update:
@@ -39,8 +43,15 @@ class Update:
 
 
 def text_frame(payload: bytes) -> bytes:
-    """One whole, unmasked websocket text frame."""
-    return bytes(Connection(ConnectionType.SERVER).send(TextMessage(data=payload.decode())))
+    """One whole, unmasked websocket text frame (RFC 6455, section 5.2)."""
+    size = len(payload)
+    if size < SIZE_IN_16_BITS:
+        head = struct.pack("!BB", TEXT, size)
+    elif size < 1 << 16:
+        head = struct.pack("!BBH", TEXT, SIZE_IN_16_BITS, size)
+    else:
+        head = struct.pack("!BBQ", TEXT, SIZE_IN_64_BITS, size)
+    return head + payload
 
 
 class Reader(Protocol):

@@ -73,7 +73,9 @@ def _words(error: Known) -> click.ClickException:
         case DataDirectoryBusy():
             return Unreachable(str(error))
         case OSError(errno=errno.EADDRINUSE):
-            return Refused(f"Another program serves at {error.filename}. Choose another with --listen HOST:PORT")
+            return Refused(
+                f"Another program serves at {error.filename}. Choose another with --listen HOST:PORT"
+            )
         case _:
             return Refused(str(error))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import h11
 import trio
-from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook, WebhookVerificationError
 
 BODY_BYTES_MAX: Final = 256 * 1024  # far above any event; a receiver must not be filled up
 READ_BYTES: Final = 65_536
@@ -92,7 +91,7 @@ def check(secret: str, headers: dict[str, str], body: bytes) -> Received:
     Source: SPEC.md, "Signature".
     """
     try:
-        Webhook(secret).verify(body, headers, json_parse=False)
-    except (WebhookVerificationError, ValueError) as error:
+        event = Webhook(secret).verify(body, headers)
+    except (WebhookVerificationError, EmptyWebhookSecretError, ValueError) as error:
         return Received(headers, body, str(error) or "not authentic")
-    return Received(headers, body, None, json.loads(body))
+    return Received(headers, body, None, event)

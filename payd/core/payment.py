@@ -247,7 +247,7 @@ def _block(payment: Payment, trigger: Trigger, now_ms: int) -> dict[str, object]
 
 
 def _refusal(payment: Payment, trigger: Trigger) -> InvalidState | PaymentExpired:
-    if payment.status is Status.EXPIRED:
+    if payment.status is Status.EXPIRED and not isinstance(trigger, PaymentCancelled):
         return PaymentExpired("This payment has expired. Ask the shop for a new payment link.")
     return InvalidState(
         f"The payment is {payment.status.value}; {trigger.name} cannot follow that.",

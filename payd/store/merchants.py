@@ -94,8 +94,10 @@ def list_merchants(
         where.append("status = ?")
         values.append(status)
     if search is not None:
-        where.append("(instr(lower(name), lower(?)) OR instr(lower(id), lower(?)))")
-        values += [search, search]
+        # SQLite's own lower() knows ASCII only.
+        tx.create_function("casefold", 1, str.casefold, deterministic=True)
+        where.append("(instr(casefold(name), ?) OR instr(id, ?))")
+        values += [search.casefold(), search.casefold()]
     condition = " AND ".join(where)
     (total,) = tx.execute(f"SELECT count(*) FROM merchants WHERE {condition}", values).fetchone()
     if after is not None:

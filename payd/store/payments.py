@@ -10,6 +10,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from payd.core.caip import canonical_asset, parse_asset
+from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment, Transition
 from payd.store.deliveries import owe
 from payd.store.events import insert_event
@@ -118,6 +120,8 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     merchants: tuple[str, ...] | None = None
     asset: str | None = None
+    """Canonical, as the networks."""
+
     networks: tuple[str, ...] = ()
     reference_prefix: str | None = None
     currency: str | None = None
@@ -172,7 +176,8 @@ def _conditions(chosen: PaymentFilter) -> tuple[list[str], list[str | int]]:
 def _paid_with(payment: Payment) -> tuple[str | None, str | None]:
     if payment.processing is None:
         return None, None
-    return payment.processing.option_amount.unit.removeprefix("caip19/"), payment.processing.chain
+    asset = parse_asset(payment.processing.option_amount.unit.removeprefix(ASSET_PREFIX))
+    return canonical_asset(asset), payment.processing.chain
 
 
 def _tell(tx: Tx, moved: Transition, event: EventToStore) -> str | None:

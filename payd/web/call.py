@@ -84,7 +84,8 @@ class Call:
     @property
     def account_id(self) -> str:
         """Whose data a key opens."""
-        assert self.caller is not None and self.caller.account_id is not None, "a key's route"
+        assert self.caller is not None, "a key's route"
+        assert self.caller.account_id is not None, "a key's route"
         return self.caller.account_id
 
     @property

@@ -30,8 +30,8 @@ from payd.entropy import new_id
 from payd.store.merchants import find_merchant
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
-from payd.web.client import rate_key
 from payd.web.checkout import routes as checkout
+from payd.web.client import rate_key
 from payd.web.errors import error_answer
 from payd.web.house import House
 from payd.web.routes import Route, match_route, methods_of

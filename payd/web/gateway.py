@@ -22,7 +22,7 @@ from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.house import Realm
-from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
 from payd.web.waiting import wait_for_change
 
@@ -44,9 +44,15 @@ class OptionsIn(_Wire):
     refresh: list[str] | None = None
 
 
-class FetchIn(_Wire):
-    option_id: str
+class BuildData(_Wire):
     data: str
+
+
+class FetchIn(_Wire):
+    """`data` as either rendering of a build action has it."""
+
+    option_id: str
+    data: str | BuildData
 
 
 class CollectedField(_Wire):
@@ -134,9 +140,10 @@ async def fetch(call: Call) -> Answer:
     realm, payment = payment_of(call)
     body = call.json(FetchIn)
     _check_option_id(body.option_id)
-    if len(body.data) > BUILD_DATA_MAX:
+    data = body.data.data if isinstance(body.data, BuildData) else body.data
+    if len(data) > BUILD_DATA_MAX:
         raise InvalidParams("data is not that of a build action.")
-    calls = await fetch_actions(realm.payments, payment.id, body.option_id, body.data)
+    calls = await fetch_actions(realm.payments, payment.id, body.option_id, data)
     return Answer.json(ActionsOut([render_action(call.version, one) for one in calls]))
 
 
@@ -164,9 +171,10 @@ async def status(call: Call) -> Answer:
 async def cancel(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/cancel: the buyer calls it off."""
     realm, payment = payment_of(call)
-    request = (
-        idempotent(call, None) if call.caller is not None and call.caller.account_id is not None else None
-    )
+    check_nothing(call)
+    # The checkout page's own app has no account to keep an answer for.
+    has_account = call.caller is not None and call.caller.account_id is not None
+    request = idempotent(call, None) if has_account else None
     outcome = await realm.payments.move_once(
         payment.id, PaymentCancelled(CANCELLED_BY_USER), request, cancelled_body
     )
@@ -177,10 +185,14 @@ def payment_of(call: Call) -> tuple[Realm, Payment]:
     """The payment in the path: its id is the authority, the credential only has to be of its realm.
 
     Raises:
-        PaymentNotFound: Unknown, malformed, or of the other realm; they read the same.
+        PaymentNotFound: Unknown, malformed, of the other realm, or not of the merchant that `Merchant-Id`
+            names; they read the same.
     """
     payment_id = unwrap_payment_id(call.params["id"], call.house.base_url)
-    return call.realm, call.realm.payments.find(payment_id)
+    payment = call.realm.payments.find(payment_id)
+    if call.request.headers.get("merchant-id", payment.merchant_id) != payment.merchant_id:
+        raise PaymentNotFound("There is no such payment.")
+    return call.realm, payment
 
 
 def unwrap_payment_id(text: str, base_url: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from payd.core.idempotency import check_key, fingerprint_of, scope_of
 from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.web.call import Answer, Call
+from payd.web.schema import Nothing
 
 NO_BODY = b"{}"
 
@@ -38,6 +39,16 @@ def idempotent(call: Call, body: Any) -> IdempotentRequest | None:
         request_id=call.request_id,
         now_ms=call.realm.clock.now_ms(),
     )
+
+
+def check_nothing(call: Call) -> None:
+    """Refuse a body that is no JSON object, where none is needed.
+
+    Raises:
+        UnsupportedMediaType, InvalidParams, ParamsValidation: As for any other body.
+    """
+    if call.request.body:
+        call.json(Nothing)
 
 
 def outcome_answer(outcome: Outcome) -> Answer:

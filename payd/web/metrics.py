@@ -73,13 +73,17 @@ class _House:
         yield requests
         if house.street is not None:
             yield Gauge("payd_connections", "Open connections.", value=len(house.street))
-            yield Counter("payd_connections_failed", "Connections that the guard ended.", value=house.street.caught)
+            yield Counter(
+                "payd_connections_failed", "Connections that the guard ended.", value=house.street.caught
+            )
         yield Gauge("payd_long_polls", "Long polls held now.", value=len(house.held))
         yield from self._stores(Counter, Gauge)
         yield from self._realms(Gauge)
 
     def _stores(self, counter: Any, gauge: Any) -> Iterator[Metric]:
-        stores = {"office": self._house.office} | {name: realm.db for name, realm in self._house.realms.items()}
+        stores = {"office": self._house.office} | {
+            name: realm.db for name, realm in self._house.realms.items()
+        }
         stats = {name: db.stats() for name, db in stores.items()}
         healthy = gauge("payd_db_healthy", "Whether writes are taken.", labels=["db"])
         staged = gauge("payd_db_staged", "Writes that wait for their commit.", labels=["db"])
@@ -103,7 +107,9 @@ class _House:
         awake = gauge("payd_payments_awake", "Payments kept in memory.", labels=["realm"])
         parked = gauge("payd_payments_parked", "Payments given up on since the start.", labels=["realm"])
         in_flight = gauge("payd_webhook_in_flight", "Deliveries being sent.", labels=["realm"])
-        oldest = gauge("payd_webhook_oldest_due_seconds", "Age of the oldest delivery that is due.", labels=["realm"])
+        oldest = gauge(
+            "payd_webhook_oldest_due_seconds", "Age of the oldest delivery that is due.", labels=["realm"]
+        )
         for name, realm in self._house.realms.items():
             awake.add_metric([name], len(realm.payments.turns))
             parked.add_metric([name], realm.payments.parked)

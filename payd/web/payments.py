@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from payd.core.caip import MalformedCaip, parse_asset
+from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotSucceeded
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import Checkout, Payment, PaymentCancelled
 from payd.core.status import Status, merchant_word
 from payd.entropy import new_id
 from payd.store.db import Tx
-from payd.store.idempotency import Outcome, once
+from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
 from payd.store.refunds import insert_refund
@@ -27,7 +27,7 @@ from payd.store.transfers import list_transfers, transfers_of_payment
 from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
-from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.lookup import own_payment
 from payd.web.schema import (
     POLL_IN_MS,
@@ -56,7 +56,6 @@ CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
 
 _STATUSES: Final = tuple(status.value for status in Status)
 _HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1f\x7f]*)?")
-_NETWORK: Final = re.compile(r"[-a-zA-Z0-9]{3,8}:[-a-zA-Z0-9]{1,32}")
 
 
 class RecordRefund(msgspec.Struct, rename="camel"):
@@ -104,6 +103,7 @@ async def read(call: Call) -> Answer:
 async def cancel(call: Call) -> Answer:
     """POST /v1/payments/{id}/cancel."""
     payment = own_payment(call)
+    check_nothing(call)
     request = idempotent(call, None)
     outcome = await call.realm.payments.move_once(
         payment.id, PaymentCancelled(CANCELLED_BY_MERCHANT), request, cancelled_body
@@ -179,15 +179,19 @@ def words_of(call: Call) -> Words:
 
 async def _create(call: Call, render: Callable[[Payment], bytes]) -> Answer:
     body = call.json(CreatePayment)
-    request = idempotent(call, body)
-    draft = _draft(call, body)
-    return outcome_answer(await call.realm.payments.create(draft, request, render))
-
-
-def _draft(call: Call, body: CreatePayment) -> Payment:
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
     if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
         _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
+    request = idempotent(call, body)
+    # Before what depends on the time: a repeated request gets its answer even when its `expiresAt` is over.
+    replay = call.realm.db.point(find_replay, request)
+    if replay is not None:
+        return outcome_answer(replay)
+    draft = _draft(call, body, currency, value)
+    return outcome_answer(await call.realm.payments.create(draft, request, render))
+
+
+def _draft(call: Call, body: CreatePayment, currency: str, value: int) -> Payment:
     now_ms = call.realm.clock.now_ms()
     assert call.merchant_id is not None, "the route requires it"
     return Payment(
@@ -285,9 +289,11 @@ def _filter(call: Call) -> PaymentFilter:
 
 def _merchants(call: Call) -> tuple[str, ...] | None:
     """The merchants asked for, within those that the key may see."""
-    asked = query.many(call, "merchantId") + (() if call.merchant_id is None else (call.merchant_id,))
+    asked = query.many(call, "merchantId")
     for merchant_id in asked:
         call.check_merchant(merchant_id)
+    if call.merchant_id is not None:
+        return (call.merchant_id,) if call.merchant_id in asked or not asked else ()
     if asked:
         return asked
     return None if call.merchants is None else tuple(sorted(call.merchants))
@@ -297,18 +303,16 @@ def _asset(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        parse_asset(text)
+        return canonical_asset(parse_asset(text))
     except MalformedCaip as malformed:
         raise InvalidParams(f"asset: {malformed}") from None
-    return text
 
 
 def _networks(call: Call) -> tuple[str, ...]:
-    networks = query.many(call, "network")
-    for network in networks:
-        if not _NETWORK.fullmatch(network):
-            raise InvalidParams("network must be a CAIP-2 chain such as eip155:8453.")
-    return networks
+    try:
+        return tuple(str(canonical_chain(parse_chain(text))) for text in query.many(call, "network"))
+    except MalformedCaip as malformed:
+        raise InvalidParams(f"network: {malformed}, such as eip155:8453.") from None
 
 
 def _reference_prefix(call: Call) -> str | None:

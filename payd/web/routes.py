@@ -187,8 +187,8 @@ class _Paths:
         for path, methods in sorted(by_path.items(), key=lambda item: -len(item[0])):
             if "{" in path:
                 segment = f"[^/]+|{_LINK}" if path.startswith(GATEWAY) else "[^/]+"
-                parts = re.sub(r"\\\{(\w+)\\\}", lambda name: f"(?P<{name[1]}>{segment})", re.escape(path))
-                self.shapes.append((re.compile(parts), methods))
+                shape = re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{segment})", re.escape(path))
+                self.shapes.append((re.compile(shape), methods))
             else:
                 self.fixed[path] = methods
 

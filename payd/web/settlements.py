@@ -9,12 +9,21 @@ from typing import Final
 
 import msgspec
 
-from payd.core.caip import MalformedCaip, canonical_asset, destination_problem, parse_account, parse_asset
+from payd.chains.assets import find_asset, shipped_table
+from payd.core.caip import (
+    AssetId,
+    MalformedCaip,
+    canonical_asset,
+    destination_problem,
+    parse_account,
+    parse_asset,
+)
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, once
+from payd.store.merchants import find_merchant
 from payd.store.settlements import (
     Settlement,
     delete_settlement,
@@ -69,6 +78,8 @@ async def create(call: Call) -> Answer:
     ]
 
     def work(tx: Tx) -> Outcome:
+        if find_merchant(tx, merchant.id) is None:
+            raise NotFound("There is no such merchant.")
         for settlement in wanted:
             insert_settlement(tx, settlement)
             _audit(tx, call, now_ms, "settlement.create", settlement, {"to": settlement.destination})
@@ -123,7 +134,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
     keys: list[str] = []
     for place, item in enumerate(items):
         try:
-            asset_key = canonical_asset(parse_asset(item.asset))
+            asset_key = _asset_key(item.asset)
         except MalformedCaip as malformed:
             issues.append(Issue(f"settlements[{place}].asset", str(malformed)))
             continue
@@ -161,11 +172,25 @@ def check_destination(asset: str, destination: str, field: str) -> None:
         raise InvalidParams(f"{field}: {problem}", details={"field": field})
 
 
+def _asset_key(text: str) -> str:
+    """One text for each asset: canonical, and the first of the names that a known asset has."""
+    asset = parse_asset(text)
+    known = find_asset(asset)
+    return canonical_asset(asset if known is None else parse_asset(known.asset))
+
+
 def _check_served(realm: Realm, asset: str) -> None:
-    parsed = parse_asset(asset)
-    chain = realm.payments.chain_of(str(parsed.chain))
-    if chain is None or chain.display(parsed) is None:
-        raise InvalidParams(f"{asset} is not on a configured chain, so nobody could pay with it.")
+    if not _serves(realm, parse_asset(asset)):
+        served = [row.asset for row in shipped_table().assets if _serves(realm, parse_asset(row.asset))]
+        raise InvalidParams(
+            f"{asset} is not on a configured chain, so nobody could pay with it."
+            f" These work: {', '.join(served) or 'none; configure a chain first'}."
+        )
+
+
+def _serves(realm: Realm, asset: AssetId) -> bool:
+    chain = realm.payments.chain_of(str(asset.chain))
+    return chain is not None and chain.display(asset) is not None
 
 
 def _own_settlement(tx: Tx, call: Call) -> Settlement:

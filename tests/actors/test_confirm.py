@@ -75,7 +75,9 @@ async def test_a_cancel_that_races_a_confirm_ends_in_exactly_one_of_the_two(shop
         async def cancel(payment: str = payment, answers: dict[str, Any] = answers) -> None:
             answers["cancel"] = await shop.call("POST", f"/v1/payments/{payment}/cancel", {})
 
-        async def confirm(payment: str = payment, answers: dict[str, Any] = answers, option: Any = option) -> None:
+        async def confirm(
+            payment: str = payment, answers: dict[str, Any] = answers, option: Any = option
+        ) -> None:
             answers["confirm"] = await shop.confirm(payment, option["id"], SIGNATURE)
 
         async with trio.open_nursery() as nursery:

@@ -17,7 +17,9 @@ MAINNET_BUYER = "eip155:1:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
 
 
 async def quotes(shop: Shop, payment: str, *accounts: str) -> list[Quote]:
-    found = await offer_options(shop.realm.payments, payment, [parse_account(account) for account in accounts])
+    found = await offer_options(
+        shop.realm.payments, payment, [parse_account(account) for account in accounts]
+    )
     assert found is not None
     return found
 
@@ -39,7 +41,9 @@ async def test_each_account_has_its_own_option(shop: Shop) -> None:
     assert {quote.account.lower() for quote in both} == {BUYER, f"eip155:8453:{OTHER.lower()}"}
 
 
-async def test_a_changed_destination_does_not_touch_payments_that_were_offered_the_old_one(shop: Shop) -> None:
+async def test_a_changed_destination_does_not_touch_payments_that_were_offered_the_old_one(
+    shop: Shop,
+) -> None:
     offered, fresh = await shop.pay(), await shop.pay()
     await quotes(shop, offered, BUYER)
     listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")

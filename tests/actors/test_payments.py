@@ -192,7 +192,13 @@ async def test_a_payment_that_failed_once_to_be_tended_is_tended_again(
 async def test_unknown_and_malformed_ids_read_the_same(shop: Shop) -> None:
     known = await shop.pay()
     answers = []
-    for wrong in (known[:-1] + ("0" if known[-1] != "0" else "1"), "pay_", "x", known + "0", "pay_l" + known[5:]):
+    for wrong in (
+        known[:-1] + ("0" if known[-1] != "0" else "1"),
+        "pay_",
+        "x",
+        known + "0",
+        "pay_l" + known[5:],
+    ):
         with pytest.raises(PaymentNotFound) as caught:
             shop.realm.payments.find(wrong)
         answers.append(caught.value.message)
@@ -233,7 +239,9 @@ async def test_stored_payments_read_back_as_they_were(shop: Shop) -> None:
     from payd.store.payments import find_payment
 
     payment = await shop.pay(
-        reference="Ärger № 1", unit="iso4217/JPY", checkout={"successUrl": "https://a.example/x?y=1", "errorUrl": "https://a.example"}
+        reference="Ärger № 1",
+        unit="iso4217/JPY",
+        checkout={"successUrl": "https://a.example/x?y=1", "errorUrl": "https://a.example"},
     )
     await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
 

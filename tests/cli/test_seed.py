@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,7 +38,7 @@ async def test_the_seeded_shop_takes_payments_by_the_printed_line(house: House) 
     assert words[:2] == ["curl", "-s"]
     headers = dict(
         (name.lower(), value)
-        for flag, text in zip(words, words[1:], strict=False)
+        for flag, text in itertools.pairwise(words)
         if flag == "-H"
         for name, value in [text.split(": ", 1)]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
+from trio_websocket import ConnectionClosed, HandshakeError, wrap_client_stream
 
 from tests.crash.client import Answered, Client, Lost
 from tests.crash.process import Furnished, Server
@@ -102,9 +103,17 @@ class Caller:
             except Lost:
                 self.ledger.repeats += 1
 
-    async def close(self) -> None:
-        """End the connection."""
-        await self._client.close()
+    async def run(self, until: trio.Event) -> None:
+        """Live until told otherwise; what was begun is finished."""
+        try:
+            await self.live(until)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._client.close()
+
+    async def live(self, until: trio.Event) -> None:
+        """What this client does all day."""
+        raise NotImplementedError
 
     def refuse(self, answered: Answered, what: str) -> None:
         """Note an answer that nothing explains."""
@@ -128,8 +137,7 @@ class Shopper(Caller):
             self._simulate,
         )
 
-    async def run(self, until: trio.Event) -> None:
-        """Shop until told otherwise; the last journey is finished."""
+    async def live(self, until: trio.Event) -> None:
         number = 0
         while not until.is_set():
             number += 1
@@ -139,7 +147,6 @@ class Shopper(Caller):
                 for _ in range(self.rng.randrange(3)):
                     await self._read(told)
             await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        await self.close()
 
     async def _create(self, reference: str) -> Told | None:
         value = str(self.rng.randrange(100, 100_000))
@@ -237,15 +244,13 @@ class Shopper(Caller):
 class ClockMover(Caller):
     """Moves the realm's clock now and then, so that retries and expiries fall due between the deaths."""
 
-    async def run(self, until: trio.Event) -> None:
-        """Until told otherwise."""
+    async def live(self, until: trio.Event) -> None:
         while not until.is_set():
             await trio.sleep(0.3 + self.rng.random())
             try:
                 await self.ask("POST", "/v1/test/clock", {"advance": self.rng.choice(ADVANCES)})
             except Lost:
                 continue
-        await self.close()
 
 
 async def watch_pages(server: Server, ledger: Ledger, rng: Random) -> None:
@@ -256,30 +261,43 @@ async def watch_pages(server: Server, ledger: Ledger, rng: Random) -> None:
             await trio.sleep(LOOK_AGAIN_S)
             continue
         payment_id = rng.choice(list(ledger.recent))
-        try:
-            with trio.move_on_after(PAGE_PATIENCE_S):
-                async with open_websocket_url(f"ws://127.0.0.1:{port}/v1/payments/{payment_id}/feed") as page:
-                    while True:
-                        shown = msgspec.json.decode(await page.get_message())
-                        ledger.frames.add((payment_id, shown["version"], shown["status"]))
-        except (ConnectionClosed, HandshakeError, OSError):
-            await trio.sleep(LOOK_AGAIN_S)
+
+        def take(message: str | bytes, of: str = payment_id) -> None:
+            shown = msgspec.json.decode(message)
+            ledger.frames.add((of, shown["version"], shown["status"]))
+
+        with trio.move_on_after(PAGE_PATIENCE_S):
+            await hear(port, f"/v1/payments/{payment_id}/feed", take)
+        await trio.sleep(LOOK_AGAIN_S)
 
 
 async def listen_to_account(server: Server, at: Furnished, ledger: Ledger) -> None:
     """Hear every event of the account, resuming from the last cursor."""
-    key = [(b"api-key", at.key.encode())]
+
+    def take(message: str | bytes) -> None:
+        heard = msgspec.json.decode(message, type=_Heard)
+        ledger.cursor = heard.cursor
+        ledger.heard.append(bytes(heard.event))
+
     while True:
         port = await server.wait_up()
-        url = f"ws://127.0.0.1:{port}/v1/feed?after={quote(ledger.cursor)}"
-        try:
-            async with open_websocket_url(url, extra_headers=key) as feed:
+        await hear(port, f"/v1/feed?after={quote(ledger.cursor)}", take, [(b"api-key", at.key.encode())])
+        await trio.sleep(LOOK_AGAIN_S)
+
+
+async def hear(
+    port: int, path: str, take: Callable[[str | bytes], None], headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    """Take what a websocket says, until it ends one way or another."""
+    try:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream, trio.open_nursery() as nursery:
+            socket = await wrap_client_stream(nursery, stream, "127.0.0.1", path, extra_headers=headers)
+            with contextlib.suppress(ConnectionClosed):
                 while True:
-                    message = msgspec.json.decode(await feed.get_message(), type=_Heard)
-                    ledger.cursor = message.cursor
-                    ledger.heard.append(bytes(message.event))
-        except (ConnectionClosed, HandshakeError, OSError):
-            await trio.sleep(LOOK_AGAIN_S)
+                    take(await socket.get_message())
+            nursery.cancel_scope.cancel()
+    except* (HandshakeError, OSError, trio.BrokenResourceError):
+        pass
 
 
 class _Heard(msgspec.Struct):

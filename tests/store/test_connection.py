@@ -17,6 +17,7 @@ from payd.store.connection import (
     ConnectionGone,
     Connections,
     ReadConnection,
+    Role,
     SqliteTooOld,
     StagedConnection,
     Tx,
@@ -61,24 +62,19 @@ def test_an_old_sqlite_is_refused_with_both_versions() -> None:
 
 
 async def test_the_writer_is_durable_and_leaves_its_log_to_the_checkpointer(path: Path) -> None:
+    names = ("journal_mode", "synchronous", "wal_autocheckpoint", "foreign_keys", "temp_store", "query_only")
+    opened = Connections(path, inline=False)
     with bridge():
-        opened = Connections(path, inline=False)
-        await opened.open()
-        assert opened.writer is not None
-        assert opened.reader is not None
-        names = (
-            "journal_mode",
-            "synchronous",
-            "wal_autocheckpoint",
-            "foreign_keys",
-            "temp_store",
-            "query_only",
-        )
-        assert [pragma(opened.writer, name) for name in names] == ["wal", 2, 0, 0, 2, 0]
-        assert pragma(opened.reader, "query_only") == 1
-        assert await opened.writer.run(is_not_main_thread)
-        await opened.close()
-        assert not path.with_name("x.db-wal").exists(), "the last one to close takes the log in"
+        try:
+            await opened.open()
+            assert opened.writer is not None
+            assert opened.reader is not None
+            assert [pragma(opened.writer, name) for name in names] == ["wal", 2, 0, 0, 2, 0]
+            assert pragma(opened.reader, "query_only") == 1
+            assert await opened.writer.run(is_not_main_thread)
+        finally:
+            await opened.close()
+    assert not path.with_name("x.db-wal").exists(), "the last one to close takes the log in"
 
 
 async def test_what_a_function_raises_arrives_and_the_connection_goes_on(connections: Connections) -> None:
@@ -194,26 +190,23 @@ async def test_a_connection_whose_thread_was_stopped_is_gone_and_can_be_closed(p
 
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("role", ["writer", "reader"])
-async def test_a_file_that_is_missing_or_no_database_leaves_no_thread(
-    tmp_path: Path, role: str, inline: bool
+def test_a_file_that_is_missing_or_no_database_is_refused_and_no_thread_outlives_the_run(
+    tmp_path: Path, role: Role, inline: bool
 ) -> None:
     (tmp_path / "text.db").write_text("This is a text, and longer than the header of a database is. " * 20)
     kind = ReadConnection if role == "reader" else StagedConnection
-    threads = {thread for thread in threading.enumerate() if not thread.daemon}
 
-    with bridge():
-        for name in ("missing.db", "text.db"):
-            with pytest.raises(sqlite3.DatabaseError, match=r"unable to open|not a database"):
-                await open_connection(
-                    tmp_path / name, "reader" if role == "reader" else "writer", kind, inline=inline
-                )
-        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
-            open_point(tmp_path / "missing.db")
+    async def open_here(path: Path) -> None:
+        with bridge():
+            await open_connection(path, role, kind, inline=inline)
+
+    for name in ("missing.db", "text.db") * 10:
+        with pytest.raises(sqlite3.DatabaseError, match=r"unable to open|not a database"):
+            trio.run(open_here, tmp_path / name)
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        open_point(tmp_path / "missing.db")
 
     assert not (tmp_path / "missing.db").exists()
-    for thread in threading.enumerate():
-        if thread not in threads and not thread.daemon:
-            await trio.to_thread.run_sync(thread.join)
 
 
 async def test_a_thread_without_a_bridge_is_refused(path: Path) -> None:

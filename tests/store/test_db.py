@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -87,6 +88,32 @@ async def test_what_the_woken_tasks_stage_next_shares_the_next_commit(db: Databa
             nursery.start_soon(write_thrice, n)
 
     assert db.stats().commits == 3
+
+
+async def test_a_batch_waits_for_the_tasks_that_the_one_before_it_woke(tmp_path: Path) -> None:
+    release, entered = threading.Event(), trio.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def wait_and_add(tx: Tx, n: int) -> int:
+        token.run_sync_soon(entered.set)
+        release.wait()
+        return add(tx, n)
+
+    async def write_twice(db: Database, n: int) -> None:
+        await db.write(wait_and_add, n)
+        await db.write(add, n + 1)
+
+    with bridge():
+        async with open_database(tmp_path / "office.db", "office") as db, trio.open_nursery() as nursery:
+            for n in range(0, 20, 2):
+                nursery.start_soon(write_twice, db, n)
+            await entered.wait()
+            for n in range(20, 30):
+                nursery.start_soon(db.write, add, n)
+            await two_ticks()
+            release.set()
+    assert db.stats().steps == 30
+    assert db.stats().commits == 2, "the second steps share the commit of those that were staged meanwhile"
 
 
 async def test_a_batch_is_bounded(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import trio
 
 from payd.core.errors import OutcomeUnknown, PaydError, StoreUnavailable
 from payd.store import bridge as bridge_module
+from payd.store import connection as connection_module
 from payd.store import db as seam
 from payd.store.bridge import bridge
 from payd.store.db import Database, Tx, open_database
@@ -107,6 +108,7 @@ async def test_while_it_is_unhealthy_writes_are_refused_at_once_in_words_and_rea
     await db.write(add, 0)
     await db.write(run_sql, "PRAGMA max_page_count = 1")
     db._retry_s = 3600
+    readers = db._connections.reader, db._connections.point
     await outcomes(db, 1, size=50_000)
 
     assert not db.healthy
@@ -115,6 +117,9 @@ async def test_while_it_is_unhealthy_writes_are_refused_at_once_in_words_and_rea
         await db.write(add, 2)
     assert db.point(ids) == {0}
     assert await db.read(ids) == {0}
+    assert (db._connections.reader, db._connections.point) == readers, (
+        "a full disk need not let them in again"
+    )
 
 
 @pytest.mark.real_time
@@ -144,6 +149,26 @@ async def test_a_disk_error_in_the_commit_is_an_unknown_outcome_and_rows_tell_th
     assert await db.write(add, 104) == 104
     assert db.point(ids) >= stored | {104}
     assert db.point(run_sql, "PRAGMA integrity_check") == ("ok",)
+
+
+async def test_writes_are_refused_until_one_would_succeed_and_memory_is_read_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "BUSY_MAX_S", 0)
+    reloads: list[set[int]] = []
+    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
+        db.on_reload(lambda: reloads.append(db.point(ids)))
+        await db.write(add, 0)
+        with closing(sqlite3.connect(tmp_path / "office.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await outcomes(db, 1, 2) == [StoreUnavailable] * 2
+            await trio.sleep(3600)
+            assert "another process holds the database" in (db.failure or "")
+            assert reloads == [{0}]
+        await trio.sleep(2 * seam.RETRY_MAX_S)
+        assert db.healthy
+        assert await db.write(add, 3) == 3
+    assert reloads == [{0}]
 
 
 async def test_it_waits_longer_each_time_and_comes_back_by_itself_when_there_is_space(tmp_path: Path) -> None:

@@ -178,6 +178,12 @@ def stream_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
     )
 
 
+def shrink(street: Street) -> None:
+    """Give the server's ends the smallest send buffers, so that little fills them."""
+    for stream in street.streams:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+
+
 class Client:
     """The other end of a connection."""
 

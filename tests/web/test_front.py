@@ -409,8 +409,10 @@ async def test_serving_returns_when_all_is_done() -> None:
         street.stop.set()
         await busy.answer()
         await busy.stream.aclose()
-        with trio.fail_after(1):
+        with trio.move_on_after(1):
             await street.returned.wait()
+
+        assert street.returned.is_set()
 
 
 async def test_a_request_that_takes_too_long_is_cut_when_the_grace_is_over() -> None:

@@ -119,7 +119,7 @@ def asset_number(value: int, decimals: int) -> str:
 
 def time_left(left_ms: int) -> str:
     """`14:59`, or `1:00:00` from an hour on; never below zero."""
-    minutes, seconds = divmod(max(0, -(-left_ms // 1000)), 60)
+    minutes, seconds = divmod(max(0, left_ms // 1000), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 

@@ -18,7 +18,6 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "mode": "Mode",
         "mode.name": "Test mode.",
         "mode.body": "No real funds move.",
-        "pay": "Pay {merchant}",
         "order": "Order",
         # -- requires_action
         "requires_action.heading": "Pay with your wallet",
@@ -33,7 +32,9 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         # -- processing
         "processing.heading": "Payment sent",
         "processing.body": "The network is confirming it. You can close this page: {merchant} is told.",
-        "processing.progress": "Waiting for the network",
+        "step.sent": "Sent",
+        "step.confirming": "Confirming",
+        "step.done": "Done",
         "processing.again": "Do not pay again.",
         # -- succeeded
         "succeeded.heading": "Paid",

@@ -127,7 +127,7 @@ let before = Infinity;
 function tick() {
   const out = $('left');
   if (!out) return;
-  const left = Math.max(0, Math.ceil((expires - Date.now() - skew) / 1000));
+  const left = Math.max(0, Math.floor((expires - Date.now() - skew) / 1000));
   const [h, m, s] = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
   const two = (n) => String(n).padStart(2, '0');
   out.textContent = !left ? words.checking : h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;

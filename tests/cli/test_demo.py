@@ -1,0 +1,136 @@
+"""`payd demo` sees the whole job, or says what was missing; it leaves nothing behind that it made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from payd.cli import demo
+from payd.cli.demo import EVENTS, Job, Timeline
+from payd.cli.receiver import Received
+from tests.cli.test_serve import serving
+from tests.terminal import Terminal
+
+SUCCEEDED = {"status": "succeeded", "isFinal": True, "info": {"txId": "test:pay_t1"}}
+
+
+@pytest.fixture
+def quick(payd: Terminal, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """The program, with a simulated chain that does not dawdle."""
+    monkeypatch.setenv("PYTHONPATH", os.fspath(Path(__file__).parents[2]))
+    monkeypatch.setenv("PAYD_TEST_CONFIRM_AFTER_MS", "50")
+    monkeypatch.setenv("PAYD_TEST_SETTLE_AFTER_MS", "50")
+    return payd
+
+
+@pytest.mark.real_time
+def test_with_a_server_of_its_own_it_sees_everything_and_leaves_nothing(quick: Terminal) -> None:
+    seen = quick.json("demo")
+    assert (seen["ok"], seen["missing"]) == (True, [])
+    assert seen["webhooks"] == {kind: version for version, kind in enumerate(EVENTS)}
+    assert seen["status"]["info"]["txId"] == f"test:{seen['paymentId']}"
+    assert {entry["who"] for entry in seen["timeline"]} == {"server", "merchant", "wallet", "feed", "webhook"}
+    assert os.listdir(quick.folder) == []
+
+
+@pytest.mark.real_time
+def test_on_the_running_server_it_takes_back_what_it_made(quick: Terminal) -> None:
+    quick("init")
+    with serving(quick.folder) as (_, base_url):
+        shown = quick("demo").output
+        assert base_url in shown
+        assert shown.rstrip().endswith("Done: paid, succeeded, settled, and all four webhooks verified.")
+        assert [merchant["name"] for merchant in quick.json("merchant", "list")] == ["Demo Shop"]
+        assert [key["name"] for key in quick.json("key", "list") if key["revokedAt"] is None] == ["first key"]
+        assert "no webhook endpoint" in quick.error("webhook", "show")
+
+
+@pytest.mark.real_time
+def test_an_endpoint_that_is_there_is_never_touched(quick: Terminal) -> None:
+    quick("init")
+    with serving(quick.folder) as (_, base_url):
+        quick("webhook", "set", "--url", "http://127.0.0.1:9/mine")
+        assert base_url not in quick("demo").output, "it takes a server of its own"
+        assert quick.json("webhook", "show")["url"] == "http://127.0.0.1:9/mine"
+
+
+@pytest.mark.real_time
+def test_a_server_that_does_not_start_is_told_with_its_log(
+    quick: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.fspath(quick.folder))
+    (quick.folder / "payd.py").write_text("raise SystemExit('no such luck')")
+    assert "no such luck" in quick.error("demo", "--json")
+
+
+def received(kind: str, version: int, payment_id: str = "pay_t1", problem: str | None = None) -> Received:
+    data = {"payment_id": payment_id, "payment_state_version": version}
+    return Received({}, b"", problem, {} if problem else {"type": kind, "data": data})
+
+
+def job(*deliveries: Received) -> Job:
+    made = Job(Timeline(quiet=True))
+    made.payment_id, made.status, made.seen = "pay_t1", dict(SUCCEEDED), ["succeeded"]
+    for delivery in deliveries:
+        made.receive(delivery)
+    return made
+
+
+ALL = [received(kind, version) for version, kind in enumerate(EVENTS)]
+
+
+async def test_nothing_is_missing_when_everything_was_seen() -> None:
+    assert job(*ALL).missing() == []
+
+
+@pytest.mark.parametrize("left_out", range(4))
+async def test_each_webhook_is_missed(left_out: int) -> None:
+    deliveries = [one for n, one in enumerate(ALL) if n != left_out]
+    assert job(*deliveries).missing() == [f"a verified webhook {EVENTS[left_out]}"]
+
+
+async def test_a_webhook_about_another_payment_does_not_count() -> None:
+    other = received("payment.settled", 3, "pay_t2")
+    assert job(*ALL[:3], other).missing() == ["a verified webhook payment.settled"]
+
+
+async def test_one_webhook_that_does_not_verify_is_enough_to_fail() -> None:
+    assert job(*ALL, received("", 0, problem="No matching signature found")).missing() == [
+        "a webhook that verifies (No matching signature found)"
+    ]
+
+
+async def test_status_transaction_and_feed_must_agree() -> None:
+    made = job(*ALL)
+    made.status = {"status": "processing"}
+    assert made.missing() == ["the status succeeded by REST (it is processing)"]
+    made.status = {**SUCCEEDED, "info": {"txId": "test:pay_t2"}}
+    assert made.missing() == ["the transaction id of a test payment"]
+    made.status, made.seen = dict(SUCCEEDED), ["requires_action", "processing"]
+    assert made.missing() == ["the status succeeded on the payment's feed"]
+
+
+async def test_waiting_ends_with_the_last_webhook_or_with_the_time() -> None:
+    made = job(*ALL[:3])
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.wait_until_done)
+        await trio.sleep(1)
+        made.receive(ALL[3])
+    assert trio.current_time() - started_s == pytest.approx(1)
+    late = job(*ALL[:3])
+    await late.wait_until_done()
+    assert trio.current_time() - started_s == pytest.approx(1 + demo.JOB_S)
+
+
+async def test_the_timeline_is_told_as_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    timeline = Timeline(quiet=False)
+    await trio.sleep(1.5)
+    timeline.add("wallet", "pays")
+    assert timeline.entries == [{"afterMs": 1500, "who": "wallet", "what": "pays"}]
+    assert capsys.readouterr().out.split() == ["1500", "ms", "wallet", "pays"]
+    assert msgspec.json.encode(timeline.entries)

@@ -1,0 +1,142 @@
+"""`payd serve` as a process: ready, with what a newcomer needs next; it stops in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.terminal import Terminal
+
+pytestmark = pytest.mark.real_time
+
+STOP_S = 20.0
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port, and where it serves."""
+    command = [sys.executable, "-m", "payd", "serve", "--listen", "127.0.0.1:0", *options]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
+    with process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "serves" in line, (folder / "log").read_text()
+            yield process, line.split()[3]
+        finally:
+            process.kill()
+
+
+def shell(line: str) -> str:
+    return subprocess.run(shlex.split(line), capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+def read_until(process: subprocess.Popen[str], last: str) -> str:
+    assert process.stdout is not None
+    lines = []
+    while last not in (line := process.stdout.readline()):
+        assert line, "it ended first"
+        lines.append(line)
+    return "".join([*lines, line])
+
+
+@pytest.fixture(autouse=True)
+def _in_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.fspath(Path(__file__).parents[2]))
+
+
+def test_the_first_start_prints_a_key_once_a_line_that_works_as_pasted_and_a_link(payd: Terminal) -> None:
+    with serving(payd.folder, "--demo") as (process, base_url):
+        shown = read_until(process, "payd demo")
+        assert shown.count("shown once") == 1
+        [key] = re.findall(r"^  (svc_test_\w+)$", shown, re.M)
+        [curl] = re.findall(r"^  (curl .+)$", shown, re.M)
+        [link] = re.findall(rf"^  ({re.escape(base_url)}/\S+)$", shown, re.M)
+        made = msgspec.json.decode(shell(curl))
+        assert made["paymentId"].startswith("pay_t")
+        assert made["gatewayUrl"].startswith(base_url)
+        assert shell(f"curl -s -o /dev/null -w %{{http_code}} {link}") == "200"
+        assert payd.json("key", "list")[0]["last4"] == key[-4:], "asked of the running server"
+    with serving(payd.folder, "--demo") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout is not None
+        assert "svc_test_" not in process.stdout.read(), "never again"
+
+
+def test_commands_go_to_the_running_server_and_are_in_effect_at_once(payd: Terminal) -> None:
+    payd("init")
+    [merchant] = payd.json("merchant", "list")
+    with serving(payd.folder) as (_, base_url):
+        key = payd.json("key", "create")
+        curl = f"curl -s -o /dev/null -w %{{http_code}} {base_url}/v1/merchants -H 'Api-Key: {key['apiKey']}'"
+        assert shell(curl) == "200"
+        payd("key", "revoke", key["id"])
+        assert shell(curl) == "401"
+        assert payd.json("merchant", "list") == [merchant]
+
+
+def test_a_term_signal_stops_it_in_order(payd: Terminal) -> None:
+    with serving(payd.folder) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_S) == 0
+    assert not (payd.folder / "data/admin.sock").exists()
+    assert "server.stopped" in (payd.folder / "log").read_text()
+
+
+def test_an_empty_house_says_how_to_begin(payd: Terminal) -> None:
+    with serving(payd.folder) as (process, _):
+        assert "payd account create NAME" in read_until(process, "account")
+    assert not (payd.folder / "data/payd.toml").exists(), (
+        "webhooks stay closed unless somebody asked for a demo"
+    )
+
+
+def test_a_second_server_on_the_same_directory_ends_with_3(payd: Terminal) -> None:
+    with serving(payd.folder):
+        again = subprocess.run(
+            [sys.executable, "-m", "payd", "serve", "--listen", "127.0.0.1:0"],
+            cwd=payd.folder,
+            capture_output=True,
+            text=True,
+            timeout=STOP_S,
+        )
+    assert again.returncode == 3
+    assert "in use by process" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_a_taken_address_is_said_in_a_line(payd: Terminal) -> None:
+    with serving(payd.folder) as (_, base_url):
+        again = subprocess.run(
+            [sys.executable, "-m", "payd", "serve", "--data-dir", "other", "--listen", base_url[7:]],
+            cwd=payd.folder,
+            capture_output=True,
+            text=True,
+            timeout=STOP_S,
+        )
+    assert again.returncode == 1
+    assert "--listen HOST:PORT" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_logs_are_json_where_nobody_sits_and_hold_no_secret(payd: Terminal) -> None:
+    with serving(payd.folder, "--demo") as (process, base_url):
+        shown = read_until(process, "payd demo")
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_S)
+    log = (payd.folder / "log").read_text()
+    events = [msgspec.json.decode(line) for line in log.splitlines()]
+    assert [event["url"] for event in events if event["event"] == "server.ready"] == [base_url]
+    [key] = re.findall(r"^  (svc_test_\w+)$", shown, re.M)
+    assert key not in log

@@ -1,0 +1,165 @@
+"""The outbox: what is owed, in which order, and what may be sent again."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.endpoint import ALL, REPLAY_REACH_MS
+from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
+from payd.store.db import Database, Tx
+from payd.store.deliveries import (
+    FRESH,
+    REPLAY,
+    check_resend,
+    endpoints_with_pending,
+    list_deliveries,
+    load_due_work,
+    next_due_ms,
+    owe,
+    pending_heads,
+    postpone,
+    requeue,
+)
+from payd.store.endpoints import put_endpoint, switch_endpoint
+from payd.store.events import insert_event
+
+
+async def register(db: Database, account_id: str, endpoint_id: str, events: tuple[str, ...] = ALL) -> None:
+    await db.write(
+        put_endpoint,
+        account_id=account_id,
+        url="https://a.test/",
+        events=events,
+        fresh_id=endpoint_id,
+        sealed=b"sealed",
+        now_ms=0,
+        actor="test",
+    )
+
+
+async def happen(db: Database, number: int, *, account_id: str = "acct_1", now_ms: int = 0) -> str | None:
+    def step(tx: Tx) -> str | None:
+        seq = insert_event(
+            tx,
+            event_id=f"evt_{number}",
+            account_id=account_id,
+            payment_id=f"pay_{number}",
+            version=0,
+            event_type="payment.created",
+            created_at_ms=now_ms,
+            body=b"{}",
+        )
+        return owe(
+            tx,
+            event_seq=seq,
+            event_type="payment.created",
+            account_id=account_id,
+            payment_id=f"pay_{number}",
+            delivery_id=f"dlv_{number}",
+            message_id=f"msg_{number}",
+            now_ms=now_ms,
+        )
+
+    return await db.write(step)
+
+
+async def test_nothing_is_owed_without_an_enabled_endpoint_that_wants_the_type(realm_db: Database) -> None:
+    assert await happen(realm_db, 1) is None
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    assert await happen(realm_db, 2) is None
+    await register(realm_db, "acct_1", "ep_1")
+    assert await happen(realm_db, 3) == "ep_1"
+    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    assert await happen(realm_db, 4) is None
+
+
+async def test_what_is_owed_is_found_by_due_time_and_priority(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(4):
+        await happen(realm_db, number, now_ms=10 * number)
+    await realm_db.write(postpone, "dlv_0", 35)
+
+    heads = realm_db.point(pending_heads, "ep_1", FRESH, 10)
+    assert [(head.id, head.next_at_ms) for head in heads] == [
+        ("dlv_1", 10),
+        ("dlv_2", 20),
+        ("dlv_3", 30),
+        ("dlv_0", 35),
+    ]
+    assert realm_db.point(pending_heads, "ep_1", REPLAY, 10) == []
+    assert realm_db.point(next_due_ms) == 10
+
+
+async def test_the_due_query_reads_its_index_in_order(realm_db: Database) -> None:
+    def plan(tx: Tx) -> str:
+        rows = tx.execute(
+            "EXPLAIN QUERY PLAN SELECT id, payment_id, attempts, next_at_ms FROM deliveries WHERE state = 'pending'"
+            " AND endpoint_id = ? AND priority = ? ORDER BY next_at_ms, seq LIMIT ?",
+            ("ep_1", 0, 10),
+        )
+        return " ".join(str(row[-1]) for row in rows)
+
+    words = realm_db.point(plan)
+    assert "deliveries_due" in words
+    assert "TEMP B-TREE" not in words
+
+
+async def test_every_endpoint_that_is_owed_something_is_found(realm_db: Database) -> None:
+    for number in range(5):
+        await register(realm_db, f"acct_{number}", f"ep_{number}")
+    assert realm_db.point(endpoints_with_pending) == []
+    for number in (1, 3):
+        await happen(realm_db, number, account_id=f"acct_{number}")
+        await happen(realm_db, 10 + number, account_id=f"acct_{number}")
+
+    assert realm_db.point(endpoints_with_pending) == ["ep_1", "ep_3"]
+
+
+async def test_work_is_due_only_while_it_is_pending_and_its_endpoint_enabled(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1, now_ms=10)
+
+    assert realm_db.point(load_due_work, "dlv_1", 9) is None
+    work = realm_db.point(load_due_work, "dlv_1", 10)
+    assert work is not None
+    assert (work.message_id, work.body, work.endpoint.id) == ("msg_1", b"{}", "ep_1")
+    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=11, actor="test")
+    assert realm_db.point(load_due_work, "dlv_1", 20) is None
+    assert realm_db.point(load_due_work, "dlv_none", 20) is None
+
+
+async def test_a_requeued_delivery_comes_last_and_an_ended_one_stays(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in (1, 2):
+        await happen(realm_db, number)
+
+    def end(tx: Tx) -> None:
+        tx.execute(
+            "UPDATE deliveries SET state = 'failed', attempts = 8, next_at_ms = NULL WHERE id = 'dlv_1'"
+        )
+        tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id = 'dlv_2'")
+
+    await realm_db.write(end)
+    for number in (1, 2):
+        await realm_db.write(requeue, f"dlv_{number}", 50)
+
+    [head] = realm_db.point(pending_heads, "ep_1", REPLAY, 10)
+    assert (head.id, head.attempts, head.next_at_ms) == ("dlv_1", 0, 50)
+    assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
+        "succeeded",
+        "pending",
+    ]
+
+
+async def test_who_may_resend_what(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+
+    assert realm_db.point(check_resend, "acct_1", "dlv_1", REPLAY_REACH_MS) == "ep_1"
+    with pytest.raises(NotFound):
+        realm_db.point(check_resend, "acct_2", "dlv_1", 0)
+    with pytest.raises(InvalidParams):
+        realm_db.point(check_resend, "acct_1", "dlv_1", REPLAY_REACH_MS + 1)
+    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    with pytest.raises(EndpointDisabled):
+        realm_db.point(check_resend, "acct_1", "dlv_1", 0)

@@ -1,0 +1,131 @@
+"""Endpoints and their secrets as they are stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.endpoint import ALL, SECRET_OVERLAP_MS, Endpoint
+from payd.core.errors import InvalidState, NotFound
+from payd.store import endpoints
+from payd.store.db import Database, Tx
+from payd.store.endpoints import SealedSecret
+
+URL = "https://a.test/hook"
+
+
+async def put(
+    db: Database, *, url: str = URL, fresh_id: str = "ep_1", now_ms: int = 1000
+) -> tuple[Endpoint, bool]:
+    return await db.write(
+        endpoints.put_endpoint,
+        account_id="acct_1",
+        url=url,
+        events=ALL,
+        fresh_id=fresh_id,
+        sealed=b"sealed 1",
+        now_ms=now_ms,
+        actor="key_1",
+    )
+
+
+async def rotate(db: Database, sealed: bytes, now_ms: int, endpoint_id: str = "ep_1") -> Endpoint:
+    return await db.write(
+        endpoints.rotate_secret,
+        endpoint_id=endpoint_id,
+        account_id="acct_1",
+        sealed=sealed,
+        now_ms=now_ms,
+        actor="key_1",
+    )
+
+
+def acts(tx: Tx) -> list[tuple[str, str, str]]:
+    return list(tx.execute("SELECT actor, act, subject FROM audit ORDER BY seq"))
+
+
+async def test_an_account_has_one_endpoint_and_putting_again_changes_it(realm_db: Database) -> None:
+    first, is_new = await put(realm_db)
+    second, is_second_new = await put(realm_db, url="https://b.test/", fresh_id="ep_2")
+
+    assert (first.id, is_new) == ("ep_1", True)
+    assert (second.id, second.url, is_second_new) == ("ep_1", "https://b.test/", False)
+    assert realm_db.point(endpoints.find_endpoint, "acct_1") == second
+    assert realm_db.point(endpoints.find_endpoint, "acct_2") is None
+    assert realm_db.point(endpoints.secrets_of, "ep_2") == []
+    assert realm_db.point(acts) == [("key_1", "endpoint.register", "ep_1"), ("key_1", "endpoint.url", "ep_1")]
+
+
+async def test_a_rotation_lets_the_old_secret_run_out_and_forgets_expired_ones(realm_db: Database) -> None:
+    await put(realm_db)
+    await rotate(realm_db, b"sealed 2", 2000)
+    await rotate(realm_db, b"sealed 3", 3000)
+    both = sorted(realm_db.point(endpoints.secrets_of, "ep_1"))
+    await rotate(realm_db, b"sealed 4", 3000 + SECRET_OVERLAP_MS)
+
+    assert both == [
+        SealedSecret(b"sealed 1", 1000, 2000 + SECRET_OVERLAP_MS),
+        SealedSecret(b"sealed 2", 2000, 3000 + SECRET_OVERLAP_MS),
+        SealedSecret(b"sealed 3", 3000, None),
+    ]
+    assert sorted(realm_db.point(endpoints.secrets_of, "ep_1")) == [
+        SealedSecret(b"sealed 3", 3000, 3000 + 2 * SECRET_OVERLAP_MS),
+        SealedSecret(b"sealed 4", 3000 + SECRET_OVERLAP_MS, None),
+    ]
+
+
+async def test_a_sixth_valid_secret_is_refused_and_nothing_changes(realm_db: Database) -> None:
+    await put(realm_db)
+    for number in range(4):
+        await rotate(realm_db, b"more", 2000 + number)
+    before = realm_db.point(endpoints.secrets_of, "ep_1")
+    with pytest.raises(InvalidState):
+        await rotate(realm_db, b"too many", 3000)
+
+    assert realm_db.point(endpoints.secrets_of, "ep_1") == before
+
+
+async def test_a_rotation_of_an_endpoint_that_was_replaced_is_refused(realm_db: Database) -> None:
+    await put(realm_db)
+    with pytest.raises(NotFound):
+        await rotate(realm_db, b"sealed for another", 2000, endpoint_id="ep_0")
+
+
+async def test_deleting_wipes_the_secrets_and_keeps_the_row(realm_db: Database) -> None:
+    await put(realm_db)
+    await realm_db.write(endpoints.delete_endpoint, account_id="acct_1", now_ms=2000, actor="key_1")
+
+    assert realm_db.point(endpoints.find_endpoint, "acct_1") is None
+    assert realm_db.point(endpoints.secrets_of, "ep_1") == []
+    kept = realm_db.point(endpoints.endpoint_of_id, "ep_1")
+    assert kept is not None
+    assert kept.state == "deleted"
+    with pytest.raises(NotFound):
+        await realm_db.write(endpoints.delete_endpoint, account_id="acct_1", now_ms=2000, actor="key_1")
+    again, is_new = await put(realm_db, fresh_id="ep_2")
+    assert (again.id, is_new) == ("ep_2", True)
+
+
+async def test_enabling_starts_the_failure_clock_over(realm_db: Database) -> None:
+    endpoint, _ = await put(realm_db)
+
+    def fail(tx: Tx) -> None:
+        tx.execute(
+            "UPDATE endpoints SET state = 'disabled', failing_since_ms = 5 WHERE id = ?", (endpoint.id,)
+        )
+
+    await realm_db.write(fail)
+    enabled = await realm_db.write(
+        endpoints.switch_endpoint, account_id="acct_1", enabled=True, now_ms=2000, actor="key_1"
+    )
+
+    assert (enabled.state, enabled.failing_since_ms) == ("enabled", None)
+    assert realm_db.point(endpoints.find_endpoint, "acct_1") == enabled
+
+
+async def test_the_secret_is_revealed_with_a_trace(realm_db: Database) -> None:
+    await put(realm_db)
+    await rotate(realm_db, b"sealed 2", 2000)
+    _, sealed = await realm_db.write(endpoints.reveal_secret, account_id="acct_1", now_ms=3000, actor="cli")
+
+    assert sealed == b"sealed 2"
+    assert realm_db.point(acts)[-1] == ("cli", "endpoint.reveal", "ep_1")

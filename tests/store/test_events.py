@@ -1,0 +1,59 @@
+"""Events as they are stored."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from payd.store.db import Database
+from payd.store.events import events_after, get_event, insert_event, list_events
+
+
+async def happen(db: Database, number: int, *, account_id: str = "acct_1", payment_id: str = "pay_1") -> int:
+    return await db.write(
+        insert_event,
+        event_id=f"evt_{number}",
+        account_id=account_id,
+        payment_id=payment_id,
+        version=number,
+        event_type="payment.created" if number == 0 else "payment.processing",
+        created_at_ms=number,
+        body=b"{%d}" % number,
+    )
+
+
+async def test_events_come_newest_first_or_behind_a_cursor(realm_db: Database) -> None:
+    seqs = [await happen(realm_db, number) for number in range(4)]
+    await happen(realm_db, 9, account_id="acct_2", payment_id="pay_2")
+    newest = realm_db.point(lambda tx: list_events(tx, "acct_1", limit=2))
+    older = realm_db.point(lambda tx: list_events(tx, "acct_1", before_seq=newest[-1].seq, limit=2))
+    behind = realm_db.point(events_after, "acct_1", seqs[1], 10)
+
+    assert [row.version for row in newest + older] == [3, 2, 1, 0]
+    assert [row.version for row in behind] == [2, 3]
+    assert behind[0].body == b"{2}"
+
+
+async def test_an_event_is_found_by_its_own_account_only(realm_db: Database) -> None:
+    await happen(realm_db, 0)
+
+    found = realm_db.point(get_event, "acct_1", "evt_0")
+    assert found is not None
+    assert found.type == "payment.created"
+    assert realm_db.point(get_event, "acct_2", "evt_0") is None
+
+
+async def test_a_version_of_a_payment_has_one_event(realm_db: Database) -> None:
+    await happen(realm_db, 0)
+    with pytest.raises(sqlite3.IntegrityError):
+        await realm_db.write(
+            insert_event,
+            event_id="evt_other",
+            account_id="acct_1",
+            payment_id="pay_1",
+            version=0,
+            event_type="payment.created",
+            created_at_ms=0,
+            body=b"",
+        )

@@ -1,0 +1,155 @@
+"""Replay jobs, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from payd.core.errors import EndpointDisabled, NotFound, RateLimited
+from payd.store.db import Database, Tx
+from payd.store.deliveries import list_deliveries
+from payd.store.endpoints import switch_endpoint
+from payd.store.webhook_jobs import (
+    BATCH_ROWS_MAX,
+    RUNNING_MAX,
+    JobRow,
+    Kind,
+    advance_job,
+    find_job,
+    running_jobs,
+    start_job,
+)
+from tests.store.test_deliveries import happen, register
+
+
+def fresh_ids() -> Callable[[str], str]:
+    numbers = count(1_000_000)
+    return lambda prefix: f"{prefix}{next(numbers)}"
+
+
+async def start(db: Database, kind: Kind, job_id: str = "job_1", since_ms: int = 0) -> JobRow:
+    return await db.write(
+        start_job, job_id=job_id, account_id="acct_1", kind=kind, since_ms=since_ms, now_ms=1_000_000
+    )
+
+
+async def advance(db: Database, fresh_id: Callable[[str], str]) -> bool:
+    return await db.write(advance_job, "job_1", 1_000_000, fresh_id)
+
+
+def job(db: Database) -> JobRow:
+    row = db.point(find_job, "acct_1", "job_1")
+    assert row is not None
+    return row
+
+
+async def fail_all(db: Database) -> None:
+    def step(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'failed', next_at_ms = NULL, attempts = 8")
+
+    await db.write(step)
+
+
+async def test_a_long_job_goes_on_where_its_last_batch_ended(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    for number in range(2 * BATCH_ROWS_MAX + 10):
+        await happen(realm_db, number)
+    await register(realm_db, "acct_1", "ep_1")
+    await start(realm_db, "replay-missing")
+    fresh_id = fresh_ids()
+    more = [await advance(realm_db, fresh_id) for _ in range(4)]
+
+    assert more == [True, True, False, False]
+    assert (job(realm_db).matched, job(realm_db).queued) == (210, 210)
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=1000))
+    assert len({row.event_id for row in rows}) == len(rows) == 210
+    assert realm_db.point(running_jobs) == []
+
+
+async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    await start(realm_db, "recover")
+    await advance(realm_db, fresh_ids())
+    assert (job(realm_db).state, job(realm_db).queued, job(realm_db).done) == ("running", 3, 0)
+
+    def end(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id <> 'dlv_2'")
+        tx.execute("UPDATE deliveries SET state = 'failed', next_at_ms = NULL WHERE id = 'dlv_2'")
+
+    await realm_db.write(end)
+    ended = job(realm_db)
+    assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
+
+
+async def test_recover_counts_from_when_a_delivery_failed_for_good(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+
+    def log(tx: Tx) -> None:
+        tx.executemany(
+            "INSERT INTO attempts (delivery_id, n, trigger, at_ms, duration_ms) VALUES (?, 1, 'auto', ?, 10)",
+            [("dlv_0", 480), ("dlv_1", 490), ("dlv_2", 700)],
+        )
+
+    await realm_db.write(log)
+    await start(realm_db, "recover", since_ms=500)
+    await advance(realm_db, fresh_ids())
+
+    states = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert [row.state for row in states] == ["pending", "pending", "failed"]
+
+
+async def test_replay_missing_keeps_to_its_time_its_account_and_the_wanted_types(realm_db: Database) -> None:
+    await happen(realm_db, 1, now_ms=400)
+    await happen(realm_db, 2, now_ms=500)
+    await happen(realm_db, 3, now_ms=600, account_id="acct_2")
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    await start(realm_db, "replay-missing", since_ms=500)
+    await advance(realm_db, fresh_ids())
+    assert job(realm_db).matched == 0
+    await register(realm_db, "acct_1", "ep_1")
+    await start(realm_db, "replay-missing", "job_2", since_ms=500)
+    await realm_db.write(advance_job, "job_2", 1_000_000, fresh_ids())
+
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert [row.event_id for row in rows] == ["evt_2"]
+
+
+async def test_a_job_needs_an_enabled_endpoint(realm_db: Database) -> None:
+    with pytest.raises(NotFound):
+        await start(realm_db, "recover")
+    await register(realm_db, "acct_1", "ep_1")
+    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    with pytest.raises(EndpointDisabled):
+        await start(realm_db, "recover")
+
+
+async def test_disabling_the_endpoint_cancels_its_jobs(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await start(realm_db, "recover")
+    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+
+    assert job(realm_db).state == "cancelled"
+    assert not await advance(realm_db, fresh_ids())
+
+
+async def test_the_number_of_running_jobs_is_bounded(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(RUNNING_MAX):
+        await start(realm_db, "recover", f"job_{number}")
+    with pytest.raises(RateLimited):
+        await start(realm_db, "recover", "job_more")
+
+
+async def test_a_job_of_another_account_is_not_found(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await start(realm_db, "recover")
+
+    assert realm_db.point(find_job, "acct_2", "job_1") is None

@@ -1,0 +1,99 @@
+"""The account feed over a websocket: every event after a cursor, in order, however slow the listener."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog.testing
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from payd.web.sockets import BATCH_MAX
+from tests.web.street import ACCOUNT_FEED, Socket, Street, open_street, shrink
+
+
+@asynccontextmanager
+async def open_account(events: int, request: bytes = ACCOUNT_FEED) -> AsyncIterator[tuple[Street, Socket]]:
+    """An account's listener, with so many events before it."""
+    async with open_street() as street:
+        street.account.events = [b'{"cursor":%d}' % n for n in range(1, events + 1)]
+        client = await street.connect()
+        await client.send(request)
+        yield street, await client.opened()
+
+
+async def test_an_account_gets_all_events_after_its_cursor_and_then_new_ones() -> None:
+    many = 3 * BATCH_MAX + 1
+    async with open_account(many) as (street, socket):
+        for n in range(1, many + 1):
+            assert await socket.text() == f'{{"cursor":{n}}}'
+        await wait_all_tasks_blocked()
+        for n in range(many + 1, many + 4):
+            street.account.events.append(b'{"cursor":%d}' % n)
+            street.account.feed.wake("acct_1")
+
+        for n in range(many + 1, many + 4):
+            assert await socket.text() == f'{{"cursor":{n}}}'
+
+
+async def test_an_account_resumes_from_its_cursor() -> None:
+    async with open_account(5, ACCOUNT_FEED.replace(b"after=0", b"after=3")) as (_, socket):
+        assert [await socket.text(), await socket.text()] == ['{"cursor":4}', '{"cursor":5}']
+
+
+async def test_an_account_without_a_cursor_gets_what_is_new() -> None:
+    async with open_account(5, ACCOUNT_FEED.replace(b"?after=0", b"")) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.events.append(b'{"cursor":6}')
+        street.account.feed.wake("acct_1")
+
+        assert await socket.text() == '{"cursor":6}'
+
+
+async def test_a_silent_account_is_not_asked_again() -> None:
+    async with open_account(0) as (street, _):
+        await trio.sleep(20)
+        assert street.account.asked == 1
+
+
+async def test_a_slow_listener_costs_nothing_and_misses_nothing() -> None:
+    async with open_account(0) as (street, socket):
+        shrink(street)
+        for n in range(1, 501):
+            street.account.events.append(b'{"cursor":%d,"x":"%b"}' % (n, b"x" * 500))
+            street.account.feed.wake("acct_1")
+        await wait_all_tasks_blocked()
+        assert street.account.asked < 20, "it stops asking when it cannot send"
+
+        for n in range(1, 501):
+            assert f'"cursor":{n},' in await socket.text()
+
+
+async def test_a_listener_whose_key_was_revoked_is_closed() -> None:
+    async with open_account(0) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.revoked = True
+        street.account.feed.wake("acct_1")
+
+        assert await socket.closed() == 1008
+        assert len(street.account.feed) == 1
+        await socket.stream.aclose()
+        await wait_all_tasks_blocked()
+        assert len(street.account.feed) == 0
+
+
+async def test_an_error_behind_the_feed_is_no_normal_end() -> None:
+    async with open_account(0) as (street, socket):
+
+        async def broken(cursor: int, limit: int) -> list[tuple[int, bytes]]:
+            raise ZeroDivisionError
+
+        await wait_all_tasks_blocked()
+        street.account.events_after = broken  # type: ignore[method-assign]
+        with structlog.testing.capture_logs():
+            street.account.feed.wake("acct_1")
+            assert await socket.closed() == 1011
+
+        assert street.front.caught == 1
+        assert (len(street.sockets), len(street.account.feed)) == (0, 0)
