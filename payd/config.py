@@ -244,7 +244,7 @@ class Feeds:
 class Metrics:
     """`[metrics]`: who may read `GET /metrics`."""
 
-    token: Annotated[str, _TOKEN, "Bearer token for scrapes from other machines; this machine needs none."] = ""
+    token: Annotated[str, _TOKEN, "Bearer token for scrapes from other machines."] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ log = structlog.get_logger("payd.server")
 
 Announce = Callable[[House], Awaitable[None]]
 
-# Requests make some cyclic garbage each; collecting rarely, and never what was there at the start, is worth up to 2×.
+# Requests make some cyclic garbage each; collecting rarely, and never what was there at the start, is worth
+# up to 2×.
 GC_THRESHOLDS: Final = (20_000, 50, 1000)
 
 
@@ -273,7 +274,7 @@ def _limits(config: Config) -> Limits:
 async def _watch_signals(
     stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The first signal stops in order; the second ends the process: everything acknowledged is on the disk."""
+    """The first signal stops in order; the second ends the process, and loses nothing acknowledged."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for number in signals:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 
 import trio
+from standardwebhooks import Webhook
 
 from payd.actors.attempts import WebhookRules
 from payd.actors.deliveries import Deliveries
@@ -21,10 +23,10 @@ from payd.net.http import Client
 from payd.store.attempts import AttemptRow, attempts_of
 from payd.store.db import Database, Tx
 from payd.store.deliveries import DeliveryRow, list_deliveries, owe
-from payd.store.endpoints import put_endpoint
+from payd.store.endpoints import put_endpoint, rotate_secret, switch_endpoint
 from payd.store.events import insert_event
 from payd.store.seal import Seal
-from tests.receiver import Receiver, Script
+from tests.receiver import Received, Receiver, Script
 
 ACCOUNT = "acct_1"
 
@@ -117,6 +119,25 @@ class Outbox:
             self.deliveries.wake(endpoint_id)
         return event_id
 
+    async def rotate(self, endpoint_id: str) -> str:
+        """Rotate the endpoint's secret as the API does; the new one."""
+        secret = make_secret(system_entropy(32))
+        await self.db.write(
+            rotate_secret,
+            endpoint_id=endpoint_id,
+            account_id=ACCOUNT,
+            sealed=self.seal.seal(secret.encode(), endpoint_id),
+            now_ms=self.clock.now_ms(),
+            actor="test",
+        )
+        return secret
+
+    async def switch(self, *, enabled: bool) -> None:
+        """Enable or disable the endpoint as the API does."""
+        await self.db.write(
+            switch_endpoint, account_id=ACCOUNT, enabled=enabled, now_ms=self.clock.now_ms(), actor="test"
+        )
+
     def rows(self, account_id: str = ACCOUNT) -> list[DeliveryRow]:
         """The account's deliveries, oldest first."""
         return self.db.point(lambda tx: list_deliveries(tx, account_id, limit=10_000))[::-1]
@@ -126,8 +147,9 @@ class Outbox:
         return self.db.point(attempts_of, row.id)
 
     async def drained(self) -> None:
-        """Return when what is due now has had its attempt."""
-        await self.deliveries.drained(self.clock.now_ms())
+        """Return when what is due now has had its attempt; that takes no hour."""
+        with trio.fail_after(3600):
+            await self.deliveries.drained(self.clock.now_ms())
 
 
 @asynccontextmanager
@@ -173,3 +195,13 @@ def make_outbox(
     )
     outbox = Outbox(db, clock, nursery, deliveries, seal, hosts if hosts is not None else {})
     return outbox
+
+
+def verifies(secret: str, received: Received) -> bool:
+    """Whether the library's digest of the raw bytes is among the signatures; its clock is not ours here."""
+    expected = Webhook(secret).sign(
+        msg_id=received.headers["webhook-id"],
+        timestamp=datetime.fromtimestamp(int(received.headers["webhook-timestamp"]), UTC),
+        data=received.body.decode(),
+    )
+    return expected in received.headers["webhook-signature"].split(" ")

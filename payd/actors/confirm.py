@@ -1,7 +1,7 @@
 """Confirm: reserve the payment, check the results outside its inbox, commit only if it still needs action.
 
-Turn 1 reserves; the check runs with a deadline and with nobody waiting in the inbox; turn 2 commits. Cancel and expiry
-wait for turn 2, so a confirm and a cancel that race end in exactly one of the two.
+Turn 1 reserves; the check runs with a deadline and with nobody waiting in the inbox; turn 2 commits. Cancel
+and expiry wait for turn 2, so a confirm and a cancel that race end in exactly one of the two.
 
 Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm"; DESIGN.md, "5. A payment is an actor".
 """
@@ -39,8 +39,8 @@ MISALIGNED_REASON: Final = "The wallet's results do not match the actions in len
 async def confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
     """Take a wallet's results for an option.
 
-    Safe to repeat: the results already accepted give the payment as it is now, in every state. Goes on to its end
-    when the caller is cancelled.
+    Safe to repeat: the results already accepted give the payment as it is now, in every state. Goes on to
+    its end when the caller is cancelled.
 
     Returns:
         The payment after it, or as it is when it is cancelled or failed.
@@ -74,7 +74,7 @@ async def _confirm(payments: Payments, payment_id: str, option_id: str, results:
 async def _reserve(
     payments: Payments, actor: PaymentActor, option_id: str, key: bytes
 ) -> list[Quote] | Payment:
-    """Turn 1. Quotes to check against, with the payment reserved; or the payment, when there is nothing to do."""
+    """Turn 1: quotes to check against, with the payment reserved; or the payment, if nothing is to do."""
     payment = actor.load()
     if payment.results_hash == key or payment.status in (Status.CANCELLED, Status.FAILED):
         return payment

@@ -1,7 +1,7 @@
 """One heap of deadlines for all payments, refilled from the due-time index.
 
-Rows hold every deadline; the heap holds only those of the near future, so that open payments cost no memory and a
-restart needs no special code.
+Rows hold every deadline; the heap holds only those of the near future, so that open payments cost no memory
+and a restart needs no special code.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """

@@ -141,7 +141,7 @@ def refuse_gone_route(payments: Payments, payment: Payment, option_id: str) -> N
 
 
 def _routes(tx: Tx, payment: Payment) -> list[tuple[str, str, str]]:
-    """`(asset, canonical asset, destination)` of what can be paid; the destination frozen where it was offered."""
+    """What can be paid as `(asset, canonical asset, destination)`, frozen where it was offered before."""
     frozen = frozen_destinations(tx, payment.id)
     return [
         (one.asset, one.asset_key, frozen.get(one.asset_key, one.destination))

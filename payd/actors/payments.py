@@ -75,6 +75,7 @@ class PaymentActor(Actor):
         self.payment: Payment | None = None
 
     def forget(self) -> None:
+        """Read the row again before the next turn."""
         self.payment = None
 
     def load(self) -> Payment:
@@ -165,7 +166,7 @@ class Payments:
         self.deadlines = Deadlines(clock, self._load_due, self._tend)
         db.on_reload(self._reload)
 
-    # -- asking ---------------------------------------------------------------------------------------------------
+    # Asking.
 
     def find(self, payment_id: str) -> Payment:
         """The payment at its newest stored version: from memory, else one point read.
@@ -242,7 +243,7 @@ class Payments:
 
         return await self.ask(payment_id, turn)
 
-    # -- what a payment waits for -----------------------------------------------------------------------------------
+    # What a payment waits for.
 
     def chain_of(self, chain: str) -> Chain | None:
         """The chain that serves this CAIP-2 id."""
@@ -333,7 +334,7 @@ class Payments:
     async def _load_due(self, until_ms: int, limit: int) -> list[tuple[int, str]]:
         return await self.db.read(due_payments, until_ms, limit)
 
-    # -- telling and surviving --------------------------------------------------------------------------------------
+    # Telling, and surviving.
 
     def event_of(self, moved: Transition) -> EventToStore:
         """The event of a transition, encoded: its bytes are frozen from here on."""

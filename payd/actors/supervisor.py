@@ -39,8 +39,8 @@ async def keep_running(
 ) -> None:
     """Run a task for ever: when it raises an exception or ends, log it and start it again.
 
-    A run that lasted `steady_s` clears the count of failures. Cancellation and errors that are not `Exception`
-    pass through.
+    A run that lasted `steady_s` clears the count of failures. Cancellation and errors that are not
+    `Exception` pass through.
     """
     failures = 0
     while True:

@@ -1,7 +1,7 @@
 """Turn actors: a state object and an inbox; a task lives only while the inbox holds something.
 
-One message at a time, each to its end, shielded. The caller waits for the reply but does not own the step: a client that
-disconnects cancels its handler and nothing else.
+One message at a time, each to its end, shielded. The caller waits for the reply but does not own the step: a
+client that disconnects cancels its handler and nothing else.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """

@@ -1,6 +1,7 @@
 """What every chain can do, real or simulated.
 
-A chain quotes and checks; it never decides that a payment moves. What it finds goes to the payment's actor as a trigger.
+A chain quotes and checks; it never decides that a payment moves. What it finds goes to the payment's actor
+as a trigger.
 
 Source: DESIGN.md, "10. Live realm"; DESIGN.md, "9. Test realm".
 """
@@ -19,7 +20,7 @@ from payd.core.payment import Payment, Processing, Trigger
 
 
 class SeenTransfer(msgspec.Struct, frozen=True):
-    """A transfer that the chain shows, whether or not it pays for something. `value` in minor units of the asset."""
+    """A transfer that the chain shows, whether or not it pays for something. `value` in minor units."""
 
     chain: str
     tx_id: str

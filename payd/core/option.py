@@ -1,6 +1,7 @@
 """A way to pay: options, quotes, the actions a wallet must do, and whether its results match them.
 
-Source: SPEC.md, "Payment option, action and result (gateway)"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+Source: SPEC.md, "Payment option, action and result (gateway)".
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
 
 from __future__ import annotations
@@ -103,11 +104,12 @@ def alignment(fits: Sequence[Sequence[bool]]) -> Alignment:
     """Whether results stand where their actions stand.
 
     Args:
-        fits: `fits[a][r]` says whether result `r` verifies for action `a`; one row an action, one column a result.
+        fits: `fits[a][r]` says whether result `r` verifies for action `a`; one row an action, one column a
+        result.
 
     Returns:
-        `aligned` when each result verifies in its own place; `misaligned` when the lengths differ, or all verify but
-        in other places; `refused` when some result verifies nowhere it could be meant for.
+        `aligned` when each result verifies in its own place; `misaligned` when the lengths differ, or all
+        verify but in other places; `refused` when some result verifies nowhere it could be meant for.
 
     Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm", rule 1.
     """

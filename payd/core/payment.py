@@ -1,7 +1,7 @@
 """A payment and every way it can move: all transitions stand in this file, in one table.
 
-Nothing else in the tree may decide that a payment moves. Triggers are the facts that go in, transitions are what comes
-out; they are different types, so that an outcome can never be fed back as a fact.
+Nothing else in the tree may decide that a payment moves. Triggers are the facts that go in, transitions are
+what comes out; they are different types, so that an outcome can never be fed back as a fact.
 
 Source: SPEC.md, "States and transitions"; DESIGN.md, "5. A payment is an actor".
 """

@@ -211,8 +211,6 @@ class Database:
             # The tasks that the last batch woke have more to stage: a tick for them, and one to come after.
             await trio.lowlevel.cancel_shielded_checkpoint()
             await trio.lowlevel.cancel_shielded_checkpoint()
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            await trio.lowlevel.cancel_shielded_checkpoint()
         elif self._lost is None and not self._closing.is_set():
             self._wake = trio.Event()
             await self._wake.wait()

@@ -1,7 +1,7 @@
 """Idempotency records: the answer of a request, stored in the transaction of its effect.
 
-Steps run one after the other on the writer's thread, so the step is the lock: of fifty requests with one key the first
-does the work and the others find its answer.
+Steps run one after the other on the writer's thread, so the step is the lock: of fifty requests with one key
+the first does the work and the others find its answer.
 
 Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 """

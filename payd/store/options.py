@@ -51,8 +51,8 @@ def hand_out(
 ) -> Quote:
     """Store that an offer is handed to a wallet.
 
-    The option's id is the same for the same (payment, asset, account), so asking again does not kill what a wallet
-    holds. A quote that says the same and has most of its life left is handed out again.
+    The option's id is the same for the same (payment, asset, account), so asking again does not kill what a
+    wallet holds. A quote that says the same and has most of its life left is handed out again.
 
     Raises:
         RateLimited: The payment has as many options or quotes as it may have.
@@ -93,8 +93,8 @@ def append_quote(tx: Tx, quote: Quote) -> None:
     if count >= QUOTES_STORED_MAX:
         raise RateLimited("Too many quotes were asked for this payment.", details={"retryAfterS": 60})
     tx.execute(
-        "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms, valid_until_ms)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
+        " valid_until_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             quote.option_id,
             quote.payment_id,

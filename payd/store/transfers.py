@@ -1,4 +1,4 @@
-"""Transfers that a chain showed, whether or not they paid for something. (chain, transaction, log) is unique."""
+"""Transfers that a chain showed, whether or not they paid for something; each is stored once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
     """Store a transfer once. Returns False when it was known: it can pay for nothing again."""
     return (
         tx.execute(
-            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             msgspec.structs.astuple(transfer),
         ).rowcount
         == 1

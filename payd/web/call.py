@@ -141,10 +141,21 @@ def decode_json(request: Request, type: type[T]) -> T:
     try:
         return msgspec.json.decode(request.body, type=type)
     except msgspec.ValidationError as error:
+        if not _is_json(request.body):
+            raise InvalidParams("The body is not valid JSON.") from None
         issue = issue_of(str(error))
         raise ParamsValidation(f"{issue.field}: {issue.message}", issues=[issue]) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidParams("The body is not valid JSON.") from None
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether a body that misses its schema is JSON at all: the decoder stops at the first thing it finds."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def issue_of(words: str) -> Issue:

@@ -37,7 +37,7 @@ class Street(Protocol):
 
 @dataclass(slots=True)
 class Limits:
-    """How much a caller may ask for: by key, by address without a key, after failed authentications, held open."""
+    """How much a caller may ask for: by key, by address without one, after failures, held open."""
 
     per_key: RateLimit
     per_ip: RateLimit

@@ -1,7 +1,7 @@
 """What a monitoring system scrapes: counters and gauges in Prometheus' text format.
 
-Everything is read when it is asked for; the library is loaded by the first scrape, so that a server nobody watches
-does not pay for it. No label grows with what strangers send.
+Everything is read when it is asked for; the library is loaded by the first scrape, so that a server nobody
+watches does not pay for it. No label grows with what strangers send.
 
 Source: DESIGN.md, "12. Operations"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """

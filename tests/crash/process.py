@@ -85,10 +85,14 @@ async def furnish(folder: Path, hook_url: str | None) -> Furnished:
 
 @dataclass
 class Server:
-    """The process on a furnished directory. Its port is another one after each start."""
+    """The process on a furnished directory. Its port is another one after each start.
+
+    Another `module` is served the same way if it says where, as payd does, and has a `/readyz`.
+    """
 
     folder: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    module: tuple[str, ...] = ("payd", "serve")
     port: int = 0
     process: trio.Process | None = None
     ready_after_s: list[float] = field(default_factory=list)
@@ -109,7 +113,7 @@ class Server:
         """Start the process; it does not answer yet."""
         with (self.folder / "server.log").open("ab") as log:
             self.process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "payd", "serve"],
+                [sys.executable, "-m", *self.module],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -142,7 +146,8 @@ class Server:
 
     async def kill(self) -> None:
         """SIGKILL: nothing of the process runs after it."""
-        self._up = trio.Event()
+        if self._up.is_set():
+            self._up = trio.Event()  # who waits for a start that was cut short waits for the next one
         assert self.process is not None
         self.process.kill()
         await self._reap()

@@ -24,10 +24,10 @@ SETTLES_LATE: Final = "eip155:8453:0x0000000000000000000000000000000000000005"
 # What time may refuse: the clock moves while people shop.
 OVERTAKEN: Final = {"invalid_state", "payment_expired", "quote_expired", "route_expired"}
 ADVANCES: Final = ("7s", "7s", "40s", "6m", "20m")
-RECENT_MAX: Final = 8
+RECENT_MAX: Final = 4
 PAUSE_MAX_S: Final = 0.02
 LOOK_AGAIN_S: Final = 0.02
-PAGE_PATIENCE_S: Final = 1.0
+PAGE_PATIENCE_S: Final = 0.4
 
 
 @dataclass

@@ -240,6 +240,7 @@ async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seam, "LOOK_S", 0.002)
+    monkeypatch.setattr(connection_module, "CLOSE_MAX_S", 3600)
     answer = bridge_module._TrioLoop.call_soon_threadsafe
 
     def die_on_the_writer(loop: object, *args: object) -> object:

@@ -93,8 +93,8 @@ async def test_what_is_owed_is_found_by_due_time_and_priority(realm_db: Database
 async def test_the_due_query_reads_its_index_in_order(realm_db: Database) -> None:
     def plan(tx: Tx) -> str:
         rows = tx.execute(
-            "EXPLAIN QUERY PLAN SELECT id, payment_id, attempts, next_at_ms FROM deliveries WHERE state = 'pending'"
-            " AND endpoint_id = ? AND priority = ? ORDER BY next_at_ms, seq LIMIT ?",
+            "EXPLAIN QUERY PLAN SELECT id, payment_id, attempts, next_at_ms FROM deliveries"
+            " WHERE state = 'pending' AND endpoint_id = ? AND priority = ? ORDER BY next_at_ms, seq LIMIT ?",
             ("ep_1", 0, 10),
         )
         return " ".join(str(row[-1]) for row in rows)

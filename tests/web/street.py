@@ -107,6 +107,7 @@ class Street:
         self.streams: list[trio.SocketStream] = []
         self.stop = trio.Event()
         self.returned = trio.Event()
+        self.serving = trio.CancelScope()
         self.door = Door()
         proxies = TrustedProxies(trusted)
         self.sockets = Sockets(
@@ -157,7 +158,8 @@ async def open_street(**options: Any) -> AsyncIterator[Street]:
     async with trio.open_nursery() as nursery:
 
         async def serve(task_status: trio.TaskStatus[None]) -> None:
-            await street.front.serve([street.door], street.stop, task_status=task_status)  # type: ignore[list-item]
+            with street.serving:
+                await street.front.serve([street.door], street.stop, task_status=task_status)  # type: ignore[list-item]
             street.returned.set()
 
         await nursery.start(serve)

@@ -91,6 +91,14 @@ def test_keys_are_bounded_and_the_silent_one_makes_room(seconds: Seconds) -> Non
     assert limit.take("a") == 0, "forgotten, and with it what it had taken"
 
 
+def test_who_asks_often_is_not_the_one_to_make_room(seconds: Seconds) -> None:
+    limit = RateLimit(1, now_s=seconds, keys_max=2)
+    for key in "abac":
+        assert limit.take(key) == 0
+
+    assert limit.take("a") > 0, "still empty"
+
+
 def test_ten_failures_a_minute(seconds: Seconds) -> None:
     limit = failed_auth_limit(10, seconds)
     for _ in range(10):

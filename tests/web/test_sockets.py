@@ -98,12 +98,17 @@ async def test_feeds_over_the_limit_of_their_address_are_refused() -> None:
         for _ in range(3):
             client = await street.connect()
             await client.send(PAYMENT_FEED)
-            await client.opened()
+            page = await client.opened()
         over = await street.connect()
         await over.send(PAYMENT_FEED)
         answer = await over.answer()
 
         assert (answer.status, answer.headers["retry-after"]) == (429, "5")
+        await page.stream.aclose()
+        await wait_all_tasks_blocked()
+        again = await street.connect()
+        await again.send(PAYMENT_FEED)
+        assert await (await again.opened()).text() == '{"version":0}'
 
 
 class OneAddress:
@@ -276,6 +281,8 @@ async def test_a_client_that_answers_pings_stays_for_hours() -> None:
                 assert isinstance(event, Ping), event
                 pings += 1
                 await page.send(event.response())
+                await page.send(Ping(payload=b"x" * 100))
+                assert await page.next() == Pong(payload=b"x" * 100)
 
         assert pings == pytest.approx(2 * 3600 / PING_S, abs=2)
         assert len(street.sockets) == 1
@@ -370,6 +377,16 @@ async def test_control_frames_do_not_replace_an_update_nor_the_other_way_round()
         assert TextMessage(data='{"version":101}') in events
         street.feed.publish("pay_t1", b'{"version":102}', final=True)
         assert [await page.text(), await page.closed()] == ['{"version":102}', 1000]
+
+
+async def test_a_frame_that_fits_only_in_part_arrives_whole_before_the_newest() -> None:
+    async with open_page() as (street, page):
+        big = b'{"version":1,"x":"%b"}' % (b"x" * 1_000_000)
+        for payload in (big, b'{"version":2}', b'{"version":3}'):
+            street.feed.publish("pay_t1", payload, final=False)
+
+        assert await page.text() == big.decode()
+        assert await page.text() == '{"version":3}'
 
 
 async def test_a_stuck_reader_is_dropped() -> None:

@@ -84,14 +84,14 @@ function heard(snapshot) {
 // -- hearing: a websocket, and polls while there is none
 
 const done = () => shown().final === 'true' && Number(shown().version) >= newest;
-let socket, failures = 0, pollMs = POLL_MS, timer;
+let socket, failures = 0, pollMs = POLL_MS, timer, due = Infinity;
 
 function connect() {
   if (done()) return;
   const url = new URL(`${root}/v1/payments/${id}/feed`, location.href);
   url.protocol = url.protocol.replace('http', 'ws');
   socket = new WebSocket(url);
-  socket.onopen = () => { failures = 0; schedule(); };
+  socket.onopen = () => { failures = 0; unschedule(); schedule(); };
   socket.onmessage = (message) => heard(JSON.parse(message.data));
   socket.onclose = () => {
     const wait = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** failures++);
@@ -100,14 +100,23 @@ function connect() {
   };
 }
 
-function schedule() {
+function unschedule() {
   clearTimeout(timer);
-  const behind = newest > Number(shown().version);
-  if (!done()) timer = setTimeout(poll, socket?.readyState === WebSocket.OPEN && !behind ? QUIET_MS : pollMs);
+  due = Infinity;
+}
+
+// A poll that comes earlier stays: a websocket that keeps failing must not put it off.
+function schedule() {
+  const well = socket?.readyState === WebSocket.OPEN && newest <= Number(shown().version);
+  const at = Date.now() + (well ? QUIET_MS : pollMs);
+  if (done() || at >= due) return;
+  unschedule();
+  due = at;
+  timer = setTimeout(poll, at - Date.now());
 }
 
 async function poll() {
-  clearTimeout(timer);
+  unschedule();
   if (done()) return;
   try {
     heard(await (await load(`${page}/status`, { headers: { Accept: 'application/json' } })).json());

@@ -1,0 +1,227 @@
+"""Sending again: one delivery by hand, test events, and jobs over many."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.core.errors import EndpointDisabled, InvalidParams, NotFound, RateLimited
+from payd.entropy import new_id
+from payd.store.db import Database
+from payd.store.endpoints import get_endpoint
+from payd.store.webhook_jobs import find_job, start_job
+from tests.outbox import ACCOUNT, Outbox, make_outbox, open_outbox, verifies
+from tests.receiver import Does, Receiver, always, in_turn
+
+HOUR_S = 3600
+
+
+async def test_a_resend_that_succeeds_settles_the_delivery_and_takes_back_its_retry(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", in_turn(Does(status=500), Does()))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        await outbox.deliveries.resend(ACCOUNT, row.id)
+        await trio.sleep(40 * HOUR_S)
+
+        [row] = outbox.rows()
+        assert (row.state, row.attempts, row.next_at_ms) == ("succeeded", 2, None)
+        assert [one.trigger for one in outbox.log(row)] == ["auto", "manual"]
+        first, second = receiver.received
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+        assert first.body == second.body
+
+
+async def test_a_resend_that_fails_changes_nothing(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [before] = outbox.rows()
+        await trio.sleep(2)
+        await outbox.deliveries.resend(ACCOUNT, before.id)
+        [after] = outbox.rows()
+
+        assert (after.state, after.next_at_ms) == (before.state, before.next_at_ms)
+        await trio.sleep(40 * HOUR_S)
+        assert len(receiver.received) == 1 + 1 + 7
+
+
+async def test_a_resend_of_somebody_elses_or_an_old_delivery_is_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        with pytest.raises(NotFound):
+            await outbox.deliveries.resend("acct_2", row.id)
+        await trio.sleep(14 * 24 * HOUR_S + 1)
+        with pytest.raises(InvalidParams, match="14 days"):
+            await outbox.deliveries.resend(ACCOUNT, row.id)
+
+
+async def test_a_resend_to_a_disabled_endpoint_is_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        await outbox.switch(enabled=False)
+        with pytest.raises(EndpointDisabled):
+            await outbox.deliveries.resend(ACCOUNT, outbox.rows()[0].id)
+
+
+async def test_a_resend_goes_on_when_its_caller_is_gone(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(delay_s=5)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        [row] = outbox.rows()
+        with trio.move_on_after(1) as caller:
+            await outbox.deliveries.resend(ACCOUNT, row.id)
+        await outbox.drained()
+
+        assert caller.cancelled_caught
+        assert [one.trigger for one in outbox.log(row)] == ["auto", "manual"]
+
+
+async def test_more_than_four_sends_by_hand_at_once_are_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        endpoint, _ = await outbox.register("a.test")
+        for _ in range(4):
+            outbox.nursery.start_soon(outbox.deliveries.send_test, endpoint, "payment.created")
+        await receiver.count(4)
+        with pytest.raises(RateLimited):
+            await outbox.deliveries.send_test(endpoint, "payment.created")
+
+
+async def test_a_test_event_is_signed_sent_once_and_says_how_it_ended(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500, body=b"no")))
+        endpoint, secret = await outbox.register("a.test", events=("payment.created",))
+        result = await outbox.deliveries.send_test(endpoint, "payment.settled")
+        await trio.sleep(40 * HOUR_S)
+
+        assert (result.status, result.error_class, result.body) == (500, "http_status", b"no")
+        [received] = receiver.received
+        assert verifies(secret, received)
+        assert b'"live":false' in received.body
+        assert b'"type":"payment.settled"' in received.body
+        [row] = outbox.rows()
+        assert (row.id, row.state, row.attempts) == (result.delivery_id, "failed", 1)
+        assert realm_db.point(get_endpoint, ACCOUNT).failing_since_ms is None
+
+
+async def run_job(outbox: Outbox, kind: str, since_ms: int) -> str:
+    """Start a job as the API does; its id."""
+    now_ms = outbox.clock.now_ms()
+    job_id = new_id("job_", now_ms)
+    await outbox.db.write(
+        start_job,
+        job_id=job_id,
+        account_id=ACCOUNT,
+        kind="recover" if kind == "recover" else "replay-missing",
+        since_ms=since_ms,
+        now_ms=now_ms,
+    )
+    outbox.deliveries.wake_jobs()
+    return job_id
+
+
+async def test_recover_sends_again_what_failed_for_good_since_then(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await trio.sleep(29 * HOUR_S)
+        since_ms = outbox.clock.now_ms()
+        later = [await outbox.happen() for _ in range(3)]
+        await trio.sleep(29 * HOUR_S)
+        receiver.received.clear()
+        receiver.script = always(Does())
+        job_id = await run_job(outbox, "recover", since_ms)
+        await outbox.drained()
+
+        assert sorted(one.event for one in receiver.received) == sorted(later)
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.queued, job.done, job.failed) == ("done", 3, 3, 3, 0)
+        assert [row.state for row in outbox.rows()].count("failed") == 1
+        assert {outbox.log(row)[-1].trigger for row in outbox.rows()[1:]} == {"replay"}
+
+
+async def test_replay_missing_sends_what_was_never_received(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        since_ms = outbox.clock.now_ms()
+        receiver = outbox.host("a.test")
+        before = await outbox.happen()
+        await outbox.register("a.test")
+        received = await outbox.happen()
+        await outbox.drained()
+        job_id = await run_job(outbox, "replay-missing", since_ms)
+        await outbox.drained()
+
+        assert [one.event for one in receiver.received] == [received, before]
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.done) == ("done", 1, 1)
+
+
+async def test_replay_missing_finds_what_was_cancelled_while_the_endpoint_was_disabled(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        endpoint, _ = await outbox.register("a.test")
+        since_ms = outbox.clock.now_ms()
+        pending = await outbox.happen()
+        await outbox.drained()
+        await outbox.switch(enabled=False)
+        missed = await outbox.happen()
+        await outbox.switch(enabled=True)
+        receiver.received.clear()
+        receiver.script = always(Does())
+        outbox.deliveries.wake(endpoint.id)
+        await run_job(outbox, "replay-missing", since_ms)
+        await outbox.drained()
+
+        assert {one.event for one in receiver.received} == {pending, missed}
+
+
+async def test_a_job_that_a_crash_interrupted_is_finished_and_sends_nothing_twice(
+    realm_db: Database,
+) -> None:
+    async with trio.open_nursery() as house:
+        receiver = Receiver(house, always(Does(delay_s=0.1)))
+        hosts: dict[str, Receiver] = {}
+        async with trio.open_nursery() as nursery:
+            outbox = make_outbox(realm_db, nursery, hosts=hosts)
+            since_ms = outbox.clock.now_ms()
+            events = [await outbox.happen() for _ in range(350)]
+            hosts["a.test"] = receiver
+            await outbox.register("a.test")
+            await nursery.start(outbox.deliveries.run)
+            job_id = await run_job(outbox, "replay-missing", since_ms)
+            await receiver.count(5)
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            again = make_outbox(realm_db, nursery, hosts=hosts, clock=outbox.clock)
+            await nursery.start(again.deliveries.run)
+            await trio.testing.wait_all_tasks_blocked()
+            await again.drained()
+            nursery.cancel_scope.cancel()
+
+        job = realm_db.point(find_job, ACCOUNT, job_id)
+        assert job is not None
+        assert (job.state, job.matched, job.done) == ("done", 350, 350)
+        assert {one.event for one in receiver.received} == set(events)
+        assert len(receiver.received) <= 350 + 10
+        house.cancel_scope.cancel()

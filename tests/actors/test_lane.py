@@ -1,0 +1,232 @@
+"""One endpoint's actor, with attempts that a test ends by hand."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+import trio
+
+from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, Lane, _Queue
+from payd.clock import Clock, VirtualWall
+from payd.core.endpoint import ALL
+from payd.store.attempts import AttemptEnd, Recorded, record_attempt
+from payd.store.db import Database, Tx
+from payd.store.deliveries import Head, Work, requeue
+from payd.store.endpoints import put_endpoint
+from tests.store.test_deliveries import happen
+
+
+class Bench:
+    """A lane whose attempts wait for `end`."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.clock = Clock(VirtualWall())
+        self.started: list[str] = []
+        self.ends: dict[str, trio.Event] = {}
+        self.error_class: str | None = None
+        self.crashes: deque[Exception] = deque()
+        self.retired = False
+        self._news = trio.Event()
+        self.lane = Lane(
+            "ep_1",
+            db=db,
+            clock=self.clock,
+            attempt=self.attempt,
+            gate=trio.CapacityLimiter(100),
+            ended=lambda: None,
+            retire=self.retire,
+        )
+
+    def retire(self) -> None:
+        self.retired = True
+
+    async def attempt(self, work: Work, trigger: str) -> tuple[str | None, Recorded]:
+        self.started.append(work.delivery_id)
+        news, self._news = self._news, trio.Event()
+        news.set()
+        if self.crashes:
+            raise self.crashes.popleft()
+        self.ends[work.delivery_id] = trio.Event()
+        await self.ends[work.delivery_id].wait()
+        now_ms = self.clock.now_ms()
+        status = None if self.error_class else 200
+        end = AttemptEnd(trigger, now_ms, now_ms, status, self.error_class, 0, None, b"")
+        return self.error_class, await self.db.write(record_attempt, work.delivery_id, end)
+
+    async def attempts(self, number: int) -> None:
+        """Return when that many attempts have begun."""
+        while len(self.started) < number:
+            await self._news.wait()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when every task waits, without time passing."""
+        await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.fixture
+async def bench(realm_db: Database) -> Bench:
+    """A lane that does not run yet, and its endpoint."""
+    await realm_db.write(
+        put_endpoint,
+        account_id="acct_1",
+        url="https://a.test/",
+        events=ALL,
+        fresh_id="ep_1",
+        sealed=b"sealed",
+        now_ms=0,
+        actor="test",
+    )
+    return Bench(realm_db)
+
+
+def heads(*ids: str, at_ms: int = 0, payment_id: str | None = None, attempts: int = 0) -> list[Head]:
+    return [Head(name, payment_id or f"pay of {name}", attempts, at_ms) for name in ids]
+
+
+def test_the_look_ahead_leaves_out_what_is_claimed_and_what_is_not_due() -> None:
+    queue = _Queue()
+    queue.fill([*heads("a", "b", "c"), *heads("d", "e", at_ms=50)], 10, {"b"}, LOOK_AHEAD)
+
+    assert [head.id for head in queue.heads] == ["a", "c"]
+    assert queue.next_due_ms == 50
+    assert not queue.stale
+
+
+def test_a_full_look_ahead_may_hide_more() -> None:
+    queue = _Queue()
+    queue.fill(heads("a", "b"), 10, (), 2)
+
+    assert queue.stale
+
+
+def test_a_later_event_of_a_payment_is_passed_over_and_a_retry_is_not() -> None:
+    queue = _Queue()
+    first, retry, other = (
+        heads("first", payment_id="pay_1"),
+        heads("retry", payment_id="pay_1", attempts=1),
+        heads("other", payment_id="pay_2"),
+    )
+    queue.fill([*first, *retry, *other], 0, (), LOOK_AHEAD)
+
+    picked = [queue.pick({"pay_1"}) for _ in range(3)]
+    assert [head and head.id for head in picked] == ["retry", "other", None]
+    left = queue.pick(set())
+    assert left is not None
+    assert left.id == "first"
+
+
+async def test_a_lane_that_is_owed_nothing_retires_at_once(bench: Bench) -> None:
+    await bench.lane.run()
+
+    assert bench.retired
+
+
+async def test_it_takes_the_next_when_one_ends_and_retires_after_the_last(bench: Bench) -> None:
+    for number in range(IN_FLIGHT_MAX + 2):
+        await happen(bench.db, number)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert bench.lane.in_flight == len(bench.started) == IN_FLIGHT_MAX
+        bench.ends["dlv_3"].set()
+        await bench.settle()
+        assert bench.started[-1] == "dlv_10"
+        while bench.lane.in_flight:
+            for event in bench.ends.values():
+                event.set()
+            await bench.settle()
+
+    assert bench.retired
+    assert sorted(bench.started) == sorted(f"dlv_{number}" for number in range(IN_FLIGHT_MAX + 2))
+
+
+async def test_what_is_owed_while_it_works_is_seen_after_a_wake(bench: Bench) -> None:
+    await happen(bench.db, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        await happen(bench.db, 2)
+        await bench.settle()
+        assert bench.started == ["dlv_1"]
+        bench.lane.wake()
+        await bench.settle()
+        assert bench.started == ["dlv_1", "dlv_2"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_replay_waits_behind_what_is_fresh(bench: Bench) -> None:
+    await happen(bench.db, 1)
+
+    def cancel(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'cancelled'")
+
+    await bench.db.write(cancel)
+    await bench.db.write(requeue, "dlv_1", 0)
+    bench.lane.limit = 1
+    await happen(bench.db, 2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        bench.ends["dlv_2"].set()
+        await bench.settle()
+        assert bench.started == ["dlv_2", "dlv_1"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget(bench: Bench) -> None:
+    await happen(bench.db, 1)
+    bench.crashes.extend([RuntimeError("one"), RuntimeError("two"), RuntimeError("three")])
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.attempts(4)
+        assert trio.current_time() - started_s == pytest.approx(1 + 2 + 4, abs=0.2)
+        bench.ends["dlv_1"].set()
+
+    (attempts, state) = bench.db.point(
+        lambda tx: tx.execute("SELECT attempts, state FROM deliveries").fetchone()
+    )
+    assert (attempts, state) == (1, "succeeded")
+
+
+async def test_it_slows_down_after_three_timeouts_and_speeds_up_by_doubling(bench: Bench) -> None:
+    limits = []
+    for error_class in [
+        "timeout_connect",
+        "timeout_response",
+        "timeout_response",
+        "http_status",
+        None,
+        None,
+        None,
+        None,
+    ]:
+        bench.lane._pace(error_class)
+        limits.append(bench.lane.limit)
+
+    assert limits == [10, 10, 1, 1, 2, 4, 8, 10]
+
+
+async def test_timeouts_that_an_answer_interrupts_do_not_slow_it_down(bench: Bench) -> None:
+    for error_class in ["timeout_response", "timeout_response", "http_status"] * 3:
+        bench.lane._pace(error_class)
+
+    assert bench.lane.limit == IN_FLIGHT_MAX
+
+
+async def test_a_stopping_lane_takes_nothing_more_and_retires(bench: Bench) -> None:
+    for number in range(IN_FLIGHT_MAX + 5):
+        await happen(bench.db, number)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        bench.lane.stopping = True
+        bench.lane.wake()
+        for event in bench.ends.values():
+            event.set()
+
+    assert bench.retired
+    assert len(bench.started) == IN_FLIGHT_MAX

@@ -1,0 +1,304 @@
+"""What is measured and how: rounds of payd, of the handler that does nothing, and of SQLite alone, in turn.
+
+Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated rounds; never a timed test)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from subprocess import PIPE
+from typing import Any, Final
+
+import msgspec
+import sys
+import time
+import trio
+
+from tests.bench.load import ROOT, Job, Report, send_load
+from tests.bench.machine import cpu_s, resident_bytes
+from tests.bench.readers import Arrivals, Crowd
+from tests.bench.rows import commit_created, commit_moved, read_payments, read_written
+from tests.crash.client import Client, request_bytes
+from tests.crash.process import Furnished, Server, furnish
+from tests.shop import APPROVES, SIGNATURE
+
+PARTS: Final = ("create", "status", "confirm", "feed", "start")
+FILLING_CONNECTIONS: Final = 16
+ROWS_MAX: Final = 2000
+STATUS_PAYMENTS: Final = 500
+# Paid payments stay processing: their timers are no part of what is measured.
+STILL: Final = {"PAYD_TEST_CONFIRM_AFTER_MS": "86400000"}
+IDLE_S: Final = 1.0
+SETTLE_S: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how much."""
+
+    connections: tuple[int, ...] = (1, 16, 100)
+    rounds: int = 5
+    seconds: float = 2.0
+    warm_s: float = 0.3
+    confirms: int = 600
+    """Payments that are confirmed in a round at 16 connections and more; a quarter of it at fewer."""
+    readers: tuple[int, ...] = (1000, 10_000)
+    pushes: int = 3
+    starts: int = 5
+
+
+@dataclass
+class Samples:
+    """One line of the table: each round's figures, and the whole reports of payd's own."""
+
+    payd: list[float] = field(default_factory=list)
+    noop: list[float] = field(default_factory=list)
+    sqlite: list[float] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+
+    def add(self, payd: Report, noop: Report, sqlite: float) -> None:
+        """One round of rates."""
+        self.reports.append(payd)
+        self.payd.append(payd.rate)
+        self.noop.append(noop.rate)
+        self.sqlite.append(sqlite)
+
+    @property
+    def p50_ms(self) -> float:
+        """Median over the rounds of payd's median."""
+        return median(report.p50_ms for report in self.reports)
+
+    @property
+    def p99_ms(self) -> float:
+        """Median over the rounds of payd's 99th percentile."""
+        return median(report.p99_ms for report in self.reports)
+
+
+@dataclass
+class Crowded:
+    """What one server did for its feed's readers."""
+
+    kilobytes: float = 0.0
+    push_us: list[float] = field(default_factory=list)
+    last_ms: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Started:
+    """What one server's starts were like."""
+
+    ready_ms: list[float] = field(default_factory=list)
+    idle_mib: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Bench:
+    """payd and the handler that does nothing, both served, and where payd's rows are."""
+
+    plan: Plan
+    at: Furnished
+    payd: Server
+    noop: Server
+
+    @property
+    def file(self) -> Path:
+        """The test realm."""
+        return self.at.folder / "data" / "test.db"
+
+    async def rates(self, what: str, connections: int) -> Samples:
+        """All rounds of one part at one number of connections."""
+        one_round = {"create": self._create, "status": self._status, "confirm": self._confirm}[what]
+        samples = Samples()
+        for _ in range(self.plan.rounds):
+            samples.add(*await one_round(connections))
+        refused = sum(report.refused for report in samples.reports)
+        assert not refused, f"{what}: payd refused {refused} requests"
+        return samples
+
+    async def _create(self, connections: int) -> tuple[Report, Report, float]:
+        requests = [self.creation(number) for number in range(64)]
+        payd = await self._timed(self.payd, connections, requests)
+        noop = await self._timed(self.noop, connections, requests)
+        written = read_written(self.file, "payment.created", ROWS_MAX)
+        sqlite = await self._alone(commit_created, written, connections)
+        return payd, noop, sqlite
+
+    async def _status(self, connections: int) -> tuple[Report, Report, float]:
+        ids = await self.create_payments(STATUS_PAYMENTS)
+        requests = [
+            request_bytes("GET", f"/v1/payments/{one}/status", None, self.at.headers) for one in ids
+        ]
+        payd = await self._timed(self.payd, connections, requests)
+        noop = await self._timed(self.noop, connections, requests)
+        sqlite = await trio.to_thread.run_sync(read_payments, self.file, ids, self.plan.seconds / 4)
+        return payd, noop, sqlite
+
+    async def _confirm(self, connections: int) -> tuple[Report, Report, float]:
+        count = self.plan.confirms if connections >= FILLING_CONNECTIONS else self.plan.confirms // 4
+        ids = await self.create_payments(max(count, connections))
+        offered = await self._once(
+            self.payd,
+            FILLING_CONNECTIONS,
+            [self._gateway(one, "options", [APPROVES]) for one in ids],
+        )
+        requests = [
+            self._gateway(one, "confirm", _paid(msgspec.json.decode(body)))
+            for one, body in zip(ids, offered.bodies, strict=True)
+        ]
+        payd = await self._once(self.payd, connections, requests)
+        noop = await self._once(self.noop, connections, requests)
+        written = read_written(self.file, "payment.processing", len(ids))
+        sqlite = await self._alone(commit_moved, written, connections)
+        return payd, noop, sqlite
+
+    def creation(self, number: int) -> bytes:
+        """A request that creates a payment."""
+        body = {"referenceId": f"ORDER-{number}", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+        return request_bytes("POST", "/v1/payments", body, self.at.headers)
+
+    async def create_payments(self, count: int) -> list[str]:
+        """That many fresh payments' ids."""
+        made = await self._once(
+            self.payd, FILLING_CONNECTIONS, [self.creation(number) for number in range(count)]
+        )
+        return [msgspec.json.decode(body)["paymentId"] for body in made.bodies]
+
+    def _gateway(self, payment_id: str, act: str, body: Any) -> bytes:
+        path = f"/v1/gateway/payment/{payment_id}/{act}"
+        return request_bytes("POST", path, body, {"api-key": self.at.key})
+
+    async def _timed(self, server: Server, connections: int, requests: list[bytes]) -> Report:
+        return await send_load(
+            Job(server.port, connections, requests, self.plan.seconds, warm_s=self.plan.warm_s)
+        )
+
+    async def _once(self, server: Server, connections: int, requests: list[bytes]) -> Report:
+        report = await send_load(Job(server.port, connections, requests, keep=True))
+        assert not report.refused, f"{report.refused} requests were refused: {report.bodies[0].decode()}"
+        return report
+
+    async def _alone(self, commit: Any, written: Any, connections: int) -> float:
+        path = self.at.folder / "alone.db"
+        return await trio.to_thread.run_sync(commit, path, written, connections, self.plan.seconds / 4)
+
+    async def ceiling(self, connections: int) -> Report:
+        """What the load generator reaches on a server that only sends fixed bytes."""
+        fixed = Server(self.at.folder, module=("tests.bench.fixed",))
+        try:
+            await fixed.start()
+            return await self._timed(fixed, connections, [self.creation(0)])
+        finally:
+            await fixed.put_away()
+
+
+@asynccontextmanager
+async def open_bench(folder: Path, plan: Plan) -> AsyncIterator[Bench]:
+    """Both servers on one data directory, with an endpoint that is owed every event and never answers.
+
+    Deliveries are written, not sent: at most a handful is under way at any time.
+    """
+    async with trio.open_nursery() as nursery:
+        hook = await nursery.start(partial(trio.serve_tcp, _never_answer, 0, host="127.0.0.1"))
+        port = hook[0].socket.getsockname()[1]
+        at = await furnish(folder, f"http://127.0.0.1:{port}/hook")
+        bench = Bench(plan, at, Server(folder, STILL), Server(folder, module=("tests.bench.noop",)))
+        try:
+            await bench.payd.start()
+            await bench.noop.start()
+            yield bench
+        finally:
+            await bench.payd.put_away()
+            await bench.noop.put_away()
+            nursery.cancel_scope.cancel()
+
+
+async def _never_answer(stream: trio.SocketStream) -> None:
+    async for _ in stream:
+        pass
+
+
+def _paid(offered: dict[str, Any]) -> dict[str, Any]:
+    """A wallet's results for the first option."""
+    return {
+        "optionId": offered["options"][0]["id"],
+        "results": [{"type": "walletRpc", "data": [SIGNATURE]}],
+    }
+
+
+async def measure_feeds(folder: Path, plan: Plan, readers: int) -> tuple[Crowded, Crowded]:
+    """One push to many readers of one payment: payd's hub, and Quart's own websockets."""
+    at = await furnish(folder, None)
+    payd, noop = Crowded(), Crowded()
+    ours = Server(folder, STILL)
+    theirs = Server(folder, module=("tests.bench.noop",))
+    try:
+        await ours.start()
+        await theirs.start()
+        for _ in range(plan.pushes):
+            await _push_by_payd(ours, at, readers, payd)
+            await _push(theirs, "/v1/payments/any/feed", readers, noop, "/push", None, {})
+    finally:
+        await ours.put_away()
+        await theirs.put_away()
+    return payd, noop
+
+
+async def _push_by_payd(server: Server, at: Furnished, readers: int, crowded: Crowded) -> None:
+    async with Client(server.port) as client:
+        body = {"referenceId": "ORDER", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+        made = (await client.ask("POST", "/v1/payments", body, at.headers)).body
+    payment = f"payments/{made['paymentId']}"
+    to = {"to": "processing"}
+    await _push(server, f"/v1/{payment}/feed", readers, crowded, f"/v1/test/{payment}/simulate", to, at.headers)
+
+
+async def _push(
+    server: Server, feed: str, readers: int, crowded: Crowded, path: str, body: Any, headers: dict[str, str]
+) -> None:
+    """Open the readers, push once, and note memory (of the first crowd: it is kept), CPU and the last arrival."""
+    before = resident_bytes(server.pid)
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "tests.bench.readers"], stdin=PIPE, stdout=PIPE, cwd=ROOT
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with process.stdin as talk, process.stdout as said, Client(server.port) as client:
+        try:
+            await talk.send_all(msgspec.json.encode(Crowd(server.port, feed, readers)) + b"\n")
+            assert await said.receive_some() == b"open\n"
+            await trio.sleep(SETTLE_S)
+            crowded.kilobytes = crowded.kilobytes or (resident_bytes(server.pid) - before) / readers / 1000
+            used_s, pushed_s = cpu_s(server.pid), time.monotonic()
+            answered = await client.ask("POST", path, body, headers)
+            assert answered.status == 200, answered.raw
+            arrivals = msgspec.json.decode(await said.receive_some(), type=Arrivals)
+            await trio.sleep(SETTLE_S)
+            crowded.push_us.append((cpu_s(server.pid) - used_s) / readers * 1e6)
+            crowded.last_ms.append((arrivals.last_s - pushed_s) * 1000)
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+    await trio.sleep(SETTLE_S)
+
+
+async def measure_starts(folder: Path, plan: Plan) -> tuple[Started, Started]:
+    """From the start of the process to `/readyz`, and what is in memory when nothing happens after it."""
+    await furnish(folder, None)
+    results = (Started(), Started())
+    for _ in range(plan.starts):
+        for started, module in zip(results, (("payd", "serve"), ("tests.bench.noop",)), strict=True):
+            server = Server(folder, module=module)
+            try:
+                await server.start()
+                await trio.sleep(IDLE_S)
+                started.ready_ms.append(1000 * server.ready_after_s[-1])
+                started.idle_mib.append(resident_bytes(server.pid) / 2**20)
+            finally:
+                await server.put_away()
+    return results

@@ -1,0 +1,144 @@
+"""A real Chromium on a real server: nothing mocked but what a test cuts on purpose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from tests.process import Server
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+PACKAGES: Final = ("chromium", "fonts-noto-core", "fonts-liberation")
+FLAGS: Final = (
+    "--no-sandbox",  # it only visits this machine, and CI runs as root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE_MS: Final = 10_000
+
+LOUD: Final = """
+addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI));
+"""
+
+
+def find_chromium() -> str:
+    """The browser's path; on a machine that is ours to furnish, it is installed first."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
+            subprocess.run(["apt-get", "-qq", *words], env=quiet, check=True, stdout=subprocess.DEVNULL)
+        found = shutil.which(NAMES[0])
+    if found is None:
+        pytest.fail("These tests drive a real browser; on Debian and Ubuntu: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Till:
+    """A server with a shop, as its merchant sees it."""
+
+    server: Server
+    key: str
+    merchant_id: str
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """One call of the API with the shop's key; its body."""
+        sent = {"Api-Key": self.key, "Merchant-Id": self.merchant_id}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        status, answer, _ = self.server.request(method, path, body, sent)
+        assert status < 300, answer
+        return answer
+
+    def pay(self, value: str = "2500", unit: str = "EUR", reference: str = "ORDER-1042", **more: Any) -> str:
+        """Create a payment; the link to its page."""
+        body = {"referenceId": reference, "amount": {"unit": f"iso4217/{unit}", "value": value}, **more}
+        return str(self.call("POST", "/v1/payments", body)["gatewayUrl"])
+
+    def move(self, link: str, to: str) -> None:
+        """Move a payment behind its page's back."""
+        payment_id = link.rpartition("/")[2]
+        self.call("POST", f"/v1/test/payments/{payment_id}/simulate", {"to": to})
+
+    def status(self, link: str) -> str:
+        """Where the payment of a page stands."""
+        return str(self.call("GET", f"/v1/payments/{link.rpartition('/')[2]}/status")["status"])
+
+
+@pytest.fixture(scope="module")
+def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till]:
+    server = Server(tmp_path_factory.mktemp("checkout") / "data", {"PAYD_TEST_CONFIRM_AFTER_MS": "600000"})
+    made = server.payd("init")
+    try:
+        server.start()
+        yield Till(server, made["apiKey"], made["merchantId"])
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
+
+
+@dataclass
+class Watch:
+    """What went wrong on the pages of one test. `expected` are parts of complaints that it causes itself."""
+
+    complaints: list[str] = field(default_factory=list)
+    expected: tuple[str, ...] = ()
+
+    def on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def on_request(self, request: Request) -> None:
+        if not request.url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:")):
+            self.complaints.append(f"request: {request.url}")
+
+    def surprises(self) -> list[str]:
+        return [one for one in self.complaints if not any(part in one for part in self.expected)]
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Fails a test on any console error, uncaught error, policy violation, or request off this machine."""
+    watching = Watch()
+    yield watching
+    assert watching.surprises() == []
+
+
+@pytest.fixture
+def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
+    """Opens a page in a context of its own; takes the options of Playwright's `new_context`."""
+    contexts = []
+
+    def open_one(**options: Any) -> Page:
+        context = browser.new_context(**{"reduced_motion": "reduce"} | options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.add_init_script(LOUD)
+        page.on("console", watch.on_console)
+        page.on("pageerror", lambda error: watch.complaints.append(f"uncaught: {error}"))
+        page.on("request", watch.on_request)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
