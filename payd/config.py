@@ -177,7 +177,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """`[rate_limits]`: token buckets that hold twice the rate; 0 is off."""
+    """`[rate_limits]`: token buckets; 0 is off."""
 
     per_key: Annotated[int, _RATE, "Of one API key; 0 is off."] = 1000
     per_ip: Annotated[int, _RATE, "Of one address, without a key; 0 is off."] = 200

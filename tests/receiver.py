@@ -116,9 +116,10 @@ class Receiver:
         return port
 
     async def count(self, number: int) -> list[Received]:
-        """Return when that many requests have come."""
-        while len(self.received) < number:
-            await self._news.wait()
+        """Return when that many requests have come, within two days."""
+        with trio.fail_after(48 * 3600):
+            while len(self.received) < number:
+                await self._news.wait()
         return self.received
 
     async def serve(self, tcp: trio.abc.Stream) -> None:

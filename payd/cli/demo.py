@@ -5,6 +5,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from payd.clock import system_wall_ms
 from payd.config import Config
 from payd.core.errors import NotFound
 from payd.entropy import new_id
-from payd.net.http import Client
+from payd.net.http import Client, Target
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
@@ -110,7 +111,7 @@ class Job:
 
     async def follow(self, url: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch the payment's feed to its end."""
-        async with trio_websocket.open_websocket_url(url) as feed:
+        async with _websocket(url) as feed:
             task_status.started()
             try:
                 while True:
@@ -134,7 +135,8 @@ def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: 
     was seen.
     """
     config = load_config(config_file, data_dir)
-    job = trio.run(_main, config, scratch, as_json)
+    with _interruptible():
+        job = trio.run(_main, config, scratch, as_json)
     missing = job.missing()
     if as_json:
         show_json(
@@ -151,6 +153,16 @@ def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: 
         raise Refused(f"Missing: {'; '.join(missing)}.")
     if not as_json:
         click.secho("Done: paid, succeeded, settled, and all four webhooks verified.", fg="green", bold=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
@@ -207,8 +219,7 @@ async def _trade(
     payment = await shop.ask("POST", "/v1/payments", seed.order("DEMO-1"), Merchant_Id=merchant_id)
     job.payment_id = payment["id"]
     tell("merchant", f"created a payment over 12.50 USD: {payment['gatewayUrl']}")
-    websocket_url = "ws" + base_url.removeprefix("http") + f"/v1/payments/{job.payment_id}/feed"
-    await nursery.start(job.follow, websocket_url)
+    await nursery.start(job.follow, f"{base_url}/v1/payments/{job.payment_id}/feed")
     confirmed = await wallet.pay(buyer, job.payment_id, lambda words: tell("wallet", words))
     tell("wallet", f"is told {confirmed['status']}")
     status_path = f"/v1/payments/{job.payment_id}/status?maxPollMs={STATUS_POLL_MS}"
@@ -218,6 +229,16 @@ async def _trade(
     tx_id = (job.status.get("info") or {}).get("txId")
     tell("merchant", f"reads the status {job.status.get('status')}, transaction {tx_id}")
     await job.wait_until_done()
+
+
+@asynccontextmanager
+async def _websocket(url: str) -> AsyncIterator[trio_websocket.WebSocketConnection]:
+    """A websocket on a stream of ours: the library leaves its own open when the server closes first."""
+    target = Target.of(url)
+    opening = trio.open_ssl_over_tcp_stream if target.scheme == "https" else trio.open_tcp_stream
+    stream = await opening(target.host, target.port)
+    async with stream, trio.open_nursery() as nursery:
+        yield await trio_websocket.wrap_client_stream(nursery, stream, target.authority, target.path)
 
 
 async def _close_shop(shop: Rest, merchant_id: str) -> None:

@@ -221,13 +221,16 @@ class Front:
 
     async def _serve_http(self, wire: Wire, peer: str) -> tuple[Request, bytes] | None:
         """Serve the connection, or return the upgrade to a feed that it begins with and what follows that."""
-        data = await read_start(wire)
-        if not data:
-            return None
-        if data.startswith(_FEED_STARTS):
-            upgrade, data = await self._read_upgrade(wire, data, peer)
-            if upgrade is not None:
-                return upgrade, data
+        try:
+            data = await read_start(wire)
+            if not data:
+                return None
+            if data.startswith(_FEED_STARTS):
+                upgrade, data = await self._read_upgrade(wire, data, peer)
+                if upgrade is not None:
+                    return upgrade, data
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return None  # gone before it said what it wanted
         wire.unread(data)
         state: LifespanState = {"wire": wire}
         await TCPServer(self._application, self._config, self._context, state, wire).run()  # type: ignore[arg-type]

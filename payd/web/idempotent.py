@@ -12,7 +12,6 @@ import msgspec
 from payd.core.idempotency import check_key, fingerprint_of, scope_of
 from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.web.call import Answer, Call
-from payd.web.schema import Nothing
 
 NO_BODY = b"{}"
 
@@ -48,7 +47,7 @@ def check_nothing(call: Call) -> None:
         UnsupportedMediaType, InvalidParams, ParamsValidation: As for any other body.
     """
     if call.request.body:
-        call.json(Nothing)
+        call.json(dict[str, Any])
 
 
 def outcome_answer(outcome: Outcome) -> Answer:

@@ -29,10 +29,6 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel"):
     pass
 
 
-class Nothing(_Wire, frozen=True):
-    """A body that says nothing: none at all, or an object."""
-
-
 class Amount(_Wire, frozen=True):
     """An amount with the words to show it."""
 

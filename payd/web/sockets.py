@@ -23,7 +23,7 @@ from wsproto.events import CloseConnection, Ping, Pong
 from wsproto.utilities import generate_accept_token
 
 from payd.actors.feed import AccountFeed, PaymentFeed, Update, text_frame
-from payd.core.errors import InvalidParams, PaydError, PaymentNotFound, RateLimited
+from payd.core.errors import InvalidParams, PaydError, PaymentNotFound, RateLimited, UpgradeRequired
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies
 from payd.web.limits import Slots
@@ -175,7 +175,12 @@ class Sockets:
         key = request.headers.get("sec-websocket-key", "")
         socket = StreamSocket(stream, key.encode("latin-1"), early)
         if request.headers.get("sec-websocket-version") != VERSION:
-            await socket.refuse(Answer(426, headers=(("sec-websocket-version", VERSION),)))
+            request.refusal = UpgradeRequired(
+                f"This server speaks version {VERSION} of the websocket protocol."
+            )
+            answer = await self._answer(request)
+            headers = (*answer.headers, ("sec-websocket-version", VERSION))
+            await socket.refuse(Answer(answer.status, answer.body, headers))
         elif not _is_key(key):
             error = InvalidParams("Sec-WebSocket-Key is not 16 bytes in base64.")
             await self._refuse(socket, request, error)

@@ -1,4 +1,4 @@
-"""The least that a server can do: the same bytes for whatever comes. It shows what the load generator itself can do."""
+"""The least that a server can do: the same bytes for whatever comes. It shows what the generator can do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import socket
 from typing import Final
 
 BODY: Final = b'{"status":"ok"}'
-ANSWER: Final = b"HTTP/1.1 200 \r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+ANSWER: Final = b"HTTP/1.1 200 \r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+    len(BODY),
+    BODY,
+)
 RECEIVE_BYTES: Final = 65_536
 
 

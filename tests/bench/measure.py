@@ -1,22 +1,22 @@
 """What is measured and how: rounds of payd, of the handler that does nothing, and of SQLite alone, in turn.
 
-Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated rounds; never a timed test)".
+Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated
+rounds; never a timed test)".
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
 from subprocess import PIPE
 from typing import Any, Final
 
 import msgspec
-import sys
-import time
 import trio
 
 from tests.bench.load import ROOT, Job, Report, send_load
@@ -54,29 +54,26 @@ class Plan:
 
 @dataclass
 class Samples:
-    """One line of the table: each round's figures, and the whole reports of payd's own."""
+    """One line of the table, round by round; `sqlite` is a rate."""
 
-    payd: list[float] = field(default_factory=list)
-    noop: list[float] = field(default_factory=list)
+    payd: list[Spent] = field(default_factory=list)
+    noop: list[Spent] = field(default_factory=list)
     sqlite: list[float] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
 
-    def add(self, payd: Report, noop: Report, sqlite: float) -> None:
-        """One round of rates."""
-        self.reports.append(payd)
-        self.payd.append(payd.rate)
-        self.noop.append(noop.rate)
+    def add(self, payd: Spent, noop: Spent, sqlite: float) -> None:
+        """One round."""
+        self.payd.append(payd)
+        self.noop.append(noop)
         self.sqlite.append(sqlite)
 
-    @property
-    def p50_ms(self) -> float:
-        """Median over the rounds of payd's median."""
-        return median(report.p50_ms for report in self.reports)
 
-    @property
-    def p99_ms(self) -> float:
-        """Median over the rounds of payd's 99th percentile."""
-        return median(report.p99_ms for report in self.reports)
+@dataclass(frozen=True)
+class Spent:
+    """What one server did in one measurement."""
+
+    report: Report
+    cpu_us: float
+    """Of all its threads, a request. Where others use the machine it says more than a rate."""
 
 
 @dataclass
@@ -116,11 +113,11 @@ class Bench:
         samples = Samples()
         for _ in range(self.plan.rounds):
             samples.add(*await one_round(connections))
-        refused = sum(report.refused for report in samples.reports)
+        refused = sum(spent.report.refused for spent in samples.payd)
         assert not refused, f"{what}: payd refused {refused} requests"
         return samples
 
-    async def _create(self, connections: int) -> tuple[Report, Report, float]:
+    async def _create(self, connections: int) -> tuple[Spent, Spent, float]:
         requests = [self.creation(number) for number in range(64)]
         payd = await self._timed(self.payd, connections, requests)
         noop = await self._timed(self.noop, connections, requests)
@@ -128,27 +125,22 @@ class Bench:
         sqlite = await self._alone(commit_created, written, connections)
         return payd, noop, sqlite
 
-    async def _status(self, connections: int) -> tuple[Report, Report, float]:
+    async def _status(self, connections: int) -> tuple[Spent, Spent, float]:
         ids = await self.create_payments(STATUS_PAYMENTS)
-        requests = [
-            request_bytes("GET", f"/v1/payments/{one}/status", None, self.at.headers) for one in ids
-        ]
+        requests = [request_bytes("GET", f"/v1/payments/{one}/status", None, self.at.headers) for one in ids]
         payd = await self._timed(self.payd, connections, requests)
         noop = await self._timed(self.noop, connections, requests)
         sqlite = await trio.to_thread.run_sync(read_payments, self.file, ids, self.plan.seconds / 4)
         return payd, noop, sqlite
 
-    async def _confirm(self, connections: int) -> tuple[Report, Report, float]:
+    async def _confirm(self, connections: int) -> tuple[Spent, Spent, float]:
         count = self.plan.confirms if connections >= FILLING_CONNECTIONS else self.plan.confirms // 4
         ids = await self.create_payments(max(count, connections))
-        offered = await self._once(
-            self.payd,
-            FILLING_CONNECTIONS,
-            [self._gateway(one, "options", [APPROVES]) for one in ids],
-        )
+        asked = [self._gateway(one, "options", [APPROVES]) for one in ids]
+        offered = (await self._once(self.payd, FILLING_CONNECTIONS, asked)).report.bodies
         requests = [
             self._gateway(one, "confirm", _paid(msgspec.json.decode(body)))
-            for one, body in zip(ids, offered.bodies, strict=True)
+            for one, body in zip(ids, offered, strict=True)
         ]
         payd = await self._once(self.payd, connections, requests)
         noop = await self._once(self.noop, connections, requests)
@@ -163,24 +155,23 @@ class Bench:
 
     async def create_payments(self, count: int) -> list[str]:
         """That many fresh payments' ids."""
-        made = await self._once(
-            self.payd, FILLING_CONNECTIONS, [self.creation(number) for number in range(count)]
-        )
-        return [msgspec.json.decode(body)["paymentId"] for body in made.bodies]
+        requests = [self.creation(number) for number in range(count)]
+        made = (await self._once(self.payd, FILLING_CONNECTIONS, requests)).report.bodies
+        return [msgspec.json.decode(body)["paymentId"] for body in made]
 
     def _gateway(self, payment_id: str, act: str, body: Any) -> bytes:
         path = f"/v1/gateway/payment/{payment_id}/{act}"
         return request_bytes("POST", path, body, {"api-key": self.at.key})
 
-    async def _timed(self, server: Server, connections: int, requests: list[bytes]) -> Report:
-        return await send_load(
-            Job(server.port, connections, requests, self.plan.seconds, warm_s=self.plan.warm_s)
-        )
+    async def _timed(self, server: Server, connections: int, requests: list[bytes]) -> Spent:
+        plan = self.plan
+        return await _spend(server, Job(server.port, connections, requests, plan.seconds, plan.warm_s))
 
-    async def _once(self, server: Server, connections: int, requests: list[bytes]) -> Report:
-        report = await send_load(Job(server.port, connections, requests, keep=True))
-        assert not report.refused, f"{report.refused} requests were refused: {report.bodies[0].decode()}"
-        return report
+    async def _once(self, server: Server, connections: int, requests: list[bytes]) -> Spent:
+        spent = await _spend(server, Job(server.port, connections, requests, keep=True))
+        refused = spent.report.refused
+        assert not refused, f"{refused} requests were refused: {spent.report.bodies[0].decode()}"
+        return spent
 
     async def _alone(self, commit: Any, written: Any, connections: int) -> float:
         path = self.at.folder / "alone.db"
@@ -191,7 +182,7 @@ class Bench:
         fixed = Server(self.at.folder, module=("tests.bench.fixed",))
         try:
             await fixed.start()
-            return await self._timed(fixed, connections, [self.creation(0)])
+            return (await self._timed(fixed, connections, [self.creation(0)])).report
         finally:
             await fixed.put_away()
 
@@ -215,6 +206,12 @@ async def open_bench(folder: Path, plan: Plan) -> AsyncIterator[Bench]:
             await bench.payd.put_away()
             await bench.noop.put_away()
             nursery.cancel_scope.cancel()
+
+
+async def _spend(server: Server, job: Job) -> Spent:
+    used_s = cpu_s(server.pid)
+    report = await send_load(job)
+    return Spent(report, (cpu_s(server.pid) - used_s) / report.all_answers * 1e6)
 
 
 async def _never_answer(stream: trio.SocketStream) -> None:
@@ -254,13 +251,15 @@ async def _push_by_payd(server: Server, at: Furnished, readers: int, crowded: Cr
         made = (await client.ask("POST", "/v1/payments", body, at.headers)).body
     payment = f"payments/{made['paymentId']}"
     to = {"to": "processing"}
-    await _push(server, f"/v1/{payment}/feed", readers, crowded, f"/v1/test/{payment}/simulate", to, at.headers)
+    await _push(
+        server, f"/v1/{payment}/feed", readers, crowded, f"/v1/test/{payment}/simulate", to, at.headers
+    )
 
 
 async def _push(
     server: Server, feed: str, readers: int, crowded: Crowded, path: str, body: Any, headers: dict[str, str]
 ) -> None:
-    """Open the readers, push once, and note memory (of the first crowd: it is kept), CPU and the last arrival."""
+    """Open the readers, push once, and note memory (of the first crowd), CPU and the last arrival."""
     before = resident_bytes(server.pid)
     process = await trio.lowlevel.open_process(
         [sys.executable, "-m", "tests.bench.readers"], stdin=PIPE, stdout=PIPE, cwd=ROOT

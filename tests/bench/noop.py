@@ -1,4 +1,4 @@
-"""What payd is measured beside: Quart-Trio on stock hypercorn, which decodes and encodes the same JSON and does nothing.
+"""What payd is measured beside: Quart-Trio on stock hypercorn; it decodes and encodes the same JSON, no more.
 
 It stores nothing, checks nobody and keeps no state but the sockets that wait for a push.
 """
@@ -23,7 +23,9 @@ from payd.web.schema import POLL_IN_MS, CreatePayment, PaymentCreatedBoth, Payme
 
 PAYMENT_ID = "pay_t" + "0" * 36
 LINK = f"http://127.0.0.1/pay/{PAYMENT_ID}"
-PAGE = b'{"version":1,"status":"processing","isFinal":false,"pollInMs":1000,"expiresAt":1800000900,"info":null}'
+PAGE = (
+    b'{"version":1,"status":"processing","isFinal":false,"pollInMs":1000,"expiresAt":1800000900,"info":null}'
+)
 
 
 def json_answer(body: object, status: int = 200) -> TrioResponse:

@@ -1,7 +1,7 @@
 """Many pages at once: websockets that follow one payment, in a process of their own.
 
-Reads a `Crowd` as JSON from standard input. Says `open` when all have their snapshot, then, once each has had one more
-frame, at which instants the first and the last came, on the clock that all processes of a machine share.
+Reads a `Crowd` as JSON from standard input. Says `open` when all have their snapshot, then, once each has had
+one more frame, at which instants the first and the last came, on the clock that all processes share.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ def commit_moved(path: Path, written: Written, batch: int, seconds: float) -> fl
     columns = [row[1] for row in db.execute("PRAGMA table_info(payments)")]
     changed = ("status", "version", "asset", "network", "due_at_ms", "body")
     places = [columns.index(name) for name in changed]
-    update = f"UPDATE payments SET {', '.join(f'{name} = ?' for name in changed)} WHERE id = ? AND version = ?"
+    update = (
+        f"UPDATE payments SET {', '.join(f'{name} = ?' for name in changed)} WHERE id = ? AND version = ?"
+    )
     updates = [
         (*(row[place] for place in places), row[columns.index("id")], row[columns.index("version")] - 1)
         for row in written.payments
@@ -107,7 +109,9 @@ def read_payments(path: Path, ids: list[str], seconds: float) -> float:
         db.close()
 
 
-def _rate(db: sqlite3.Connection, written: Written, batch: int, seconds: float, begin: Any, commit: Any) -> float:
+def _rate(
+    db: sqlite3.Connection, written: Written, batch: int, seconds: float, begin: Any, commit: Any
+) -> float:
     """Commit all rows again and again until that took `seconds`; what undoes them is not counted."""
     took_s = 0.0
     count = 0

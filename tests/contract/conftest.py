@@ -41,7 +41,7 @@ def http(server: Server) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="session")
 def shops(server: Server, http: httpx.Client) -> dict[str, Shop]:
     """Accounts that do not disturb each other: a webhook endpoint is one for each account."""
-    names = ["till", "other", "hooks", "repair", "endpoint", "rotation"]
+    names = ["till", "other", "hooks", "repair", "endpoint"]
     with ThreadPoolExecutor(2) as pool:
         made = pool.map(lambda name: server.shop(name, http), names)
         return dict(zip(names, made, strict=True))

@@ -165,8 +165,17 @@ class Shop:
 
     def advance(self, span: str) -> None:
         """Advance the test realm's clock and wait for the work of that span."""
-        ok(self.api.post("/v1/test/clock", {"advance": span}), 202)
-        until(lambda: self.clock()["job"]["state"] == "done", timeout_s=3 * PATIENCE_S)
+        self.clock_after(ok(self.api.post("/v1/test/clock", {"advance": span}), 202)["job"]["id"])
+
+    def clock_after(self, job_id: str) -> Any:
+        """Wait until an advance is done, and return the answer that said so."""
+
+        def done() -> Any:
+            answer = self.clock()
+            assert answer["job"]["id"] == job_id
+            return answer if answer["job"]["state"] == "done" else None
+
+        return until(done, timeout_s=3 * PATIENCE_S)
 
     def simulate(self, payment_id: str, to: str, **more: str) -> Any:
         return ok(self.api.post(f"/v1/test/payments/{payment_id}/simulate", {"to": to, **more}))
@@ -228,6 +237,7 @@ class Door:
     received: list[Delivery] = field(default_factory=list)
     answers: deque[int] = field(default_factory=deque)
     otherwise: int = 200
+    retry_after: str | None = None
 
     def of(self, payment_id: str) -> list[Delivery]:
         return [d for d in list(self.received) if d.event["data"]["payment_id"] == payment_id]
@@ -269,6 +279,8 @@ def open_receiver() -> Iterator[Receiver]:
             self.send_response(status)
             if 300 <= status < 400:
                 self.send_header("Location", door.url)
+            if door.retry_after is not None:
+                self.send_header("Retry-After", door.retry_after)
             self.send_header("Content-Length", "4")
             self.end_headers()
             self.wfile.write(b"seen")

@@ -5,10 +5,13 @@ Source: DESIGN.md, "12. Operations"
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -67,6 +70,26 @@ def test_an_unknown_key_or_a_wrong_unit_names_its_line(server: Server, tmp_path:
         done = server.cli("check-config", "--config", str(broken))
         assert done.returncode == 2
         assert re.search(rf"\b{line}\b", done.stderr)
+
+
+def test_every_command_of_the_pages_is_there(server: Server) -> None:
+    promised = (
+        "serve demo init account key app merchant webhook listen trigger sim clock events doctor backup restore"
+        " migrate check-config version"
+    )
+    listed = re.findall(r"^  ([a-z-]+)  ", server.cli("--help").stdout, re.MULTILINE)
+    assert set(promised.split()) - set(listed) == set()
+
+
+def test_a_delivery_is_verified_by_hand(server: Server, tmp_path: Path) -> None:
+    secret, body, now = f"whsec_{base64.b64encode(b'k' * 32).decode()}", tmp_path / "body", int(time.time())
+    body.write_bytes(b'{"id":"evt_1"}')
+    digest = hmac.digest(b"k" * 32, f"msg_1.{now}.".encode() + body.read_bytes(), "sha256")
+    good = f"v1,{base64.b64encode(digest).decode()}"
+    for signature, status in ((good, 0), (f"v1,{'A' * 43}=", 1)):
+        arguments = {"secret": secret, "id": "msg_1", "timestamp": str(now), "signature": signature}
+        words = [word for name, value in arguments.items() for word in (f"--{name}", value)]
+        assert server.cli("webhook", "verify", *words, "--body", str(body)).returncode == status
 
 
 def test_the_version_is_shown(server: Server) -> None:

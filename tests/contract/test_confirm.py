@@ -66,9 +66,8 @@ def test_an_asset_of_no_table_has_6_decimals_and_can_be_paid(shop: Shop) -> None
     payment_id = shop.payment(shop.merchant("Unknown", (asset, WALLET)))
     option = shop.options(payment_id, fresh_buyer())[0]
     assert option["amount"]["display"]["decimals"] == 6
-    assert (
-        ok(shop.confirm(payment_id, option["id"], shop.results(payment_id, option)))["status"] == "processing"
-    )
+    body = ok(shop.confirm(payment_id, option["id"], shop.results(payment_id, option)))
+    assert body["status"] == "processing"
 
 
 def test_a_long_poll_returns_with_what_comes_after_its_own_effect(shop: Shop, merchant_id: str) -> None:
@@ -185,7 +184,8 @@ def test_a_body_that_misses_its_schema_leaves_the_payment_open(shop: Shop, merch
     path = f"/v1/gateway/payment/{payment_id}/confirm"
     misses_schema(shop.api.post(path, {"results": results}), "optionId")
     misses_schema(shop.api.post(path, {"optionId": option_id}), "results")
-    for wrong in (None, "x", {}, [7], [{"type": "walletRpc"}], [{"type": "other", "data": ["0x"]}]):
+    malformed: list[Any] = [None, "x", {}, [7], [{"type": "walletRpc"}], [{"type": "other", "data": ["0x"]}]]
+    for wrong in malformed:
         answer = shop.api.post(path, {"optionId": option_id, "results": wrong})
         refused(answer, 400, "params_validation")
     assert shop.status_of(payment_id) == "requires_action"
@@ -213,9 +213,8 @@ def test_a_stale_quote_is_refused_until_asked_again(shop: Shop) -> None:
     again = shop.options(payment_id, buyer)[0]
     assert again["id"] == option["id"]
     assert again["expiresAt"] > option["expiresAt"]
-    assert (
-        ok(shop.confirm(payment_id, again["id"], shop.results(payment_id, again)))["status"] == "processing"
-    )
+    body = ok(shop.confirm(payment_id, again["id"], shop.results(payment_id, again)))
+    assert body["status"] == "processing"
 
 
 def test_a_route_that_is_gone_is_refused_as_expired(shop: Shop) -> None:

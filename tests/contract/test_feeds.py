@@ -6,36 +6,52 @@ Source: DESIGN.md, "8. Feed"
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 import trio
-from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, open_websocket_url
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from tests.contract.outside import (
     ISO_MS,
     PATIENCE_S,
+    Caller,
     Server,
     Shop,
     fresh_buyer,
     magic_buyer,
     ok,
     open_server,
+    refused,
 )
 
-pytestmark = pytest.mark.real_time
 SNAPSHOT = {"version", "status", "isFinal", "pollInMs", "expiresAt", "serverTime", "info"}
 
 
-def dial(
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+
+@asynccontextmanager
+async def dial(
     server: Server, path: str, headers: Mapping[str, str] | None = None
-) -> AbstractAsyncContextManager[WebSocketConnection]:
-    """Open a websocket to a path."""
-    extra = [(k.encode(), v.encode()) for k, v in (headers or {}).items()]
-    return open_websocket_url(server.url.replace("http", "ws", 1) + path, extra_headers=extra)
+) -> AsyncIterator[WebSocketConnection]:
+    """Open a websocket to a path; its TCP connection is closed with it, whoever closed the websocket."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    extra = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    async with await trio.open_tcp_stream(host, int(port)) as stream, trio.open_nursery() as nursery:
+        with trio.fail_after(PATIENCE_S):
+            socket = await wrap_client_stream(nursery, stream, server.url, path, extra_headers=extra)
+        yield socket
+        with trio.fail_after(PATIENCE_S):
+            await socket.aclose()
 
 
 async def read(socket: WebSocketConnection) -> Any:
@@ -44,27 +60,26 @@ async def read(socket: WebSocketConnection) -> Any:
         return json.loads(await socket.get_message())
 
 
+async def drain(socket: WebSocketConnection) -> None:
+    """Read until the websocket is closed."""
+    while True:
+        await socket.get_message()
+
+
 async def close_code(socket: WebSocketConnection) -> int:
     """Read until the server closes, and return its code."""
-    with trio.fail_after(PATIENCE_S):
-        try:
-            while True:
-                await socket.get_message()
-        except ConnectionClosed as closed:
-            assert closed.reason is not None
-            return int(closed.reason.code)
+    with trio.fail_after(PATIENCE_S), pytest.raises(ConnectionClosed) as closed:
+        await drain(socket)
+    assert closed.value.reason is not None
+    return int(closed.value.reason.code)
 
 
-async def refusal(server: Server, path: str, headers: Mapping[str, str] | None = None) -> int:
-    """Return the status with which an upgrade is refused."""
-    with trio.fail_after(PATIENCE_S):
-        try:
-            async with dial(server, path, headers):
-                raise AssertionError("the upgrade was accepted")
-        except ConnectionRejected as rejected:
-            return int(rejected.status_code)
+def knock(caller: Caller, path: str) -> httpx.Response:
+    """Ask for an upgrade that must not come, and return the answer."""
+    return caller.having(**UPGRADE).get(path)
 
 
+@pytest.mark.real_time
 async def test_a_feed_begins_with_the_current_snapshot(server: Server, shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     async with dial(server, f"/v1/payments/{payment_id}/feed") as socket:
@@ -77,6 +92,7 @@ async def test_a_feed_begins_with_the_current_snapshot(server: Server, shop: Sho
     assert first["serverTime"]
 
 
+@pytest.mark.real_time
 async def test_a_feed_follows_a_payment_to_its_end_and_closes_1000(
     server: Server, shop: Shop, merchant_id: str
 ) -> None:
@@ -95,6 +111,7 @@ async def test_a_feed_follows_a_payment_to_its_end_and_closes_1000(
     assert seen[-1]["info"]["txId"] == f"test:{payment_id}"
 
 
+@pytest.mark.real_time
 async def test_a_feed_of_a_final_payment_says_so_and_closes(
     server: Server, shop: Shop, merchant_id: str
 ) -> None:
@@ -105,6 +122,7 @@ async def test_a_feed_of_a_final_payment_says_so_and_closes(
         assert await close_code(socket) == 1000
 
 
+@pytest.mark.real_time
 async def test_all_readers_of_a_payment_get_the_same(server: Server, shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     path = f"/v1/payments/{payment_id}/feed"
@@ -117,6 +135,7 @@ async def test_all_readers_of_a_payment_get_the_same(server: Server, shop: Shop,
     assert (first["status"], first["isFinal"]) == ("cancelled", True)
 
 
+@pytest.mark.real_time
 async def test_data_from_a_reader_closes_1008(server: Server, shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     async with dial(server, f"/v1/payments/{payment_id}/feed") as socket:
@@ -125,6 +144,7 @@ async def test_data_from_a_reader_closes_1008(server: Server, shop: Shop, mercha
         assert await close_code(socket) == 1008
 
 
+@pytest.mark.real_time
 async def test_a_ping_is_answered(server: Server, shop: Shop, merchant_id: str) -> None:
     async with dial(server, f"/v1/payments/{shop.payment(merchant_id)}/feed") as socket:
         await read(socket)
@@ -132,6 +152,7 @@ async def test_a_ping_is_answered(server: Server, shop: Shop, merchant_id: str) 
             await socket.ping(b"there?")
 
 
+@pytest.mark.real_time
 async def test_any_origin_may_read_a_payment_feed(server: Server, shop: Shop, merchant_id: str) -> None:
     path = f"/v1/payments/{shop.payment(merchant_id)}/feed"
     async with dial(server, path, {"Origin": "https://shop.example"}) as socket:
@@ -139,10 +160,11 @@ async def test_any_origin_may_read_a_payment_feed(server: Server, shop: Shop, me
 
 
 @pytest.mark.parametrize("payment_id", ["pay_t" + "0" * 36, "pay_l" + "0" * 36, "pay_x", "nonsense"])
-async def test_an_unknown_payment_is_404_before_the_upgrade(server: Server, payment_id: str) -> None:
-    assert await refusal(server, f"/v1/payments/{payment_id}/feed") == 404
+def test_an_unknown_payment_is_404_before_the_upgrade(nobody: Caller, payment_id: str) -> None:
+    refused(knock(nobody, f"/v1/payments/{payment_id}/feed"), 404, "payment_not_found")
 
 
+@pytest.mark.real_time
 async def test_a_feed_shows_nothing_that_a_buyer_must_not_see(
     server: Server, shop: Shop, merchant_id: str
 ) -> None:
@@ -153,11 +175,12 @@ async def test_a_feed_shows_nothing_that_a_buyer_must_not_see(
     assert merchant_id not in text
 
 
-async def test_the_accounts_feed_needs_a_key(server: Server, shop: Shop) -> None:
-    assert await refusal(server, "/v1/feed") == 401
-    assert await refusal(server, "/v1/feed", {"Api-Key": "svc_test_nothing"}) == 401
+def test_the_accounts_feed_needs_a_key(nobody: Caller) -> None:
+    refused(knock(nobody, "/v1/feed"), 401, "missing_api_key")
+    refused(knock(nobody.having(Api_Key="svc_test_nothing"), "/v1/feed"), 401, "invalid_api_key")
 
 
+@pytest.mark.real_time
 async def test_the_accounts_feed_resumes_from_a_cursor(server: Server, shop: Shop, merchant_id: str) -> None:
     async with dial(server, "/v1/feed", shop.api.headers) as socket:
         first_id = await trio.to_thread.run_sync(shop.payment, merchant_id)
@@ -184,6 +207,7 @@ async def about(socket: WebSocketConnection, payment_id: str) -> Any:
     return message
 
 
+@pytest.mark.real_time
 async def test_an_accounts_feed_has_nothing_of_another_account(
     server: Server, shop: Shop, other: Shop, merchant_id: str
 ) -> None:
@@ -195,10 +219,11 @@ async def test_an_accounts_feed_has_nothing_of_another_account(
     assert message["event"]["data"]["payment_id"] == mine
 
 
-async def test_a_cursor_that_makes_no_sense_is_refused_before_the_upgrade(server: Server, shop: Shop) -> None:
-    assert await refusal(server, "/v1/feed?after=nonsense", shop.api.headers) == 400
+def test_a_cursor_that_makes_no_sense_is_refused_before_the_upgrade(shop: Shop) -> None:
+    refused(knock(shop.api, "/v1/feed?after=nonsense"), 400, "invalid_params")
 
 
+@pytest.mark.real_time
 async def test_a_server_that_stops_closes_its_feeds_with_1012(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

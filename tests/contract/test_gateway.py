@@ -183,25 +183,6 @@ def test_the_preview_version_nests_what_the_stable_one_has_flat(shop: Shop, baza
                 assert (old["chain_id"], old["method"]) == (new["data"]["chain_id"], new["data"]["method"])
 
 
-def test_a_build_action_resolves_into_wallet_actions_in_both_versions(shop: Shop, bazaar: str) -> None:
-    payment_id = shop.payment(bazaar)
-    offered = ask(shop, payment_id, [WALLET, SOLANA_BUYER])["options"]
-    builds = [(o["id"], a["data"]) for o in offered for a in o["actions"] if a["type"] == "build"]
-    assert builds, "the simulated chain offers no build action, so nobody can try them"
-    path = f"/v1/gateway/payment/{payment_id}/fetch"
-    for option_id, data in builds:
-        body = {"optionId": option_id, "data": data}
-        actions = ok(shop.api.post(path, body))["actions"]
-        assert actions
-        for action in actions:
-            assert action["type"] == "walletRpc"
-            assert_flat(action)
-        nested = ok(shop.api.having(Service_Version=NESTED).post(path, body))["actions"]
-        for old, new in zip(actions, nested, strict=True):
-            assert isinstance(new["data"]["params"], list)
-            assert (old["chain_id"], old["method"]) == (new["data"]["chain_id"], new["data"]["method"])
-
-
 def test_fetch_refuses_what_it_does_not_know(shop: Shop, bazaar: str) -> None:
     payment_id = shop.payment(bazaar)
     path = f"/v1/gateway/payment/{payment_id}/fetch"

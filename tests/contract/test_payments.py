@@ -285,6 +285,29 @@ def test_a_long_poll_ends_with_the_change_or_with_its_time(shop: Shop, merchant_
     assert time.monotonic() - began < 5
 
 
+def test_a_payment_holds_four_polls_and_answers_more_at_once(shop: Shop, merchant_id: str) -> None:
+    asking, payment_id = shop.api.having(Merchant_Id=merchant_id), shop.payment(merchant_id)
+    path, took_s = f"/v1/payments/{payment_id}/status", list[float]()
+
+    def poll() -> None:
+        began = time.monotonic()
+        ok(asking.get(path, maxPollMs=1500))
+        took_s.append(time.monotonic() - began)
+
+    threads = [threading.Thread(target=poll) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(seconds >= 1.5 for seconds in took_s) == 4
+
+
+def test_a_wait_over_the_limit_is_clamped(shop: Shop, merchant_id: str) -> None:
+    asking, payment_id = shop.api.having(Merchant_Id=merchant_id), shop.payment(merchant_id)
+    shop.simulate(payment_id, "failed")
+    assert ok(asking.get(f"/v1/payments/{payment_id}/status", maxPollMs=10**9))["status"] == "failed"
+
+
 @pytest.mark.parametrize("path", STATUS_PATHS)
 @pytest.mark.parametrize("wait", ["-1", "1.5", "soon", ""])
 def test_a_wait_that_is_no_number_is_invalid_params(

@@ -242,7 +242,8 @@ def test_the_node_library_verifies_every_delivery(
 def test_during_a_rotation_both_secrets_verify(
     shops: dict[str, Shop], receiver: Receiver, node_modules: Path
 ) -> None:
-    owner, door = shops["rotation"], receiver.door()
+    owner, door = shops["endpoint"], receiver.door()
+    owner.api.delete(ENDPOINT)
     merchant_id = owner.merchant()
     old = ok(owner.api.put(ENDPOINT, {"url": door.url}))["secret"]
     new = ok(owner.api.post(f"{ENDPOINT}/rotate"))["secret"]
@@ -264,6 +265,7 @@ def test_during_a_rotation_both_secrets_verify(
     standardwebhooks.Webhook(new).verify(after.raw, dict(after.headers))
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         standardwebhooks.Webhook(old).verify(after.raw, dict(after.headers))
+    ok(owner.api.delete(ENDPOINT))
 
 
 def test_events_can_be_read_back_byte_for_byte(hooks: Shop, lives: dict[str, list[Delivery]]) -> None:

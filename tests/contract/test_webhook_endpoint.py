@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.outside import ID_REST, Receiver, Shop, misses_schema, ok, refused, until
+from tests.contract.outside import ID_REST, Receiver, Shop, fresh_buyer, misses_schema, ok, refused, until
 
 ENDPOINT = "/v1/webhooks/endpoint"
 TYPES = [
@@ -142,7 +142,7 @@ def test_only_the_chosen_types_are_delivered(owner: Shop, receiver: Receiver, ti
     door = receiver.door()
     ok(owner.api.put(ENDPOINT, {"url": door.url, "events": ["payment.processing", "payment.settled"]}))
     payment_id = owner.payment(till)
-    owner.simulate(payment_id, "processing")
+    owner.pay(payment_id, fresh_buyer())
     owner.advance("5s")
     door.wait_for(payment_id, "payment.settled")
     assert sorted(door.types_of(payment_id)) == ["payment.processing", "payment.settled"]
@@ -204,10 +204,8 @@ def since(shop: Shop, ago_s: float = 3600) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(shop.now_s() - ago_s))
 
 
-def test_two_accounts_have_their_own_endpoints(
-    shops: dict[str, Shop], owner: Shop, receiver: Receiver
-) -> None:
-    second = shops["other"]
+def test_two_accounts_have_their_own_endpoints(other: Shop, owner: Shop, receiver: Receiver) -> None:
+    second = other
     mine, theirs = receiver.door(), receiver.door()
     ok(owner.api.put(ENDPOINT, {"url": mine.url}))
     ok(second.api.put(ENDPOINT, {"url": theirs.url}))

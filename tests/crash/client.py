@@ -1,4 +1,4 @@
-"""An HTTP client that knows what it does not know: an answer that was cut off is `Lost`, neither yes nor no."""
+"""An HTTP client that knows what it does not know: an answer that was cut off is `Lost`, no yes and no no."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ class Client:
     async def _read(self) -> Answered:
         head = await self._until(lambda buffer: buffer.find(b"\r\n\r\n") + 1)
         lines = self._buffer[: head - 1].decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
         start = head + 3
         end = start + int(headers.get("content-length", "0"))
         await self._until(lambda buffer: len(buffer) >= end)

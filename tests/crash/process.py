@@ -48,7 +48,7 @@ class Furnished:
 
 
 def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a server in `folder` that may call a receiver on this machine and refuses nobody for haste."""
+    """Variables of a server in `folder` that may call this machine and refuses nobody for haste."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")}
     own = {
         "PAYD_DATA_DIR": str(folder / "data"),
@@ -78,7 +78,9 @@ async def furnish(folder: Path, hook_url: str | None) -> Furnished:
         await do("account.create", name="main")
         key = (await do("key.create"))["apiKey"]
         merchant_id = (await do("merchant.create", name="Shop", email="shop@example.com"))["id"]
-        await do("destination.add", merchant=merchant_id, asset=USDC_BASE, destination=f"eip155:8453:{WALLET}")
+        await do(
+            "destination.add", merchant=merchant_id, asset=USDC_BASE, destination=f"eip155:8453:{WALLET}"
+        )
         secret = "" if hook_url is None else (await do("webhook.set", url=hook_url))["secret"]
         return Furnished(folder, key, merchant_id, secret)
 
@@ -134,7 +136,7 @@ class Server:
                 said += more
             self.port = int(found[1])
             async with Client(self.port) as client:
-                while (await client.ask("GET", "/readyz")).status != 200:
+                while (await client.ask("GET", "/readyz")).status != 200:  # noqa: ASYNC110  # as a balancer asks
                     await trio.sleep(READY_POLL_S)
         self.ready_after_s.append(time.monotonic() - self._spawned_s)
         self._up.set()
@@ -191,5 +193,3 @@ class Server:
             if said["level"] in ("error", "critical"):
                 found.append(said)
         return found
-
-

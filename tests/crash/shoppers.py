@@ -14,6 +14,7 @@ import msgspec
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, wrap_client_stream
 
+from payd.web.cursor import encode_cursor
 from tests.crash.client import Answered, Client, Lost
 from tests.crash.process import Furnished, Server
 from tests.shop import APPROVES, BUYER, SIGNATURE
@@ -59,7 +60,7 @@ class Ledger:
     """(payment, version, status) that a page was shown."""
     heard: list[bytes] = field(default_factory=list)
     """Events of the account feed, in order, resumed by cursor after each loss."""
-    cursor: str = ""
+    cursor: str = encode_cursor(0)
     lost: int = 0
     repeats: int = 0
     answered: int = 0
@@ -88,7 +89,7 @@ class Caller:
             answered = await self._client.ask(method, path, body, self.at.headers | named)
         except Lost:
             self.ledger.lost += 1
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             raise
         self.ledger.answered += 1
         if answered.status >= 500:
@@ -286,7 +287,10 @@ async def listen_to_account(server: Server, at: Furnished, ledger: Ledger) -> No
 
 
 async def hear(
-    port: int, path: str, take: Callable[[str | bytes], None], headers: list[tuple[bytes, bytes]] | None = None
+    port: int,
+    path: str,
+    take: Callable[[str | bytes], None],
+    headers: list[tuple[bytes, bytes]] | None = None,
 ) -> None:
     """Take what a websocket says, until it ends one way or another."""
     try:

@@ -1,7 +1,7 @@
-"""kill -9 at any moment: what was acknowledged is there, what happened is told, and nothing is told twice as two things.
+"""kill -9 at any moment: what was acknowledged is there, what happened is told, and as one thing only.
 
-A real server on real files, mixed load, a moody webhook receiver, and SIGKILL at random moments. The moments come from
-`PAYD_CRASH_SEED`, else from a seed that a failure shows.
+A real server on real files, mixed load, a moody webhook receiver, and SIGKILL at random moments. The moments
+come from `PAYD_CRASH_SEED`, else from a seed that a failure shows.
 
 Source: DESIGN.md, "1. What payd is for"; DESIGN.md, "5. A payment is an actor".
 """
@@ -31,10 +31,11 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     print(f"PAYD_CRASH_SEED={seed}")
     left = live_through(tmp_path_factory.mktemp("crash"), seed)
     ready_ms = [round(1000 * seconds) for seconds in left.ready_after_s]
+    ledger, rows = left.ledger, left.rows
     print(
-        f"{left.deaths} deaths, {left.ledger.answered} answers, {left.ledger.lost} lost,"
-        f" {left.ledger.repeats} repeated, {len(left.rows.payments)} payments, {len(left.rows.events)} events,"
-        f" {len(left.received)} webhooks received, {len(left.ledger.frames)} frames; ready after {ready_ms} ms"
+        f"{left.deaths} deaths, {ledger.answered} answers, {ledger.lost} lost, {ledger.repeats} repeated,"
+        f" {len(rows.payments)} payments, {len(rows.events)} events, {len(left.received)} webhooks received,"
+        f" {len(ledger.frames)} frames; ready after {ready_ms} ms"
     )
     return left
 
@@ -128,7 +129,9 @@ def test_a_payment_whose_wallet_was_told_yes_is_paid(left: Aftermath) -> None:
     paid = {told.payment_id: told.paid_by for told in left.ledger.payments.values() if told.paid_by}
     assert paid
     ends = {key: left.rows.payments[key]["status"] for key in paid}
-    assert {key for key, end in ends.items() if end != ("expired" if paid[key] == HELD else "succeeded")} == set()
+    assert {
+        key for key, end in ends.items() if end != ("expired" if paid[key] == HELD else "succeeded")
+    } == set()
 
 
 def test_every_payment_has_its_versions_from_zero_without_gap_or_repeat(left: Aftermath) -> None:
@@ -177,7 +180,9 @@ def test_every_event_was_received_at_least_once(left: Aftermath) -> None:
 
 
 def test_every_event_has_one_delivery_and_it_succeeded(left: Aftermath) -> None:
-    assert sorted(row["event_seq"] for row in left.rows.deliveries) == [row["seq"] for row in left.rows.events]
+    assert sorted(row["event_seq"] for row in left.rows.deliveries) == [
+        row["seq"] for row in left.rows.events
+    ]
     assert {row["state"] for row in left.rows.deliveries} == {"succeeded"}
 
 
@@ -206,7 +211,4 @@ def test_pages_were_shown_only_what_is_stored(left: Aftermath) -> None:
 
 
 def test_the_account_feed_resumes_after_each_death_without_gap_or_repeat(left: Aftermath) -> None:
-    heard = left.ledger.heard
-    stored = [bytes(row["body"]) for row in left.rows.events]
-    assert heard == stored[len(stored) - len(heard) :]
-    assert len(heard) > len(stored) // 2
+    assert left.ledger.heard == [bytes(row["body"]) for row in left.rows.events]

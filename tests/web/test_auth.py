@@ -45,7 +45,8 @@ async def test_a_key_opens_the_gateway_as_well(shop: Shop) -> None:
 async def test_an_app_with_a_client_opens_the_gateway_only(shop: Shop) -> None:
     app = shop.realm.checkout_app_id
     caller = authenticate(shop.house, {"app-id": app, "client-id": "c"}, gateway=True)
-    assert (caller.realm, caller.account_id, caller.scopes) == (shop.realm, None, {"gateway"})
+    assert caller.realm is shop.realm
+    assert (caller.account_id, set(caller.scopes)) == (None, {"gateway"})
     assert refusal_of(shop, gateway=False, app_id=app, client_id="c") is MissingApiKey
 
 

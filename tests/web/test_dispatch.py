@@ -61,7 +61,7 @@ async def test_every_answer_has_its_own_request_id_and_a_refusal_repeats_it(shop
 async def test_the_resolved_version_is_echoed_by_whatever_name_it_was_asked(shop: Shop) -> None:
     for header in ("service_version", "api_version", "wcp_version"):
         for version in (DEFAULT, PREVIEW):
-            found = await shop.call("GET", "/v1/merchants", key=shop.key, **{header: version})
+            found = await shop.call("GET", "/v1/merchants", key=shop.key, raw=None, **{header: version})
             assert (found.status, found.headers["service-version"]) == (200, version)
 
 

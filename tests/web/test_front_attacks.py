@@ -455,6 +455,17 @@ def test_the_guard_counted_and_logged_what_it_caught(server: Server) -> None:
     assert server.logged.count("front.connection_failed") == server.front.caught
 
 
+def test_a_client_that_goes_away_is_nobodys_bug(server: Server) -> None:
+    before = server.front.caught
+    for pieces in ((), (b"GET /v1/payments/pay_t1/fe",), (PAYMENT_FEED[:60],), (b"GET /o",), (PAYMENT_FEED,)):
+        server.send(*pieces, reset=True)
+        server.send(*pieces)
+    assert server.answers()
+    assert eventually(lambda: len(server.front) == 0)
+
+    assert server.front.caught == before
+
+
 def test_nothing_is_left_behind(server: Server) -> None:
     assert eventually(lambda: len(server.front) == 0)
     assert len(server.sockets) == 0

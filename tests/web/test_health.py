@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from payd.core.version import VERSIONS
 from tests.shop import Shop
 
@@ -12,9 +14,13 @@ async def test_it_lives_and_is_ready_without_a_key(shop: Shop) -> None:
         assert (found.status, found.body) == (200, {"status": "ok"})
 
 
-async def test_a_store_that_cannot_write_makes_it_unready_and_leaves_it_alive(shop: Shop) -> None:
-    shop.realm.db.healthy = False
-    shop.realm.db.failure = "disk full"
+async def test_a_store_that_cannot_write_makes_it_unready_and_leaves_it_alive(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ailing = shop.realm.db
+    kind = type(ailing)
+    monkeypatch.setattr(kind, "healthy", property(lambda db: db is not ailing))
+    monkeypatch.setattr(kind, "failure", property(lambda db: "disk full" if db is ailing else None))
     found = await shop.call("GET", "/readyz", key=None)
     assert (found.status, found.body) == (503, {"status": "failing", "problems": ["test: disk full"]})
     assert (await shop.call("GET", "/livez", key=None)).status == 200

@@ -224,7 +224,7 @@ class Street:
         if route.idempotency == "required":
             headers.setdefault("idempotency_key", new_id("k", 0))
         return await self.shop.call(
-            route.method, row.target.format_map(filled), fill(row.body, filled), key=key, **headers
+            route.method, row.target.format_map(filled), fill(row.body, filled), key=key, raw=None, **headers
         )
 
     async def dump(self) -> list[Any]:
@@ -384,9 +384,11 @@ async def test_both_kinds_of_credential_at_once_are_refused(street: Street) -> N
     app = street.shop.realm.checkout_app_id
     outcomes = await Outcomes(street).start()
     for route in CLOSED:
-        halves: tuple[dict[str, str], ...] = ({"app_id": app}, {"client_id": "c"}, {"app_id": app, "client_id": "c"})
-        for headers in halves:
-            found = await street.send(route, **headers)
+        for found in (
+            await street.send(route, app_id=app),
+            await street.send(route, client_id="c"),
+            await street.send(route, app_id=app, client_id="c"),
+        ):
             await outcomes.expect(route, (400, "conflicting_auth_headers"), found)
     assert not outcomes.wrong, "\n".join(outcomes.wrong)
 

@@ -66,6 +66,7 @@ async def test_a_broken_handshake_is_refused(old: str, new: str, status: int) ->
         assert answer.status == status
         if status == 426:
             assert answer.headers["sec-websocket-version"] == "13"
+            assert b'"code":"upgrade_required"' in answer.body
 
 
 @pytest.mark.parametrize("payment_id", ["pay_t2", "pay_l1", "x", "%2e%2e", "x" * 200])
@@ -95,16 +96,17 @@ async def test_an_account_feed_is_refused_before_the_upgrade(
 async def test_feeds_over_the_limit_of_their_address_are_refused() -> None:
     async with open_street() as street:
         street.sockets._trusted = OneAddress()  # type: ignore[assignment]
+        pages = []
         for _ in range(3):
             client = await street.connect()
             await client.send(PAYMENT_FEED)
-            page = await client.opened()
+            pages.append(await client.opened())
         over = await street.connect()
         await over.send(PAYMENT_FEED)
         answer = await over.answer()
 
         assert (answer.status, answer.headers["retry-after"]) == (429, "5")
-        await page.stream.aclose()
+        await pages[0].stream.aclose()
         await wait_all_tasks_blocked()
         again = await street.connect()
         await again.send(PAYMENT_FEED)

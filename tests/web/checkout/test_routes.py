@@ -21,11 +21,11 @@ OWN = {"sec_fetch_site": "same-origin", "origin": "null"}
 UNKNOWN = "pay_t" + "0" * 36
 
 
-async def get(shop: Shop, path: str, accept: str = BROWSER, **headers: str) -> Got:
+async def get(shop: Shop, path: str, accept: str = BROWSER, **headers: Any) -> Got:
     return await shop.call("GET", path, key=None, accept=accept, **headers)
 
 
-async def post(shop: Shop, path: str, form: str = "", accept: str = BROWSER, **headers: str) -> Got:
+async def post(shop: Shop, path: str, form: str = "", accept: str = BROWSER, **headers: Any) -> Got:
     sent: dict[str, Any] = OWN | {"content_type": "application/x-www-form-urlencoded"} | headers
     return await shop.call("POST", path, key=None, raw=form.encode(), accept=accept, **sent)
 
@@ -229,7 +229,7 @@ async def test_another_sites_form_is_refused(shop: Shop, act: str, headers: dict
     ],
 )
 async def test_our_own_form_is_let_through_wherever_the_page_was_opened(
-    shop: Shop, headers: dict[str, str]
+    shop: Shop, headers: dict[str, Any]
 ) -> None:
     payment = await shop.pay()
     done = await shop.call("POST", f"/pay/{payment}/cancel", key=None, host="localhost:8420", **headers)
