@@ -50,10 +50,11 @@ class Advance:
         self._deliveries = deliveries
         self._entropy = entropy
         self._wanted = trio.Event()
+        self._at_work = False
 
     def state(self) -> AdvanceState:
-        """The newest job."""
-        return _state(self._db.point(get_clock))
+        """The newest job; done once everything that fell due on its way is."""
+        return self._state(self._db.point(get_clock))
 
     async def start(self, advance_ms: int) -> AdvanceState:
         """Aim the clock further ahead; a job that runs is lengthened."""
@@ -61,13 +62,18 @@ class Advance:
             start_clock_job, new_id("job_", self._clock.now_ms(), self._entropy), advance_ms
         )
         self._wanted.set()
-        return _state(row)
+        return self._state(row)
+
+    def _state(self, row: ClockRow) -> AdvanceState:
+        busy = row.running or self._at_work
+        return AdvanceState(row.job_id, "running" if busy else "done", row.job_events)
 
     async def run(self) -> None:
         """Work on jobs for ever; one that a restart interrupted comes first."""
         while True:
             self._wanted = trio.Event()
-            if self._db.point(get_clock).running:
+            self._at_work = self._db.point(get_clock).running
+            if self._at_work:
                 await self._run_job()
             else:
                 await self._wanted.wait()
@@ -106,7 +112,3 @@ class Advance:
 
 
 FAR_MS = 1 << 60
-
-
-def _state(row: ClockRow) -> AdvanceState:
-    return AdvanceState(row.job_id, "running" if row.running else "done", row.job_events)

@@ -39,6 +39,7 @@ LOOK_AHEAD: Final = 64
 TIMEOUTS_MAX: Final = 3
 TIMEOUTS: Final = frozenset({"timeout_connect", "timeout_response"})
 # What breaks on this side is tried again soon, but never in a tight loop.
+STORE_CHECK_S: Final = 1.0
 BROKEN: Final = Backoff(first_s=1.0, last_s=60.0)
 
 Attempt = Callable[[Work, str], Awaitable[tuple[str | None, Recorded]]]
@@ -118,8 +119,17 @@ class Lane:
         async with trio.open_nursery() as nursery:
             while True:
                 self._woken = trio.Event()
+                if not self._db.healthy and not self.stopping:
+                    # What cannot be recorded would be sent again and again.
+                    await trio.sleep(STORE_CHECK_S)
+                    continue
                 if not self._enabled():
                     await self._sweep()
+                    if not (self._claimed or self._woken.is_set()):
+                        self._retire()
+                        return
+                    await self._woken.wait()
+                    continue
                 while (
                     not self.stopping
                     and len(self._claimed) < self.limit
@@ -165,6 +175,8 @@ class Lane:
 
     def _take(self) -> Head | None:
         """Claim the next delivery: fresh before retries before replays."""
+        if not self._db.healthy:
+            return None
         now_ms = self._clock.now_ms()
         for priority in PRIORITIES:
             queue = self._queues[priority]

@@ -19,8 +19,8 @@ from payd.core.option import Result, WalletRpc
 RESULT_CHARS_MAX: Final = 2048
 
 HASH_BYTES: Final = 32
-# r, s and v; or r and s with v in a spare bit (ERC-2098).
-SIGNATURE_LENGTHS: Final = frozenset({65, 64})
+# r, s and v.
+EVM_SIGNATURE_BYTES: Final = 65
 
 _HEX: Final = re.compile("0x(?:[0-9a-fA-F]{2})+")
 
@@ -47,7 +47,7 @@ def fits(action: WalletRpc, data: bytes) -> bool:
         case "solana_signTransaction":
             return _is_signed_transaction(data)
         case _:
-            return len(data) in SIGNATURE_LENGTHS
+            return len(data) == EVM_SIGNATURE_BYTES
 
 
 def _decode(place: int, action: WalletRpc, result: Result) -> bytes:

@@ -109,9 +109,9 @@ def poll_ms(call: Call) -> int:
     Raises:
         InvalidParams: It is negative or not a whole number.
     """
-    text = one(call, "maxPollMs")
-    if text is None:
+    if "maxPollMs" not in call.request.query:
         return 0
+    text = one(call, "maxPollMs") or ""
     if not _DIGITS.fullmatch(text):
         raise InvalidParams("maxPollMs must be a whole number of milliseconds, not negative.")
     return min(int(text), POLL_MAX_MS)

@@ -35,14 +35,13 @@ CHUNK_BYTES: Final = 65_536
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
-    __slots__ = ("_client_ended", "_in_head", "_stream", "_unread", "active", "ended", "scope", "socket")
+    __slots__ = ("_in_head", "_stream", "_unread", "active", "ended", "scope", "socket")
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.socket = stream.socket
         self.scope = trio.CancelScope()
         self.active = 0
         self.ended = False
-        self._client_ended = False
         self._stream = stream
         self._unread = b""
         self._in_head = False
@@ -61,10 +60,8 @@ class Wire:
             try:
                 data = bytes(await self._stream.receive_some(max_bytes))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self.scope.cancel()
+                self.scope.cancel()  # hypercorn would wait for its own idle timer
                 raise
-            if not data:
-                self._at_end()
         if not self.active and not self._in_head:
             self._in_head = True
             self._allow(HEAD_S)
@@ -111,16 +108,8 @@ class Wire:
     def end_request(self) -> None:
         """A request was answered; after the last one the connection is idle."""
         self.active -= 1
-        if self._client_ended:
-            self._at_end()
-        elif not self.active:
-            self._allow(KEEP_ALIVE_S)
-
-    def _at_end(self) -> None:
-        """The client sends no more. Hypercorn drops its requests, then may wait for its own idle timer."""
-        self._client_ended = True
         if not self.active:
-            self.scope.cancel()
+            self._allow(KEEP_ALIVE_S)
 
     def _allow(self, seconds: float) -> None:
         self.scope.deadline = trio.current_time() + seconds

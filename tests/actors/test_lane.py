@@ -192,6 +192,20 @@ async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget
     assert (attempts, state) == (1, "succeeded")
 
 
+async def test_nothing_is_sent_while_the_store_takes_no_writes(bench: Bench) -> None:
+    await happen(bench.db, 1)
+    bench.db._failure = "the disk is full"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await trio.sleep(60)
+        assert bench.started == []
+        bench.db._failure = None
+        await bench.attempts(1)
+        bench.ends["dlv_1"].set()
+
+    assert bench.retired
+
+
 async def test_it_slows_down_after_three_timeouts_and_speeds_up_by_doubling(bench: Bench) -> None:
     limits = []
     for error_class in [

@@ -145,8 +145,12 @@ def test_without_a_websocket_the_page_polls(till: Till, open_page: OpenPage) -> 
 
 def test_a_websocket_that_keeps_failing_does_not_put_off_the_polls(till: Till, open_page: OpenPage) -> None:
     page = open_page()
-    page.add_init_script("WebSocket = class { constructor() { queueMicrotask(() => this.onclose()); } }")
-    page.clock.install()
+    page.add_init_script(
+        "WebSocket = class { static OPEN = 1; constructor() { queueMicrotask(() => this.onclose()); } }"
+    )
+    begun_s = time.time()
+    page.clock.install(time=begun_s)
+    page.clock.pause_at(begun_s + 1)
     link = till.pay()
     page.goto(link)
     with page.expect_request("**/status", timeout=3_000) as poll:

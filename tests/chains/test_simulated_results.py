@@ -40,8 +40,8 @@ def test_the_longest_signed_transaction_is_not_too_long_to_decode() -> None:
 
 
 @pytest.mark.parametrize("action", [SIGN, MESSAGE])
-def test_signatures_have_65_or_64_bytes(action: WalletRpc) -> None:
-    assert [size for size in range(100) if fits(action, bytes(size))] == [64, 65]
+def test_signatures_have_65_bytes(action: WalletRpc) -> None:
+    assert [size for size in range(100) if fits(action, bytes(size))] == [65]
 
 
 def test_a_transaction_hash_has_32_bytes() -> None:

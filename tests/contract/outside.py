@@ -281,9 +281,11 @@ def open_receiver() -> Iterator[Receiver]:
                 self.send_header("Location", door.url)
             if door.retry_after is not None:
                 self.send_header("Retry-After", door.retry_after)
-            self.send_header("Content-Length", "4")
+            body = b"" if status == 204 else b"seen"
+            if body:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(b"seen")
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""

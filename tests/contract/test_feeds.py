@@ -5,6 +5,7 @@ Source: DESIGN.md, "8. Feed"
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -75,8 +76,9 @@ async def close_code(socket: WebSocketConnection) -> int:
 
 
 def knock(caller: Caller, path: str) -> httpx.Response:
-    """Ask for an upgrade that must not come, and return the answer."""
-    return caller.having(**UPGRADE).get(path)
+    """Ask for an upgrade that must not come, on a connection of its own, and return the answer."""
+    with httpx.Client(base_url=caller.http.base_url) as fresh:
+        return fresh.get(path, headers={**caller.headers, **UPGRADE})
 
 
 @pytest.mark.real_time
@@ -162,6 +164,22 @@ async def test_any_origin_may_read_a_payment_feed(server: Server, shop: Shop, me
 @pytest.mark.parametrize("payment_id", ["pay_t" + "0" * 36, "pay_l" + "0" * 36, "pay_x", "nonsense"])
 def test_an_unknown_payment_is_404_before_the_upgrade(nobody: Caller, payment_id: str) -> None:
     refused(knock(nobody, f"/v1/payments/{payment_id}/feed"), 404, "payment_not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/payments/pay_tx/feed", "/v1/feed", "/livez", "/v1/merchants"])
+def test_a_refused_upgrade_on_a_kept_connection_is_told_and_does_no_harm(server: Server, path: str) -> None:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=PATIENCE_S)
+    try:
+        for headers in ({}, UPGRADE, {}):
+            asked = path if headers else "/livez"
+            # Connects anew only when the answer before said that its connection closes.
+            connection.request("GET", asked, headers=headers)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            if headers and path != "/livez":
+                assert body["details"]["requestId"] == answer.headers["Request-Id"]
+    finally:
+        connection.close()
 
 
 @pytest.mark.real_time

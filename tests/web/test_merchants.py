@@ -155,7 +155,7 @@ async def test_the_list_is_searched_by_part_of_name_or_id_in_any_case(shop: Shop
         ("nobody", []),
     ):
         found = await shop.call("GET", f"/v1/merchants?search={quote(search)}")
-        assert [one["id"] for one in found.body["data"]] == expected, search
+        assert {one["id"] for one in found.body["data"]} == set(expected), search
         assert found.body["totalCount"] == len(expected)
     too_long = await shop.call("GET", f"/v1/merchants?search={'x' * 257}")
     assert (too_long.status, too_long.code) == (400, "invalid_params")
