@@ -102,13 +102,13 @@ def test_no_instant_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wait_ms"),
-    [("", 0), ("0", 0), ("1", 1), ("55000", 55_000), ("55001", 55_000), ("999999999999999", 55_000)],
+    [("0", 0), ("1", 1), ("55000", 55_000), ("55001", 55_000), ("999999999999999", 55_000)],
 )
 def test_a_poll_is_clamped(text: str, wait_ms: int) -> None:
     assert query.poll_ms(asked(f"maxPollMs={text}")) == wait_ms
 
 
-@pytest.mark.parametrize("text", ["-1", "1.5", "x", "1e3", "%D9%A3", "Infinity", "1&maxPollMs=2"])
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "%D9%A3", "Infinity", "1&maxPollMs=2"])
 def test_a_poll_that_is_no_whole_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams) as found:
         query.poll_ms(asked(f"maxPollMs={text}"))
