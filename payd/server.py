@@ -184,6 +184,7 @@ async def _open_realm(
             rules=rules,
             config_key=f"webhooks.{name}",
             user_agent=f"payd/{__version__}",
+            jitter=live,  # a test clock is moved to the second, and the schedule should hold to it
         )
         payment_feed, account_feed = PaymentFeed(), AccountFeed()
         app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)

@@ -7,6 +7,7 @@ Source: DESIGN.md, "9. Test realm".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -25,7 +26,8 @@ from payd.store.clock import (
     newest_event_seq,
     start_clock_job,
 )
-from payd.store.db import Database
+from payd.store.db import Database, Tx
+from payd.store.idempotency import IdempotentRequest, Outcome, once
 
 log = structlog.get_logger("payd.clock")
 
@@ -56,13 +58,18 @@ class Advance:
         """The newest job; done once everything that fell due on its way is."""
         return self._state(self._db.point(get_clock))
 
-    async def start(self, advance_ms: int) -> AdvanceState:
-        """Aim the clock further ahead; a job that runs is lengthened."""
-        row = await self._db.write(
-            start_clock_job, new_id("job_", self._clock.now_ms(), self._entropy), advance_ms
-        )
+    async def start(
+        self, advance_ms: int, request: IdempotentRequest | None, render: Callable[[AdvanceState], bytes]
+    ) -> Outcome:
+        """Aim the clock further ahead, once for each idempotency key; a job that runs is lengthened."""
+        job_id = new_id("job_", self._clock.now_ms(), self._entropy)
+
+        def work(tx: Tx) -> Outcome:
+            return Outcome(202, render(self._state(start_clock_job(tx, job_id, advance_ms))))
+
+        outcome = await self._db.write(once, request, work)
         self._wanted.set()
-        return self._state(row)
+        return outcome
 
     def _state(self, row: ClockRow) -> AdvanceState:
         busy = row.running or self._at_work

@@ -42,7 +42,7 @@ log = structlog.get_logger("payd.payments")
 
 T = TypeVar("T")
 Also = Callable[[Tx], None]
-Render = Callable[[Payment], bytes]
+Render = Callable[[Tx, Payment], bytes]
 
 # After this many bugs in a row nobody but a person can help a payment.
 CRASHES_MAX: Final = 5
@@ -119,7 +119,7 @@ class PaymentActor(Actor):
             if also is not None:
                 also(tx)
             if request is not None and render is not None:
-                keep_answer(tx, request, Outcome(200, render(moved.payment)))
+                keep_answer(tx, request, Outcome(200, render(tx, moved.payment)))
             return endpoint
 
         endpoint = await of.db.write(step)
@@ -212,7 +212,7 @@ class Payments:
         def work(tx: Tx) -> Outcome:
             _check_payable(tx, draft)
             created.append(insert_payment(tx, moved, event, draft.expires_at_ms))
-            return Outcome(201, render(draft))
+            return Outcome(201, render(tx, draft))
 
         outcome = await self.in_background(lambda: self._create(draft, request, work, created))
         return outcome
@@ -233,15 +233,31 @@ class Payments:
     async def move_once(
         self, payment_id: str, trigger: Trigger, request: IdempotentRequest | None, render: Render
     ) -> Outcome:
-        """Move a payment on behalf of a request, once for each idempotency key."""
+        """Move a payment by one trigger on behalf of a request; see `once`."""
+        return await self.once(
+            payment_id, lambda actor: actor.move(trigger, request=request, render=render), request, render
+        )
 
-        async def turn(actor: PaymentActor) -> Outcome:
+    async def once(
+        self,
+        payment_id: str,
+        turn: Callable[[PaymentActor], Awaitable[Payment]],
+        request: IdempotentRequest | None,
+        render: Render,
+    ) -> Outcome:
+        """Run a turn on behalf of a request, once for each idempotency key.
+
+        The turn hands `request` and `render` to its last move, so that the answer is stored with its effect.
+        """
+
+        async def unless_answered(actor: PaymentActor) -> Outcome:
             replay = self.db.point(find_replay, request)
             if replay is not None:
                 return replay
-            return Outcome(200, render(await actor.move(trigger, request=request, render=render)))
+            payment = await turn(actor)
+            return Outcome(200, self.db.point(render, payment))
 
-        return await self.ask(payment_id, turn)
+        return await self.ask(payment_id, unless_answered)
 
     # What a payment waits for.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from payd.actors.payments import PaymentActor, Payments
+from payd.actors.payments import PaymentActor, Payments, Render
 from payd.chains.base import Found
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
@@ -22,6 +22,7 @@ from payd.core.payment import (
     WindowClosed,
 )
 from payd.core.status import Status
+from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.store.settlements import list_settlements
 
 Target = Literal["processing", "succeeded", "failed", "expired", "cancelled", "settled"]
@@ -54,7 +55,32 @@ async def simulate(payments: Payments, payment_id: str, to: Target, reason: str 
     return await payments.ask(payment_id, lambda actor: _simulate(payments, actor, to, reason))
 
 
-async def _simulate(payments: Payments, actor: PaymentActor, to: Target, reason: str | None) -> Payment:
+async def simulate_once(
+    payments: Payments,
+    payment_id: str,
+    to: Target,
+    reason: str | None,
+    request: IdempotentRequest | None,
+    render: Render,
+) -> Outcome:
+    """`simulate` on behalf of a request, once for each idempotency key. Raises as it does."""
+    payments.find(payment_id)
+    return await payments.once(
+        payment_id,
+        lambda actor: _simulate(payments, actor, to, reason, request, render),
+        request,
+        render,
+    )
+
+
+async def _simulate(
+    payments: Payments,
+    actor: PaymentActor,
+    to: Target,
+    reason: str | None,
+    request: IdempotentRequest | None = None,
+    render: Render | None = None,
+) -> Payment:
     payment = actor.load()
     allowed = allowed_targets(payment)
     if to not in allowed:
@@ -62,19 +88,24 @@ async def _simulate(payments: Payments, actor: PaymentActor, to: Target, reason:
             f"The payment is {payment.status.value}; it cannot be moved to {to}.",
             details={"status": payment.status.value, "allowed": list(allowed)},
         )
-    if to in ("processing", "succeeded") and payment.status is Status.REQUIRES_ACTION:
+    if to == "succeeded" and payment.status is Status.REQUIRES_ACTION:
         payment = await actor.move(_commitment(payments, payment))
     if to == "succeeded":
         found = Found(TransferConfirmed(f"test:{payment.id}"), _chain(payments).transfers(payment))
         return await actor.move(
-            found.trigger, also=lambda tx: payments.keep_transfers(tx, payment, found.transfers)
+            found.trigger,
+            also=lambda tx: payments.keep_transfers(tx, payment, found.transfers),
+            request=request,
+            render=render,
         )
-    trigger = _plain_trigger(payment, to, reason)
-    return payment if trigger is None else await actor.move(trigger)
+    trigger = _one_trigger(payments, payment, to, reason)
+    return await actor.move(trigger, request=request, render=render)
 
 
-def _plain_trigger(payment: Payment, to: Target, reason: str | None) -> Trigger | None:
+def _one_trigger(payments: Payments, payment: Payment, to: Target, reason: str | None) -> Trigger:
     match to:
+        case "processing":
+            return _commitment(payments, payment)
         case "failed":
             return PaymentFailed(reason or "Simulated failure")
         case "expired":
@@ -83,8 +114,8 @@ def _plain_trigger(payment: Payment, to: Target, reason: str | None) -> Trigger 
             return PaymentCancelled(reason or "cancelled_by_merchant")
         case "settled":
             return SettlementCompleted(f"test:{payment.id}")
-        case _:
-            return None
+        case "succeeded":
+            raise AssertionError("that takes two steps")
 
 
 def _commitment(payments: Payments, payment: Payment) -> FundsCommitted:

@@ -10,6 +10,8 @@ import outcome
 import structlog
 import trio
 
+from payd.core.errors import InternalError
+
 log = structlog.get_logger("payd.supervisor")
 
 T = TypeVar("T")
@@ -64,17 +66,21 @@ async def in_background(nursery: trio.Nursery, work: Callable[[], Awaitable[T]])
     """Run work in the nursery and wait for its result.
 
     When the caller is cancelled the work goes on to its end, and its result is dropped.
+
+    Raises:
+        InternalError: The nursery was cancelled under the work.
     """
     waiting: list[trio.lowlevel.Task | None] = [trio.lowlevel.current_task()]
 
     async def run() -> None:
-        result: outcome.Outcome[T]
+        result: outcome.Outcome[T] = outcome.Error(InternalError("The server is stopping."))
         try:
             result = outcome.Value(await work())
         except Exception as error:
             result = outcome.Error(error)
-        if waiting[0] is not None:
-            trio.lowlevel.reschedule(waiting[0], result)
+        finally:
+            if waiting[0] is not None:
+                trio.lowlevel.reschedule(waiting[0], result)
 
     def abort(_: object) -> trio.lowlevel.Abort:
         waiting[0] = None

@@ -177,7 +177,7 @@ def words_of(call: Call) -> Words:
     return Words(tuple(call.realm.payments.chains))
 
 
-async def _create(call: Call, render: Callable[[Payment], bytes]) -> Answer:
+async def _create(call: Call, render: Callable[[Tx, Payment], bytes]) -> Answer:
     body = call.json(CreatePayment)
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
     if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
@@ -229,7 +229,7 @@ def redirects(checkout: CheckoutIn | None) -> Checkout | None:
     return Checkout(*good) if len(good) == len(urls) else None
 
 
-def _created(call: Call, payment: Payment) -> bytes:
+def _created(call: Call, _: Tx, payment: Payment) -> bytes:
     return msgspec.json.encode(
         PaymentCreated(
             payment_id=payment.id,
@@ -242,7 +242,7 @@ def _created(call: Call, payment: Payment) -> bytes:
     )
 
 
-def _created_both(call: Call, payment: Payment) -> bytes:
+def _created_both(call: Call, _: Tx, payment: Payment) -> bytes:
     url = gateway_url(call.house.base_url, payment.id)
     return msgspec.json.encode(
         PaymentCreatedBoth(

@@ -284,7 +284,7 @@ def poll_in_ms(payment: Payment) -> int | None:
     return None if payment.status in FINAL else POLL_IN_MS
 
 
-def cancelled_body(payment: Payment) -> bytes:
+def cancelled_body(_: object, payment: Payment) -> bytes:
     """The answer to a cancel, of a merchant or of a buyer."""
     assert payment.cancelled is not None
     cancelled = payment.cancelled

@@ -11,11 +11,14 @@ from typing import Final
 import msgspec
 
 from payd.actors.advance import Advance, AdvanceState
-from payd.actors.simulation import Target, simulate
+from payd.actors.simulation import Target, simulate_once
 from payd.core.errors import Issue, ParamsValidation
 from payd.core.event import iso_ms
+from payd.core.payment import Payment
+from payd.store.db import Tx
 from payd.store.transfers import transfers_of_payment
 from payd.web.call import Answer, Call
+from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
 from payd.web.schema import Words
 
@@ -54,9 +57,14 @@ async def simulate_payment(call: Call) -> Answer:
     body = call.json(SimulateIn)
     if body.reason is not None and not (1 <= len(body.reason) <= REASON_MAX and body.reason.isprintable()):
         _refuse("reason", f"1 to {REASON_MAX} printable characters.")
-    payment = await simulate(call.realm.payments, payment.id, body.to, body.reason)
-    transfers = call.realm.db.point(transfers_of_payment, payment.id)
-    return Answer.json(Words(tuple(call.realm.payments.chains)).detail(payment, transfers))
+    request = idempotent(call, body)
+    words = Words(tuple(call.realm.payments.chains))
+
+    def render(tx: Tx, moved: Payment) -> bytes:
+        return msgspec.json.encode(words.detail(moved, transfers_of_payment(tx, moved.id)))
+
+    payments = call.realm.payments
+    return outcome_answer(await simulate_once(payments, payment.id, body.to, body.reason, request, render))
 
 
 async def read_clock(call: Call) -> Answer:
@@ -67,8 +75,13 @@ async def read_clock(call: Call) -> Answer:
 async def advance_clock(call: Call) -> Answer:
     """POST /v1/test/clock → 202: due work runs in time order; the job says when it is done."""
     body = call.json(ClockIn)
-    state = await _advance(call).start(parse_duration_s(body.advance) * 1000)
-    return Answer.json(_clock_out(call, state), 202)
+    request = idempotent(call, body)
+    advance_ms = parse_duration_s(body.advance) * 1000
+
+    def render(state: AdvanceState) -> bytes:
+        return msgspec.json.encode(_clock_out(call, state))
+
+    return outcome_answer(await _advance(call).start(advance_ms, request, render))
 
 
 def parse_duration_s(text: str) -> int:

@@ -21,8 +21,7 @@ async def done(shop: Shop) -> int:
 
 async def test_the_clock_moves_and_what_falls_due_happens_at_its_own_time(shop: Shop) -> None:
     first, second = await shop.pay(), await shop.pay(expiresAt=START_MS // 1000 + 3600)
-    assert shop.realm.advance is not None
-    await shop.realm.advance.start(86_400_000)
+    await shop.call("POST", "/v1/test/clock", {"advance": "1d"})
 
     assert await done(shop) == 2
     assert shop.realm.clock.offset_ms == 86_400_000
@@ -36,8 +35,7 @@ async def test_a_chain_of_due_work_runs_to_its_end_on_the_way(shop: Shop) -> Non
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]
     await shop.confirm(payment, option["id"], SIGNATURE)
-    assert shop.realm.advance is not None
-    await shop.realm.advance.start(10_000)
+    await shop.call("POST", "/v1/test/clock", {"advance": "10s"})
 
     assert await done(shop) == 2
     detail = await shop.call("GET", f"/v1/payments/{payment}")
@@ -58,8 +56,7 @@ async def test_a_job_that_a_restart_interrupted_is_finished(tmp_path: Path) -> N
 
 async def test_the_offset_survives_a_restart(tmp_path: Path) -> None:
     async with open_shop(tmp_path / "data") as shop:
-        assert shop.realm.advance is not None
-        await shop.realm.advance.start(5_000_000)
+        await shop.call("POST", "/v1/test/clock", {"advance": "5000s"})
         await done(shop)
 
     async with open_shop(tmp_path / "data") as later:
@@ -68,10 +65,31 @@ async def test_the_offset_survives_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_second_advance_lengthens_the_job_that_runs(shop: Shop) -> None:
-    assert shop.realm.advance is not None
     await shop.realm.db.write(start_clock_job, "job_1", 1000)
-    state = await shop.realm.advance.start(2000)
+    started = await shop.call("POST", "/v1/test/clock", {"advance": "2s"})
     await done(shop)
 
-    assert state.job_id == "job_1"
+    assert started.body["job"]["id"] == "job_1"
     assert shop.realm.db.point(get_clock).offset_ms == 3000
+
+
+async def test_a_repeated_request_with_a_key_advances_the_clock_once(shop: Shop) -> None:
+    first = await shop.call("POST", "/v1/test/clock", {"advance": "1h"}, idempotency_key="k")
+    again = await shop.call("POST", "/v1/test/clock", {"advance": "1h"}, idempotency_key="k")
+    await done(shop)
+
+    assert first.raw == again.raw
+    assert shop.realm.clock.offset_ms == 3_600_000
+
+
+async def test_a_job_is_running_until_everything_that_fell_due_is_done(shop: Shop) -> None:
+    payment = await shop.pay()
+    await shop.call("POST", "/v1/test/clock", {"advance": "15m"})
+    assert shop.realm.advance is not None
+    while shop.realm.clock.offset_ms < 900_000:
+        await trio.sleep(0.001)
+        if shop.realm.advance.state().state == "done":
+            assert shop.realm.clock.offset_ms == 900_000
+    await done(shop)
+
+    assert await shop.status(payment) == "expired"

@@ -90,3 +90,16 @@ async def test_settled_twice_is_refused(shop: Shop) -> None:
     await simulate(shop.realm.payments, payment, "settled", None)
     with pytest.raises(InvalidState):
         await simulate(shop.realm.payments, payment, "settled", None)
+
+
+async def test_a_repeated_request_with_a_key_moves_the_payment_once(shop: Shop) -> None:
+    payment = await shop.pay()
+    path = f"/v1/test/payments/{payment}/simulate"
+    first = await shop.call("POST", path, {"to": "succeeded"}, idempotency_key="k")
+    again = await shop.call("POST", path, {"to": "succeeded"}, idempotency_key="k")
+    other = await shop.call("POST", path, {"to": "failed"}, idempotency_key="k")
+
+    assert (first.status, first.raw) == (again.status, again.raw)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert first.body["transfers"][0]["matched"] is True
+    assert (other.status, other.code) == (409, "idempotency_conflict")

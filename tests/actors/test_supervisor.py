@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from payd.actors.supervisor import RESTART, Backoff, in_background, keep_running
+from payd.core.errors import InternalError
 
 
 async def test_a_task_that_crashes_or_ends_is_started_again_with_backoff() -> None:
@@ -93,3 +94,20 @@ async def test_background_work_goes_on_when_nobody_waits_any_more() -> None:
         assert done == []
 
     assert done == [True]
+
+
+async def test_who_waits_for_work_that_is_cancelled_is_told() -> None:
+    answers: list[str] = []
+
+    async def wait(nursery: trio.Nursery) -> None:
+        try:
+            await in_background(nursery, trio.sleep_forever)
+        except InternalError as stopped:
+            answers.append(stopped.message)
+
+    async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
+        outer.start_soon(wait, nursery)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+    assert answers == ["The server is stopping."]

@@ -86,7 +86,7 @@ class Till:
 
 @pytest.fixture(scope="module")
 def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till]:
-    server = Server(tmp_path_factory.mktemp("checkout") / "data", {"PAYD_TEST_CONFIRM_AFTER_MS": "600000"})
+    server = Server(tmp_path_factory.mktemp("checkout") / "data")
     made = server.payd("init")
     try:
         server.start()

@@ -79,7 +79,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
             try:
                 nursery.start_soon(listen_to_account, server, at, ledger)
                 for _ in range(PAGES):
-                    nursery.start_soon(watch_pages, server, ledger, Random(rng.random()))
+                    nursery.start_soon(watch_pages, server, ledger)
                 deaths = await _shop_and_die(server, at, ledger, rng)
                 receiver.script = always(Does())
                 async with Client(server.port) as client:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -25,9 +24,9 @@ SETTLES_LATE: Final = "eip155:8453:0x0000000000000000000000000000000000000005"
 # What time may refuse: the clock moves while people shop.
 OVERTAKEN: Final = {"invalid_state", "payment_expired", "quote_expired", "route_expired"}
 ADVANCES: Final = ("7s", "7s", "40s", "6m", "20m")
-RECENT_MAX: Final = 4
 PAUSE_MAX_S: Final = 0.02
 LOOK_AGAIN_S: Final = 0.02
+GLIMPSE_S: Final = 0.005
 PAGE_PATIENCE_S: Final = 0.4
 # trio-websocket waits for ever for the end of a handshake whose connection has died.
 HANDSHAKE_MAX_S: Final = 3.0
@@ -60,6 +59,8 @@ class Ledger:
     """References of creations without a key whose answer was lost: they may exist, once."""
     frames: set[tuple[str, int, str]] = field(default_factory=set)
     """(payment, version, status) that a page was shown."""
+    glimpses: set[tuple[str, str]] = field(default_factory=set)
+    """(payment, status) that somebody read while somebody else moved the payment."""
     heard: list[bytes] = field(default_factory=list)
     """Events of the account feed, in order, resumed by cursor after each loss."""
     cursor: str = encode_cursor(0)
@@ -67,7 +68,8 @@ class Ledger:
     repeats: int = 0
     answered: int = 0
     problems: list[str] = field(default_factory=list)
-    recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_MAX))
+    newest: str = ""
+    """The payment that was created last: pages follow it."""
 
 
 class Caller:
@@ -129,7 +131,7 @@ class Shopper(Caller):
     def __init__(self, name: str, server: Server, at: Furnished, ledger: Ledger, rng: Random) -> None:
         super().__init__(server, at, ledger, rng)
         self.name = name
-        self._ways: tuple[Callable[[Told], Any], ...] = (
+        self._ways: tuple[Callable[[Told], Awaitable[None]], ...] = (
             self._leave,
             self._cancel,
             self._cancel_by_key,
@@ -146,7 +148,7 @@ class Shopper(Caller):
             number += 1
             told = await self._create(f"{self.name}-{number}")
             if told is not None:
-                await self.rng.choice(self._ways)(told)
+                await self._take(told, self.rng.choice(self._ways))
                 for _ in range(self.rng.randrange(3)):
                     await self._read(told)
             await trio.sleep(self.rng.random() * PAUSE_MAX_S)
@@ -172,8 +174,16 @@ class Shopper(Caller):
         made = answered.body
         told = Told(made["paymentId"], reference, value, made["expiresAt"])
         self.ledger.payments[told.payment_id] = told
-        self.ledger.recent.append(told.payment_id)
+        self.ledger.newest = told.payment_id
         return told
+
+    async def _take(self, told: Told, way: Callable[[Told], Awaitable[None]]) -> None:
+        """Take a payment somewhere, mostly with somebody looking on."""
+        async with trio.open_nursery() as nursery:
+            if self.rng.random() < 0.7:
+                nursery.start_soon(look_on, self.server, self.at, self.ledger, told.payment_id)
+            await way(told)
+            nursery.cancel_scope.cancel()
 
     async def _read(self, told: Told) -> None:
         query = "?maxPollMs=150" if self.rng.random() < 0.2 else ""
@@ -191,7 +201,8 @@ class Shopper(Caller):
         try:
             answered = await self.ask("POST", f"/v1/payments/{told.payment_id}/cancel")
         except Lost:
-            return await self._read(told)
+            await self._read(told)
+            return
         self._cancelled(told, answered)
 
     async def _cancel_by_key(self, told: Told) -> None:
@@ -204,7 +215,8 @@ class Shopper(Caller):
         try:
             answered = await self.ask("POST", f"/v1/gateway/payment/{told.payment_id}/cancel")
         except Lost:
-            return await self._read(told)
+            await self._read(told)
+            return
         self._cancelled(told, answered)
 
     def _cancelled(self, told: Told, answered: Answered) -> None:
@@ -219,7 +231,9 @@ class Shopper(Caller):
         found = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/options", [account])
         options = found.body.get("options") if found.status == 200 else None
         if options is None:
-            return None if found.status in (200, 410) else self.refuse(found, "options")
+            if found.status not in (200, 410):
+                self.refuse(found, "options")
+            return
         body = {"optionId": options[0]["id"], "results": [{"type": "walletRpc", "data": [SIGNATURE]}]}
         path = f"/v1/gateway/payment/{told.payment_id}/confirm"
         confirmed = await self.insist("POST", path, body)
@@ -229,19 +243,18 @@ class Shopper(Caller):
                 told.paid_by = account
         elif confirmed.body["code"] not in OVERTAKEN:
             self.refuse(confirmed, "confirm")
-        return None
 
     async def _simulate(self, told: Told) -> None:
         to = self.rng.choice(("processing", "succeeded", "failed", "expired", "cancelled"))
         try:
             moved = await self.ask("POST", f"/v1/test/payments/{told.payment_id}/simulate", {"to": to})
         except Lost:
-            return await self._read(told)
+            await self._read(told)
+            return
         if moved.status == 200:
             told.statuses.append(moved.body["status"])
         elif moved.body["code"] not in OVERTAKEN:
             self.refuse(moved, "simulate")
-        return None
 
 
 class ClockMover(Caller):
@@ -256,14 +269,22 @@ class ClockMover(Caller):
                 continue
 
 
-async def watch_pages(server: Server, ledger: Ledger, rng: Random) -> None:
-    """A page that follows one payment after the other, and reconnects."""
+async def look_on(server: Server, at: Furnished, ledger: Ledger, payment_id: str) -> None:
+    """Read a payment's status again and again while somebody else moves it."""
+    with contextlib.suppress(Lost):
+        async with Client(await server.wait_up()) as client:
+            while True:
+                found = await client.ask("GET", f"/v1/payments/{payment_id}/status", None, at.headers)
+                if found.status == 200:
+                    ledger.glimpses.add((payment_id, found.body["status"]))
+                await trio.sleep(GLIMPSE_S)
+
+
+async def watch_pages(server: Server, ledger: Ledger) -> None:
+    """A page that follows the newest payment, then a newer one, and reconnects."""
     while True:
         port = await server.wait_up()
-        if not ledger.recent:
-            await trio.sleep(LOOK_AGAIN_S)
-            continue
-        payment_id = rng.choice(list(ledger.recent))
+        payment_id = ledger.newest
 
         def take(message: str | bytes, of: str = payment_id) -> None:
             shown = msgspec.json.decode(message)

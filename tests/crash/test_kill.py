@@ -35,7 +35,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     print(
         f"{left.deaths} deaths, {ledger.answered} answers, {ledger.lost} lost, {ledger.repeats} repeated,"
         f" {len(rows.payments)} payments, {len(rows.events)} events, {len(left.received)} webhooks received,"
-        f" {len(ledger.frames)} frames; ready after {ready_ms} ms"
+        f" {len(ledger.frames)} frames, {len(ledger.glimpses)} glimpses; ready after {ready_ms} ms"
     )
     return left
 
@@ -208,6 +208,12 @@ def test_every_webhook_verifies(left: Aftermath) -> None:
 def test_pages_were_shown_only_what_is_stored(left: Aftermath) -> None:
     stored = {(key, version, status) for key, chain in left.rows.chains.items() for version, status in chain}
     assert left.ledger.frames <= stored
+
+
+def test_nobody_read_a_status_that_is_not_stored(left: Aftermath) -> None:
+    stored = {(key, status) for key, chain in left.rows.chains.items() for _, status in chain}
+    assert left.ledger.glimpses
+    assert left.ledger.glimpses <= stored
 
 
 def test_the_account_feed_resumes_after_each_death_without_gap_or_repeat(left: Aftermath) -> None:

@@ -90,7 +90,8 @@ async def test_a_change_before_the_poll_counts_from_the_status_on_arrival(shop: 
     payment = await shop.pay()
     await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "processing"})
     found, took = await poll(shop, payment, "5000")
-    assert (found.body["status"], took) == ("processing", pytest.approx(5, abs=0.1))
+    assert found.body["status"] == "processing"
+    assert took == pytest.approx(5, abs=0.1)
 
 
 async def test_a_confirm_waits_from_its_own_effect_on(shop: Shop) -> None:
@@ -164,4 +165,5 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(shop: Shop) -> None:
 async def test_a_poll_on_expiry_returns_with_it(shop: Shop) -> None:
     payment = await shop.pay(expiresAt=shop.realm.clock.now_ms() // 1000 + 5)
     found, took = await poll(shop, payment)
-    assert (found.body["status"], took) == ("expired", pytest.approx(5, abs=1.1))
+    assert found.body["status"] == "expired"
+    assert took == pytest.approx(5, abs=1.1)

@@ -1,0 +1,583 @@
+"""The gateway as wallets see it: exact shapes, strict integers, closed words, links as ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pytest
+import trio
+
+from payd.chains.simulated import Magic, magic_account
+from payd.core.caip import parse_chain
+from payd.core.errors import PaymentNotFound
+from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
+from payd.core.option import Build, WalletRpc
+from payd.core.version import DEFAULT
+from payd.entropy import new_id, system_entropy
+from payd.web.gateway import render_action, unwrap_payment_id
+from tests.shop import (
+    APPROVES,
+    BUYER,
+    ETH_BASE,
+    SIGNATURE,
+    SOLANA,
+    SOLANA_WALLET,
+    TX_HASH,
+    USDC_BASE,
+    USDC_SOLANA,
+    USDT_MAINNET,
+    WALLET,
+    Got,
+    Shop,
+    open_shop,
+)
+
+PREVIEW = "2026-02-19.preview"
+MAINNET_BUYER = BUYER.replace("eip155:8453", "eip155:1")
+STATUSES = {"requires_action", "processing", "succeeded", "failed", "expired", "cancelled"}
+
+
+async def ask(shop: Shop, payment: str, accounts: Any, query: str = "", **headers: str) -> Got:
+    path = f"/v1/gateway/payment/{payment}/options{query}"
+    return await shop.call("POST", path, accounts, key=shop.key, raw=None, **headers)
+
+
+async def get(shop: Shop, payment: str, below: str = "", **headers: str) -> Got:
+    return await shop.call("GET", f"/v1/gateway/payment/{payment}{below}", key=shop.key, raw=None, **headers)
+
+
+async def simulate(shop: Shop, payment: str, to: str) -> None:
+    assert (await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": to})).status == 200
+
+
+def check_amount(amount: Any) -> None:
+    assert isinstance(amount["unit"], str)
+    assert isinstance(amount["value"], str)
+    display = amount["display"]
+    assert display.keys() >= {"assetSymbol", "assetName", "decimals"}
+    assert type(display["decimals"]) is int
+    assert None not in display.values()
+
+
+def check_option(option: Any) -> None:
+    assert option.keys() == {"id", "account", "amount", "etaS", "expiresAt", "actions", "collectData"}
+    assert type(option["etaS"]) is int
+    assert option["expiresAt"] is None or type(option["expiresAt"]) is int
+    assert option["collectData"] is None
+    assert {action["type"] for action in option["actions"]} <= {"walletRpc", "build"}
+    check_amount(option["amount"])
+
+
+def check_info(info: Any) -> None:
+    assert info.keys() == {"status", "amount", "expiresAt", "merchant", "buyer"}
+    assert info["status"] in STATUSES
+    assert type(info["expiresAt"]) is int
+    assert isinstance(info["merchant"]["name"], str)
+    assert None not in info["merchant"].values()
+    check_amount(info["amount"])
+    if info["buyer"] is not None:
+        assert info["buyer"].keys() >= {"accountCaip10", "accountProviderName"}
+
+
+@pytest.fixture
+async def rich(shop: Shop) -> Shop:
+    """A shop that takes a stablecoin, a coin, a token by Permit2 and one on Solana."""
+    for asset, destination in (
+        (ETH_BASE, f"eip155:8453:{WALLET}"),
+        (USDT_MAINNET, f"eip155:1:{WALLET}"),
+        (USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"),
+    ):
+        await shop.register(shop.merchant_id, asset, destination)
+    return shop
+
+
+# -- what is asked to be paid ---------------------------------------------------------------------------------------
+
+
+async def test_a_payment_is_shown_to_its_buyer(shop: Shop) -> None:
+    payment = await shop.pay()
+    found = await get(shop, payment)
+    assert found.status == 200
+    check_info(found.body)
+    assert found.body["status"] == "requires_action"
+    assert found.body["merchant"] == {"name": "Café Größe"}
+    assert found.body["buyer"] is None
+    assert found.body["amount"]["value"] == "2500"
+
+
+async def test_a_payment_with_a_buyer_and_an_icon_is_shown_with_them(shop: Shop) -> None:
+    await shop.call("PATCH", f"/v1/merchants/{shop.merchant_id}", {"iconUrl": "https://a.example/i.png"})
+    payment = await shop.pay()
+    await shop.confirm(payment, (await shop.options(payment, [BUYER]))[0]["id"], SIGNATURE)
+    found = await get(shop, payment)
+    check_info(found.body)
+    assert found.body["buyer"]["accountCaip10"] == BUYER
+    assert found.body["merchant"]["iconUrl"] == "https://a.example/i.png"
+
+
+async def test_nothing_that_a_merchant_keeps_to_itself_is_shown(shop: Shop) -> None:
+    payment = await shop.pay("SECRET-REFERENCE")
+    for found in (await get(shop, payment), await ask(shop, payment, [BUYER], "?includePaymentInfo=true")):
+        for secret in ("SECRET-REFERENCE", "shop@example.com", shop.merchant_id, shop.account_id):
+            assert secret not in found.raw.decode()
+
+
+# -- options -----------------------------------------------------------------------------------------------------
+
+
+async def test_accounts_come_as_a_bare_list_or_under_their_name(shop: Shop) -> None:
+    payment = await shop.pay()
+    bodies: tuple[Any, ...] = ([BUYER], {"accounts": [BUYER]}, {"accounts": [BUYER], "refresh": None}, {"accounts": [BUYER], "refresh": ["x"]})
+    answers = [await ask(shop, payment, body) for body in bodies]
+    assert {answer.status for answer in answers} == {200}
+    assert len({answer.raw for answer in answers}) == 1
+    assert answers[0].body.keys() == {"options", "info", "collectData"}
+    assert (answers[0].body["info"], answers[0].body["collectData"]) == (None, None)
+
+
+async def test_options_have_the_exact_shape(rich: Shop) -> None:
+    payment = await rich.pay()
+    accounts = [BUYER, MAINNET_BUYER, f"{SOLANA}:{SOLANA_WALLET}"]
+    found = await ask(rich, payment, accounts, "?includePaymentInfo=true")
+    assert len(found.body["options"]) == 4
+    for option in found.body["options"]:
+        check_option(option)
+        assert option["account"] in accounts
+    check_info(found.body["info"])
+
+
+async def test_payment_info_is_there_when_asked_for(shop: Shop) -> None:
+    payment = await shop.pay()
+    for query, there in (("", False), ("?includePaymentInfo=false", False), ("?includePaymentInfo=true", True)):
+        found = await ask(shop, payment, [BUYER], query)
+        assert (found.body["info"] is not None) == there
+    wrong = await ask(shop, payment, [BUYER], "?includePaymentInfo=yes")
+    assert (wrong.status, wrong.code) == (400, "invalid_params")
+
+
+async def test_a_stablecoin_quote_has_no_end_of_its_own_and_a_coin_has(rich: Shop) -> None:
+    payment = await rich.pay(expiresAt=rich.realm.clock.now_ms() // 1000 + 7200)
+    by_asset = {option["amount"]["unit"]: option for option in await rich.options(payment, [BUYER])}
+    assert by_asset[f"caip19/{USDC_BASE}"]["expiresAt"] is None
+    assert by_asset[f"caip19/{ETH_BASE}"]["expiresAt"] == rich.realm.clock.now_ms() // 1000 + 600
+
+
+async def test_unknown_chains_are_ignored(shop: Shop) -> None:
+    payment = await shop.pay()
+    others = ["cosmos:cosmoshub-3:cosmos1abc", "eip155:999999:" + WALLET, "tron:0x2b6653dc:TXYZ"]
+    found = await ask(shop, payment, [*others, BUYER])
+    assert [option["account"] for option in found.body["options"]] == [BUYER]
+    assert (await ask(shop, payment, others)).body["options"] == []
+    assert (await ask(shop, payment, [])).body["options"] == []
+
+
+async def test_malformed_accounts_are_refused_by_their_place(shop: Shop) -> None:
+    payment = await shop.pay()
+    for account, code in (
+        ("", "params_validation"),
+        (WALLET, "params_validation"),
+        ("eip155:8453", "params_validation"),
+        (f"eip155:8453:{'x' * 129}", "params_validation"),
+        (f"eip155:8453:{WALLET}\n", "params_validation"),
+        ("eip155:8453:0x12", "invalid_params"),
+        (f"eip155:8453:{WALLET.replace('C5', 'c5')}", "invalid_params"),
+        (f"{SOLANA}:0OIl", "invalid_params"),
+    ):
+        found = await ask(shop, payment, [BUYER, account])
+        assert (found.status, found.code) == (400, code), account
+        named = found.body["issues"][0]["field"] if code == "params_validation" else found.body["details"]["field"]
+        assert named == "accounts[1]"
+    for body in ({}, {"accounts": None}, {"accounts": BUYER}, {"accounts": [1]}, [None], [[BUYER]]):
+        found = await ask(shop, payment, body)
+        assert (found.status, found.code) == (400, "params_validation"), body
+
+
+async def test_a_hundred_accounts_and_not_one_more(shop: Shop) -> None:
+    payment = await shop.pay()
+    many = [f"eip155:8453:0x{number:040x}" for number in range(0x10000, 0x10000 + 101)]
+    assert (await ask(shop, payment, many[:100])).status == 200
+    found = await ask(shop, payment, many)
+    assert (found.status, found.code) == (400, "params_validation")
+    assert found.body["issues"][0]["field"] == "accounts"
+
+
+async def test_fifty_options_an_answer_and_the_same_account_once(shop: Shop) -> None:
+    payment = await shop.pay()
+    many = [f"eip155:8453:0x{number:040x}" for number in range(0x10000, 0x10000 + 60)]
+    assert len(await shop.options(payment, many)) == 50
+    assert len(await shop.options(payment, [BUYER] * 3)) == 1
+
+
+async def test_two_hundred_options_are_stored_and_then_it_is_too_many(shop: Shop) -> None:
+    payment = await shop.pay()
+    kept = (await shop.options(payment, [BUYER]))[0]
+    for block in range(4):
+        accounts = [f"eip155:8453:0x{number:040x}" for number in range(0x10000 + block * 50, 0x10000 + block * 50 + 50)]
+        found = await ask(shop, payment, accounts[:49] if block == 0 else accounts)
+        assert found.status == 200
+    refused = await ask(shop, payment, [f"eip155:8453:0x{0x20000:040x}"])
+    assert (refused.status, refused.code) == (429, "rate_limited")
+    assert int(refused.headers["retry-after"]) > 0
+    assert await shop.options(payment, [BUYER]) == [kept]
+    assert (await shop.confirm(payment, kept["id"], SIGNATURE)).status == 200
+
+
+async def test_ids_are_stable_and_differ_by_payment_asset_and_account(rich: Shop) -> None:
+    one, two = await rich.pay(), await rich.pay()
+    first = await rich.options(one, [BUYER, MAINNET_BUYER])
+    assert await rich.options(one, [BUYER, MAINNET_BUYER]) == first
+    await trio.sleep(500)
+    assert [option["id"] for option in await rich.options(one, [BUYER, MAINNET_BUYER])] == [option["id"] for option in first]
+    others = [option["id"] for option in await rich.options(two, [BUYER, MAINNET_BUYER, APPROVES])]
+    ids = [option["id"] for option in first] + others
+    assert len(set(ids)) == len(ids) == 3 + 5
+
+
+async def test_a_destination_is_frozen_when_it_was_first_offered(shop: Shop) -> None:
+    offered, fresh = await shop.pay(), await shop.pay()
+    before = await shop.options(offered, [BUYER])
+    settlement = (await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")).body["crypto"][0]["id"]
+    other = "0x8626f6940e2eb28930efb4cef49b2d1f2c9c1199"
+    await shop.call(
+        "PUT", f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{settlement}", {"destination": f"eip155:8453:{other}"}
+    )
+    assert await shop.options(offered, [BUYER]) == before
+    assert WALLET in str(await shop.options(offered, [APPROVES]))
+    assert other in str(await shop.options(fresh, [BUYER]))
+
+
+async def test_on_a_payment_that_is_final_for_another_reason_there_are_no_options(shop: Shop) -> None:
+    for to in ("succeeded", "failed", "cancelled", "processing"):
+        payment = await shop.pay()
+        await simulate(shop, payment, to)
+        for query in ("", "?includePaymentInfo=true"):
+            found = await ask(shop, payment, [BUYER], query)
+            assert (found.status, found.body["options"], found.body["info"]["status"]) == (200, None, to)
+            check_info(found.body["info"])
+
+
+async def test_an_expired_payment_is_gone_on_options_fetch_and_confirm_and_still_shown(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await trio.sleep(901)
+    body = {"optionId": option["id"], "data": ""}
+    for found in (
+        await ask(shop, payment, [BUYER]),
+        await shop.call("POST", f"/v1/gateway/payment/{payment}/fetch", body),
+        await shop.confirm(payment, option["id"], SIGNATURE),
+    ):
+        assert (found.status, found.code) == (410, "payment_expired")
+    assert (await get(shop, payment)).body["status"] == "expired"
+    status = await get(shop, payment, "/status")
+    assert status.body == {"status": "expired", "isFinal": True}
+
+
+# -- actions in both renderings ----------------------------------------------------------------------------------------
+
+
+async def test_actions_are_flat_unless_the_preview_is_asked_for(shop: Shop) -> None:
+    payment = await shop.pay()
+    flat = (await ask(shop, payment, [BUYER])).body["options"][0]["actions"][0]
+    assert flat.keys() == {"type", "chain_id", "method", "params"}
+    assert (flat["type"], flat["chain_id"], flat["method"]) == ("walletRpc", "eip155:8453", "eth_signTypedData_v4")
+    for header in ("service_version", "api_version", "wcp_version"):
+        found = await ask(shop, payment, [BUYER], "", **{header: PREVIEW})
+        assert found.headers["service-version"] == PREVIEW
+        nested = found.body["options"][0]["actions"][0]
+        assert nested.keys() == {"type", "data"}
+        assert nested["data"].keys() == {"chain_id", "method", "params"}
+        assert isinstance(nested["data"]["params"], list)
+        assert msgspec.json.decode(flat["params"]) == nested["data"]["params"]
+
+
+def test_a_build_is_rendered_both_ways() -> None:
+    assert render_action(DEFAULT, Build("x")) == {"type": "build", "data": "x"}
+    assert render_action(PREVIEW, Build("x")) == {"type": "build", "data": {"data": "x"}}
+    call = WalletRpc("eip155:1", "m", [{"a": 1}])
+    assert render_action(DEFAULT, call)["params"] == '[{"a":1}]'
+    assert render_action(PREVIEW, call)["data"]["params"] == [{"a": 1}]
+
+
+async def test_asking_in_both_renderings_gives_the_same_option(shop: Shop) -> None:
+    payment = await shop.pay()
+    flat = (await ask(shop, payment, [BUYER])).body["options"][0]
+    nested = (await ask(shop, payment, [BUYER], service_version=PREVIEW)).body["options"][0]
+    assert {**flat, "actions": None} == {**nested, "actions": None}
+
+
+# -- fetch -------------------------------------------------------------------------------------------------------
+
+
+async def permit2(shop: Shop, payment: str) -> Any:
+    options = await shop.options(payment, [MAINNET_BUYER])
+    return next(option for option in options if option["actions"][0]["type"] == "build")
+
+
+async def test_a_build_is_fetched_as_two_calls_in_either_rendering(rich: Shop) -> None:
+    payment = await rich.pay()
+    option = await permit2(rich, payment)
+    data = option["actions"][0]["data"]
+    path = f"/v1/gateway/payment/{payment}/fetch"
+    for sent in (data, {"data": data}):
+        flat = await rich.call("POST", path, {"optionId": option["id"], "data": sent})
+        nested = await rich.call("POST", path, {"optionId": option["id"], "data": sent}, service_version=PREVIEW)
+        assert (flat.status, nested.status) == (200, 200)
+        assert [action["method"] for action in flat.body["actions"]] == ["eth_sendTransaction", "eth_signTypedData_v4"]
+        assert [action["data"]["method"] for action in nested.body["actions"]] == ["eth_sendTransaction", "eth_signTypedData_v4"]
+    confirmed = await rich.confirm(payment, option["id"], TX_HASH, SIGNATURE)
+    assert (confirmed.status, confirmed.body["status"]) == (200, "processing")
+
+
+async def test_a_build_that_was_not_fetched_cannot_be_confirmed(rich: Shop) -> None:
+    payment = await rich.pay()
+    option = await permit2(rich, payment)
+    found = await rich.confirm(payment, option["id"], TX_HASH, SIGNATURE)
+    assert (found.status, found.code) == (400, "invalid_params")
+    assert "/fetch" in found.body["message"]
+    assert await rich.status(payment) == "requires_action"
+
+
+async def test_fetch_refuses_what_it_did_not_hand_out(rich: Shop) -> None:
+    payment, other = await rich.pay(), await rich.pay()
+    option = await permit2(rich, payment)
+    plain = (await rich.options(payment, [BUYER]))[0]
+    data = option["actions"][0]["data"]
+    for option_id, sent in (
+        (option["id"], "x"),
+        (option["id"], ""),
+        (option["id"], "x" * 65_537),
+        (option["id"], (await permit2(rich, other))["actions"][0]["data"]),
+        (plain["id"], data),
+        ("opt_nobody", data),
+        ("", data),
+        ("x" * 129, data),
+        ((await permit2(rich, other))["id"], data),
+    ):
+        found = await rich.call("POST", f"/v1/gateway/payment/{payment}/fetch", {"optionId": option_id, "data": sent})
+        assert (found.status, found.code) == (400, "invalid_params"), (option_id[:40], sent[:40])
+    for body in ({"optionId": option["id"]}, {"data": data}, {"optionId": 1, "data": data}, {"optionId": "x", "data": 1}):
+        found = await rich.call("POST", f"/v1/gateway/payment/{payment}/fetch", body)
+        assert (found.status, found.code) == (400, "params_validation")
+
+
+async def test_fetch_refuses_a_stale_quote_and_a_route_that_is_gone(rich: Shop) -> None:
+    payment = await rich.pay(unit="iso4217/EUR", expiresAt=rich.realm.clock.now_ms() // 1000 + 7200)
+    option = await permit2(rich, payment)
+    body = {"optionId": option["id"], "data": option["actions"][0]["data"]}
+    await trio.sleep(601)
+    stale = await rich.call("POST", f"/v1/gateway/payment/{payment}/fetch", body)
+    assert (stale.status, stale.code) == (400, "quote_expired")
+    await permit2(rich, payment)
+    listed = (await rich.call("GET", f"/v1/merchants/{rich.merchant_id}/settlements")).body["crypto"]
+    gone = next(one["id"] for one in listed if one["asset"] == USDT_MAINNET)
+    await rich.call("DELETE", f"/v1/merchants/{rich.merchant_id}/settlements/crypto/{gone}")
+    found = await rich.call("POST", f"/v1/gateway/payment/{payment}/fetch", body)
+    assert (found.status, found.code) == (409, "route_expired")
+
+
+# -- confirm -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_confirm_has_the_exact_shape(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    found = await shop.confirm(payment, option["id"], SIGNATURE)
+    assert found.body == {"status": "processing", "isFinal": False, "pollInMs": 1000}
+    await trio.sleep(1.5)
+    done = await get(shop, payment, "/status")
+    assert done.body.keys() == {"status", "isFinal", "info"}
+    assert done.body["info"].keys() == {"txId", "optionAmount"}
+    check_amount(done.body["info"]["optionAmount"])
+
+
+async def test_collected_data_is_taken_and_does_not_matter(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    body = {
+        "optionId": option["id"],
+        "results": [{"type": "walletRpc", "data": [SIGNATURE]}],
+        "collectedData": {"fields": [{"id": "fullName", "value": "A"}]},
+    }
+    found = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body, service_version=PREVIEW)
+    assert found.status == 200
+
+
+async def test_a_confirm_that_misses_its_schema_changes_nothing(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]["id"]
+    good = {"type": "walletRpc", "data": [SIGNATURE]}
+    bodies: tuple[Any, ...] = (
+        {},
+        {"optionId": option},
+        {"results": [good]},
+        {"optionId": option, "results": None},
+        {"optionId": option, "results": good},
+        {"optionId": option, "results": [SIGNATURE]},
+        {"optionId": option, "results": [{"data": [SIGNATURE]}]},
+        {"optionId": option, "results": [{"type": "build", "data": [SIGNATURE]}]},
+        {"optionId": option, "results": [{"type": "walletRpc", "data": SIGNATURE}]},
+        {"optionId": option, "results": [good] * 17},
+        {"optionId": 7, "results": [good]},
+        {"optionId": option, "results": [good], "collectedData": "x"},
+    )
+    for body in bodies:
+        found = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body)
+        assert (found.status, found.code) == (400, "params_validation"), body
+    assert await shop.status(payment) == "requires_action"
+
+
+async def test_failed_payments_say_a_code_of_the_closed_list(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE)
+    found = await get(shop, payment, "/status")
+    assert found.body == {"status": "failed", "isFinal": True, "failureCode": "declined_user"}
+
+
+# -- the accounts that choose ------------------------------------------------------------------------------------------
+
+
+async def pay_as(shop: Shop, magic: Magic, chain: str) -> tuple[str, Got | None]:
+    payment = await shop.pay()
+    account = str(magic_account(parse_chain(chain), magic))
+    options = [option for option in await shop.options(payment, [account]) if "ETH" not in str(option["amount"])]
+    if not options:
+        return payment, None
+    data = SIGNATURE if chain.startswith("eip155") else "AQ=="
+    return payment, await shop.confirm(payment, options[0]["id"], data)
+
+
+@pytest.mark.parametrize("chain", ["eip155:8453", SOLANA])
+async def test_magic_accounts_choose_an_outcome_on_evm_and_on_solana(rich: Shop, chain: str) -> None:
+    payment, found = await pay_as(rich, Magic.NO_OPTIONS, chain)
+    assert found is None
+    payment, found = await pay_as(rich, Magic.REFUSED, chain)
+    assert found is not None
+    assert (found.status, found.code) == (422, "invalid_signature")
+    assert await rich.status(payment) == "requires_action"
+
+    made = {}
+    for magic in (Magic.APPROVES, Magic.HELD, Magic.SETTLES_LATE, Magic.DATA_COLLECTION):
+        payment, found = await pay_as(rich, magic, chain)
+        assert found is not None
+        assert (found.status, found.body["status"]) == (200, "processing"), magic
+        made[magic] = payment
+
+    async def state(magic: Magic) -> tuple[str, bool]:
+        shown = (await rich.call("GET", f"/v1/payments/{made[magic]}")).body
+        return shown["status"], bool(shown["settlement"] and shown["settlement"]["settled"])
+
+    await trio.sleep(5)
+    assert await state(Magic.APPROVES) == await state(Magic.DATA_COLLECTION) == ("succeeded", True)
+    assert await state(Magic.SETTLES_LATE) == ("succeeded", False)
+    assert await state(Magic.HELD) == ("processing", False)
+    await trio.sleep(60)
+    assert await state(Magic.SETTLES_LATE) == ("succeeded", True)
+    await trio.sleep(900 + 900 - 70)
+    assert await state(Magic.HELD) == ("processing", False)
+    await trio.sleep(20)
+    assert await state(Magic.HELD) == ("expired", False)
+
+
+# -- who may, and by which name -----------------------------------------------------------------------------------------
+
+
+async def test_an_app_with_its_client_uses_the_whole_gateway(shop: Shop) -> None:
+    payment, app = await shop.pay(), shop.realm.checkout_app_id
+
+    async def call(method: str, below: str, body: Any = None) -> Got:
+        path = f"/v1/gateway/payment/{payment}{below}"
+        return await shop.call(method, path, body, key=None, app_id=app, client_id="client-1")
+
+    options = await call("POST", "/options", [BUYER])
+    assert (await call("GET", "")).status == 200
+    results = [{"type": "walletRpc", "data": [SIGNATURE]}]
+    confirmed = await call("POST", "/confirm", {"optionId": options.body["options"][0]["id"], "results": results})
+    assert confirmed.body["status"] == "processing"
+    assert (await call("GET", "/status?maxPollMs=5000")).body["status"] == "succeeded"
+    assert (await call("POST", "/cancel", {})).code == "invalid_state"
+
+
+async def test_any_key_of_the_realm_may_act_on_a_payment_it_knows_the_id_of(shop: Shop) -> None:
+    payment = await shop.pay()
+    found = await shop.call("POST", f"/v1/gateway/payment/{payment}/cancel", {}, key=shop.other_key)
+    assert found.status == 200
+    assert found.body["cancelledReason"] == "cancelled_by_user"
+    assert found.body.keys() == {"paymentId", "status", "cancelledReason", "cancelledAt"}
+
+
+async def test_the_other_realms_payment_is_not_found(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        payment = await shop.pay()
+        for method, below, body in (
+            ("GET", "", None),
+            ("GET", "/status", None),
+            ("POST", "/options", [BUYER]),
+            ("POST", "/fetch", {"optionId": "x", "data": "x"}),
+            ("POST", "/confirm", {"optionId": "x", "results": []}),
+            ("POST", "/cancel", {}),
+        ):
+            for wanted, key in ((payment, shop.keys["live.one"]), (payment.replace("pay_t", "pay_l"), shop.key)):
+                found = await shop.call(method, f"/v1/gateway/payment/{wanted}{below}", body, key=key)
+                assert (found.status, found.code) == (404, "payment_not_found"), below
+
+
+def link_forms(payment: str) -> list[str]:
+    own = (f"https://pay.example/pay/{payment}", f"https://pay.example/{payment}", f"https://pay.example/?pid={payment}", f"https://pay.example/pay/{payment}/", f"https://pay.example/buy?x=1&pid={payment}")  # fmt: skip
+    return [form for link in own for form in (link, quote(link, safe=""), quote(quote(link, safe=""), safe=""))]
+
+
+def test_a_link_of_this_server_is_unwrapped_however_often_it_was_encoded() -> None:
+    payment = new_id("pay_t", 0)
+    for form in link_forms(payment):
+        assert unwrap_payment_id(form, "https://pay.example") == payment, form
+    assert unwrap_payment_id(payment, "https://pay.example") == payment
+    assert unwrap_payment_id("https://shop.example/pay/x/pay_1", "https://shop.example/pay") == "pay_1"
+
+
+def test_a_link_to_somewhere_else_is_no_payment() -> None:
+    payment = new_id("pay_t", 0)
+    for link in (
+        f"https://evil.example/pay/{payment}",
+        f"https://pay.example.evil.example/{payment}",
+        f"https://pay.example@evil.example/{payment}",
+        f"http://pay.example/pay/{payment}",
+        f"https://pay.example:8443/pay/{payment}",
+        f"https://evil.example/?x=https://pay.example/pay/{payment}",
+        f"//pay.example/{payment}",
+        f"../{payment}",
+    ):
+        for form in (link, quote(link, safe="")):
+            with pytest.raises(PaymentNotFound):
+                unwrap_payment_id(form, "https://pay.example")
+
+
+async def test_a_link_as_the_id_works_for_a_whole_payment(shop: Shop) -> None:
+    for times in range(3):
+        payment = await shop.pay()
+        link = f"https://pay.example/pay/{payment}"
+        for _ in range(times):
+            link = quote(link, safe="")
+        options = await ask(shop, link, [BUYER], "?includePaymentInfo=true")
+        assert options.status == 200, options.body
+        confirmed = await shop.confirm(link, options.body["options"][0]["id"], SIGNATURE)
+        assert confirmed.body["status"] == "processing"
+        assert (await get(shop, link, "/status?maxPollMs=9000")).body["status"] == "succeeded"
+        assert (await get(shop, link)).body["status"] == "succeeded"
+
+
+async def test_a_foreign_link_as_the_id_is_not_found(shop: Shop) -> None:
+    payment = await shop.pay()
+    for link in (f"https://evil.example/pay/{payment}", quote(f"https://evil.example/pay/{payment}", safe="")):
+        for found in (await ask(shop, link, [BUYER]), await get(shop, link), await get(shop, link, "/status")):
+            assert (found.status, found.code) == (404, "payment_not_found")
+
+
+async def test_an_unknown_key_of_a_gateway_caller_says_so(shop: Shop) -> None:
+    key = make_api_key("test", system_entropy(KEY_ENTROPY_BYTES))
+    found = await shop.call("GET", f"/v1/gateway/payment/{await shop.pay()}", key=key)
+    assert (found.status, found.code) == (401, "invalid_api_key")
+    assert USDC_BASE not in found.raw.decode()
