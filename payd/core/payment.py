@@ -17,6 +17,9 @@ from payd.core.fee import Fee
 from payd.core.money import AmountWire
 from payd.core.status import FINAL, Status
 
+CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
+CANCELLED_BY_USER: Final = "cancelled_by_user"
+
 
 class Checkout(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Where the checkout page sends the buyer afterwards; both are https or there is no redirect."""

@@ -16,7 +16,7 @@ from payd.core.caip import AccountId, MalformedCaip, account_problem, parse_acco
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
 from payd.core.option import ACCOUNTS_MAX, Action, Build, Quote, Result
-from payd.core.payment import Payment, PaymentCancelled
+from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
 from payd.core.version import is_preview
 from payd.store.merchants import named_merchants
 from payd.web import query
@@ -26,7 +26,6 @@ from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
 from payd.web.waiting import wait_for_change
 
-CANCELLED_BY_USER: Final = "cancelled_by_user"
 RESULTS_MAX: Final = 16
 UNWRAP_MAX: Final = 2
 OPTION_ID_MAX: Final = 128

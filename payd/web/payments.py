@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotSucceeded
 from payd.core.money import MINOR_UNITS, parse_fiat
-from payd.core.payment import Checkout, Payment, PaymentCancelled
+from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
 from payd.core.status import Status, merchant_word
 from payd.entropy import new_id
 from payd.store.db import Tx
@@ -51,8 +52,6 @@ LIST_MAX: Final = 200
 NOTE_MAX: Final = 1000
 TX_ID_MAX: Final = 128
 REDIRECT_URL_MAX: Final = 2048
-
-CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
 
 _STATUSES: Final = tuple(status.value for status in Status)
 _HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1f\x7f]*)?")
@@ -225,8 +224,17 @@ def redirects(checkout: CheckoutIn | None) -> Checkout | None:
     if checkout is None:
         return None
     urls = (checkout.success_url, checkout.error_url)
-    good = [url for url in urls if url and len(url) <= REDIRECT_URL_MAX and _HTTPS.fullmatch(url)]
+    good = [url for url in urls if url and _is_https(url)]
     return Checkout(*good) if len(good) == len(urls) else None
+
+
+def _is_https(url: str) -> bool:
+    if len(url) > REDIRECT_URL_MAX or not _HTTPS.fullmatch(url):
+        return False
+    try:
+        return bool(urlsplit(url).hostname)
+    except ValueError:  # such as an IPv6 address that does not end
+        return False
 
 
 def _created(call: Call, _: Tx, payment: Payment) -> bytes:

@@ -165,12 +165,20 @@ def test_a_refused_signature_leaves_the_payment_open(shop: Shop, merchant_id: st
     assert ok(shop.confirm(payment_id, *offer(shop, payment_id)))["status"] == "processing"
 
 
-@pytest.mark.parametrize("datum", ["0x1234", "0x" + "11" * 64, "", "zz", "0x" + "zz" * 65])
-def test_results_of_a_wrong_shape_leave_the_payment_open(shop: Shop, merchant_id: str, datum: str) -> None:
-    payment_id = shop.payment(merchant_id)
-    option_id, results = offer(shop, payment_id)
-    bad = [{"type": "walletRpc", "data": [datum]} for _ in results]
-    answer = shop.confirm(payment_id, option_id, bad)
+@pytest.mark.parametrize(
+    ("asset", "destination", "buyer", "datum"),
+    [
+        *[(USDC, WALLET, "", bad) for bad in ("0x1234", "0x" + "11" * 64, "0x" + "11" * 66, "", "zz")],
+        *[(ETHER, WALLET, "", bad) for bad in ("0x" + "11" * 31, "0x" + "11" * 33, "0x" + "zz" * 32, "")],
+        *[(SOLANA_USDC, SOLANA_WALLET, SOLANA_BUYER, bad) for bad in ("", "!!!!", "0x" + "11" * 65)],
+    ],
+)
+def test_results_of_a_wrong_shape_leave_the_payment_open(
+    shop: Shop, asset: str, destination: str, buyer: str, datum: str
+) -> None:
+    payment_id = shop.payment(shop.merchant("Shapes", (asset, destination)))
+    option_id, results = offer(shop, payment_id, buyer)
+    answer = shop.confirm(payment_id, option_id, [{"type": "walletRpc", "data": [datum]} for _ in results])
     assert (answer.status_code, answer.json().get("code")) in [
         (400, "invalid_params"),
         (422, "invalid_signature"),

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from payd.actors.simulation import simulate as move_payment
 from payd.core.errors import Forbidden, InvalidParams, NotFound, PaydError, UnsupportedMediaType
-from payd.core.payment import Payment, PaymentCancelled
+from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
 from payd.core.status import Status
 from payd.store.merchants import named_merchants
 from payd.web.call import Answer, Call, Request
@@ -32,7 +32,6 @@ from payd.web.errors import STATUS
 from payd.web.house import House, Realm
 from payd.web.schema import Words, buyer_page, cancelled_body
 
-CANCELLED_BY_USER: Final = "cancelled_by_user"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 # One field is all that a form here has; a few more are somebody else's, and harmless.
 FORM_FIELDS_MAX: Final = 10
