@@ -55,6 +55,7 @@ STARTING = {"start_soon", "open_nursery", "spawn_system_task"}
 TESTED_ELSEWHERE = {
     "payd/__init__.py": "the map; test_layers.py checks what it draws",
     "payd/__main__.py": "two lines; every test that starts a server goes through it",
+    "payd/chains/base.py": "an interface; tests/chains/conformance.py holds every chain to it",
     "payd/core/errors.py": "names and codes; the table of statuses is tested over all of them",
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from payd.actors.feed import AccountFeed, PaymentFeed
-from payd.core.errors import PaymentNotFound, UpgradeRequired
+from payd.core.errors import Forbidden, PaymentNotFound, UpgradeRequired
 from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.events import events_after
@@ -63,10 +63,12 @@ class Feeds:
         """The events of the caller's account.
 
         Raises:
-            PaydError: No key, a wrong one, or one that may not read events.
+            PaydError: No key, a wrong one, or one that may not read all of the account's events.
         """
         caller = authenticate(self._house, request.headers, gateway=False)
         caller.check_scope("webhooks:read")
+        if caller.merchants is not None:
+            raise Forbidden("The feed is the whole account's; this key is limited to some of its merchants.")
         return AccountEvents(caller, self._house, dict(request.headers))
 
 

@@ -69,7 +69,7 @@ def ok(answer: httpx.Response, status: int = 200) -> Any:
     return answer.json()
 
 
-def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """Return the body of a refusal after holding it to the error body of the pages."""
     assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
     body: dict[str, Any] = answer.json()
@@ -85,9 +85,9 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return body
 
 
-def misses_schema(answer: httpx.Response, field_name: str) -> None:
+def assert_misses_schema(answer: httpx.Response, field_name: str) -> None:
     """Hold a refusal to `params_validation` with an issue on this field."""
-    body = refused(answer, 400, "params_validation")
+    body = assert_refused(answer, 400, "params_validation")
     assert any(field_name in issue["field"] for issue in body["issues"]), body
 
 

@@ -20,11 +20,11 @@ from tests.contract.outside import (
     USDC,
     WALLET,
     Shop,
+    assert_misses_schema,
+    assert_refused,
     fresh_buyer,
     magic_buyer,
-    misses_schema,
     ok,
-    refused,
 )
 
 SOLANA_BUYER = f"{SOLANA}:9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
@@ -87,7 +87,7 @@ def test_a_wait_that_is_no_number_is_refused_before_anything_happens(
     shop: Shop, merchant_id: str, wait: str
 ) -> None:
     payment_id = shop.payment(merchant_id)
-    refused(shop.confirm(payment_id, *offer(shop, payment_id), maxPollMs=wait), 400, "invalid_params")
+    assert_refused(shop.confirm(payment_id, *offer(shop, payment_id), maxPollMs=wait), 400, "invalid_params")
     assert shop.status_of(payment_id) == "requires_action"
 
 
@@ -122,8 +122,8 @@ def test_other_results_while_processing_or_succeeded_are_invalid_state(shop: Sho
     changed = [{"type": "walletRpc", "data": ["0x" + "22" * 64 + "1c"]}]
     ok(shop.confirm(payment_id, *first))
     for _ in range(2):
-        refused(shop.confirm(payment_id, *second), 400, "invalid_state")
-        refused(shop.confirm(payment_id, first[0], changed), 400, "invalid_state")
+        assert_refused(shop.confirm(payment_id, *second), 400, "invalid_state")
+        assert_refused(shop.confirm(payment_id, first[0], changed), 400, "invalid_state")
         shop.advance("5s")
     assert shop.status_of(payment_id) == "succeeded"
 
@@ -153,14 +153,16 @@ def test_nobody_can_fail_a_payment_with_an_option_that_was_not_handed_out(
     payment_id, second = shop.payment(merchant_id), shop.payment(merchant_id)
     elsewhere = offer(shop, second)
     for option_id in ("opt_" + "0" * 36, "nonsense", elsewhere[0]):
-        refused(shop.confirm(payment_id, option_id, []), 400, "invalid_params")
-        refused(shop.confirm(payment_id, option_id, elsewhere[1] * 2), 400, "invalid_params")
+        assert_refused(shop.confirm(payment_id, option_id, []), 400, "invalid_params")
+        assert_refused(shop.confirm(payment_id, option_id, elsewhere[1] * 2), 400, "invalid_params")
     assert shop.status_of(payment_id) == "requires_action"
 
 
 def test_a_refused_signature_leaves_the_payment_open(shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
-    refused(shop.confirm(payment_id, *offer(shop, payment_id, magic_buyer(2))), 422, "invalid_signature")
+    assert_refused(
+        shop.confirm(payment_id, *offer(shop, payment_id, magic_buyer(2))), 422, "invalid_signature"
+    )
     assert shop.status_of(payment_id) == "requires_action"
     assert ok(shop.confirm(payment_id, *offer(shop, payment_id)))["status"] == "processing"
 
@@ -190,12 +192,12 @@ def test_a_body_that_misses_its_schema_leaves_the_payment_open(shop: Shop, merch
     payment_id = shop.payment(merchant_id)
     option_id, results = offer(shop, payment_id)
     path = f"/v1/gateway/payment/{payment_id}/confirm"
-    misses_schema(shop.api.post(path, {"results": results}), "optionId")
-    misses_schema(shop.api.post(path, {"optionId": option_id}), "results")
+    assert_misses_schema(shop.api.post(path, {"results": results}), "optionId")
+    assert_misses_schema(shop.api.post(path, {"optionId": option_id}), "results")
     malformed: list[Any] = [None, "x", {}, [7], [{"type": "walletRpc"}], [{"type": "other", "data": ["0x"]}]]
     for wrong in malformed:
         answer = shop.api.post(path, {"optionId": option_id, "results": wrong})
-        refused(answer, 400, "params_validation")
+        assert_refused(answer, 400, "params_validation")
     assert shop.status_of(payment_id) == "requires_action"
 
 
@@ -216,7 +218,7 @@ def test_a_stale_quote_is_refused_until_asked_again(shop: Shop) -> None:
     assert type(option["expiresAt"]) is int
     results = shop.results(payment_id, option)
     shop.advance(f"{int(option['expiresAt'] - shop.now_s()) + 300}s")
-    refused(shop.confirm(payment_id, option["id"], results), 400, "quote_expired")
+    assert_refused(shop.confirm(payment_id, option["id"], results), 400, "quote_expired")
     assert shop.status_of(payment_id) == "requires_action"
     again = shop.options(payment_id, buyer)[0]
     assert again["id"] == option["id"]
@@ -232,7 +234,7 @@ def test_a_route_that_is_gone_is_refused_as_expired(shop: Shop) -> None:
     path = f"/v1/merchants/{merchant_id}/settlements"
     gone = ok(shop.api.get(path))["crypto"][0]["id"]
     ok(shop.api.delete(f"{path}/crypto/{gone}"))
-    refused(shop.confirm(payment_id, *offered), 409, "route_expired")
+    assert_refused(shop.confirm(payment_id, *offered), 409, "route_expired")
     assert shop.status_of(payment_id) == "requires_action"
     assert not shop.options(payment_id, fresh_buyer())
 
@@ -263,5 +265,5 @@ def test_buyer_5_settles_a_minute_late(shop: Shop, merchant_id: str) -> None:
 def test_a_solana_twin_is_magic_too(shop: Shop) -> None:
     payment_id = shop.payment(shop.merchant("Twin", (SOLANA_USDC, SOLANA_WALLET)))
     twin = f"{SOLANA}:{'1' * 31}3"
-    refused(shop.confirm(payment_id, *offer(shop, payment_id, twin)), 422, "invalid_signature")
+    assert_refused(shop.confirm(payment_id, *offer(shop, payment_id, twin)), 422, "invalid_signature")
     assert shop.status_of(payment_id) == "requires_action"

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.contract.outside import WALLET, Caller, Server, Shop, ok, refused
+from tests.contract.outside import WALLET, Caller, Server, Shop, assert_refused, ok
 
 PAYMENT = "pay_t" + "0" * 36
 GATEWAY = f"/v1/gateway/payment/{PAYMENT}"
@@ -86,16 +86,16 @@ def touch(caller: Caller, method: str, path: str, merchant_id: str) -> tuple[int
 def test_no_credential_is_missing_api_key_on_every_path(
     nobody: Caller, method: str, path: str, scope: str
 ) -> None:
-    refused(nobody.call(method, path), 401, "missing_api_key")
-    refused(nobody.call(method, path, {}), 401, "missing_api_key")
+    assert_refused(nobody.call(method, path), 401, "missing_api_key")
+    assert_refused(nobody.call(method, path, {}), 401, "missing_api_key")
 
 
 @pytest.mark.parametrize("key", ["svc_test_" + "0" * 52, "svc_" + "0" * 52, "svc_test_", "svc_", "key", "Ω"])
 def test_an_unknown_key_is_invalid_whatever_it_looks_like(nobody: Caller, key: str) -> None:
     answer = nobody.http.get("/v1/merchants", headers=[(b"Api-Key", key.encode())])
-    refused(answer, 401, "invalid_api_key")
+    assert_refused(answer, 401, "invalid_api_key")
     answer = nobody.http.get(f"{GATEWAY}/status", headers=[(b"Api-Key", key.encode())])
-    refused(answer, 401, "invalid_api_key")
+    assert_refused(answer, 401, "invalid_api_key")
 
 
 def test_a_revoked_key_is_invalid_at_once(server: Server, shop: Shop) -> None:
@@ -103,7 +103,7 @@ def test_a_revoked_key_is_invalid_at_once(server: Server, shop: Shop) -> None:
     caller = shop.api.having(Api_Key=made["apiKey"])
     ok(caller.get("/v1/merchants"))
     assert server.cli("key", "revoke", made["id"], "--account", shop.account_id).returncode == 0
-    refused(caller.get("/v1/merchants"), 401, "invalid_api_key")
+    assert_refused(caller.get("/v1/merchants"), 401, "invalid_api_key")
 
 
 def test_test_keys_are_told_by_their_prefix(shop: Shop) -> None:
@@ -139,10 +139,10 @@ def test_a_merchant_outside_the_keys_list_is_forbidden(server: Server, shop: Sho
     outside = shop.merchant("Outside")
     caller = shop.api.having(Api_Key=server.key(shop.account_id, merchants=[merchant_id]))
     ok(caller.get(f"/v1/merchants/{merchant_id}"))
-    refused(caller.get(f"/v1/merchants/{outside}"), 403, "forbidden")
+    assert_refused(caller.get(f"/v1/merchants/{outside}"), 403, "forbidden")
     body = {"referenceId": "r", "amount": {"unit": "iso4217/USD", "value": "100"}}
     ok(caller.having(Merchant_Id=merchant_id).post("/v1/payments", body), 201)
-    refused(caller.having(Merchant_Id=outside).post("/v1/payments", body), 403, "forbidden")
+    assert_refused(caller.having(Merchant_Id=outside).post("/v1/payments", body), 403, "forbidden")
     theirs = shop.payment(outside)
     assert theirs not in [item["paymentId"] for item in ok(caller.get("/v1/payments", limit=200))["data"]]
     assert outside not in [item["id"] for item in ok(caller.get("/v1/merchants", limit=100))["data"]]
@@ -164,22 +164,22 @@ def test_an_app_id_and_a_client_id_open_the_gateway_together(
 def test_half_a_wallet_credential_is_named(
     nobody: Caller, app_id: str, method: str, path: str, scope: str
 ) -> None:
-    refused(nobody.having(App_Id=app_id).call(method, path), 401, "missing_client_id")
-    refused(nobody.having(Client_Id="any").call(method, path), 401, "missing_app_id")
+    assert_refused(nobody.having(App_Id=app_id).call(method, path), 401, "missing_client_id")
+    assert_refused(nobody.having(Client_Id="any").call(method, path), 401, "missing_app_id")
     unknown = nobody.having(App_Id="app_t" + "0" * 36, Client_Id="any")
-    refused(unknown.call(method, path), 401, "invalid_app_id")
+    assert_refused(unknown.call(method, path), 401, "invalid_app_id")
 
 
 def test_a_key_and_an_app_id_at_once_conflict(shop: Shop, merchant_id: str, app_id: str) -> None:
     path = f"/v1/gateway/payment/{shop.payment(merchant_id)}/status"
     both = shop.api.having(App_Id=app_id, Client_Id="any")
-    refused(both.get(path), 400, "conflicting_auth_headers")
+    assert_refused(both.get(path), 400, "conflicting_auth_headers")
 
 
 def test_an_app_id_opens_nothing_but_the_gateway(nobody: Caller, app_id: str) -> None:
     wallet = nobody.having(App_Id=app_id, Client_Id="any")
     for path in ("/v1/merchants", "/v1/payments", "/v1/events", "/v1/test/clock"):
-        refused(wallet.get(path), 401, "missing_api_key")
+        assert_refused(wallet.get(path), 401, "missing_api_key")
 
 
 def test_a_key_of_another_account_may_act_on_a_payment_through_the_gateway(
@@ -187,15 +187,15 @@ def test_a_key_of_another_account_may_act_on_a_payment_through_the_gateway(
 ) -> None:
     payment_id = shop.payment(merchant_id)
     assert ok(other.api.get(f"/v1/gateway/payment/{payment_id}/status"))["status"] == "requires_action"
-    refused(other.api.get(f"/v1/payments/{payment_id}"), 404, "payment_not_found")
+    assert_refused(other.api.get(f"/v1/payments/{payment_id}"), 404, "payment_not_found")
 
 
 @pytest.mark.parametrize("path", ["/v1/payments", "/v1/merchant/payment", "/v1/refunds"])
 def test_a_body_needs_its_merchant_header(shop: Shop, other: Shop, path: str) -> None:
     body = {"referenceId": "r", "amount": {"unit": "iso4217/USD", "value": "100"}, "paymentId": PAYMENT}
-    refused(shop.api.post(path, body), 400, "missing_merchant_id")
+    assert_refused(shop.api.post(path, body), 400, "missing_merchant_id")
     for stranger in ("mrch_" + "0" * 36, "nonsense", other.merchant()):
-        refused(shop.api.having(Merchant_Id=stranger).post(path, body), 404, "not_found")
+        assert_refused(shop.api.having(Merchant_Id=stranger).post(path, body), 404, "not_found")
 
 
 @pytest.mark.parametrize("path", ["/v1/payments/{}/status", "/v1/merchant/payment/{}/status"])
@@ -203,19 +203,19 @@ def test_a_status_needs_the_merchant_of_its_payment(
     shop: Shop, other: Shop, merchant_id: str, path: str
 ) -> None:
     asked = path.format(shop.payment(merchant_id))
-    refused(shop.api.get(asked), 400, "missing_merchant_id")
-    refused(shop.api.having(Merchant_Id="mrch_" + "0" * 36).get(asked), 404, "not_found")
-    refused(shop.api.having(Merchant_Id=other.merchant()).get(asked), 404, "not_found")
+    assert_refused(shop.api.get(asked), 400, "missing_merchant_id")
+    assert_refused(shop.api.having(Merchant_Id="mrch_" + "0" * 36).get(asked), 404, "not_found")
+    assert_refused(shop.api.having(Merchant_Id=other.merchant()).get(asked), 404, "not_found")
     second = shop.merchant("Second")
-    refused(shop.api.having(Merchant_Id=second).get(asked), 404, "payment_not_found")
+    assert_refused(shop.api.having(Merchant_Id=second).get(asked), 404, "payment_not_found")
 
 
 def test_a_merchant_header_where_it_is_optional_must_match(shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     ok(shop.api.having(Merchant_Id=merchant_id).get(f"/v1/payments/{payment_id}"))
     second = shop.api.having(Merchant_Id=shop.merchant("Second"))
-    refused(second.get(f"/v1/payments/{payment_id}"), 404, "payment_not_found")
-    refused(second.post(f"/v1/payments/{payment_id}/cancel"), 404, "payment_not_found")
+    assert_refused(second.get(f"/v1/payments/{payment_id}"), 404, "payment_not_found")
+    assert_refused(second.post(f"/v1/payments/{payment_id}/cancel"), 404, "payment_not_found")
     assert shop.status_of(payment_id) == "requires_action"
 
 
@@ -225,9 +225,9 @@ def test_unknown_payments_cannot_be_told_from_malformed_ones(
 ) -> None:
     asking = shop.api.having(Merchant_Id=merchant_id)
     for path in (f"/v1/payments/{payment_id}", f"/v1/payments/{payment_id}/status"):
-        body = refused(asking.get(path), 404, "payment_not_found")
+        body = assert_refused(asking.get(path), 404, "payment_not_found")
         assert payment_id not in body["message"]
-    refused(asking.get(f"/v1/merchant/payment/{payment_id}/status"), 404, "payment_not_found")
-    refused(shop.api.get(f"/v1/gateway/payment/{payment_id}"), 404, "payment_not_found")
-    refused(shop.api.get(f"/v1/gateway/payment/{payment_id}/status"), 404, "payment_not_found")
-    refused(shop.api.post(f"/v1/gateway/payment/{payment_id}/options", []), 404, "payment_not_found")
+    assert_refused(asking.get(f"/v1/merchant/payment/{payment_id}/status"), 404, "payment_not_found")
+    assert_refused(shop.api.get(f"/v1/gateway/payment/{payment_id}"), 404, "payment_not_found")
+    assert_refused(shop.api.get(f"/v1/gateway/payment/{payment_id}/status"), 404, "payment_not_found")
+    assert_refused(shop.api.post(f"/v1/gateway/payment/{payment_id}/options", []), 404, "payment_not_found")

@@ -21,11 +21,11 @@ from tests.contract.outside import (
     USDC,
     WALLET,
     Shop,
+    assert_misses_schema,
+    assert_refused,
     fresh_buyer,
     magic_buyer,
-    misses_schema,
     ok,
-    refused,
 )
 
 SOLANA_BUYER = f"{SOLANA}:9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
@@ -103,7 +103,7 @@ def test_info_comes_only_when_asked_for(shop: Shop, bazaar: str) -> None:
     assert info["merchant"]["name"] == "Bazaar"
     assert info.get("buyer") is None
     answer = shop.api.post(f"/v1/gateway/payment/{payment_id}/options", [WALLET], includePaymentInfo="maybe")
-    refused(answer, 400, "invalid_params")
+    assert_refused(answer, 400, "invalid_params")
 
 
 def test_info_names_the_buyer_once_there_is_one(shop: Shop, bazaar: str) -> None:
@@ -147,18 +147,18 @@ def test_unknown_chains_are_ignored_and_malformed_accounts_refused(shop: Shop, b
         assert answer.status_code == 400, malformed
         assert answer.json()["code"] in ("invalid_params", "params_validation")
     for wrong in ({}, {"accounts": None}, {"accounts": "x"}, {"accounts": [7]}, 7, "x"):
-        refused(shop.api.post(path, wrong), 400, "params_validation")
+        assert_refused(shop.api.post(path, wrong), 400, "params_validation")
 
 
 def test_100_accounts_may_be_passed_and_50_options_come_back(shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     path = f"/v1/gateway/payment/{payment_id}/options"
     assert len(ask(shop, payment_id, [fresh_buyer() for _ in range(100)])["options"]) == 50
-    refused(shop.api.post(path, [fresh_buyer() for _ in range(101)]), 400, "params_validation")
+    assert_refused(shop.api.post(path, [fresh_buyer() for _ in range(101)]), 400, "params_validation")
     for _ in range(3):
         ask(shop, payment_id, [fresh_buyer() for _ in range(50)])
     answer = shop.api.post(path, [fresh_buyer()])
-    refused(answer, 429, "rate_limited")
+    assert_refused(answer, 429, "rate_limited")
     assert int(answer.headers["Retry-After"]) > 0
 
 
@@ -186,11 +186,11 @@ def test_the_preview_version_nests_what_the_stable_one_has_flat(shop: Shop, baza
 def test_fetch_refuses_what_it_does_not_know(shop: Shop, bazaar: str) -> None:
     payment_id = shop.payment(bazaar)
     path = f"/v1/gateway/payment/{payment_id}/fetch"
-    refused(shop.api.post(path, {"optionId": "opt_" + "0" * 36, "data": "x"}), 400, "invalid_params")
-    misses_schema(shop.api.post(path, {"data": "x"}), "optionId")
-    misses_schema(shop.api.post(path, {"optionId": "opt_x"}), "data")
+    assert_refused(shop.api.post(path, {"optionId": "opt_" + "0" * 36, "data": "x"}), 400, "invalid_params")
+    assert_misses_schema(shop.api.post(path, {"data": "x"}), "optionId")
+    assert_misses_schema(shop.api.post(path, {"optionId": "opt_x"}), "data")
     option = shop.options(payment_id, WALLET)[0]
-    refused(shop.api.post(path, {"optionId": option["id"], "data": "nonsense"}), 400, "invalid_params")
+    assert_refused(shop.api.post(path, {"optionId": option["id"], "data": "nonsense"}), 400, "invalid_params")
 
 
 def test_status_on_the_gateway(shop: Shop, bazaar: str) -> None:
@@ -232,9 +232,11 @@ def test_an_expired_payment_is_410_for_who_wants_to_pay(shop: Shop, bazaar: str)
     shop.advance("15m")
     shop.advance("1s")
     path = f"/v1/gateway/payment/{payment_id}"
-    refused(shop.api.post(f"{path}/options", [WALLET]), 410, "payment_expired")
-    refused(shop.api.post(f"{path}/fetch", {"optionId": option["id"], "data": ""}), 410, "payment_expired")
-    refused(shop.confirm(payment_id, option["id"], results), 410, "payment_expired")
+    assert_refused(shop.api.post(f"{path}/options", [WALLET]), 410, "payment_expired")
+    assert_refused(
+        shop.api.post(f"{path}/fetch", {"optionId": option["id"], "data": ""}), 410, "payment_expired"
+    )
+    assert_refused(shop.confirm(payment_id, option["id"], results), 410, "payment_expired")
     body = ok(shop.api.get(f"{path}/status"))
     assert (body["status"], body["isFinal"]) == ("expired", True)
     assert ok(shop.api.get(path))["status"] == "expired"

@@ -16,10 +16,10 @@ from tests.contract.outside import (
     USDC,
     WALLET,
     Shop,
+    assert_misses_schema,
+    assert_refused,
     magic_buyer,
-    misses_schema,
     ok,
-    refused,
 )
 
 ITEM = {
@@ -118,7 +118,7 @@ def test_amounts_of_one_currency_can_be_sorted(shop: Shop, stock: dict[str, str]
     assert listed(shop, stock, sortBy="amount", currency="USD", sortDir="asc") == rising
     assert listed(shop, stock, sortBy="amount", currency="USD", sortDir="desc") == rising[::-1]
     assert listed(shop, stock, sortBy="amount", currency="JPY") == []
-    refused(shop.api.get("/v1/payments", sortBy="amount"), 400, "invalid_params")
+    assert_refused(shop.api.get("/v1/payments", sortBy="amount"), 400, "invalid_params")
 
 
 def test_statuses_and_merchants_can_be_named_more_than_once(shop: Shop, stock: dict[str, str]) -> None:
@@ -197,7 +197,7 @@ def test_a_page_has_50_payments_unless_told(other: Shop) -> None:
     ],
 )
 def test_a_query_that_makes_no_sense_is_invalid_params(shop: Shop, query: dict[str, Any]) -> None:
-    refused(shop.api.get("/v1/payments", **query), 400, "invalid_params")
+    assert_refused(shop.api.get("/v1/payments", **query), 400, "invalid_params")
 
 
 def test_payments_of_another_account_are_not_listed(shop: Shop, other: Shop, stock: dict[str, str]) -> None:
@@ -215,22 +215,22 @@ def test_a_refund_is_recorded_once(shop: Shop, stock: dict[str, str]) -> None:
     asking = shop.api.having(Merchant_Id=stock["merchant"])
     body = {"paymentId": stock["settled"], "note": "came back"}
     assert ok(asking.post("/v1/refunds", body)) == {"paymentId": stock["settled"]}
-    refused(asking.post("/v1/refunds", body), 409, "already_refunded")
+    assert_refused(asking.post("/v1/refunds", body), 409, "already_refunded")
     assert shop.status_of(stock["settled"]) == "succeeded"
 
 
 @pytest.mark.parametrize("name", ["open", "processing", "failed", "expired", "cancelled"])
 def test_only_a_succeeded_payment_can_be_refunded(shop: Shop, stock: dict[str, str], name: str) -> None:
     asking = shop.api.having(Merchant_Id=stock["merchant"])
-    refused(asking.post("/v1/refunds", {"paymentId": stock[name]}), 400, "payment_not_succeeded")
+    assert_refused(asking.post("/v1/refunds", {"paymentId": stock[name]}), 400, "payment_not_succeeded")
 
 
 def test_a_refund_names_a_payment_of_its_merchant(shop: Shop, stock: dict[str, str]) -> None:
     asking = shop.api.having(Merchant_Id=stock["merchant"])
-    misses_schema(asking.post("/v1/refunds", {}), "paymentId")
-    misses_schema(asking.post("/v1/refunds", {"paymentId": 7}), "paymentId")
-    refused(asking.post("/v1/refunds", {"paymentId": "pay_t" + "0" * 36}), 404, "payment_not_found")
+    assert_misses_schema(asking.post("/v1/refunds", {}), "paymentId")
+    assert_misses_schema(asking.post("/v1/refunds", {"paymentId": 7}), "paymentId")
+    assert_refused(asking.post("/v1/refunds", {"paymentId": "pay_t" + "0" * 36}), 404, "payment_not_found")
     elsewhere = shop.api.having(Merchant_Id=shop.merchant())
-    refused(elsewhere.post("/v1/refunds", {"paymentId": stock["settled"]}), 404, "payment_not_found")
+    assert_refused(elsewhere.post("/v1/refunds", {"paymentId": stock["settled"]}), 404, "payment_not_found")
     ghost = f"pay_t{os.urandom(18).hex()}"
-    refused(asking.post("/v1/refunds", {"paymentId": ghost}), 404, "payment_not_found")
+    assert_refused(asking.post("/v1/refunds", {"paymentId": ghost}), 404, "payment_not_found")

@@ -19,11 +19,11 @@ from tests.contract.outside import (
     WALLET,
     Server,
     Shop,
+    assert_misses_schema,
+    assert_refused,
     fresh_buyer,
     magic_buyer,
-    misses_schema,
     ok,
-    refused,
 )
 
 BOTH = ["/v1/payments", "/v1/merchant/payment"]
@@ -73,7 +73,7 @@ def test_a_missing_field_is_named(shop: Shop, merchant_id: str, path: str, field
     body = good()
     outer, _, inner = field.partition(".")
     del (body[outer] if inner else body)[inner or outer]
-    misses_schema(shop.api.having(Merchant_Id=merchant_id).post(path, body), field.rpartition(".")[2])
+    assert_misses_schema(shop.api.having(Merchant_Id=merchant_id).post(path, body), field.rpartition(".")[2])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_value_is_a_string_of_digits_that_says_something(
     shop: Shop, merchant_id: str, value: object
 ) -> None:
     body = good(amount={"unit": "iso4217/USD", "value": value})
-    misses_schema(shop.api.having(Merchant_Id=merchant_id).post("/v1/payments", body), "value")
+    assert_misses_schema(shop.api.having(Merchant_Id=merchant_id).post("/v1/payments", body), "value")
 
 
 @pytest.mark.parametrize("value", ["1", "9" * 18])
@@ -97,7 +97,7 @@ def test_a_value_has_up_to_18_digits(shop: Shop, merchant_id: str, value: str) -
 )
 def test_a_unit_is_a_currency(shop: Shop, merchant_id: str, unit: object) -> None:
     body = good(amount={"unit": unit, "value": "100"})
-    misses_schema(shop.api.having(Merchant_Id=merchant_id).post("/v1/payments", body), "unit")
+    assert_misses_schema(shop.api.having(Merchant_Id=merchant_id).post("/v1/payments", body), "unit")
 
 
 def test_a_currency_that_does_not_exist_is_refused(shop: Shop, merchant_id: str) -> None:
@@ -132,7 +132,7 @@ def test_a_reference_has_1_to_255_printable_characters(
     shop: Shop, merchant_id: str, reference: object
 ) -> None:
     answer = shop.api.having(Merchant_Id=merchant_id).post("/v1/payments", good(referenceId=reference))
-    misses_schema(answer, "referenceId")
+    assert_misses_schema(answer, "referenceId")
 
 
 @pytest.mark.parametrize("path", BOTH)
@@ -149,7 +149,7 @@ def test_a_creator_may_choose_the_end_within_a_day(shop: Shop, merchant_id: str,
             (400, "params_validation"),
         ]
     for malformed in ("soon", 1.5, str(now_s + 60)):
-        misses_schema(asking.post(path, good(expiresAt=malformed)), "expiresAt")
+        assert_misses_schema(asking.post(path, good(expiresAt=malformed)), "expiresAt")
 
 
 @pytest.mark.parametrize("path", BOTH)
@@ -166,7 +166,8 @@ def test_a_creator_may_choose_the_end_within_a_day(shop: Shop, merchant_id: str,
 def test_redirects_that_cannot_be_used_are_no_reason_to_refuse(
     shop: Shop, merchant_id: str, path: str, checkout: object
 ) -> None:
-    ok(shop.api.having(Merchant_Id=merchant_id).post(path, good(checkout=checkout)), 201)
+    made = ok(shop.api.having(Merchant_Id=merchant_id).post(path, good(checkout=checkout)), 201)
+    assert shop.status_of(made["paymentId"]) == "requires_action"
 
 
 def test_a_merchant_without_a_destination_is_told_what_to_do(shop: Shop) -> None:
@@ -174,7 +175,7 @@ def test_a_merchant_without_a_destination_is_told_what_to_do(shop: Shop) -> None
     bare = ok(shop.api.once("/v1/merchants", body), 201)["merchant"]["id"]
     for path in BOTH:
         answer = shop.api.having(Merchant_Id=bare).post(path, good())
-        message = refused(answer, 400, "invalid_params")["message"]
+        message = assert_refused(answer, 400, "invalid_params")["message"]
         assert re.search("settlement|destination", message)
 
 
@@ -185,8 +186,8 @@ def test_an_idempotency_key_is_honoured_though_not_required(shop: Shop, merchant
     first = asking.once(path, good(), key)
     assert asking.once(path, good(), key).content == first.content
     assert first.status_code == 201
-    refused(asking.once(path, good(referenceId="another"), key), 409, "idempotency_conflict")
-    refused(asking.once(path, good(), "k" * 256), 400, "invalid_params")
+    assert_refused(asking.once(path, good(referenceId="another"), key), 409, "idempotency_conflict")
+    assert_refused(asking.once(path, good(), "k" * 256), 400, "invalid_params")
     second_merchant = shop.api.having(Merchant_Id=shop.merchant())
     assert ok(second_merchant.once(path, good(), key), 201)["paymentId"] != ok(first, 201)["paymentId"]
 
@@ -314,7 +315,7 @@ def test_a_wait_that_is_no_number_is_invalid_params(
     shop: Shop, merchant_id: str, path: str, wait: str
 ) -> None:
     asking, payment_id = shop.api.having(Merchant_Id=merchant_id), shop.payment(merchant_id)
-    refused(asking.get(path.format(payment_id), maxPollMs=wait), 400, "invalid_params")
+    assert_refused(asking.get(path.format(payment_id), maxPollMs=wait), 400, "invalid_params")
 
 
 @pytest.mark.parametrize("door", ["", "gateway/"])
@@ -326,7 +327,7 @@ def test_cancelling_answers_who_cancelled_and_when(shop: Shop, merchant_id: str,
     assert (body["paymentId"], body["status"]) == (payment_id, "cancelled")
     assert body["cancelledReason"] == ("cancelled_by_user" if door else "cancelled_by_merchant")
     assert ISO_MS.fullmatch(body["cancelledAt"])
-    refused(shop.api.post(path), 400, "invalid_state")
+    assert_refused(shop.api.post(path), 400, "invalid_state")
     assert shop.status_of(payment_id) == "cancelled"
 
 
@@ -334,11 +335,11 @@ def test_cancelling_answers_who_cancelled_and_when(shop: Shop, merchant_id: str,
 def test_only_an_untouched_payment_can_be_cancelled(shop: Shop, merchant_id: str, to: str) -> None:
     payment_id = shop.payment(merchant_id)
     shop.simulate(payment_id, to)
-    refused(shop.api.post(f"/v1/payments/{payment_id}/cancel"), 400, "invalid_state")
-    refused(shop.api.post(f"/v1/gateway/payment/{payment_id}/cancel"), 400, "invalid_state")
+    assert_refused(shop.api.post(f"/v1/payments/{payment_id}/cancel"), 400, "invalid_state")
+    assert_refused(shop.api.post(f"/v1/gateway/payment/{payment_id}/cancel"), 400, "invalid_state")
 
 
 def test_a_paid_payment_cannot_be_cancelled(shop: Shop, merchant_id: str) -> None:
     payment_id = shop.payment(merchant_id)
     shop.pay(payment_id, fresh_buyer())
-    refused(shop.api.post(f"/v1/payments/{payment_id}/cancel"), 400, "invalid_state")
+    assert_refused(shop.api.post(f"/v1/payments/{payment_id}/cancel"), 400, "invalid_state")

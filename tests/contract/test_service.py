@@ -11,7 +11,7 @@ import re
 import httpx
 import pytest
 
-from tests.contract.outside import FLAT, NESTED, Caller, Server, Shop, ok, refused
+from tests.contract.outside import FLAT, NESTED, Caller, Server, Shop, assert_refused, ok
 
 BODY_MAX = 64 * 1024
 # What the wallet SDK sends in a browser, and what SPEC.md adds.
@@ -53,10 +53,10 @@ def test_the_resolved_version_is_echoed(shop: Shop, header: str, version: str) -
 @pytest.mark.parametrize("header", ["Service-Version", "api-version"])
 def test_an_unknown_version_and_a_malformed_one_are_refused_apart(shop: Shop, header: str) -> None:
     asking = shop.api
-    refused(asking.having(**{header: "2020-01-01"}).get("/v1/merchants"), 400, "unknown_api_version")
-    refused(asking.having(**{header: "2030-01-01"}).get("/v1/merchants"), 400, "unknown_api_version")
+    assert_refused(asking.having(**{header: "2020-01-01"}).get("/v1/merchants"), 400, "unknown_api_version")
+    assert_refused(asking.having(**{header: "2030-01-01"}).get("/v1/merchants"), 400, "unknown_api_version")
     for malformed in ("newest", "2026-2-18", "20260218", ""):
-        refused(asking.having(**{header: malformed}).get("/v1/merchants"), 400, "invalid_api_version")
+        assert_refused(asking.having(**{header: malformed}).get("/v1/merchants"), 400, "invalid_api_version")
 
 
 @pytest.mark.parametrize("version", [FLAT, NESTED])
@@ -90,7 +90,7 @@ def test_the_interface_description_covers_every_path_events_and_examples(
 
 
 def test_an_unknown_interface_description_is_not_found(nobody: Caller) -> None:
-    refused(nobody.get("/openapi/2020-01-01.json"), 404, "not_found")
+    assert_refused(nobody.get("/openapi/2020-01-01.json"), 404, "not_found")
 
 
 def test_the_page_for_people_is_served_locally(nobody: Caller) -> None:
@@ -101,7 +101,7 @@ def test_the_page_for_people_is_served_locally(nobody: Caller) -> None:
 
 
 def test_a_path_that_does_not_exist_is_not_found(shop: Shop) -> None:
-    refused(shop.api.get("/v1/nothing"), 404, "not_found")
+    assert_refused(shop.api.get("/v1/nothing"), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_broken_json_is_invalid_params(shop: Shop) -> None:
                     "Merchant-Id": shop_merchant(shop),
                 },
             )
-            refused(answer, 400, "invalid_params")
+            assert_refused(answer, 400, "invalid_params")
 
 
 def shop_merchant(shop: Shop) -> str:
@@ -140,7 +140,9 @@ def shop_merchant(shop: Shop) -> str:
 @pytest.mark.parametrize("content", [b"[]", b'"text"', b"1", b"null"])
 def test_a_body_that_is_no_object_misses_the_schema(shop: Shop, content: bytes) -> None:
     headers = {**shop.api.headers, "Content-Type": "application/json", "Idempotency-Key": "no object"}
-    refused(shop.api.http.post("/v1/merchants", content=content, headers=headers), 400, "params_validation")
+    assert_refused(
+        shop.api.http.post("/v1/merchants", content=content, headers=headers), 400, "params_validation"
+    )
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml"])
@@ -158,14 +160,14 @@ def test_json_with_a_charset_is_json(shop: Shop) -> None:
     answer = shop.api.http.post(
         "/v1/merchants", content=json.dumps(body), headers={**headers, "Idempotency-Key": "charset"}
     )
-    ok(answer, 201)
+    assert ok(answer, 201)["merchant"]["name"] == "Charset"
 
 
 def test_a_body_over_the_limit_is_413_and_the_server_goes_on(shop: Shop) -> None:
     padding = " " * (BODY_MAX - 2)
     headers = {**shop.api.headers, "Content-Type": "application/json", "Idempotency-Key": "big"}
     fits = shop.api.http.post("/v1/merchants", content=f"{{{padding}}}", headers=headers)
-    refused(fits, 400, "params_validation")
+    assert_refused(fits, 400, "params_validation")
     # A connection of its own: the server may close it before the body has been sent.
     with httpx.Client(base_url=shop.api.http.base_url) as client:
         answer = client.post("/v1/merchants", content=f"{{{padding} }}", headers=headers)
@@ -189,7 +191,7 @@ def test_early_refusals_do_not_wedge_a_kept_connection(server: Server) -> None:
     with httpx.Client(base_url=server.url, limits=httpx.Limits(max_connections=1)) as client:
         for _ in range(5):
             answer = client.post("/v1/merchants", json={"merchantName": "A" * 5000})
-            refused(answer, 401, "missing_api_key")
+            assert_refused(answer, 401, "missing_api_key")
 
 
 def test_any_origin_may_ask_the_gateway_with_the_headers_it_needs(nobody: Caller) -> None:

@@ -21,9 +21,9 @@ from tests.contract.outside import (
     USDC,
     WALLET,
     Shop,
-    misses_schema,
+    assert_misses_schema,
+    assert_refused,
     ok,
-    refused,
 )
 
 BASE = "eip155:8453"
@@ -70,8 +70,8 @@ def test_a_request_has_1_to_50_destinations(shop: Shop, bare: str) -> None:
             (f"eip155:{n}/slip44:60", WALLET.replace("8453", str(n))) for n in range(100_000, 100_000 + count)
         ]
 
-    misses_schema(register(shop, bare), "settlements")
-    misses_schema(register(shop, bare, *pairs(51)), "settlements")
+    assert_misses_schema(register(shop, bare), "settlements")
+    assert_misses_schema(register(shop, bare, *pairs(51)), "settlements")
     assert len(ok(register(shop, bare, *pairs(50)), 201)["settlements"]) == 50
 
 
@@ -79,7 +79,7 @@ def test_a_request_has_1_to_50_destinations(shop: Shop, bare: str) -> None:
     "body", [{}, {"settlements": None}, {"settlements": {}}, {"settlements": [7]}, {"settlements": "x"}]
 )
 def test_a_body_without_a_list_of_pairs_misses_the_schema(shop: Shop, bare: str, body: object) -> None:
-    misses_schema(shop.api.once(f"/v1/merchants/{bare}/settlements/crypto", body), "settlements")
+    assert_misses_schema(shop.api.once(f"/v1/merchants/{bare}/settlements/crypto", body), "settlements")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_body_without_a_list_of_pairs_misses_the_schema(shop: Shop, bare: str,
 def test_what_misses_the_pattern_is_named(
     shop: Shop, bare: str, asset: Any, destination: Any, field: str
 ) -> None:
-    misses_schema(register(shop, bare, (asset, destination)), field)
+    assert_misses_schema(register(shop, bare, (asset, destination)), field)
     assert registered(shop, bare) == []
 
 
@@ -131,47 +131,49 @@ def test_what_misses_the_pattern_is_named(
 def test_what_cannot_be_a_destination_is_invalid_params(
     shop: Shop, bare: str, asset: str, destination: str
 ) -> None:
-    refused(register(shop, bare, (asset, destination)), 400, "invalid_params")
+    assert_refused(register(shop, bare, (asset, destination)), 400, "invalid_params")
     assert registered(shop, bare) == []
 
 
 def test_lower_case_needs_no_checksum(shop: Shop, bare: str) -> None:
-    ok(register(shop, bare, (USDC, CHECKSUMMED.lower())), 201)
+    made = ok(register(shop, bare, (USDC, CHECKSUMMED.lower())), 201)["settlements"]
+    assert made[0]["destination"] == CHECKSUMMED.lower()
 
 
 def test_an_asset_of_no_table_is_welcome_in_test_mode(shop: Shop, bare: str) -> None:
     asset = f"eip155:424242/erc20:0x{'ab' * 20}"
     ok(register(shop, bare, (asset, WALLET.replace("8453", "424242"))), 201)
+    assert [item["asset"] for item in registered(shop, bare)] == [asset]
 
 
 def test_an_asset_twice_for_a_merchant_conflicts_in_any_case_of_letters(shop: Shop, bare: str) -> None:
     ok(register(shop, bare, (USDC, WALLET)), 201)
-    refused(register(shop, bare, (USDC, CHECKSUMMED)), 409, "settlement_asset_conflict")
-    refused(register(shop, bare, (USDC.lower(), WALLET)), 409, "settlement_asset_conflict")
+    assert_refused(register(shop, bare, (USDC, CHECKSUMMED)), 409, "settlement_asset_conflict")
+    assert_refused(register(shop, bare, (USDC.lower(), WALLET)), 409, "settlement_asset_conflict")
 
 
 def test_an_asset_twice_in_a_request_misses_the_schema(shop: Shop, bare: str) -> None:
     for twin in (USDC, USDC.lower()):
-        refused(register(shop, bare, (USDC, WALLET), (twin, CHECKSUMMED)), 400, "params_validation")
+        assert_refused(register(shop, bare, (USDC, WALLET), (twin, CHECKSUMMED)), 400, "params_validation")
     assert registered(shop, bare) == []
 
 
 def test_creation_is_all_or_nothing(shop: Shop, bare: str) -> None:
     ok(register(shop, bare, (USDC, WALLET)), 201)
-    refused(register(shop, bare, (ETHER, WALLET), (USDC, WALLET)), 409, "settlement_asset_conflict")
-    refused(register(shop, bare, (ETHER, WALLET), (SOLANA_USDC, WALLET)), 400, "invalid_params")
+    assert_refused(register(shop, bare, (ETHER, WALLET), (USDC, WALLET)), 409, "settlement_asset_conflict")
+    assert_refused(register(shop, bare, (ETHER, WALLET), (SOLANA_USDC, WALLET)), 400, "invalid_params")
     assert [item["asset"] for item in registered(shop, bare)] == [USDC]
 
 
 def test_creation_needs_an_idempotency_key_and_replays_it(shop: Shop, bare: str) -> None:
     path = f"/v1/merchants/{bare}/settlements/crypto"
     body = {"settlements": [{"asset": USDC, "destination": WALLET}]}
-    refused(shop.api.post(path, body), 400, "missing_idempotency_key")
-    refused(shop.api.once(path, body, "k" * 256), 400, "invalid_params")
+    assert_refused(shop.api.post(path, body), 400, "missing_idempotency_key")
+    assert_refused(shop.api.once(path, body, "k" * 256), 400, "invalid_params")
     first = shop.api.once(path, body, "settle")
     assert ok(shop.api.once(path, body, "settle"), 201) == ok(first, 201)
     changed = {"settlements": [{"asset": ETHER, "destination": WALLET}]}
-    refused(shop.api.once(path, changed, "settle"), 409, "idempotency_conflict")
+    assert_refused(shop.api.once(path, changed, "settle"), 409, "idempotency_conflict")
 
 
 def test_the_scope_of_a_key_is_one_path(shop: Shop, bare: str) -> None:
@@ -179,6 +181,7 @@ def test_the_scope_of_a_key_is_one_path(shop: Shop, bare: str) -> None:
     body = {"settlements": [{"asset": USDC, "destination": WALLET}]}
     for merchant_id in (bare, second):
         ok(shop.api.once(f"/v1/merchants/{merchant_id}/settlements/crypto", body, "same key"), 201)
+        assert USDC in [item["asset"] for item in registered(shop, merchant_id)]
 
 
 def test_a_destination_is_changed_in_place(shop: Shop, bare: str) -> None:
@@ -188,10 +191,10 @@ def test_a_destination_is_changed_in_place(shop: Shop, bare: str) -> None:
     assert changed == {"id": settlement_id, "asset": USDC, "destination": CHECKSUMMED}
     assert [item["destination"] for item in registered(shop, bare)] == [CHECKSUMMED]
     for bad in (WALLET.replace("8453", "1"), WRONG_CHECKSUM, f"{BASE}:0x{'0' * 40}"):
-        refused(shop.api.put(path, {"destination": bad}), 400, "invalid_params")
+        assert_refused(shop.api.put(path, {"destination": bad}), 400, "invalid_params")
     for malformed in ("", 7, "0x12"):
-        misses_schema(shop.api.put(path, {"destination": malformed}), "destination")
-    misses_schema(shop.api.put(path, {}), "destination")
+        assert_misses_schema(shop.api.put(path, {"destination": malformed}), "destination")
+    assert_misses_schema(shop.api.put(path, {}), "destination")
 
 
 def test_a_deleted_destination_makes_room_for_another(shop: Shop, bare: str) -> None:
@@ -205,13 +208,13 @@ def test_a_deleted_destination_makes_room_for_another(shop: Shop, bare: str) -> 
 def test_what_belongs_to_nobody_or_another_account_is_not_found(shop: Shop, other: Shop, bare: str) -> None:
     theirs = other.merchant()
     for merchant_id in ("mrch_" + "0" * 36, "nonsense", theirs):
-        refused(register(shop, merchant_id, (USDC, WALLET)), 404, "not_found")
-        refused(shop.api.get(f"/v1/merchants/{merchant_id}/settlements"), 404, "not_found")
+        assert_refused(register(shop, merchant_id, (USDC, WALLET)), 404, "not_found")
+        assert_refused(shop.api.get(f"/v1/merchants/{merchant_id}/settlements"), 404, "not_found")
     mine = ok(register(shop, bare, (USDC, WALLET)), 201)["settlements"][0]["id"]
     for path in (
         f"/v1/merchants/{bare}/settlements/crypto/crypto_{'0' * 36}",
         f"/v1/merchants/{theirs}/settlements/crypto/{mine}",
         f"/v1/merchants/{shop.merchant()}/settlements/crypto/{mine}",
     ):
-        refused(shop.api.put(path, {"destination": CHECKSUMMED}), 404, "not_found")
-        refused(shop.api.delete(path), 404, "not_found")
+        assert_refused(shop.api.put(path, {"destination": CHECKSUMMED}), 404, "not_found")
+        assert_refused(shop.api.delete(path), 404, "not_found")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.outside import Shop, magic_buyer, misses_schema, ok, refused
+from tests.contract.outside import Shop, assert_misses_schema, assert_refused, magic_buyer, ok
 
 MOVES = {
     "processing": [],
@@ -53,7 +53,9 @@ def test_a_succeeded_test_payment_settles_by_itself(shop: Shop, merchant_id: str
 def test_a_closed_payment_moves_no_more(shop: Shop, merchant_id: str, final: str, to: str) -> None:
     payment_id = shop.payment(merchant_id)
     shop.simulate(payment_id, final)
-    refused(shop.api.post(f"/v1/test/payments/{payment_id}/simulate", {"to": to}), 400, "invalid_state")
+    assert_refused(
+        shop.api.post(f"/v1/test/payments/{payment_id}/simulate", {"to": to}), 400, "invalid_state"
+    )
     assert shop.status_of(payment_id) == final
 
 
@@ -61,17 +63,17 @@ def test_a_processing_payment_cannot_be_cancelled_by_hand(shop: Shop, merchant_i
     payment_id = shop.payment(merchant_id)
     shop.pay(payment_id, magic_buyer(4))
     path = f"/v1/test/payments/{payment_id}/simulate"
-    refused(shop.api.post(path, {"to": "cancelled"}), 400, "invalid_state")
+    assert_refused(shop.api.post(path, {"to": "cancelled"}), 400, "invalid_state")
     assert shop.simulate(payment_id, "expired")["status"] == "expired"
 
 
 def test_a_simulation_names_a_state_and_a_payment(shop: Shop, other: Shop, merchant_id: str) -> None:
     path = f"/v1/test/payments/{shop.payment(merchant_id)}/simulate"
-    misses_schema(shop.api.post(path, {}), "to")
-    misses_schema(shop.api.post(path, {"to": "paid"}), "to")
-    refused(other.api.post(path, {"to": "failed"}), 404, "payment_not_found")
+    assert_misses_schema(shop.api.post(path, {}), "to")
+    assert_misses_schema(shop.api.post(path, {"to": "paid"}), "to")
+    assert_refused(other.api.post(path, {"to": "failed"}), 404, "payment_not_found")
     missing = f"/v1/test/payments/pay_t{'0' * 36}/simulate"
-    refused(shop.api.post(missing, {"to": "failed"}), 404, "payment_not_found")
+    assert_refused(shop.api.post(missing, {"to": "failed"}), 404, "payment_not_found")
 
 
 def test_the_clock_says_its_time_and_how_far_ahead_it_is(shop: Shop) -> None:
@@ -110,7 +112,7 @@ def test_a_span_that_makes_no_sense_moves_nothing(shop: Shop, span: Any) -> None
 
 
 def test_an_advance_that_is_missing_is_named(shop: Shop) -> None:
-    misses_schema(shop.api.post("/v1/test/clock", {}), "advance")
+    assert_misses_schema(shop.api.post("/v1/test/clock", {}), "advance")
 
 
 def test_the_clock_drives_creation_expiry_and_settlement(shop: Shop, merchant_id: str) -> None:

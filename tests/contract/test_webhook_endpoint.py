@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.contract.outside import ID_REST, Receiver, Shop, fresh_buyer, misses_schema, ok, refused, until
+from tests.contract.outside import (
+    ID_REST,
+    Receiver,
+    Shop,
+    assert_misses_schema,
+    assert_refused,
+    fresh_buyer,
+    ok,
+    until,
+)
 
 ENDPOINT = "/v1/webhooks/endpoint"
 TYPES = [
@@ -53,11 +62,11 @@ def test_registering_shows_the_secret_once(owner: Shop, receiver: Receiver) -> N
 
 
 def test_without_an_endpoint_everything_about_it_is_not_found(owner: Shop) -> None:
-    refused(owner.api.get(ENDPOINT), 404, "not_found")
+    assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
     for act in ("rotate", "reveal", "enable", "disable"):
-        refused(owner.api.post(f"{ENDPOINT}/{act}"), 404, "not_found")
-    refused(owner.api.post(f"{ENDPOINT}/test", {"type": "payment.created"}), 404, "not_found")
-    refused(owner.api.delete(ENDPOINT), 404, "not_found")
+        assert_refused(owner.api.post(f"{ENDPOINT}/{act}"), 404, "not_found")
+    assert_refused(owner.api.post(f"{ENDPOINT}/test", {"type": "payment.created"}), 404, "not_found")
+    assert_refused(owner.api.delete(ENDPOINT), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -72,8 +81,8 @@ def test_without_an_endpoint_everything_about_it_is_not_found(owner: Shop) -> No
     ],
 )
 def test_a_body_that_misses_its_schema_registers_nothing(owner: Shop, body: Any) -> None:
-    misses_schema(owner.api.put(ENDPOINT, body), "events" if "events" in body else "url")
-    refused(owner.api.get(ENDPOINT), 404, "not_found")
+    assert_misses_schema(owner.api.put(ENDPOINT, body), "events" if "events" in body else "url")
+    assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -90,9 +99,9 @@ def test_a_body_that_misses_its_schema_registers_nothing(owner: Shop, body: Any)
     ],
 )
 def test_an_address_that_is_not_public_is_refused_with_the_key_to_set(owner: Shop, url: str) -> None:
-    message = refused(owner.api.put(ENDPOINT, {"url": url}), 400, "invalid_params")["message"]
+    message = assert_refused(owner.api.put(ENDPOINT, {"url": url}), 400, "invalid_params")["message"]
     assert "allow_networks" in message
-    refused(owner.api.get(ENDPOINT), 404, "not_found")
+    assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +112,7 @@ def test_an_url_that_is_no_endpoint_is_refused(owner: Shop, url: str) -> None:
     answer = owner.api.put(ENDPOINT, {"url": url})
     assert answer.status_code == 400
     assert answer.json()["code"] in ("invalid_params", "params_validation")
-    refused(owner.api.get(ENDPOINT), 404, "not_found")
+    assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
 
 
 def test_reveal_shows_the_secret_again_and_rotate_another(owner: Shop, receiver: Receiver) -> None:
@@ -134,8 +143,8 @@ def test_a_test_event_of_any_type_carries_sample_data(
 
 def test_a_test_event_needs_a_type(owner: Shop, receiver: Receiver) -> None:
     ok(owner.api.put(ENDPOINT, {"url": receiver.door().url}))
-    misses_schema(owner.api.post(f"{ENDPOINT}/test", {"type": "payment.paid"}), "type")
-    misses_schema(owner.api.post(f"{ENDPOINT}/test", {}), "type")
+    assert_misses_schema(owner.api.post(f"{ENDPOINT}/test", {"type": "payment.paid"}), "type")
+    assert_misses_schema(owner.api.post(f"{ENDPOINT}/test", {}), "type")
 
 
 def test_only_the_chosen_types_are_delivered(owner: Shop, receiver: Receiver, till: str) -> None:
@@ -169,7 +178,7 @@ def test_deleting_takes_effect_at_once(owner: Shop, receiver: Receiver, till: st
     owner.simulate(payment_id, "failed")
     owner.advance("15m")
     assert door.types_of(payment_id) == ["payment.created"]
-    refused(owner.api.get(ENDPOINT), 404, "not_found")
+    assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
 
 
 def test_a_new_endpoint_after_deletion_has_a_new_secret(owner: Shop, receiver: Receiver) -> None:
@@ -190,8 +199,10 @@ def test_a_disabled_endpoint_receives_nothing_until_enabled(
     disabled = ok(owner.api.get(ENDPOINT))["state"]
     assert disabled != enabled
     silent = owner.payment(till)
-    refused(owner.api.post("/v1/webhooks/recover", {"since": since(owner)}), 409, "endpoint_disabled")
-    refused(owner.api.post("/v1/webhooks/replay-missing", {"since": since(owner)}), 409, "endpoint_disabled")
+    assert_refused(owner.api.post("/v1/webhooks/recover", {"since": since(owner)}), 409, "endpoint_disabled")
+    assert_refused(
+        owner.api.post("/v1/webhooks/replay-missing", {"since": since(owner)}), 409, "endpoint_disabled"
+    )
     ok(owner.api.post(f"{ENDPOINT}/enable"))
     assert ok(owner.api.get(ENDPOINT))["state"] == enabled
     heard = owner.payment(till)

@@ -20,9 +20,9 @@ from tests.contract.outside import (
     Door,
     Receiver,
     Shop,
-    misses_schema,
+    assert_misses_schema,
+    assert_refused,
     ok,
-    refused,
     until,
 )
 
@@ -200,8 +200,8 @@ def test_one_delivery_can_be_sent_again(owner: Shop, till: str, door: Door) -> N
     first = door.of(payment_id)[0]
     assert again.raw == first.raw
     assert again.headers["webhook-id"] == first.headers["webhook-id"]
-    refused(owner.api.post(f"/v1/webhooks/deliveries/dlv_{'0' * 36}/resend"), 404, "not_found")
-    refused(owner.api.get(f"/v1/webhooks/deliveries/dlv_{'0' * 36}"), 404, "not_found")
+    assert_refused(owner.api.post(f"/v1/webhooks/deliveries/dlv_{'0' * 36}/resend"), 404, "not_found")
+    assert_refused(owner.api.get(f"/v1/webhooks/deliveries/dlv_{'0' * 36}"), 404, "not_found")
 
 
 def test_recover_sends_what_failed_for_good(owner: Shop, till: str, door: Door) -> None:
@@ -242,14 +242,14 @@ def test_replay_missing_sends_what_the_endpoint_never_received(
 @pytest.mark.parametrize("path", ["/v1/webhooks/recover", "/v1/webhooks/replay-missing"])
 def test_a_replay_reaches_back_14_days_at_most(owner: Shop, door: Door, path: str) -> None:
     ok(owner.api.post(path, {"since": since(owner, 13 * 86_400)}), 202)
-    refused(owner.api.post(path, {"since": since(owner, 14 * 86_400 + 60)}), 400, "invalid_params")
-    misses_schema(owner.api.post(path, {}), "since")
+    assert_refused(owner.api.post(path, {"since": since(owner, 14 * 86_400 + 60)}), 400, "invalid_params")
+    assert_misses_schema(owner.api.post(path, {}), "since")
     for wrong in ("yesterday", 7):
         assert owner.api.post(path, {"since": wrong}).status_code == 400
 
 
 def test_unknown_jobs_are_not_found(owner: Shop) -> None:
-    refused(owner.api.get("/v1/webhooks/jobs/job_" + "0" * 36), 404, "not_found")
+    assert_refused(owner.api.get("/v1/webhooks/jobs/job_" + "0" * 36), 404, "not_found")
 
 
 def test_deliveries_come_in_pages(owner: Shop, till: str, door: Door) -> None:
@@ -260,14 +260,14 @@ def test_deliveries_come_in_pages(owner: Shop, till: str, door: Door) -> None:
     assert len(first["data"]) == 2
     second = ok(owner.api.get("/v1/webhooks/deliveries", limit=2, cursor=first["nextCursor"]))
     assert not {d["id"] for d in first["data"]} & {d["id"] for d in second["data"]}
-    refused(owner.api.get("/v1/webhooks/deliveries", cursor="nonsense"), 400, "invalid_params")
+    assert_refused(owner.api.get("/v1/webhooks/deliveries", cursor="nonsense"), 400, "invalid_params")
 
 
 def test_deliveries_of_another_account_do_not_exist(owner: Shop, other: Shop, till: str, door: Door) -> None:
     payment_id, item = created(owner, till, door)
-    refused(other.api.get(f"/v1/webhooks/deliveries/{item['id']}"), 404, "not_found")
-    refused(other.api.post(f"/v1/webhooks/deliveries/{item['id']}/resend"), 404, "not_found")
-    refused(other.api.get(f"/v1/events/{item['eventId']}"), 404, "not_found")
+    assert_refused(other.api.get(f"/v1/webhooks/deliveries/{item['id']}"), 404, "not_found")
+    assert_refused(other.api.post(f"/v1/webhooks/deliveries/{item['id']}/resend"), 404, "not_found")
+    assert_refused(other.api.get(f"/v1/events/{item['eventId']}"), 404, "not_found")
     assert delivery_of(other, payment_id) is None
 
 
@@ -296,7 +296,7 @@ def test_an_endpoint_that_fails_for_5_days_is_disabled(owner: Shop, till: str, d
 def test_a_success_ends_the_failing_time(owner: Shop, till: str, door: Door) -> None:
     door.answers.append(500)
     payment_id, _ = created(owner, till, door)
-    until(lambda: ok(owner.api.get(ENDPOINT))["failingSince"])
+    assert until(lambda: ok(owner.api.get(ENDPOINT))["failingSince"])
     owner.advance(f"{5 + LATE_S}s")
-    until(lambda: door.of(payment_id)[1:])
+    assert until(lambda: door.of(payment_id)[1:])
     until(lambda: ok(owner.api.get(ENDPOINT))["failingSince"] is None)

@@ -25,6 +25,8 @@ DISKS: Final = (("payd", "serve"), ("tests.crash.slow_disk", "serve"))
 # Long past everything that a delivery or a payment waits for.
 REST: Final = "40h"
 POLL_S: Final = 0.05
+# Who has not heard of an event by now will not.
+HEAR_MAX_S: Final = 5
 # What makes a hang a failure; a run takes half of it.
 WHOLE_RUN_MAX_S: Final = 90
 
@@ -86,8 +88,9 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
                     await _come_to_rest(client, at)
                     events = await _all_events(client, at)
                     details = await _all_details(client, at, ledger)
-                while len(ledger.heard) < len(events):  # noqa: ASYNC110  # the server decides when
-                    await trio.sleep(POLL_S)
+                with trio.move_on_after(HEAR_MAX_S):
+                    while len(ledger.heard) < len(events):  # noqa: ASYNC110  # the server decides when
+                        await trio.sleep(POLL_S)
                 exit_code = await server.stop()
             finally:
                 await server.put_away()

@@ -1,0 +1,158 @@
+"""What the feeds send: a buyer's page, an account's events after a cursor, and nothing to the wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from payd.core.errors import Forbidden, InvalidApiKey, InvalidParams, MissingApiKey, PaydError
+from payd.entropy import new_id
+from payd.store.keys import list_keys, revoke_key
+from payd.web.call import Request
+from payd.web.cursor import encode_cursor
+from payd.web.feed import AccountEvents, Feeds, is_last, page_bytes
+from tests.shop import BUYER, SIGNATURE, Shop, open_shop
+
+FIELDS = {"version", "status", "isFinal", "pollInMs", "expiresAt", "serverTime", "info"}
+
+
+def request_of(**headers: str) -> Request:
+    return Request("GET", "/v1/feed", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+async def listener(shop: Shop, key: str = "") -> AccountEvents:
+    return await Feeds(shop.house).authenticate(request_of(api_key=key or shop.key))
+
+
+async def page(shop: Shop, payment: str) -> Any:
+    found = await Feeds(shop.house).snapshot(payment)
+    assert found is not None
+    return msgspec.json.decode(found[0])
+
+
+async def test_plain_http_on_a_feeds_path_is_told_to_upgrade(shop: Shop) -> None:
+    for path in ("/v1/feed", f"/v1/payments/{await shop.pay()}/feed", "/v1/payments/x/feed"):
+        found = await shop.call("GET", path, key=None)
+        assert (found.status, found.code) == (426, "upgrade_required")
+
+
+async def test_a_page_has_only_what_a_buyer_may_see(shop: Shop) -> None:
+    payment = await shop.pay("SECRET-REFERENCE")
+    found = await page(shop, payment)
+    assert found == {
+        "version": 0,
+        "status": "requires_action",
+        "isFinal": False,
+        "pollInMs": 1000,
+        "expiresAt": shop.realm.payments.find(payment).expires_at_ms // 1000,
+        "serverTime": shop.realm.clock.now_ms(),
+        "info": None,
+    }
+
+
+async def test_a_page_follows_its_payment_to_the_end(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], SIGNATURE)
+    middle = await Feeds(shop.house).snapshot(payment)
+    assert middle is not None
+    assert middle[1] is False
+    await trio.sleep(1.5)
+    last = await Feeds(shop.house).snapshot(payment)
+    assert last is not None
+    assert last[1] is True
+    body = msgspec.json.decode(last[0])
+    assert body.keys() == FIELDS
+    assert (body["version"], body["status"], body["isFinal"], body["pollInMs"]) == (2, "succeeded", True, None)
+    assert body["info"]["txId"] == f"test:{payment}"
+    found = shop.realm.payments.find(payment)
+    assert is_last(found)
+    assert msgspec.json.decode(page_bytes(shop.realm, found))["status"] == "succeeded"
+
+
+async def test_unknown_malformed_and_not_running_are_all_no_payment(shop: Shop) -> None:
+    feeds = Feeds(shop.house)
+    for payment in ("x", "", new_id("pay_t", 0), new_id("pay_l", 0), "pay_t" + "0" * 36, "\0"):
+        assert await feeds.snapshot(payment) is None
+    assert feeds.payment_feed(new_id("pay_l", 0)) is None
+    assert feeds.payment_feed(new_id("pay_t", 0)) is shop.realm.payment_feed
+
+
+async def test_each_realm_has_its_own_feed(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        feeds = Feeds(shop.house)
+        assert feeds.payment_feed(new_id("pay_l", 0)) is shop.house.realms["live"].payment_feed
+        assert feeds.realm_of(await shop.pay()) is shop.realm
+        live = await feeds.authenticate(request_of(api_key=shop.keys["live.one"]))
+        assert live.feed is shop.house.realms["live"].account_feed
+
+
+async def test_a_listener_needs_a_key_that_may_read_events(shop: Shop) -> None:
+    feeds = Feeds(shop.house)
+    blind = await shop.new_key(scopes=["payments:read"])
+    app = {"app_id": shop.realm.checkout_app_id, "client_id": "c"}
+    for headers, kind in (
+        ({}, MissingApiKey),
+        (app, MissingApiKey),
+        ({"api_key": "svc_test_x"}, InvalidApiKey),
+        ({"api_key": blind}, Forbidden),
+    ):
+        with pytest.raises(kind):
+            await feeds.authenticate(request_of(**headers))
+
+
+async def test_a_listener_starts_behind_the_newest_event_or_behind_its_cursor(shop: Shop) -> None:
+    await shop.pay()
+    feed = await listener(shop)
+    start = await feed.start(None)
+    assert await feed.events_after(start, 10) == []
+    payment = await shop.pay()
+    ((seq, message),) = await feed.events_after(start, 10)
+    body = msgspec.json.decode(message)
+    assert body["event"]["data"]["payment_id"] == payment
+    assert await feed.start(body["cursor"]) == seq
+    assert await feed.events_after(seq, 10) == []
+    assert len(await feed.events_after(await feed.start(encode_cursor(0)), 10)) == 2
+    assert len(await feed.events_after(0, 1)) == 1
+
+
+async def test_a_cursor_that_was_never_handed_out_is_refused(shop: Shop) -> None:
+    feed = await listener(shop)
+    for cursor in ("x", "W10", encode_cursor("a"), encode_cursor(1, 2)):
+        with pytest.raises(InvalidParams):
+            await feed.start(cursor)
+
+
+async def test_a_listener_hears_its_own_account_only(shop: Shop) -> None:
+    await shop.pay()
+    other = await listener(shop, shop.other_key)
+    assert await other.events_after(0, 10) == []
+    assert other.account_id != shop.account_id
+
+
+async def test_an_event_is_sent_byte_for_byte_as_the_webhook_is(shop: Shop) -> None:
+    await shop.pay()
+    ((seq, message),) = await (await listener(shop)).events_after(0, 10)
+    (body,) = await shop.realm.db.read(lambda tx: tx.execute("SELECT body FROM events").fetchone())
+    assert message == b'{"cursor":"%b","event":%b}' % (encode_cursor(seq).encode(), body)
+
+
+async def test_a_key_revoked_meanwhile_hears_nothing_more(shop: Shop) -> None:
+    known = {key.id for key in await shop.realm.db.read(list_keys, shop.account_id)}
+    key = await shop.new_key()
+    feed = await listener(shop, key)
+    (fresh,) = {key.id for key in await shop.realm.db.read(list_keys, shop.account_id)} - known
+    assert await feed.events_after(0, 10) == []
+    await shop.realm.db.write(revoke_key, account_id=shop.account_id, key_id=fresh, actor="test", now_ms=0)
+    with pytest.raises(PaydError):
+        await feed.events_after(0, 10)
+
+
+async def test_a_key_for_some_merchants_may_not_listen_to_the_whole_account(shop: Shop) -> None:
+    key = await shop.new_key(merchants=[await shop.new_merchant(pays=False)])
+    with pytest.raises(Forbidden):
+        await listener(shop, key)

@@ -1,0 +1,36 @@
+"""The house as a request sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from payd.actors.feed import Bell
+from payd.core.errors import PaymentNotFound
+from tests.shop import Shop, open_shop
+
+
+async def test_a_payment_id_names_its_realm(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        assert shop.house.realm_of_payment("pay_t0") is shop.house.realms["test"]
+        assert shop.house.realm_of_payment("pay_l0") is shop.house.realms["live"]
+
+
+@pytest.mark.parametrize("payment_id", ["pay_l0", "pay_x0", "pay_", "", "nonsense"])
+async def test_an_id_of_no_realm_that_runs_reads_like_an_unknown_one(shop: Shop, payment_id: str) -> None:
+    with pytest.raises(PaymentNotFound):
+        shop.house.realm_of_payment(payment_id)
+
+
+async def test_a_stop_answers_every_held_poll_and_holds_no_new_one(shop: Shop) -> None:
+    bell = Bell()
+    shop.house.held.add(bell)
+    shop.house.release_polls()
+
+    await bell.wait()
+    assert shop.house.stopping
+
+
+async def test_without_a_chain_the_live_realm_does_not_run(shop: Shop) -> None:
+    assert set(shop.house.realms) == {"test"}
