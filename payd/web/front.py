@@ -28,7 +28,7 @@ from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
-from payd.web.upgrade import serve_upgrade
+from payd.web.upgrade import UpgradeSocket, serve_upgrade, upgrade_request
 from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, Wire, linger, send_now
 
 log = structlog.get_logger("payd.front")
@@ -272,8 +272,10 @@ class Front:
         wire: Wire = scope["state"]["wire"]
         wire.begin_request()
         try:
-            if scope["type"] == "websocket" and is_feed(scope["path"]):
-                await serve_upgrade(self._sockets, self._trusted, scope, receive, send)
+            if scope["type"] == "websocket":
+                await self._serve_websocket(scope, receive, send)
+                if scope["http_version"].startswith("1"):
+                    wire.hang_up()  # after an upgrade, taken or refused, hypercorn answers nothing more here
             elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
                 request = Request(scope["method"], scope["path"], refusal=refusal)
                 await send_answer(send, await self._answer(request))
@@ -283,6 +285,17 @@ class Front:
             wire.end_request()
             if scope["type"] == "websocket" and scope["http_version"] != "2":
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
+
+
+    async def _serve_websocket(
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """A feed; what asks for an upgrade elsewhere is answered as the plain request that it also is."""
+        if is_feed(scope["path"]):
+            await serve_upgrade(self._sockets, self._trusted, scope, receive, send)
+        else:
+            request = upgrade_request(scope, self._trusted)
+            await UpgradeSocket(scope, receive, send).refuse(await self._answer(request))
 
 
 async def read_start(wire: Wire) -> bytes:

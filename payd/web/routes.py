@@ -152,10 +152,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     _events("/v1/events", events.list_events),
     _events("/v1/events/{id}", events.read_event),
     Route(
-        "POST", "/v1/test/payments/{id}/simulate", simulation.simulate_payment, "test", merchant="optional"
+        "POST",
+        "/v1/test/payments/{id}/simulate",
+        simulation.simulate_payment,
+        "test",
+        merchant="optional",
+        idempotency="optional",
     ),
     _account("GET", "/v1/test/clock", simulation.read_clock, "test"),
-    _account("POST", "/v1/test/clock", simulation.advance_clock, "test"),
+    _account("POST", "/v1/test/clock", simulation.advance_clock, "test", "optional"),
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),

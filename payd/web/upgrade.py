@@ -25,16 +25,22 @@ async def serve_upgrade(
     sockets: Sockets, trusted: TrustedProxies, scope: Any, receive: Receive, send: Send
 ) -> None:
     """Serve the feed that an ASGI websocket scope names."""
+    await sockets.serve(UpgradeSocket(scope, receive, send), upgrade_request(scope, trusted))
+
+
+def upgrade_request(scope: Any, trusted: TrustedProxies) -> Request:
+    """The request behind an ASGI websocket scope."""
     request = Request.from_head("GET", scope["path"], scope["query_string"], scope["headers"])
     peer = (scope.get("client") or ("",))[0]
     request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), trusted)
-    await sockets.serve(UpgradeSocket(receive, send), request)
+    return request
 
 
 class UpgradeSocket:
     """A websocket behind ASGI."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Any, receive: Receive, send: Send) -> None:
+        self._is_http1 = str(scope["http_version"]).startswith("1")
         self._receive = receive
         self._send = send
         self._scope: trio.CancelScope | None = None
@@ -66,9 +72,13 @@ class UpgradeSocket:
         self._call_task()
 
     async def refuse(self, answer: Answer) -> None:
-        """Answer with plain HTTP."""
+        """Answer with plain HTTP, and end an HTTP/1.1 connection."""
         headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
-        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer.body))]
+        if all(name != b"content-type" for name, _ in headers):
+            headers.append((b"content-type", b"application/json"))
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+        if self._is_http1:
+            headers.append((b"connection", b"close"))
         await self._send(
             {"type": "websocket.http.response.start", "status": answer.status, "headers": headers}
         )

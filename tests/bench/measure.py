@@ -269,13 +269,13 @@ async def _push(
     async with process.stdin as talk, process.stdout as said, Client(server.port) as client:
         try:
             await talk.send_all(msgspec.json.encode(Crowd(server.port, feed, readers)) + b"\n")
-            assert await said.receive_some() == b"open\n"
+            assert await _line(said) == b"open\n"
             await trio.sleep(SETTLE_S)
             crowded.kilobytes = crowded.kilobytes or (resident_bytes(server.pid) - before) / readers / 1000
             used_s, pushed_s = cpu_s(server.pid), time.monotonic()
             answered = await client.ask("POST", path, body, headers)
             assert answered.status == 200, answered.raw
-            arrivals = msgspec.json.decode(await said.receive_some(), type=Arrivals)
+            arrivals = msgspec.json.decode(await _line(said), type=Arrivals)
             await trio.sleep(SETTLE_S)
             crowded.push_us.append((cpu_s(server.pid) - used_s) / readers * 1e6)
             crowded.last_ms.append((arrivals.last_s - pushed_s) * 1000)
@@ -284,6 +284,16 @@ async def _push(
             with trio.CancelScope(shield=True):
                 await process.wait()
     await trio.sleep(SETTLE_S)
+
+
+async def _line(said: trio.abc.ReceiveStream) -> bytes:
+    """The one line that is said next; nothing follows it until somebody answers."""
+    line = b""
+    while not line.endswith(b"\n"):
+        more = await said.receive_some()
+        assert more, f"the readers ended after {line!r}"
+        line += more
+    return line
 
 
 async def measure_starts(folder: Path, plan: Plan) -> tuple[Started, Started]:

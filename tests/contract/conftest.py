@@ -22,12 +22,29 @@ allow_networks = ["127.0.0.0/8"]
 [rate_limits]
 failed_auth = 0
 """
+# Small buckets, this machine believed about who asks, and webhooks as closed as they are shipped.
+STRICT = """
+[http]
+trusted_proxies = ["127.0.0.1"]
+
+[rate_limits]
+per_key = 3
+per_ip = 4
+failed_auth = 2
+"""
 NODE_PACKAGE = ("standardwebhooks", "1.1.1")
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with open_server(tmp_path_factory.mktemp("payd"), CONFIGURATION) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A second server, which refuses what the first lets pass."""
+    with open_server(tmp_path_factory.mktemp("strict"), STRICT) as running:
         yield running
 
 

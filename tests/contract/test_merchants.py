@@ -148,6 +148,17 @@ def test_a_merchant_is_read_and_changed_by_its_id(shop: Shop) -> None:
     assert one(shop.api.get(path))["name"] == "After"
 
 
+@pytest.mark.parametrize("status", ["inactive", "suspended"])
+def test_a_merchant_may_rest_and_come_back(shop: Shop, status: str) -> None:
+    merchant_id = shop.merchant("Resting")
+    path = f"/v1/merchants/{merchant_id}"
+    assert one(shop.api.patch(path, {"status": status}))["status"] == status
+    found = ok(shop.api.get("/v1/merchants", status=status, search="Resting"))["data"]
+    assert merchant_id in [item["id"] for item in found]
+    assert one(shop.api.patch(path, {"status": "active"}))["status"] == "active"
+    assert_misses_schema(shop.api.patch(path, {"status": "gone"}), "status")
+
+
 def test_a_change_has_at_least_one_good_field(shop: Shop) -> None:
     path = f"/v1/merchants/{shop.merchant()}"
     assert_refused(shop.api.patch(path, {}), 400, "params_validation")

@@ -219,6 +219,15 @@ def test_a_refund_is_recorded_once(shop: Shop, stock: dict[str, str]) -> None:
     assert shop.status_of(stock["settled"]) == "succeeded"
 
 
+def test_a_refund_that_names_a_transaction_is_checked_on_chain(shop: Shop, merchant_id: str) -> None:
+    payment_id = shop.payment(merchant_id)
+    shop.pay(payment_id, magic_buyer(1))
+    shop.advance("5s")
+    body = {"paymentId": payment_id, "txId": "no transaction of any chain"}
+    answer = shop.api.having(Merchant_Id=merchant_id).post("/v1/refunds", body)
+    assert 400 <= answer.status_code < 500
+
+
 @pytest.mark.parametrize("name", ["open", "processing", "failed", "expired", "cancelled"])
 def test_only_a_succeeded_payment_can_be_refunded(shop: Shop, stock: dict[str, str], name: str) -> None:
     asking = shop.api.having(Merchant_Id=stock["merchant"])

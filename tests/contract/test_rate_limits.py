@@ -10,24 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.contract.outside import Caller, Server, Shop, assert_refused, ok, open_server
-
-CONFIGURATION = """
-[http]
-trusted_proxies = ["127.0.0.1"]
-
-[rate_limits]
-per_key = 3
-per_ip = 4
-failed_auth = 2
-"""
-
-
-@pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with small buckets that believes this machine about who asks."""
-    with open_server(tmp_path_factory.mktemp("strict"), CONFIGURATION) as running:
-        yield running
+from tests.contract.outside import Caller, Server, Shop, assert_refused, ok
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.contract.outside import (
     ID_REST,
+    Caller,
     Receiver,
+    Server,
     Shop,
     assert_misses_schema,
     assert_refused,
@@ -113,6 +116,18 @@ def test_an_url_that_is_no_endpoint_is_refused(owner: Shop, url: str) -> None:
     assert answer.status_code == 400
     assert answer.json()["code"] in ("invalid_params", "params_validation")
     assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [("http://shop.example/hook", "allow_http"), ("https://127.0.0.1/hook", "allow_networks")],
+)
+def test_the_shipped_configuration_is_closed(strict: Server, url: str, key: str) -> None:
+    account_id = strict.cli_json("account", "create", key)["id"]
+    with httpx.Client(base_url=strict.url) as client:
+        caller = Caller(client, {"Api-Key": strict.key(account_id)})
+        message = assert_refused(caller.put(ENDPOINT, {"url": url}), 400, "invalid_params")["message"]
+    assert key in message
 
 
 def test_reveal_shows_the_secret_again_and_rotate_another(owner: Shop, receiver: Receiver) -> None:

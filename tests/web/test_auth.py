@@ -81,7 +81,17 @@ async def test_two_credentials_are_one_too_many(shop: Shop) -> None:
 
 async def test_what_was_never_made_is_invalid(shop: Shop) -> None:
     fresh = make_api_key("test", system_entropy(KEY_ENTROPY_BYTES))
-    for key in (fresh, shop.key.upper(), f" {shop.key}", shop.key[:-1], "svc_", "svc_test_", "x" * 9000, "é", "\0"):
+    for key in (
+        fresh,
+        shop.key.upper(),
+        f" {shop.key}",
+        shop.key[:-1],
+        "svc_",
+        "svc_test_",
+        "x" * 9000,
+        "é",
+        "\0",
+    ):
         assert refusal_of(shop, gateway=False, api_key=key) is InvalidApiKey, key
     for app in ("app_t", "app_x", "x", "app_t" + "0" * CREDENTIAL_MAX, new_id("app_t", 0)):
         assert refusal_of(shop, gateway=True, app_id=app, client_id="c") is InvalidAppId, app

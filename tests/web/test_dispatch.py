@@ -30,7 +30,7 @@ async def plain(shop: Shop, method: str, path: str, client_ip: str = "198.51.100
     return got(await answer(shop.house, request))
 
 
-# -- ids ---------------------------------------------------------------------------------------------------------
+# Ids
 
 
 async def test_every_answer_has_its_own_request_id_and_a_refusal_repeats_it(shop: Shop) -> None:
@@ -55,7 +55,7 @@ async def test_every_answer_has_its_own_request_id_and_a_refusal_repeats_it(shop
     assert len(seen) == 8
 
 
-# -- versions ----------------------------------------------------------------------------------------------------
+# Versions
 
 
 async def test_the_resolved_version_is_echoed_by_whatever_name_it_was_asked(shop: Shop) -> None:
@@ -109,7 +109,7 @@ async def test_a_header_may_not_go_back_behind_the_accounts_version(
     assert (await shop.call("GET", "/v1/merchants")).headers["service-version"] == newer
 
 
-# -- methods and paths --------------------------------------------------------------------------------------------
+# Methods and paths
 
 
 ALLOWED = (
@@ -135,7 +135,7 @@ async def test_a_path_that_is_none_is_not_found(shop: Shop) -> None:
         assert (found.status, found.code) == (404, "not_found")
 
 
-# -- bodies ------------------------------------------------------------------------------------------------------
+# Bodies
 
 
 BODIES = {
@@ -183,7 +183,9 @@ async def test_another_type_than_json_is_415(shop: Shop) -> None:
     payment = await shop.pay()
     for path in ("/v1/payments", f"/v1/payments/{payment}/cancel", f"/v1/gateway/payment/{payment}/cancel"):
         for said in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-            found = await shop.call("POST", path, NEW_PAYMENT, merchant_id=shop.merchant_id, content_type=said)
+            found = await shop.call(
+                "POST", path, NEW_PAYMENT, merchant_id=shop.merchant_id, content_type=said
+            )
             assert (found.status, found.code) == (415, "unsupported_media_type"), path
     assert await shop.status(payment) == "requires_action"
 
@@ -228,7 +230,7 @@ async def test_what_the_door_refused_is_answered_like_every_refusal(shop: Shop) 
     assert found.headers["access-control-allow-origin"] == "*"
 
 
-# -- browsers -----------------------------------------------------------------------------------------------------
+# Browsers
 
 
 async def test_a_preflight_on_gateway_paths_allows_what_was_asked_for(shop: Shop) -> None:
@@ -272,7 +274,7 @@ async def test_paths_with_a_secret_key_may_be_read_by_no_page(shop: Shop) -> Non
             assert method != "OPTIONS" or found.status == 405
 
 
-# -- limits ------------------------------------------------------------------------------------------------------
+# Limits
 
 
 async def test_a_key_has_its_rate_and_others_theirs(shop: Shop) -> None:
@@ -324,7 +326,7 @@ async def test_wrong_app_ids_are_slowed_down_too(shop: Shop) -> None:
     assert statuses == [401, 429]
 
 
-# -- what breaks on this side ----------------------------------------------------------------------------------------
+# What breaks on this side
 
 
 class Boom(Exception):

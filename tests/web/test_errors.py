@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from payd.core import errors
-from payd.core.errors import Issue, MethodNotAllowed, ParamsValidation, PaydError, RateLimited, StoreUnavailable
+from payd.core.errors import (
+    Issue,
+    MethodNotAllowed,
+    ParamsValidation,
+    PaydError,
+    RateLimited,
+    StoreUnavailable,
+)
 from payd.web.errors import STATUS, error_answer
 
 # SPEC.md, "Errors", and what DESIGN.md adds to it: code → statuses.

@@ -21,7 +21,9 @@ FIELDS = {"version", "status", "isFinal", "pollInMs", "expiresAt", "serverTime",
 
 
 def request_of(**headers: str) -> Request:
-    return Request("GET", "/v1/feed", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return Request(
+        "GET", "/v1/feed", headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 async def listener(shop: Shop, key: str = "") -> AccountEvents:
@@ -67,7 +69,12 @@ async def test_a_page_follows_its_payment_to_the_end(shop: Shop) -> None:
     assert last[1] is True
     body = msgspec.json.decode(last[0])
     assert body.keys() == FIELDS
-    assert (body["version"], body["status"], body["isFinal"], body["pollInMs"]) == (2, "succeeded", True, None)
+    assert (body["version"], body["status"], body["isFinal"], body["pollInMs"]) == (
+        2,
+        "succeeded",
+        True,
+        None,
+    )
     assert body["info"]["txId"] == f"test:{payment}"
     found = shop.realm.payments.find(payment)
     assert is_last(found)

@@ -18,7 +18,9 @@ MERCHANT = {"merchantName": "x", "merchantEmail": "x@example.com"}
 REPLAYED = "idempotent-replayed"
 
 
-async def create(shop: Shop, key: str, body: Any = None, *, merchant: str = "", raw: bytes | None = None) -> Got:
+async def create(
+    shop: Shop, key: str, body: Any = None, *, merchant: str = "", raw: bytes | None = None
+) -> Got:
     return await shop.call(
         "POST",
         "/v1/payments",
@@ -203,7 +205,9 @@ async def test_a_repetition_after_a_restart_gives_the_same_bytes(tmp_path: Path)
         first = await create(shop, "k")
         key, merchant = shop.key, shop.merchant_id
     async with open_shop(tmp_path / "data") as shop:
-        again = await shop.call("POST", "/v1/payments", NEW, key=key, merchant_id=merchant, idempotency_key="k")
+        again = await shop.call(
+            "POST", "/v1/payments", NEW, key=key, merchant_id=merchant, idempotency_key="k"
+        )
         assert (again.status, again.raw, again.headers[REPLAYED]) == (201, first.raw, "true")
 
 
@@ -269,4 +273,3 @@ def test_an_outcome_is_answered_with_its_own_bytes() -> None:
     assert replay.body == fresh.body
     assert dict(replay.headers) == {"Idempotent-Replayed": "true", "Original-Request": "req_1"}
     assert msgspec.json.decode(replay.body) == {"a": 1}
-

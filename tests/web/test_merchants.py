@@ -99,7 +99,7 @@ async def test_the_bounds_themselves_are_allowed(shop: Shop) -> None:
         assert made.body["merchant"]["name"] == name
 
 
-# -- lists -------------------------------------------------------------------------------------------------------
+# Lists
 
 
 async def test_both_names_of_the_list_hold_the_same(shop: Shop) -> None:
@@ -186,7 +186,7 @@ async def test_a_limited_key_lists_its_merchants_only(shop: Shop) -> None:
     assert (await create(shop, key=key)).status == 403
 
 
-# -- one merchant -------------------------------------------------------------------------------------------------
+# One merchant
 
 
 async def test_one_merchant_is_shown_with_its_settlements(shop: Shop) -> None:
@@ -205,7 +205,9 @@ async def test_a_change_touches_only_what_it_names(shop: Shop) -> None:
     assert (await shop.call("GET", path)).body == before | {"name": "Other"}
 
     changed = await shop.call(
-        "PATCH", path, {"merchantEmail": "other@example.com", "iconUrl": "https://a.example/i", "status": "inactive"}
+        "PATCH",
+        path,
+        {"merchantEmail": "other@example.com", "iconUrl": "https://a.example/i", "status": "inactive"},
     )
     assert changed.body["iconUrl"] == "https://a.example/i"
     assert (changed.body["email"], changed.body["status"]) == ("other@example.com", "inactive")

@@ -35,7 +35,7 @@ def issue_of(found: Got) -> str:
     return str(issue["field"])
 
 
-# -- creation ----------------------------------------------------------------------------------------------------
+# Creation
 
 
 async def test_the_older_path_answers_in_its_words(shop: Shop) -> None:
@@ -101,16 +101,22 @@ async def test_amounts_are_minor_units_and_whole_units_where_a_currency_has_none
 
 
 async def test_what_is_asked_for_is_what_an_option_costs(shop: Shop) -> None:
-    for unit, value, units in (("iso4217/USD", "2500", 25_000_000), ("iso4217/KWD", "1000", 3_250_000), ("iso4217/JPY", "1000", 6_500_000)):
+    for unit, value, units in (
+        ("iso4217/USD", "2500", 25_000_000),
+        ("iso4217/KWD", "1000", 3_250_000),
+        ("iso4217/JPY", "1000", 6_500_000),
+    ):
         option = (await shop.options(await shop.pay(unit=unit, value=value)))[0]
         assert option["amount"]["value"] == str(units), unit
 
 
 WRONG_VALUES: tuple[Any, ...] = (
-    "0", "00", "01", "", "-1", "+1", "1.0", "1e3", " 1", "1 ", "1\n", "1" * 19, "0x10", "1_000", "١٢", "½", "NaN",
+    "0", "00", "01", "", "-1", "+1", "1.0", "1e3", " 1", "1 ", "1\n", "1" * 19, "0x10", "1_000",
+    "١٢", "½", "NaN",
 )  # fmt: skip
 WRONG_UNITS: tuple[Any, ...] = (
-    "USD", "iso4217/usd", "iso4217/XYZ", "iso4217/", "ISO4217/USD", "iso4217/USD ", "iso4217/ZWD", f"caip19/{USDC_BASE}", "",
+    "USD", "iso4217/usd", "iso4217/XYZ", "iso4217/", "ISO4217/USD", "iso4217/USD ", "iso4217/ZWD",
+    f"caip19/{USDC_BASE}", "",
 )  # fmt: skip
 
 
@@ -147,7 +153,15 @@ async def test_missing_and_mistyped_fields_are_named(shop: Shop) -> None:
 
 
 async def test_a_reference_is_returned_as_sent_and_need_not_be_unique(shop: Shop) -> None:
-    for reference in ("x", "x" * 255, "Ordre nº 7 – crème brûlée", "<b>&'\"", "'; DROP TABLE payments", "🍰", " padded "):
+    for reference in (
+        "x",
+        "x" * 255,
+        "Ordre nº 7 – crème brûlée",
+        "<b>&'\"",
+        "'; DROP TABLE payments",
+        "🍰",
+        " padded ",
+    ):
         for _ in range(2):
             payment = await shop.pay(reference)
             assert (await detail(shop, payment))["referenceId"] == reference
@@ -177,9 +191,12 @@ async def test_the_default_lifetime_is_what_is_configured(tmp_path: Path) -> Non
 
 GOOD = "https://shop.example/thanks?order=1#top"
 NOT_HTTPS = (
-    "http://shop.example/", "ftp://shop.example", "//shop.example", "shop.example", "javascript:alert(1)", "https:",
-    "https://", "https:///x", "https:/shop.example", "HTTPS", "https://user:pw@shop.example/", "https://shop.example/a b",
-    "https://shop.example\\@evil.example", "https://shop.example/\n", "https://?", "https://shop.example/" + "x" * 2048, "",
+    "http://shop.example/", "ftp://shop.example", "//shop.example", "shop.example",
+    "javascript:alert(1)", "https:",
+    "https://", "https:///x", "https:/shop.example", "HTTPS", "https://user:pw@shop.example/",
+    "https://shop.example/a b",
+    "https://shop.example\\@evil.example", "https://shop.example/\n", "https://?",
+    "https://shop.example/" + "x" * 2048, "",
 )  # fmt: skip
 
 
@@ -198,7 +215,12 @@ def test_two_https_redirects_are_kept_as_sent() -> None:
 
 async def test_a_wrong_redirect_is_no_reason_to_refuse_a_payment(shop: Shop) -> None:
     for path in PATHS:
-        for checkout in ({}, {"successUrl": GOOD}, {"successUrl": GOOD, "errorUrl": "http://x"}, {"successUrl": None}):
+        for checkout in (
+            {},
+            {"successUrl": GOOD},
+            {"successUrl": GOOD, "errorUrl": "http://x"},
+            {"successUrl": None},
+        ):
             made = await create(shop, NEW | {"checkout": checkout}, path)
             assert made.status == 201
             assert shop.realm.payments.find(made.body["paymentId"]).checkout is None
@@ -231,7 +253,7 @@ async def test_a_deleted_or_unknown_merchant_is_not_found(shop: Shop) -> None:
             assert (found.status, found.code) == (404, "not_found")
 
 
-# -- status ------------------------------------------------------------------------------------------------------
+# Status
 
 WORDS = (
     # what happens, the word of the newer paths, the word of the older one, whether it is final
@@ -270,18 +292,24 @@ async def test_a_succeeded_payment_says_how_it_was_paid(shop: Shop) -> None:
     assert amount["display"]["assetSymbol"] == "USDC"
 
 
-# -- detail ------------------------------------------------------------------------------------------------------
+# Detail
 
 
 async def test_the_detail_has_every_field_from_the_start(shop: Shop) -> None:
     payment = await shop.pay()
     found = await detail(shop, payment)
     assert found.keys() >= {
-        "status", "isFinal", "referenceId", "amount", "createdAt", "expiresAt", "info", "failureCode", "settlement", "transfers",
+        "status", "isFinal", "referenceId", "amount", "createdAt", "expiresAt", "info",
+        "failureCode", "settlement", "transfers",
     }  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found["createdAt"])
     assert isinstance(found["expiresAt"], int)
-    assert (found["info"], found["failureCode"], found["settlement"], found["transfers"]) == (None, None, None, [])
+    assert (found["info"], found["failureCode"], found["settlement"], found["transfers"]) == (
+        None,
+        None,
+        None,
+        [],
+    )
 
 
 async def test_the_detail_follows_a_payment_to_its_settlement(shop: Shop) -> None:
@@ -295,20 +323,30 @@ async def test_the_detail_follows_a_payment_to_its_settlement(shop: Shop) -> Non
     (transfer,) = found["transfers"]
     assert transfer["txId"] == f"test:{payment}"
     assert (transfer["kind"], transfer["matched"], transfer["paymentId"]) == ("matched", True, payment)
-    assert (transfer["from"], transfer["to"], transfer["chain"]) == (BUYER, f"eip155:8453:{WALLET}", "eip155:8453")
+    assert (transfer["from"], transfer["to"], transfer["chain"]) == (
+        BUYER,
+        f"eip155:8453:{WALLET}",
+        "eip155:8453",
+    )
     await trio.sleep(1.5)
     settled = (await detail(shop, payment))["settlement"]
-    assert (settled["settled"], settled["txHash"], settled["amount"]["value"]) == (True, f"test:{payment}", "25000000")
+    assert (settled["settled"], settled["txHash"], settled["amount"]["value"]) == (
+        True,
+        f"test:{payment}",
+        "25000000",
+    )
 
 
 async def test_a_failed_payment_says_why(shop: Shop) -> None:
     payment = await shop.pay()
-    await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "failed", "reason": "Node is down"})
+    await shop.call(
+        "POST", f"/v1/test/payments/{payment}/simulate", {"to": "failed", "reason": "Node is down"}
+    )
     found = await detail(shop, payment)
     assert (found["failureCode"], found["failureReason"]) == ("declined_user", "Node is down")
 
 
-# -- cancel ------------------------------------------------------------------------------------------------------
+# Cancel
 
 
 async def test_a_merchant_cancels_what_still_needs_action(shop: Shop) -> None:
@@ -361,7 +399,7 @@ async def test_a_cancel_at_the_last_moment_ends_in_one_of_the_two(shop: Shop) ->
     assert events.body["data"][0]["type"] == f"payment.{await shop.status(payment)}"
 
 
-# -- refunds -----------------------------------------------------------------------------------------------------
+# Refunds
 
 
 async def paid(shop: Shop) -> str:
@@ -371,7 +409,13 @@ async def paid(shop: Shop) -> str:
 
 
 async def refund(shop: Shop, body: Any, **more: str) -> Got:
-    return await shop.call("POST", "/v1/refunds", body, key=more.get("key", ""), merchant_id=more.get("merchant", shop.merchant_id))
+    return await shop.call(
+        "POST",
+        "/v1/refunds",
+        body,
+        key=more.get("key", ""),
+        merchant_id=more.get("merchant", shop.merchant_id),
+    )
 
 
 async def test_a_refund_is_recorded_once_for_a_payment(shop: Shop) -> None:
@@ -380,7 +424,9 @@ async def test_a_refund_is_recorded_once_for_a_payment(shop: Shop) -> None:
     assert (made.status, made.body) == (200, {"paymentId": payment})
     again = await refund(shop, {"paymentId": payment})
     assert (again.status, again.code) == (409, "already_refunded")
-    rows = await shop.realm.db.read(lambda tx: tx.execute("SELECT payment_id, tx_id, note FROM refunds").fetchall())
+    rows = await shop.realm.db.read(
+        lambda tx: tx.execute("SELECT payment_id, tx_id, note FROM refunds").fetchall()
+    )
     assert rows == [(payment, "0xabc", "broken\ncup")]
 
 
@@ -422,7 +468,7 @@ async def test_a_refunds_fields_are_checked(shop: Shop) -> None:
     assert issue_of(await refund(shop, {})) == "paymentId"
 
 
-# -- transfers ---------------------------------------------------------------------------------------------------
+# Transfers
 
 
 async def test_transfers_are_listed_newest_first_and_by_whether_they_paid(shop: Shop) -> None:

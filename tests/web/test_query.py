@@ -24,7 +24,9 @@ def refused(found: pytest.ExceptionInfo[InvalidParams], name: str) -> None:
     assert name in found.value.message
 
 
-@pytest.mark.parametrize(("text", "value"), [("", None), ("a=", None), ("a=1", "1"), ("a=%C3%A9", "é"), ("b=1", None)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("", None), ("a=", None), ("a=1", "1"), ("a=%C3%A9", "é"), ("b=1", None)]
+)
 def test_a_parameter_stands_there_once_or_not_at_all(text: str, value: str | None) -> None:
     assert query.one(asked(text), "a") == value
 
@@ -40,7 +42,9 @@ def test_a_whole_number_within_its_bounds(text: str, value: int) -> None:
     assert query.whole_number(asked(text), "n", lowest=1, highest=200, default=50) == value
 
 
-@pytest.mark.parametrize("text", ["0", "201", "-1", "%2B1", "1.0", "1e2", "x", "0x1", "%D9%A3", "1" * 16, "1%00", "+1"])
+@pytest.mark.parametrize(
+    "text", ["0", "201", "-1", "%2B1", "1.0", "1e2", "x", "0x1", "%D9%A3", "1" * 16, "1%00", "+1"]
+)
 def test_another_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams) as found:
         query.whole_number(asked(f"n={text}"), "n", lowest=1, highest=200, default=50)
@@ -88,7 +92,16 @@ def test_an_instant_names_its_zone(text: str, at_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["now", "1779098340", "2026-05-18", "2026-05-18T09:59:00", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z", "%00"]
+    "text",
+    [
+        "now",
+        "1779098340",
+        "2026-05-18",
+        "2026-05-18T09:59:00",
+        "2026-13-01T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "%00",
+    ],
 )
 def test_another_instant_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams) as found:

@@ -24,137 +24,8 @@ from payd.store.db import Tx
 from payd.store.keys import SCOPES, list_keys, revoke_key
 from payd.web.routes import ROUTES, Route, match_route
 from tests.receiver import Does, Receiver, always
-from tests.shop import APPROVES, ETH_BASE, SIGNATURE, WALLET, Got, Shop, open_shop
-
-Expected = tuple[int, str]
-"""A status, and the code of the refusal; an empty code is no refusal."""
-
-FORBIDDEN: Expected = (403, "forbidden")
-NO_OBJECT: Expected = (404, "not_found")
-NO_PAYMENT: Expected = (404, "payment_not_found")
-FINE: Expected = (200, "")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A request that is right in all but its sender.
-
-    Attributes:
-        target: Its path, with the names of things in it.
-        body: Its body; names of things in braces are filled in.
-        own: What the right sender gets.
-        missing: What is said of a thing that is nobody's, or somebody else's.
-        limited: What a key for another merchant of the account gets.
-        live: What the same account's live key gets; there is nothing in the live realm.
-    """
-
-    target: str
-    body: Any = None
-    own: Expected = FINE
-    missing: Expected = NO_OBJECT
-    limited: Expected = FORBIDDEN
-    live: Expected = NO_OBJECT
-
-
-NEW_PAYMENT = {"referenceId": "R", "amount": {"unit": "iso4217/USD", "value": "100"}}
-NEW_MERCHANT = {"merchantName": "New", "merchantEmail": "new@example.com"}
-DESTINATION = f"eip155:8453:{WALLET}"
-NEW_SETTLEMENTS = {"settlements": [{"asset": ETH_BASE, "destination": DESTINATION}]}
-RESULTS = [{"type": "walletRpc", "data": [SIGNATURE]}]
-HOOK = "http://a.test/hook"
-SINCE = {"since": "{now}"}
-
-GATEWAY = "/v1/gateway/payment/{payment}"
-HOOKS = "/v1/webhooks"
-CRYPTO = "/v1/merchants/{merchant}/settlements/crypto"
-SANDBOX: Expected = (403, "not_sandbox_api_key")
-
-
-def payment_row(target: str, body: Any = None, **other: Expected) -> Row:
-    return Row(target, body, **{"missing": NO_PAYMENT, "live": NO_PAYMENT, **other})
-
-
-def gateway_row(target: str, body: Any = None, **other: Expected) -> Row:
-    return payment_row(target, body, **{"limited": FINE, **other})
-
-
-def page_row(target: str, body: Any = None, own: Expected = FINE) -> Row:
-    return payment_row(target, body, own=own)
-
-
-TABLE: dict[str, Row] = {
-    "POST /v1/merchants": Row("/v1/merchants", NEW_MERCHANT, own=(201, ""), live=(201, "")),
-    "GET /v1/merchants": Row("/v1/merchants", limited=FINE, live=FINE),
-    "GET /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}"),
-    "PATCH /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}", {"merchantName": "Other"}),
-    "DELETE /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}"),
-    "GET /v1/merchants/{merchantId}/settlements": Row("/v1/merchants/{merchant}/settlements"),
-    "POST /v1/merchants/{merchantId}/settlements/crypto": Row(CRYPTO, NEW_SETTLEMENTS, own=(201, "")),
-    "PUT /v1/merchants/{merchantId}/settlements/crypto/{id}": Row(
-        CRYPTO + "/{settlement}", {"destination": DESTINATION}
-    ),
-    "DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}": Row(CRYPTO + "/{settlement}"),
-    "POST /v1/payments": Row("/v1/payments", NEW_PAYMENT, own=(201, "")),
-    "GET /v1/payments": Row("/v1/payments", limited=FINE, live=FINE),
-    "GET /v1/payments/{id}": payment_row("/v1/payments/{payment}"),
-    "GET /v1/payments/{id}/status": payment_row("/v1/payments/{payment}/status", live=NO_OBJECT),
-    "POST /v1/payments/{id}/cancel": payment_row("/v1/payments/{payment}/cancel", {}),
-    "GET /v1/transfers": Row("/v1/transfers", live=FINE),
-    "POST /v1/refunds": payment_row("/v1/refunds", {"paymentId": "{paid}"}, live=NO_OBJECT),
-    "POST /v1/merchant/payment": Row("/v1/merchant/payment", NEW_PAYMENT, own=(201, "")),
-    "GET /v1/merchant/payment/{id}/status": payment_row(
-        "/v1/merchant/payment/{payment}/status", live=NO_OBJECT
-    ),
-    "GET /v1/gateway/payment/{id}": gateway_row(GATEWAY),
-    "POST /v1/gateway/payment/{id}/options": gateway_row(GATEWAY + "/options", [APPROVES]),
-    "POST /v1/gateway/payment/{id}/fetch": gateway_row(
-        GATEWAY + "/fetch",
-        {"optionId": "{option}", "data": "x"},
-        own=(400, "invalid_params"),
-        limited=(400, "invalid_params"),
-    ),
-    "POST /v1/gateway/payment/{id}/confirm": gateway_row(
-        GATEWAY + "/confirm", {"optionId": "{option}", "results": RESULTS}
-    ),
-    "GET /v1/gateway/payment/{id}/status": gateway_row(GATEWAY + "/status"),
-    "POST /v1/gateway/payment/{id}/cancel": gateway_row(GATEWAY + "/cancel", {}),
-    "GET /v1/webhooks/endpoint": Row(f"{HOOKS}/endpoint", limited=FINE),
-    "PUT /v1/webhooks/endpoint": Row(f"{HOOKS}/endpoint", {"url": HOOK}, live=(400, "invalid_params")),
-    "DELETE /v1/webhooks/endpoint": Row(f"{HOOKS}/endpoint"),
-    "POST /v1/webhooks/endpoint/rotate": Row(f"{HOOKS}/endpoint/rotate"),
-    "POST /v1/webhooks/endpoint/reveal": Row(f"{HOOKS}/endpoint/reveal"),
-    "POST /v1/webhooks/endpoint/enable": Row(f"{HOOKS}/endpoint/enable"),
-    "POST /v1/webhooks/endpoint/disable": Row(f"{HOOKS}/endpoint/disable"),
-    "POST /v1/webhooks/endpoint/test": Row(
-        f"{HOOKS}/endpoint/test", {"type": "payment.created"}, limited=FINE
-    ),
-    "GET /v1/webhooks/deliveries": Row(f"{HOOKS}/deliveries", limited=FINE, live=FINE),
-    "GET /v1/webhooks/deliveries/{id}": Row(f"{HOOKS}/deliveries/{{delivery}}", limited=NO_OBJECT),
-    "POST /v1/webhooks/deliveries/{id}/resend": Row(
-        f"{HOOKS}/deliveries/{{delivery}}/resend", limited=NO_OBJECT
-    ),
-    "POST /v1/webhooks/recover": Row(f"{HOOKS}/recover", SINCE, own=(202, "")),
-    "POST /v1/webhooks/replay-missing": Row(f"{HOOKS}/replay-missing", SINCE, own=(202, "")),
-    "GET /v1/webhooks/jobs/{id}": Row(f"{HOOKS}/jobs/{{job}}", limited=FINE),
-    "GET /v1/events": Row("/v1/events", limited=FINE, live=FINE),
-    "GET /v1/events/{id}": Row("/v1/events/{event}", limited=NO_OBJECT),
-    "POST /v1/test/payments/{id}/simulate": payment_row(
-        "/v1/test/payments/{payment}/simulate", {"to": "failed"}, live=SANDBOX
-    ),
-    "GET /v1/test/clock": Row("/v1/test/clock", live=SANDBOX),
-    "POST /v1/test/clock": Row("/v1/test/clock", {"advance": "1s"}, own=(202, ""), live=SANDBOX),
-    "GET /v1/payments/{id}/feed": page_row("/v1/payments/{payment}/feed", own=(426, "upgrade_required")),
-    "GET /v1/feed": page_row("/v1/feed", own=(426, "upgrade_required")),
-    "GET /versions": page_row("/versions"),
-    "GET /livez": page_row("/livez"),
-    "GET /readyz": page_row("/readyz"),
-    "GET /metrics": page_row("/metrics", own=NO_OBJECT),
-    "GET /pay/{id}": page_row("/pay/{payment}"),
-    "GET /pay/{id}/status": page_row("/pay/{payment}/status"),
-    "POST /pay/{id}/cancel": page_row("/pay/{payment}/cancel", own=(303, "")),
-    "POST /pay/{id}/simulate": page_row("/pay/{payment}/simulate", own=(415, "unsupported_media_type")),
-    "GET /static/{name}": page_row("/static/none", own=NO_OBJECT),
-}
+from tests.shop import APPROVES, Got, Shop, open_shop
+from tests.web.rows import FORBIDDEN, HOOK, HOOKS, NEW_PAYMENT, NO_OBJECT, NO_PAYMENT, TABLE, Expected
 
 CLOSED = tuple(route for route in ROUTES if route.family != "open")
 ON_KEYS = tuple(route for route in ROUTES if route.family == "key")
@@ -306,7 +177,11 @@ def test_every_route_has_its_row() -> None:
     assert set(names) == TABLE.keys()
 
 
-LAST = ("POST /v1/webhooks/endpoint/disable", "DELETE /v1/webhooks/endpoint", "DELETE /v1/merchants/{merchantId}")
+LAST = (
+    "POST /v1/webhooks/endpoint/disable",
+    "DELETE /v1/webhooks/endpoint",
+    "DELETE /v1/merchants/{merchantId}",
+)
 
 
 def takes_away(route: Route) -> int:
@@ -571,6 +446,30 @@ def test_an_idempotency_key_is_required_where_the_specification_says_so() -> Non
     assert required == {"POST /v1/merchants", "POST /v1/merchants/{merchantId}/settlements/crypto"}
 
 
+async def test_a_malformed_idempotency_key_is_refused_wherever_one_is_looked_at(street: Street) -> None:
+    outcomes = await Outcomes(street).start()
+    for route in CLOSED:
+        if route.idempotency != "none":
+            found = await street.send(route, idempotency_key="k" * 256)
+            await outcomes.expect(route, (400, "invalid_params"), found)
+    assert not outcomes.wrong, "\n".join(outcomes.wrong)
+
+
+async def test_a_repeated_request_under_its_key_gets_its_answer_again(street: Street) -> None:
+    keyed = [route for route in CLOSED if route.idempotency != "none"]
+    assert len(keyed) == 11
+    for route in keyed:
+        payment = await street.shop.pay()
+        key, body = new_id("k", 0), TABLE[name_of(route)].body
+        once, again = [
+            await street.send(route, things={"payment": payment}, idempotency_key=key) for _ in range(2)
+        ]
+        assert (once.status, once.raw) == (again.status, again.raw), (name_of(route), body)
+        assert once.status < 300
+        assert again.headers["idempotent-replayed"] == "true"
+        assert again.headers["original-request"] == once.headers["request-id"]
+
+
 @pytest.mark.parametrize(
     ("path", "template", "id"),
     [
@@ -589,6 +488,8 @@ def test_a_payment_link_in_a_gateway_path_keeps_what_follows_it(path: str, templ
     assert params == {"id": id}
 
 
-@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/payments/", "/v1/payments/a/b", "/V1/payments", "//v1/payments"])
+@pytest.mark.parametrize(
+    "path", ["", "/", "/v1", "/v1/payments/", "/v1/payments/a/b", "/V1/payments", "//v1/payments"]
+)
 def test_other_paths_lead_nowhere(path: str) -> None:
     assert match_route("GET", path) == (None, {})

@@ -11,7 +11,18 @@ import pytest
 from payd.core.errors import ParamsValidation
 from payd.entropy import new_id
 from payd.web.settlements import SettlementIn, check_destination, check_settlements
-from tests.shop import ETH_BASE, SOLANA, SOLANA_WALLET, USDC_BASE, USDC_SOLANA, USDT_MAINNET, WALLET, Got, Shop, open_shop
+from tests.shop import (
+    ETH_BASE,
+    SOLANA,
+    SOLANA_WALLET,
+    USDC_BASE,
+    USDC_SOLANA,
+    USDT_MAINNET,
+    WALLET,
+    Got,
+    Shop,
+    open_shop,
+)
 
 BASE_WALLET = f"eip155:8453:{WALLET}"
 LOWER = f"eip155:8453:{WALLET.lower()}"
@@ -22,7 +33,9 @@ MINT = USDC_SOLANA.rpartition(":")[2]
 async def register(shop: Shop, *pairs: tuple[str, str], merchant: str = "", **more: str) -> Got:
     body = {"settlements": [{"asset": asset, "destination": destination} for asset, destination in pairs]}
     path = f"/v1/merchants/{merchant or shop.merchant_id}/settlements/crypto"
-    return await shop.call("POST", path, body, key=shop.key, idempotency_key=more.get("idempotency_key", new_id("k", 0)))
+    return await shop.call(
+        "POST", path, body, key=shop.key, idempotency_key=more.get("idempotency_key", new_id("k", 0))
+    )
 
 
 async def listed(shop: Shop, merchant: str = "") -> list[dict[str, str]]:
@@ -38,7 +51,11 @@ async def bare(shop: Shop) -> Shop:
 
 
 async def test_destinations_are_registered_together_and_echo_what_was_sent(bare: Shop) -> None:
-    pairs = ((USDC_BASE, LOWER), (USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"), ("tron:0x2b6653dc/trc20:TR7", "tron:0x2b6653dc:TX"))
+    pairs = (
+        (USDC_BASE, LOWER),
+        (USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"),
+        ("tron:0x2b6653dc/trc20:TR7", "tron:0x2b6653dc:TX"),
+    )
     made = await register(bare, *pairs)
     assert made.status == 201
     found = made.body["settlements"]
@@ -60,7 +77,9 @@ async def test_creation_needs_an_idempotency_key(shop: Shop) -> None:
 
 async def test_one_to_fifty_at_once(bare: Shop) -> None:
     def some(count: int) -> list[tuple[str, str]]:
-        return [(f"eip155:{number + 1}/slip44:60", f"eip155:{number + 1}:{WALLET}") for number in range(count)]
+        return [
+            (f"eip155:{number + 1}/slip44:60", f"eip155:{number + 1}:{WALLET}") for number in range(count)
+        ]
 
     for count in (0, 51):
         found = await register(bare, *some(count))
@@ -173,7 +192,11 @@ async def test_a_destination_is_changed_and_checked_like_a_new_one(shop: Shop) -
         if asset == USDC_BASE:
             refused = await shop.call("PUT", path, {"destination": destination})
             assert (refused.status, refused.code) == (400, "invalid_params"), words
-    for body, field in (({}, "destination"), ({"destination": "x"}, "destination"), ({"destination": 1}, "destination")):
+    for body, field in (
+        ({}, "destination"),
+        ({"destination": "x"}, "destination"),
+        ({"destination": 1}, "destination"),
+    ):
         refused = await shop.call("PUT", path, body)
         assert (refused.status, refused.code) == (400, "params_validation")
         assert refused.body["issues"][0]["field"] == field
@@ -186,7 +209,9 @@ async def test_a_change_is_audited_with_where_from_and_where_to(shop: Shop) -> N
     await shop.call("PUT", path, {"destination": LOWER})
     await shop.call("DELETE", path)
     rows = await shop.realm.db.read(
-        lambda tx: tx.execute("SELECT act, actor, details FROM audit WHERE subject = ?", (settlement["id"],)).fetchall()
+        lambda tx: tx.execute(
+            "SELECT act, actor, details FROM audit WHERE subject = ?", (settlement["id"],)
+        ).fetchall()
     )
     acts = [(act, msgspec.json.decode(details)) for act, _, details in rows]
     assert [act for act, _ in acts] == ["settlement.create", "settlement.change", "settlement.delete"]
@@ -225,7 +250,9 @@ async def test_a_live_destination_needs_a_chain_that_is_configured(tmp_path: Pat
 
 
 async def test_the_checks_can_be_asked_without_a_request(shop: Shop) -> None:
-    keys = check_settlements(shop.realm, [SettlementIn(USDC_BASE, BASE_WALLET), SettlementIn(ETH_BASE, BASE_WALLET)])
+    keys = check_settlements(
+        shop.realm, [SettlementIn(USDC_BASE, BASE_WALLET), SettlementIn(ETH_BASE, BASE_WALLET)]
+    )
     assert keys == [USDC_BASE.lower(), ETH_BASE]
     with pytest.raises(ParamsValidation) as refused:
         check_destination(USDC_BASE, "nowhere", "destination")

@@ -67,7 +67,7 @@ async def rows(shop: Shop, table: str) -> int:
     return int(found[0])
 
 
-# -- what he can do -----------------------------------------------------------------------------------------------
+# What he can do
 
 
 async def test_he_can_pay(stranger: Stranger) -> None:
@@ -82,7 +82,7 @@ async def test_he_can_cancel_while_nobody_has_paid(stranger: Stranger) -> None:
     assert (found.status, found.body["cancelledReason"]) == (200, "cancelled_by_user")
 
 
-# -- money ---------------------------------------------------------------------------------------------------------
+# Money
 
 
 async def test_he_cannot_lead_the_money_elsewhere(stranger: Stranger) -> None:
@@ -131,7 +131,7 @@ async def test_he_cannot_make_one_payment_of_the_merchant_pay_for_two(stranger: 
     }
 
 
-# -- killing a payment ---------------------------------------------------------------------------------------------
+# Killing a payment
 
 
 async def test_he_cannot_kill_a_payment_with_a_bad_signature(stranger: Stranger) -> None:
@@ -143,7 +143,8 @@ async def test_he_cannot_kill_a_payment_with_a_bad_signature(stranger: Stranger)
 
 
 HOSTILE: tuple[Any, ...] = (
-    None, True, 0, -1, 1.5, 10**30, "", "x", "0x", "0xzz", "0x" + "00" * 5000, "\0", "💣" * 100, "0x" + "1" * 63,
+    None, True, 0, -1, 1.5, 10**30, "", "x", "0x", "0xzz", "0x" + "00" * 5000, "\0", "💣" * 100,
+    "0x" + "1" * 63,
     [], {}, [[[]]], {"a": {"b": []}}, {"": None}, ["0x" + "11" * 65], "' OR 1=1 --", "\ud7ff\ue000",
 )  # fmt: skip
 
@@ -237,7 +238,7 @@ async def test_he_cannot_make_two_things_happen_at_once(stranger: Stranger) -> N
     assert len(events.body["data"]) == 2
 
 
-# -- using things up -------------------------------------------------------------------------------------------------
+# Using things up
 
 
 async def test_he_cannot_use_up_the_options_of_a_buyer_who_has_his(stranger: Stranger) -> None:
@@ -249,7 +250,9 @@ async def test_he_cannot_use_up_the_options_of_a_buyer_who_has_his(stranger: Str
     assert statuses == {200: 4, 429: 2}
     assert await rows(stranger.shop, "options") <= 200
     assert await stranger.shop.options(stranger.payment, [APPROVES]) == [mine]
-    assert (await stranger.shop.confirm(stranger.payment, mine["id"], SIGNATURE)).body["status"] == "processing"
+    assert (await stranger.shop.confirm(stranger.payment, mine["id"], SIGNATURE)).body[
+        "status"
+    ] == "processing"
 
 
 async def test_he_cannot_fill_the_disk_by_asking(stranger: Stranger) -> None:
@@ -299,12 +302,33 @@ async def test_he_cannot_fill_a_payments_inbox_for_good(stranger: Stranger) -> N
     assert await still_payable(stranger)
 
 
-# -- breaking the server ---------------------------------------------------------------------------------------------
+# Breaking the server
 
 
 async def test_he_cannot_break_the_server_with_nesting(stranger: Stranger) -> None:
     option = (await stranger.options())[0]["id"].encode()
-    for depth in (10, 100, 400, 600, 700, 750, 800, 820, 840, 860, 880, 900, 920, 940, 950, 960, 970, 980, 990, 5000):
+    for depth in (
+        10,
+        100,
+        400,
+        600,
+        700,
+        750,
+        800,
+        820,
+        840,
+        860,
+        880,
+        900,
+        920,
+        940,
+        950,
+        960,
+        970,
+        980,
+        990,
+        5000,
+    ):
         nested = b"[" * depth + b"]" * depth
         for raw in (
             b'{"optionId":"%b","results":[{"type":"walletRpc","data":%b}]}' % (option, nested),
@@ -321,7 +345,17 @@ async def test_he_cannot_break_the_server_with_nesting(stranger: Stranger) -> No
 
 async def test_he_cannot_break_the_server_with_numbers(stranger: Stranger) -> None:
     option = (await stranger.options())[0]["id"].encode()
-    for number in (b"9" * 30, b"9" * 5000, b"-" + b"9" * 400, b"1e308", b"1e309", b"1e-400", b"0.1", b"-0", b"1E+2"):
+    for number in (
+        b"9" * 30,
+        b"9" * 5000,
+        b"-" + b"9" * 400,
+        b"1e308",
+        b"1e309",
+        b"1e-400",
+        b"0.1",
+        b"-0",
+        b"1E+2",
+    ):
         raw = b'{"optionId":"%b","results":[{"type":"walletRpc","data":[%b]}]}' % (option, number)
         found = await stranger.call("POST", "/confirm", raw=raw)
         assert found.status == 400, number
@@ -329,17 +363,31 @@ async def test_he_cannot_break_the_server_with_numbers(stranger: Stranger) -> No
 
 
 async def test_he_cannot_break_the_server_with_text(stranger: Stranger) -> None:
-    for path in ("%00", "%F0%9F%92%A3", "..%2F..%2Fadmin", "'", '"', "<script>", "a" * 10_000, "\udcff", "pay_t\n"):
+    for path in (
+        "%00",
+        "%F0%9F%92%A3",
+        "..%2F..%2Fadmin",
+        "'",
+        '"',
+        "<script>",
+        "a" * 10_000,
+        "\udcff",
+        "pay_t\n",
+    ):
         for below in ("", "/status"):
             found = await stranger.shop.call("GET", f"/v1/gateway/payment/{path}{below}")
             assert (found.status, found.code) == (404, "payment_not_found"), path
-    for query in ("includePaymentInfo=%00", "includePaymentInfo=%ff", "includePaymentInfo=true&includePaymentInfo=true"):
+    for query in (
+        "includePaymentInfo=%00",
+        "includePaymentInfo=%ff",
+        "includePaymentInfo=true&includePaymentInfo=true",
+    ):
         found = await stranger.call("POST", f"/options?{query}", [BUYER])
         assert (found.status, found.code) == (400, "invalid_params")
     assert await still_payable(stranger)
 
 
-# -- seeing too much ---------------------------------------------------------------------------------------------------
+# Seeing too much
 
 
 async def test_he_sees_what_a_buyer_may_see_and_no_more(stranger: Stranger) -> None:
@@ -376,7 +424,10 @@ async def test_the_link_opens_nothing_of_the_merchants_api(stranger: Stranger) -
         ("GET", "/v1/events"),
         ("GET", "/v1/webhooks/endpoint"),
     ):
-        for headers in ({"app_id": shop.realm.checkout_app_id, "client_id": "c"}, {"client_id": stranger.payment}):
+        for headers in (
+            {"app_id": shop.realm.checkout_app_id, "client_id": "c"},
+            {"client_id": stranger.payment},
+        ):
             found = await shop.call(method, path, key=None, raw=None, **headers)
             assert (found.status, found.code) == (401, "missing_api_key"), path
     assert await shop.status(stranger.payment) == "requires_action"

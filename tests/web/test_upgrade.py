@@ -119,7 +119,7 @@ async def test_a_send_that_does_not_end_gives_the_client_up() -> None:
         if message["type"] == "websocket.send":
             await trio.sleep_forever()
 
-    socket = UpgradeSocket(receive, send)
+    socket = UpgradeSocket({"http_version": "1.1"}, receive, send)
     socket.wake()
 
     async def pull() -> list[bytes]:

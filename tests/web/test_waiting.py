@@ -99,7 +99,11 @@ async def test_a_confirm_waits_from_its_own_effect_on(shop: Shop) -> None:
     option = (await shop.options(payment, [BUYER]))[0]
     started = trio.current_time()
     found = await shop.confirm(payment, option["id"], SIGNATURE, query="?maxPollMs=500")
-    assert (found.body["status"], found.body["isFinal"], found.body["pollInMs"]) == ("processing", False, 1000)
+    assert (found.body["status"], found.body["isFinal"], found.body["pollInMs"]) == (
+        "processing",
+        False,
+        1000,
+    )
     assert trio.current_time() - started == pytest.approx(0.5, abs=0.05)
 
 

@@ -1,0 +1,191 @@
+"""Payments in the store: a row with its event or neither, due times, and lists by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from payd.core.money import AmountWire
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    PaymentCancelled,
+    Processing,
+    Transition,
+    open_payment,
+    transition,
+)
+from payd.store.db import Database
+from payd.store.payments import (
+    EventToStore,
+    PaymentFilter,
+    decode_payment,
+    due_payments,
+    encode_payment,
+    find_payment,
+    insert_payment,
+    list_payments,
+    next_payment_due_ms,
+    park_payment,
+    record_transition,
+)
+
+USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+
+
+def payment(number: int, **more: Any) -> Payment:
+    fields: dict[str, Any] = {
+        "account_id": "acct_1",
+        "merchant_id": "mrch_1",
+        "reference_id": f"R-{number}",
+        "currency": "USD",
+        "value": 100,
+        "created_at_ms": 1000 + number,
+        "expires_at_ms": 901_000,
+        "updated_at_ms": 1000,
+    }
+    return Payment(id=f"pay_t{number}", **fields | more)
+
+
+def event(moved: Transition) -> EventToStore:
+    name = f"{moved.payment.id}_{moved.payment.version}"
+    return EventToStore(f"evt_{name}", b"{}", f"dlv_{name}", f"msg_{name}")
+
+
+async def store(db: Database, *drafts: Payment, due_at_ms: int | None = 901_000) -> None:
+    for draft in drafts:
+        moved = open_payment(draft)
+        await db.write(insert_payment, moved, event(moved), due_at_ms)
+
+
+def funds() -> FundsCommitted:
+    amount = AmountWire(f"caip19/{USDC}", "1000000")
+    return FundsCommitted(Processing(2000, amount, amount, "eip155:8453:0xb", "eip155:8453"), b"hash")
+
+
+async def listed(
+    db: Database, after: tuple[int, int] | None = None, limit: int = 99, **chosen: Any
+) -> list[str]:
+    rows = await db.read(list_payments, PaymentFilter(account_id="acct_1", **chosen), after, limit)
+    return [one.id for _, one in rows]
+
+
+async def test_a_payment_is_found_as_it_was_stored_with_its_event(realm_db: Database) -> None:
+    await store(realm_db, payment(1))
+    assert realm_db.point(find_payment, "pay_t1") == payment(1)
+    assert realm_db.point(find_payment, "pay_t2") is None
+    rows = await realm_db.read(
+        lambda tx: tx.execute("SELECT payment_id, version, type FROM events").fetchall()
+    )
+    assert rows == [("pay_t1", 0, "payment.created")]
+
+
+async def test_a_transition_is_stored_with_its_event(realm_db: Database) -> None:
+    await store(realm_db, payment(1))
+    moved = transition(payment(1), funds(), 2000)
+    await realm_db.write(record_transition, moved, event(moved), 3000)
+    assert realm_db.point(find_payment, "pay_t1") == moved.payment
+    row = await realm_db.read(
+        lambda tx: tx.execute("SELECT status, version, asset, network, due_at_ms FROM payments").fetchone()
+    )
+    assert row == ("processing", 1, USDC.lower(), "eip155:8453", 3000)
+
+
+async def test_a_second_writer_of_a_version_is_a_bug_and_stores_nothing(realm_db: Database) -> None:
+    await store(realm_db, payment(1))
+    cancelled = transition(payment(1), PaymentCancelled("x"), 2000)
+    await realm_db.write(record_transition, cancelled, event(cancelled), None)
+    stale = transition(payment(1), funds(), 2000)
+    with pytest.raises(AssertionError, match="two writers"):
+        await realm_db.write(record_transition, stale, event(stale), None)
+    assert realm_db.point(find_payment, "pay_t1") == cancelled.payment
+    (events,) = await realm_db.read(lambda tx: tx.execute("SELECT count(*) FROM events").fetchone())
+    assert events == 2
+
+
+async def test_what_is_due_comes_earliest_first_and_parked_ones_never(realm_db: Database) -> None:
+    for number, due in ((1, 300), (2, 100), (3, 200), (4, None), (5, 50)):
+        await store(realm_db, payment(number), due_at_ms=due)
+    await realm_db.write(park_payment, "pay_t5", 1)
+    assert await realm_db.read(due_payments, 200, 10) == [(100, "pay_t2"), (200, "pay_t3")]
+    assert await realm_db.read(due_payments, 999, 2) == [(100, "pay_t2"), (200, "pay_t3")]
+    assert realm_db.point(next_payment_due_ms) == 100
+
+
+async def test_nothing_is_due_in_an_empty_store(realm_db: Database) -> None:
+    assert realm_db.point(next_payment_due_ms) is None
+    assert await realm_db.read(due_payments, 10**15, 10) == []
+
+
+async def test_each_filter_narrows(realm_db: Database) -> None:
+    await store(
+        realm_db,
+        payment(1),
+        payment(2, merchant_id="mrch_2", currency="EUR"),
+        payment(3, reference_id="S-1"),
+        payment(4, account_id="acct_2"),
+    )
+    moved = transition(payment(1), funds(), 2000)
+    await realm_db.write(record_transition, moved, event(moved), None)
+    every = ["pay_t3", "pay_t2", "pay_t1"]
+    assert await listed(realm_db) == every
+    assert await listed(realm_db, start_ms=1002) == every[:2]
+    assert await listed(realm_db, end_ms=1002) == every[2:]
+    assert await listed(realm_db, statuses=("processing",)) == ["pay_t1"]
+    assert await listed(realm_db, statuses=("processing", "requires_action")) == every
+    assert await listed(realm_db, merchants=("mrch_2",)) == ["pay_t2"]
+    assert await listed(realm_db, merchants=()) == []
+    assert await listed(realm_db, asset=USDC.lower()) == ["pay_t1"]
+    assert await listed(realm_db, networks=("eip155:8453", "eip155:1")) == ["pay_t1"]
+    assert await listed(realm_db, currency="EUR") == ["pay_t2"]
+    assert await listed(realm_db, reference_prefix="R-") == ["pay_t2", "pay_t1"]
+    assert await listed(realm_db, reference_prefix="R_") == []
+
+
+@pytest.mark.parametrize("sort_by", ["date", "amount"])
+@pytest.mark.parametrize("descending", [True, False])
+async def test_pages_by_key_join_to_the_whole(realm_db: Database, sort_by: Any, descending: bool) -> None:
+    values = [5, 3, 3, 9, 3, 1, 9, 5]
+    await store(realm_db, *(payment(n, value=value, created_at_ms=value) for n, value in enumerate(values)))
+    chosen = {"sort_by": sort_by, "descending": descending, "currency": "USD"}
+    whole = await listed(realm_db, **chosen)
+    expected = sorted(range(len(values)), key=lambda n: (values[n], n), reverse=descending)
+    assert whole == [f"pay_t{n}" for n in expected]
+    seen: list[str] = []
+    after: tuple[int, int] | None = None
+    while True:
+        rows = await realm_db.read(list_payments, PaymentFilter(account_id="acct_1", **chosen), after, 3)
+        if not rows:
+            break
+        seen += [one.id for _, one in rows]
+        after = (rows[-1][1].value, rows[-1][0])
+    assert seen == whole
+
+
+async def plan_of(db: Database, column: str, more: str) -> str:
+    """How SQLite walks to a page of the list."""
+    query = (
+        f"EXPLAIN QUERY PLAN SELECT seq, body FROM payments WHERE account_id = ?{more}"
+        f" AND ({column}, seq) < (?, ?) ORDER BY {column} DESC, seq DESC LIMIT 50"
+    )
+    rows = await db.read(lambda tx: tx.execute(query, ("acct_1", 1, 1)).fetchall())
+    return " ".join(row[-1] for row in rows)
+
+
+async def test_lists_walk_an_index(realm_db: Database) -> None:
+    """No sort in memory, whatever the order: a page costs the same wherever it is."""
+    for column, more in (("created_at_ms", ""), ("value", " AND currency = 'USD'")):
+        words = await plan_of(realm_db, column, more)
+        assert "USING INDEX payments_by" in words, words
+        assert "TEMP B-TREE" not in words, words
+
+
+@given(st.text(st.characters(codec="utf-8")), st.integers(1, 10**18 - 1))
+def test_a_body_is_decoded_as_it_was_encoded(reference: str, value: int) -> None:
+    draft = payment(1, reference_id=reference, value=value)
+    assert decode_payment(encode_payment(draft)) == draft
+    moved = transition(draft, funds(), 1).payment
+    assert decode_payment(encode_payment(moved)) == moved

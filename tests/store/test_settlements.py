@@ -1,0 +1,75 @@
+"""Settlements in the store: one for each canonical asset of a merchant."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.errors import SettlementAssetConflict
+from payd.store.db import Database, Tx
+from payd.store.settlements import (
+    Settlement,
+    delete_settlement,
+    find_settlement,
+    has_settlement,
+    insert_settlement,
+    list_settlements,
+    set_destination,
+)
+
+
+def settlement(number: int, asset: str = "eip155:1/slip44:60", merchant: str = "mrch_1") -> Settlement:
+    return Settlement(f"crypto_{number}", merchant, asset.upper(), asset, "eip155:1:0xa", 1000)
+
+
+async def test_settlements_are_listed_as_written_in_their_order(realm_db: Database) -> None:
+    wanted = [settlement(number, f"eip155:{number}/slip44:60") for number in (3, 1, 2)]
+    for one in wanted:
+        await realm_db.write(insert_settlement, one)
+    assert realm_db.point(list_settlements, "mrch_1") == wanted
+    assert realm_db.point(list_settlements, "mrch_2") == []
+
+
+async def test_the_same_asset_of_the_same_merchant_is_a_conflict(realm_db: Database) -> None:
+    await realm_db.write(insert_settlement, settlement(1))
+    with pytest.raises(SettlementAssetConflict) as found:
+        await realm_db.write(insert_settlement, settlement(2))
+    assert "PUT" in found.value.message
+    await realm_db.write(insert_settlement, settlement(3, merchant="mrch_2"))
+
+
+async def test_a_conflict_takes_back_what_its_step_did_before(realm_db: Database) -> None:
+    await realm_db.write(insert_settlement, settlement(1))
+
+    def both(tx: Tx) -> None:
+        insert_settlement(tx, settlement(2, "eip155:2/slip44:60"))
+        insert_settlement(tx, settlement(3))
+
+    with pytest.raises(SettlementAssetConflict):
+        await realm_db.write(both)
+    assert [one.id for one in realm_db.point(list_settlements, "mrch_1")] == ["crypto_1"]
+
+
+async def test_a_settlement_is_found_under_its_merchant_only(realm_db: Database) -> None:
+    await realm_db.write(insert_settlement, settlement(1))
+    assert realm_db.point(find_settlement, "mrch_1", "crypto_1") == settlement(1)
+    assert realm_db.point(find_settlement, "mrch_2", "crypto_1") is None
+    assert realm_db.point(find_settlement, "mrch_1", "crypto_2") is None
+
+
+async def test_a_destination_is_changed_and_taken_away(realm_db: Database) -> None:
+    await realm_db.write(insert_settlement, settlement(1))
+    await realm_db.write(set_destination, "crypto_1", "eip155:1:0xb", 2000)
+    found = realm_db.point(find_settlement, "mrch_1", "crypto_1")
+    assert found is not None
+    assert (found.destination, found.created_at_ms) == ("eip155:1:0xb", 1000)
+    await realm_db.write(delete_settlement, "crypto_1")
+    assert realm_db.point(find_settlement, "mrch_1", "crypto_1") is None
+
+
+async def test_whether_a_merchant_can_be_paid_at_all_and_in_one_asset(realm_db: Database) -> None:
+    assert not realm_db.point(has_settlement, "mrch_1")
+    await realm_db.write(insert_settlement, settlement(1))
+    assert realm_db.point(has_settlement, "mrch_1")
+    assert realm_db.point(has_settlement, "mrch_1", "eip155:1/slip44:60")
+    assert not realm_db.point(has_settlement, "mrch_1", "eip155:2/slip44:60")
+    assert not realm_db.point(has_settlement, "mrch_2")

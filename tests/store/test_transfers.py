@@ -1,0 +1,62 @@
+"""Transfers in the store: each once for ever, listed by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from payd.store.db import Database
+from payd.store.transfers import Transfer, insert_transfer, list_transfers, transfers_of_payment
+
+
+def transfer(number: int, **more: Any) -> Transfer:
+    plain = Transfer(
+        "acct_1",
+        "pay_1",
+        "eip155:1",
+        f"0x{number}",
+        0,
+        "eip155:1/slip44:60",
+        "10" * 20,
+        "a",
+        "b",
+        "matched",
+        1000,
+    )
+    return msgspec.structs.replace(plain, **more)
+
+
+async def test_a_transfer_is_stored_once(realm_db: Database) -> None:
+    assert await realm_db.write(insert_transfer, transfer(1))
+    assert not await realm_db.write(insert_transfer, transfer(1))
+    assert not await realm_db.write(insert_transfer, transfer(1, payment_id="pay_2", kind="unmatched"))
+    assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1)]
+    assert realm_db.point(transfers_of_payment, "pay_2") == []
+
+
+async def test_another_log_or_chain_is_another_transfer(realm_db: Database) -> None:
+    for one in (transfer(1), transfer(1, log_index=1), transfer(1, chain="eip155:2")):
+        assert await realm_db.write(insert_transfer, one)
+    assert len(realm_db.point(transfers_of_payment, "pay_1")) == 3
+
+
+async def test_lists_are_newest_first_by_account_and_by_match(realm_db: Database) -> None:
+    kinds = ("matched", "late", "partial", "surplus", "unmatched")
+    for number, kind in enumerate(kinds):
+        await realm_db.write(insert_transfer, transfer(number, kind=kind))
+    await realm_db.write(insert_transfer, transfer(9, account_id="acct_2"))
+
+    async def listed(
+        matched: bool | None = None, before_seq: int | None = None, limit: int = 99
+    ) -> list[Any]:
+        return await realm_db.read(
+            lambda tx: list_transfers(tx, "acct_1", matched=matched, before_seq=before_seq, limit=limit)
+        )
+
+    assert [one.kind for _, one in await listed()] == list(kinds[::-1])
+    assert [one.kind for _, one in await listed(matched=True)] == ["matched"]
+    assert [one.kind for _, one in await listed(matched=False)] == list(kinds[:0:-1])
+    page = await listed(limit=2)
+    rest = await listed(before_seq=page[-1][0])
+    assert [one.kind for _, one in page + rest] == list(kinds[::-1])
