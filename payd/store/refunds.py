@@ -17,7 +17,8 @@ def insert_refund(tx: Tx, payment_id: str, tx_id: str | None, note: str | None, 
         AlreadyRefunded: One is recorded.
     """
     added = tx.execute(
-        "INSERT INTO refunds (payment_id, tx_id, note, created_at_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO refunds (payment_id, tx_id, note, created_at_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
         (payment_id, tx_id, note, now_ms),
     ).rowcount
     if not added:

@@ -7,9 +7,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from payd.core.errors import SettlementAssetConflict
+from payd.core.errors import InvalidParams, SettlementAssetConflict
 
 Tx: TypeAlias = sqlite3.Connection
+
+# More assets than there are; lists of them are not paged, and each offer to a buyer walks them all.
+SETTLEMENTS_MAX: Final = 200
 
 _COLUMNS: Final = "id, merchant_id, asset, asset_key, destination, created_at_ms"
 
@@ -30,6 +33,7 @@ def insert_settlement(tx: Tx, settlement: Settlement) -> None:
 
     Raises:
         SettlementAssetConflict: The merchant has one for the asset.
+        InvalidParams: The merchant has as many as it may have.
     """
     taken = tx.execute(
         "SELECT 1 FROM settlements WHERE merchant_id = ? AND asset_key = ?",
@@ -40,6 +44,11 @@ def insert_settlement(tx: Tx, settlement: Settlement) -> None:
             f"A settlement for {settlement.asset} exists. Change its destination with PUT instead.",
             details={"asset": settlement.asset},
         )
+    (count,) = tx.execute(
+        "SELECT count(*) FROM settlements WHERE merchant_id = ?", (settlement.merchant_id,)
+    ).fetchone()
+    if count >= SETTLEMENTS_MAX:
+        raise InvalidParams(f"The merchant has {SETTLEMENTS_MAX} settlements, which is the most.")
     tx.execute(
         f"INSERT INTO settlements ({_COLUMNS}, updated_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*msgspec.structs.astuple(settlement), settlement.created_at_ms),

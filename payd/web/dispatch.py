@@ -1,4 +1,6 @@
-"""The whole life of a request: id, route, limits, caller, version, handler, errors, headers. Knows no framework.
+"""The whole life of a request: id, route, limits, caller, version, handler, errors, headers.
+
+Knows no framework.
 
 Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -47,7 +49,7 @@ VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 
 
 async def answer(house: House, request: Request) -> Answer:
-    """Answer a request. Never raises an `Exception`: what breaks is logged and answered with `internal_error`."""
+    """Answer a request. Never raises an `Exception`: what breaks is logged and is an `internal_error`."""
     request_id = new_id("req_", system_wall_ms(), house.entropy)
     route: Route | None = None
     headers: list[tuple[str, str]] = [("Request-Id", request_id)]
@@ -113,8 +115,8 @@ def _open_call(house: House, request: Request, request_id: str, params: dict[str
 def _known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
     """The caller, with the limits of callers and of failed attempts.
 
-    Failed attempts only slow down further failures: behind a proxy that hides addresses, one stranger with a wrong key
-    must not lock out the merchant's own backend.
+    Failed attempts only slow down further failures: behind a proxy that hides addresses, one stranger with a
+    wrong key must not lock out the merchant's own backend.
     """
     limits, address = house.limits, rate_key(request.client_ip)
     try:

@@ -94,7 +94,11 @@ class AccountEvents:
         return self._realm.db.point(newest_event_seq)
 
     async def events_after(self, cursor: int, limit: int) -> list[tuple[int, bytes]]:
-        """The next events as messages `{cursor, event}`. Raises PaydError when the key was revoked meanwhile."""
+        """The next events as messages `{cursor, event}`.
+
+        Raises:
+            PaydError: The key was revoked meanwhile.
+        """
         authenticate(self._house, self._headers, gateway=False)
         rows = await self._realm.db.read(events_after, self.account_id, cursor, limit)
         return [

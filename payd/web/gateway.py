@@ -1,4 +1,6 @@
-"""The gateway: what wallets talk to. Every answer that is no refusal is a 200; shapes and words are what wallets depend on.
+"""The gateway: what wallets talk to, in the shapes and words that they depend on.
+
+Every answer that is no refusal is a 200.
 
 Source: SPEC.md, "POST /v1/gateway/payment/{id}/options"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -12,7 +14,7 @@ import msgspec
 
 from payd.actors.confirm import confirm as confirm_payment
 from payd.actors.offers import fetch_actions, offer_options
-from payd.core.caip import AccountId, MalformedCaip, account_problem, parse_account
+from payd.core.caip import AccountId, MalformedCaip, account_problem, canonical_account, parse_account
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
 from payd.core.option import ACCOUNTS_MAX, Action, Build, Quote, Result
@@ -39,11 +41,15 @@ class _Wire(msgspec.Struct, rename="camel"):
 
 
 class OptionsIn(_Wire):
+    """The buyer's accounts; `refresh` is taken and changes nothing: ids are stable."""
+
     accounts: list[str]
     refresh: list[str] | None = None
 
 
 class BuildData(_Wire):
+    """The data of a build action as the preview renders it."""
+
     data: str
 
 
@@ -55,31 +61,43 @@ class FetchIn(_Wire):
 
 
 class CollectedField(_Wire):
+    """One field that a buyer filled in."""
+
     id: str
     value: str
 
 
 class CollectedData(_Wire):
+    """What a buyer filled in."""
+
     fields: list[CollectedField]
 
 
 class ConfirmIn(_Wire):
+    """The chosen option and a result for each of its actions, in order."""
+
     option_id: str
     results: list[Result]
     collected_data: CollectedData | None = None
 
 
 class MerchantInfo(_Wire, omit_defaults=True):
+    """Who is paid, as the buyer sees it."""
+
     name: str
     icon_url: str | None = None
 
 
 class BuyerInfo(_Wire):
+    """Who pays. Wallets need both names."""
+
     account_caip10: str = msgspec.field(name="accountCaip10")
     account_provider_name: str = ""
 
 
 class PaymentInfo(_Wire):
+    """What the buyer is asked to pay."""
+
     status: str
     amount: Amount
     expires_at: int
@@ -88,6 +106,8 @@ class PaymentInfo(_Wire):
 
 
 class OptionOut(_Wire):
+    """One way to pay; `expiresAt` null when the quote ends with the payment."""
+
     id: str
     account: str
     amount: Amount
@@ -98,16 +118,22 @@ class OptionOut(_Wire):
 
 
 class OptionsOut(_Wire):
+    """`options` null when the payment needs no action any more."""
+
     options: list[OptionOut] | None
     info: PaymentInfo | None
     collect_data: None = None
 
 
 class ActionsOut(_Wire):
+    """The calls behind a build action."""
+
     actions: list[Any]
 
 
 class GatewayStatus(_Wire, omit_defaults=True):
+    """What does not apply is left out: wallets read a closed shape."""
+
     status: str
     is_final: bool
     poll_in_ms: int | None = None
@@ -234,13 +260,14 @@ def render_action(version: str, action: Action) -> dict[str, Any]:
 
 
 def _accounts(call: Call) -> list[AccountId]:
-    """The buyer's accounts: a bare list, or under `accounts`. Unknown chains are let through and find no option."""
+    """The buyer's accounts: a bare list, or under `accounts`. Unknown chains pass and find no option."""
     bare = call.request.body.lstrip()[:1] == b"["
     texts = call.json(list[str]) if bare else call.json(OptionsIn).accounts
     if len(texts) > ACCOUNTS_MAX:
         issue = Issue("accounts", f"At most {ACCOUNTS_MAX} items.")
         raise ParamsValidation(f"accounts: {issue.message}", issues=[issue])
-    accounts: list[AccountId] = []
+    # One account in two spellings is one account; it keeps the first.
+    accounts: dict[str, AccountId] = {}
     issues: list[Issue] = []
     for place, text in enumerate(texts):
         try:
@@ -251,11 +278,10 @@ def _accounts(call: Call) -> list[AccountId]:
         problem = account_problem(account)
         if problem is not None:
             raise InvalidParams(f"accounts[{place}]: {problem}", details={"field": f"accounts[{place}]"})
-        if account not in accounts:
-            accounts.append(account)
+        accounts.setdefault(canonical_account(account), account)
     if issues:
         raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
-    return accounts
+    return list(accounts.values())
 
 
 def _option(version: str, words: Words, quote: Quote, payment: Payment) -> OptionOut:

@@ -19,6 +19,8 @@ class Health(msgspec.Struct, omit_defaults=True):
 
 
 class Versions(msgspec.Struct):
+    """Previews are asked for by header only."""
+
     stable: list[str]
     preview: list[str]
 

@@ -29,10 +29,9 @@ def idempotent(call: Call, body: Any) -> IdempotentRequest | None:
     key = check_key(call.request.headers.get("idempotency-key"), required=False)
     if key is None:
         return None
-    assert call.caller is not None and call.caller.account_id is not None
     canonical = NO_BODY if body is None else msgspec.json.encode(body, order="sorted")
     return IdempotentRequest(
-        account_id=call.caller.account_id,
+        account_id=call.account_id,
         scope=scope_of(call.request.method, call.request.path, call.merchant_id, key),
         fingerprint=fingerprint_of(canonical),
         request_id=call.request_id,

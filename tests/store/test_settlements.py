@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from payd.core.errors import SettlementAssetConflict
+from payd.core.errors import InvalidParams, SettlementAssetConflict
 from payd.store.db import Database, Tx
 from payd.store.settlements import (
+    SETTLEMENTS_MAX,
     Settlement,
     delete_settlement,
     find_settlement,
@@ -47,6 +48,17 @@ async def test_a_conflict_takes_back_what_its_step_did_before(realm_db: Database
     with pytest.raises(SettlementAssetConflict):
         await realm_db.write(both)
     assert [one.id for one in realm_db.point(list_settlements, "mrch_1")] == ["crypto_1"]
+
+
+async def test_a_merchant_has_so_many(realm_db: Database) -> None:
+    def fill(tx: Tx) -> None:
+        for number in range(SETTLEMENTS_MAX):
+            insert_settlement(tx, settlement(number, f"eip155:{number}/slip44:60"))
+
+    await realm_db.write(fill)
+    with pytest.raises(InvalidParams):
+        await realm_db.write(insert_settlement, settlement(999, "eip155:999/slip44:60"))
+    await realm_db.write(insert_settlement, settlement(999, merchant="mrch_2"))
 
 
 async def test_a_settlement_is_found_under_its_merchant_only(realm_db: Database) -> None:
