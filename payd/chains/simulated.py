@@ -18,6 +18,7 @@ Source: DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -102,6 +103,10 @@ def magic_account(chain: ChainId, magic: Magic) -> AccountId:
 def magic_of(account: AccountId) -> Magic | None:
     """Which outcome the account chooses; None when it is an account like any other."""
     return _BY_ADDRESS.get(account.address)
+
+
+# A transaction hash of an EVM chain, a signature of Solana in base58, or one made up for a test.
+_TX_ID: Final = re.compile(r"0x[0-9a-fA-F]{64}|[1-9A-HJ-NP-Za-km-z]{64,88}|test:[!-~]{1,100}")
 
 
 class SimulatedChain:
@@ -211,6 +216,12 @@ class SimulatedChain:
         if _track(payment.processing).confirm_at_ms is None:
             return Found(WindowClosed())
         return Found(TransferConfirmed(_tx_id(payment)), self.transfers(payment))
+
+    async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
+        """A merchant's own wallet is not simulated, so a transaction id only has to look like one."""
+        if _TX_ID.fullmatch(tx_id):
+            return None
+        return "txId is no transaction id: 0x and 64 hex digits, a Solana signature, or test: and anything"
 
     def hold(self, payment: Payment, processing: Processing) -> Processing:
         """The same commitment, waiting for a person; given up 15 minutes after the payment's window."""

@@ -166,6 +166,8 @@ async def refund(call: Call) -> Answer:
         raise PaymentNotSucceeded(
             f"The payment is {payment.status.value}; only a succeeded one can be refunded."
         )
+    if body.tx_id is not None:
+        await _check_refund(call, payment, body.tx_id)
     now_ms = call.realm.clock.now_ms()
 
     def work(tx: Tx) -> Outcome:
@@ -174,6 +176,21 @@ async def refund(call: Call) -> Answer:
         return Outcome(200, msgspec.json.encode(RefundRecorded(payment.id)))
 
     return outcome_answer(await call.realm.db.write(once, request, work))
+
+
+async def _check_refund(call: Call, payment: Payment, tx_id: str) -> None:
+    """Ask the payment's chain about the transaction of its refund.
+
+    Raises:
+        InvalidParams: It is none, or the chain is not configured any more.
+    """
+    assert payment.processing is not None, "a succeeded payment was paid with something"
+    chain = call.realm.payments.chain_of(payment.processing.chain)
+    if chain is None:
+        raise InvalidParams("The payment's chain is not configured, so txId cannot be checked. Leave it out.")
+    problem = await chain.refund_problem(payment, tx_id)
+    if problem is not None:
+        raise InvalidParams(problem)
 
 
 def words_of(call: Call) -> Words:

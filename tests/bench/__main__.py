@@ -51,7 +51,7 @@ async def bench(plan: Plan, parts: list[str]) -> list[Line]:
                 )
         if "start" in parts:
             say("starts")
-            lines += start_lines(*await measure_starts(_fresh(folder, "start"), plan))
+            lines += start_lines(await measure_starts(_fresh(folder, "start"), plan))
     return lines
 
 

@@ -87,7 +87,7 @@ class Crowded:
 
 @dataclass
 class Started:
-    """What one server's starts were like."""
+    """What payd's starts were like."""
 
     ready_ms: list[float] = field(default_factory=list)
     idle_mib: list[float] = field(default_factory=list)
@@ -296,18 +296,17 @@ async def _line(said: trio.abc.ReceiveStream) -> bytes:
     return line
 
 
-async def measure_starts(folder: Path, plan: Plan) -> tuple[Started, Started]:
+async def measure_starts(folder: Path, plan: Plan) -> Started:
     """From the start of the process to `/readyz`, and what is in memory when nothing happens after it."""
     await furnish(folder, None)
-    results = (Started(), Started())
+    started = Started()
     for _ in range(plan.starts):
-        for started, module in zip(results, (("payd", "serve"), ("tests.bench.noop",)), strict=True):
-            server = Server(folder, module=module)
-            try:
-                await server.start()
-                await trio.sleep(IDLE_S)
-                started.ready_ms.append(1000 * server.ready_after_s[-1])
-                started.idle_mib.append(resident_bytes(server.pid) / 2**20)
-            finally:
-                await server.put_away()
-    return results
+        server = Server(folder)
+        try:
+            await server.start()
+            await trio.sleep(IDLE_S)
+            started.ready_ms.append(1000 * server.ready_after_s[-1])
+            started.idle_mib.append(resident_bytes(server.pid) / 2**20)
+        finally:
+            await server.put_away()
+    return started

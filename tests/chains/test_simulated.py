@@ -451,3 +451,15 @@ async def test_a_quote_is_all_that_a_check_needs_after_a_restart(chain: Simulate
     results = [Result("walletRpc", [TX_HASH]), Result("walletRpc", [SIGNATURE])]
 
     assert isinstance(await fresh.check(PAYMENT, stored, results, NOW_MS), Accepted)
+
+
+@pytest.mark.parametrize("tx_id", [TX_HASH, "test:refund-1", "5" * 64, "z" * 88])
+async def test_a_refund_names_what_looks_like_a_transaction(chain: SimulatedChain, tx_id: str) -> None:
+    assert await chain.refund_problem(case_of(chain, BASE_USDC).payment, tx_id) is None
+
+
+@pytest.mark.parametrize("tx_id", ["", "x", "0x12", "0x" + "zz" * 32, "test:", "no transaction of any chain"])
+async def test_a_refund_that_names_something_else_is_told_what_to_send(chain: SimulatedChain, tx_id: str) -> None:
+    problem = await chain.refund_problem(case_of(chain, BASE_USDC).payment, tx_id)
+    assert problem is not None
+    assert "64 hex digits" in problem

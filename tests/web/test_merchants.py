@@ -127,10 +127,11 @@ async def test_pages_join_to_the_whole_while_merchants_are_added(shop: Shop) -> 
         if page.body["nextCursor"] is None:
             break
         cursor = f"&cursor={page.body['nextCursor']}"
-        made.append((await create(shop)).body["merchant"]["id"]) if len(made) < 7 else None
-        await trio.sleep(0.01)
+        if len(made) < 7:
+            # Later than those of the first pages: within one millisecond ids have no order.
+            await trio.sleep(0.01)
+            made.append((await create(shop)).body["merchant"]["id"])
     assert sorted(seen) == sorted(made)
-    assert len(set(seen)) == len(seen)
 
 
 async def test_twenty_a_page_unless_asked_and_at_most_a_hundred(shop: Shop) -> None:

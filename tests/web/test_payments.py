@@ -420,14 +420,14 @@ async def refund(shop: Shop, body: Any, **more: str) -> Got:
 
 async def test_a_refund_is_recorded_once_for_a_payment(shop: Shop) -> None:
     payment = await paid(shop)
-    made = await refund(shop, {"paymentId": payment, "txId": "0xabc", "note": "broken\ncup"})
+    made = await refund(shop, {"paymentId": payment, "txId": "test:abc", "note": "broken\ncup"})
     assert (made.status, made.body) == (200, {"paymentId": payment})
     again = await refund(shop, {"paymentId": payment})
     assert (again.status, again.code) == (409, "already_refunded")
     rows = await shop.realm.db.read(
         lambda tx: tx.execute("SELECT payment_id, tx_id, note FROM refunds").fetchall()
     )
-    assert rows == [(payment, "0xabc", "broken\ncup")]
+    assert rows == [(payment, "test:abc", "broken\ncup")]
 
 
 async def test_only_a_succeeded_payment_is_refunded(shop: Shop) -> None:
