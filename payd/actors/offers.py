@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from payd.actors.payments import Payments
-from payd.core.caip import AccountId, parse_account, parse_asset
+from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState, PaymentExpired, QuoteExpired, RouteExpired
 from payd.core.option import OPTIONS_PER_ANSWER_MAX, Build, Offer, Quote, WalletRpc
 from payd.core.payment import Payment
@@ -69,7 +69,7 @@ async def offer_options(
         for account in accounts:
             if (
                 chain is None
-                or account.chain != parse_asset(asset_key).chain
+                or canonical_chain(account.chain) != parse_asset(asset_key).chain
                 or len(offers) >= OPTIONS_PER_ANSWER_MAX
             ):
                 continue

@@ -10,7 +10,16 @@ from payd.core.caip import parse_account
 from payd.core.errors import InvalidParams, PaymentExpired, QuoteExpired
 from payd.core.option import Quote, WalletRpc
 from payd.store.options import quotes_of
-from tests.shop import BUYER, ETH_BASE, USDT_MAINNET, WALLET, Shop
+from tests.shop import (
+    BUYER,
+    ETH_BASE,
+    SOLANA,
+    SOLANA_WALLET,
+    USDC_SOLANA,
+    USDT_MAINNET,
+    WALLET,
+    Shop,
+)
 
 OTHER = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
 MAINNET_BUYER = "eip155:1:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
@@ -163,3 +172,12 @@ async def test_at_most_fifty_options_an_answer(shop: Shop) -> None:
     accounts = [f"eip155:8453:0x{number:040x}" for number in range(0x1000, 0x1000 + 60)]
 
     assert len(await quotes(shop, payment, *accounts)) == 50
+
+
+async def test_an_account_on_a_chain_by_its_other_name_gets_the_same_options(shop: Shop) -> None:
+    await shop.register(shop.merchant_id, USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}")
+    payment = await shop.pay()
+    account = "4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi"
+
+    assert len(await quotes(shop, payment, f"{SOLANA}:{account}")) == 1
+    assert len(await quotes(shop, payment, f"solana:mainnet:{account}")) == 1

@@ -20,7 +20,9 @@ RECEIVE_BYTES: Final = 4096
 OPENING_MAX: Final = 64
 SILENCE_MAX_S: Final = 60.0
 # The first byte of a whole, unmasked text or binary frame.
-FRAMES: Final = (0x81, 0x82)
+FRAMES: Final = (b"\x81", b"\x82")
+PING: Final = b"\x89\x00"
+PONG: Final = b"\x8a\x80\x00\x00\x00\x00"
 
 
 class Crowd(msgspec.Struct):
@@ -63,11 +65,14 @@ class Readers:
                 waiting[opened.fileno()] = b""
                 started += 1
             for number in self._ready():
-                waiting[number] += self._receive(number)
+                said = self._receive(number)
+                if number not in waiting:
+                    continue  # a ping
+                waiting[number] += said
                 head, end, frame = waiting[number].partition(b"\r\n\r\n")
                 if end:
                     assert b" 101 " in head, head
-                    if frame and frame[0] in FRAMES and len(frame) >= 2 + frame[1]:
+                    if frame[:1] in FRAMES and len(frame) >= 2 + frame[1]:
                         del waiting[number]
 
     def hear(self) -> Arrivals:
@@ -76,7 +81,7 @@ class Readers:
         first_s = last_s = 0.0
         while waiting:
             for number in self._ready():
-                if self._receive(number)[0] in FRAMES:
+                if self._receive(number)[:1] in FRAMES:
                     waiting.discard(number)
                     last_s = time.monotonic()
                     first_s = first_s or last_s
@@ -88,8 +93,12 @@ class Readers:
         return [number for number, _ in ready]
 
     def _receive(self, number: int) -> bytes:
+        """What has come; pings are answered and left out."""
         chunk = self._sockets[number].recv(RECEIVE_BYTES)
         assert chunk, "the server ended a feed"
+        while chunk.startswith(PING):
+            self._sockets[number].sendall(PONG)
+            chunk = chunk[len(PING) :]
         return chunk
 
 
