@@ -28,24 +28,18 @@ from werkzeug.exceptions import (
 )
 
 from payd.core.errors import BodyTooLarge, InvalidParams
+from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, ShortWay
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 
 log = structlog.get_logger("payd.app")
 
 BODY_BYTES_MAX: Final = 65_536
-# A body of that size needs a moment; who needs longer holds a connection for nothing.
-BODY_S: Final = 20
 # An answer that the client takes more slowly than this is cut off.
 ANSWER_S: Final = 60
 
-NO_CONTENT: Final = 204
-
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _CLOSE: Final = ("connection", "close")
-_BROKEN: Final = Answer(
-    500, b'{"message":"Something broke on our side. Try again.","code":"internal_error"}', (_CLOSE,)
-)
 
 
 class Routed(Protocol):
@@ -85,7 +79,7 @@ class Door:
             answer = await self._answer(request)
         except Exception as bug:
             log.error("app.answer_raised", path=request.path, exc_info=bug)
-            answer = _BROKEN
+            answer = BROKEN
         return respond(answer, closes=request.refusal is not None)
 
     async def _read(self) -> Request:
@@ -160,4 +154,5 @@ def make_app(
 
     app.register_error_handler(NotFound, unrouted)
     app.register_error_handler(MethodNotAllowed, unrouted)
+    app.asgi_app = ShortWay(app.asgi_app, answer, trusted, body_max)  # type: ignore[method-assign]
     return app

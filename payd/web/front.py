@@ -356,7 +356,7 @@ def hypercorn_config() -> Config:
     """Hypercorn as it runs behind the front."""
     config = Config()
     config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
-    config.keep_alive_timeout = KEEP_ALIVE_S
+    config.keep_alive_timeout = 2 * KEEP_ALIVE_S  # the wire has its own, which also sees a head that drips
     config.h11_max_incomplete_size = HEAD_BYTES_MAX
     config.h2_max_header_list_size = HEAD_BYTES_MAX
     config.include_server_header = False

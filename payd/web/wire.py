@@ -35,7 +35,7 @@ CHUNK_BYTES: Final = 65_536
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
-    __slots__ = ("_in_head", "_stream", "_unread", "active", "ended", "scope", "socket")
+    __slots__ = ("_in_head", "_is_over", "_stream", "_unread", "active", "ended", "scope", "socket")
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.socket = stream.socket
@@ -45,6 +45,7 @@ class Wire:
         self._stream = stream
         self._unread = b""
         self._in_head = False
+        self._is_over = False
         self._allow(HEAD_S)
 
     def unread(self, data: bytes) -> None:
@@ -62,7 +63,10 @@ class Wire:
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.scope.cancel()  # hypercorn would wait for its own idle timer
                 raise
-        if not self.active and not self._in_head:
+        if not data:
+            self._is_over = True
+            self._end_when_idle()
+        elif not self.active and not self._in_head:
             self._in_head = True
             self._allow(HEAD_S)
         return data
@@ -110,6 +114,12 @@ class Wire:
         self.active -= 1
         if not self.active:
             self._allow(KEEP_ALIVE_S)
+            self._end_when_idle()
+
+    def _end_when_idle(self) -> None:
+        """A client that sends nothing more and waits for nothing is gone; hypercorn would keep its timer."""
+        if self._is_over and not self.active:
+            self.scope.cancel()
 
     def _allow(self, seconds: float) -> None:
         self.scope.deadline = trio.current_time() + seconds

@@ -1,0 +1,121 @@
+"""The API's short way: answered on ASGI, before Quart makes a request of it.
+
+Making Quart's request and response costs more than all that payd does for an API call. What needs no more than
+one body and one answer is taken here; everything else — pages, long polls, which end when their client leaves,
+HEAD, OPTIONS, what is no path — goes on to Quart. Both ways call the same `answer` and say the same bytes.
+
+Source: DESIGN.md, "2. The stack".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+import trio
+
+from payd.core.errors import BodyTooLarge, InvalidParams
+from payd.web.call import JSON_TYPE, Answer, Answering, Request
+from payd.web.client import TrustedProxies, client_ip
+
+log = structlog.get_logger("payd.asgi")
+
+Scope = Any
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# A body of the largest size needs a moment; who needs longer holds a connection for nothing.
+BODY_S: Final = 20
+NO_CONTENT: Final = 204
+# Where traffic is. Elsewhere a handler may wait for others, and only Quart ends it when its client leaves.
+PATHS: Final = ("/v1/payments", "/v1/gateway/", "/v1/merchant")
+METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+BROKEN: Final = Answer(
+    500,
+    b'{"message":"Something broke on our side. Try again.","code":"internal_error"}',
+    (("connection", "close"),),
+)
+
+
+class ShortWay:
+    """An ASGI application in front of another.
+
+    Args:
+        app: Takes everything that is not for the short way.
+        answer: Answers the rest; it does not raise.
+        trusted: Whose `X-Forwarded-For` is believed.
+        body_max: Bytes of a request's body; over it: 413, and the connection ends.
+    """
+
+    def __init__(self, app: App, answer: Answering, trusted: TrustedProxies, body_max: int) -> None:
+        self._app = app
+        self._answer = answer
+        self._trusted = trusted
+        self._body_max = body_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if not is_short(scope):
+            return await self._app(scope, receive, send)
+        request = Request.from_head(scope["method"], scope["path"], scope["query_string"], scope["headers"])
+        peer = (scope.get("client") or ("",))[0]
+        request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
+        if await self._read_body(request, receive):
+            await self._respond(request, send)
+
+    async def _read_body(self, request: Request, receive: Receive) -> bool:
+        """Read the whole body, or find why it is refused. False when the client is gone."""
+        said = request.headers.get("content-length", "0")
+        if not said.isdecimal() or int(said) > self._body_max:
+            request.refusal = BodyTooLarge("The body is larger than this server takes.")
+            return True
+        body = b""
+        with trio.move_on_after(BODY_S) as patience:
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return False
+                body += message.get("body", b"")
+                if len(body) > self._body_max:
+                    request.refusal = BodyTooLarge("The body is larger than this server takes.")
+                    return True
+                if not message.get("more_body", False):
+                    break
+        if patience.cancelled_caught:
+            request.refusal = InvalidParams(f"The body did not arrive within {BODY_S} s.")
+        request.body = body
+        return True
+
+    async def _respond(self, request: Request, send: Send) -> None:
+        try:
+            found = await self._answer(request)
+        except Exception as bug:
+            log.error("app.answer_raised", path=request.path, exc_info=bug)
+            found = BROKEN
+        headers = raw_headers(found, closes=request.refusal is not None)
+        await send({"type": "http.response.start", "status": found.status, "headers": headers})
+        await send({"type": "http.response.body", "body": found.body})
+
+
+def is_short(scope: Scope) -> bool:
+    """Whether a request needs no more than one body and one answer."""
+    return (
+        scope["type"] == "http"
+        and scope["path"].startswith(PATHS)
+        and scope["method"] in METHODS
+        and b"maxPollMs" not in scope["query_string"]
+    )
+
+
+def raw_headers(answer: Answer, *, closes: bool) -> list[tuple[bytes, bytes]]:
+    """An answer's headers as ASGI takes them, in the order in which Quart says them."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
+    if closes:
+        headers.append((b"connection", b"close"))
+    if answer.body and all(name != b"content-type" for name, _ in headers):
+        headers.append((b"content-type", JSON_TYPE.encode()))
+    if answer.status != NO_CONTENT:
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    return headers
