@@ -286,7 +286,6 @@ class Front:
             if scope["type"] == "websocket" and scope["http_version"] != "2":
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
 
-
     async def _serve_websocket(
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:

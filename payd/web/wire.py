@@ -35,7 +35,7 @@ CHUNK_BYTES: Final = 65_536
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
-    __slots__ = ("_in_head", "_is_over", "_stream", "_unread", "active", "ended", "scope", "socket")
+    __slots__ = ("_head", "_in_head", "_is_over", "_stream", "_unread", "active", "ended", "scope", "socket")
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.socket = stream.socket
@@ -44,6 +44,7 @@ class Wire:
         self.ended = False
         self._stream = stream
         self._unread = b""
+        self._head = b""
         self._in_head = False
         self._is_over = False
         self._allow(HEAD_S)
@@ -72,11 +73,15 @@ class Wire:
         return data
 
     async def send_all(self, data: bytes) -> None:
-        """Send everything.
+        """Send everything. The head of an answer waits for what follows it: one write instead of two.
 
         Raises:
             trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
         """
+        if is_head(data):
+            self._head += data
+            return
+        data, self._head = self._head + data, b""
         try:
             sent = send_now(self.socket, data)
             if sent < len(data):
@@ -96,6 +101,7 @@ class Wire:
     def hang_up(self) -> None:
         """End the connection from outside."""
         self.ended = True
+        self._flush()
         self.scope.cancel()
 
     def abort(self) -> None:
@@ -112,9 +118,20 @@ class Wire:
     def end_request(self) -> None:
         """A request was answered; after the last one the connection is idle."""
         self.active -= 1
+        self._flush()
         if not self.active:
             self._allow(KEEP_ALIVE_S)
             self._end_when_idle()
+
+    def _flush(self) -> None:
+        """Send a head that nothing followed, as of an answer without a body."""
+        data, self._head = self._head, b""
+        try:
+            is_sent = not data or send_now(self.socket, data) == len(data)
+        except trio.BrokenResourceError:
+            is_sent = False
+        if not is_sent:
+            self.scope.cancel()  # a client that does not even take a head
 
     def _end_when_idle(self) -> None:
         """A client that sends nothing more and waits for nothing is gone; hypercorn would keep its timer."""
@@ -123,6 +140,11 @@ class Wire:
 
     def _allow(self, seconds: float) -> None:
         self.scope.deadline = trio.current_time() + seconds
+
+
+def is_head(data: bytes) -> bool:
+    """Whether this is the whole head of a final answer in HTTP/1.1, and no more."""
+    return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(b"\r\n\r\n")
 
 
 def send_now(socket: trio.socket.SocketType, data: bytes) -> int:

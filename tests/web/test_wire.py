@@ -178,3 +178,76 @@ async def test_a_client_that_is_gone_ends_the_scope(
 
     assert wire.scope.cancel_called
     await close(far)
+
+
+HEAD = b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\n"
+
+
+async def arrived(near: trio.SocketStream) -> bytes:
+    """What has arrived by now."""
+    with trio.move_on_after(1):
+        return bytes(await near.receive_some(10_000))
+    return b""
+
+
+async def test_a_head_waits_for_its_body_and_leaves_with_it(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    wire.begin_request()
+    await wire.send_all(HEAD)
+    assert await arrived(near) == b""
+
+    await wire.send_all(b"{}")
+    assert await arrived(near) == HEAD + b"{}"
+    await close(near, far)
+
+
+@pytest.mark.parametrize("end", ["end_request", "hang_up"])
+async def test_a_head_without_a_body_leaves_at_the_end(
+    ends: tuple[trio.SocketStream, trio.SocketStream], end: str
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    wire.begin_request()
+    await wire.send_all(HEAD)
+    getattr(wire, end)()
+
+    assert await arrived(near) == HEAD
+    await close(near, far)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 100 \r\n\r\n",
+        b"HTTP/1.1 101 \r\nupgrade: websocket\r\n\r\n",
+        b"\x00\x00\x12\x04 an HTTP/2 frame\r\n\r\n",
+        HEAD + b"{}",
+    ],
+)
+async def test_what_is_no_final_head_leaves_at_once(
+    ends: tuple[trio.SocketStream, trio.SocketStream], data: bytes
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    await wire.send_all(data)
+
+    assert await arrived(near) == data
+    await close(near, far)
+
+
+async def test_a_client_that_sends_nothing_more_is_not_kept_once_it_is_answered(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wire(far)
+    wire.begin_request()
+    await near.send_eof()
+    assert await wire.receive_some(100) == b""
+    assert not wire.scope.cancel_called, "its answer is under way"
+    wire.end_request()
+
+    assert wire.scope.cancel_called
+    await close(near, far)
