@@ -88,7 +88,7 @@ class Chain(Protocol):
         """Look now: what the chain says about a processing or succeeded payment; None when nothing new."""
 
     async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
-        """What is wrong with the transaction that a merchant names as its refund, in words; None if nothing."""
+        """What is wrong with the transaction that a merchant names as a refund; None if nothing is."""
 
     def hold(self, payment: Payment, processing: Processing) -> Processing:
         """The same commitment, waiting for a person to move it (the simulation API)."""

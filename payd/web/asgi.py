@@ -1,8 +1,8 @@
 """The API's short way: answered on ASGI, before Quart makes a request of it.
 
-Making Quart's request and response costs more than all that payd does for an API call. What needs no more than
-one body and one answer is taken here; everything else — pages, long polls, which end when their client leaves,
-HEAD, OPTIONS, what is no path — goes on to Quart. Both ways call the same `answer` and say the same bytes.
+Making Quart's request and response costs more than all that payd does for an API call. What needs no more
+than one body and one answer is taken here; everything else goes on to Quart: pages, HEAD, OPTIONS, what is no
+path, and long polls, which end when their client leaves. Both ways call the same `answer` and say the same.
 
 Source: DESIGN.md, "2. The stack".
 """
