@@ -29,7 +29,7 @@ from payd.web.client import TrustedProxies, client_ip
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
 from payd.web.upgrade import UpgradeSocket, serve_upgrade, upgrade_request
-from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, Wire, linger, send_now
+from payd.web.wire import CHUNK_BYTES, Wire, linger, send_now
 
 log = structlog.get_logger("payd.front")
 
@@ -233,7 +233,9 @@ class Front:
             return None  # gone before it said what it wanted
         wire.unread(data)
         state: LifespanState = {"wire": wire}
-        await TCPServer(self._application, self._config, self._context, state, wire).run()  # type: ignore[arg-type]
+        server = TCPServer(self._application, self._config, self._context, state, wire)  # type: ignore[arg-type]
+        server.idle_task = NO_TIMER  # type: ignore[assignment]
+        await server.run()
         return None
 
     async def _read_upgrade(self, wire: Wire, data: bytes, peer: str) -> tuple[Request | None, bytes]:
@@ -355,7 +357,6 @@ def hypercorn_config() -> Config:
     """Hypercorn as it runs behind the front."""
     config = Config()
     config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
-    config.keep_alive_timeout = 2 * KEEP_ALIVE_S  # the wire has its own, which also sees a head that drips
     config.h11_max_incomplete_size = HEAD_BYTES_MAX
     config.h2_max_header_list_size = HEAD_BYTES_MAX
     config.include_server_header = False
@@ -364,6 +365,19 @@ def hypercorn_config() -> Config:
     config.websocket_ping_interval = 25.0
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
+
+
+class NoTimer:
+    """Stands for hypercorn's idle timer, a task for every request: the wire has deadlines of its own."""
+
+    async def restart(self, task_group: object, action: object) -> None:
+        """Nothing."""
+
+    async def stop(self) -> None:
+        """Nothing."""
+
+
+NO_TIMER: Final = NoTimer()
 
 
 class HypercornLog:

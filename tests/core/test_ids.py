@@ -47,16 +47,17 @@ def test_an_id_is_its_prefix_and_36_characters_without_punctuation(
 
 
 @given(times, entropies)
-def test_an_id_holds_its_whole_time_and_all_random_bits(at_ms: int, entropy: bytes) -> None:
+def test_an_id_holds_its_whole_time_and_130_random_bits(at_ms: int, entropy: bytes) -> None:
     text = make_id("", at_ms, entropy)
 
     assert number_of(text[:10]) == at_ms
-    assert number_of(text[10:]) == int.from_bytes(entropy, "big")
+    assert [number_of(char) for char in text[10:]] == [byte % 32 for byte in entropy]
 
 
 @given(times, entropies, times, entropies)
 def test_ids_sort_by_time(a_ms: int, a: bytes, b_ms: int, b: bytes) -> None:
-    assert (make_id("pay_t", a_ms, a) < make_id("pay_t", b_ms, b)) == ((a_ms, a) < (b_ms, b))
+    if a_ms != b_ms:
+        assert (make_id("pay_t", a_ms, a) < make_id("pay_t", b_ms, b)) == (a_ms < b_ms)
 
 
 @given(prefixes, times, entropies)
@@ -64,7 +65,7 @@ def test_what_make_id_makes_is_an_id(prefix: str, at_ms: int, entropy: bytes) ->
     assert is_id(make_id(prefix, at_ms, entropy), prefix)
 
 
-GOOD = make_id("mrch_", 1_780_000_000_000, bytes(range(16)))
+GOOD = make_id("mrch_", 1_780_000_000_000, bytes(range(ENTROPY_BYTES)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,6 @@ GOOD = make_id("mrch_", 1_780_000_000_000, bytes(range(16)))
         GOOD[:-1] + "１",
         "evt_" + GOOD.removeprefix("mrch_"),
         "mrch_8" + GOOD[6:],
-        GOOD[:15] + "8" + GOOD[16:],
     ],
 )
 def test_what_make_id_cannot_make_is_no_id(text: str) -> None:
@@ -92,10 +92,10 @@ def test_what_make_id_cannot_make_is_no_id(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("at_ms", "entropy"),
-    [(-1, bytes(16)), (AT_MS_MAX + 1, bytes(16)), (0, bytes(15)), (0, bytes(17))],
+    [(-1, bytes(26)), (AT_MS_MAX + 1, bytes(26)), (0, bytes(25)), (0, bytes(27))],
 )
 def test_an_id_is_refused_a_time_or_entropy_of_another_size(at_ms: int, entropy: bytes) -> None:
-    with pytest.raises(ValueError, match="48-bit time and 16 random bytes"):
+    with pytest.raises(ValueError, match="48-bit time and 26 random bytes"):
         make_id("evt_", at_ms, entropy)
 
 

@@ -9,7 +9,8 @@ import trio
 from quart import Blueprint
 
 from payd.core.errors import BodyTooLarge, InvalidParams
-from payd.web.app import BODY_S, make_app, respond
+from payd.web.app import make_app, respond
+from payd.web.asgi import BODY_S
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies
 from tests.web.street import ROUTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import re
 
 import pytest
 import structlog.testing
@@ -15,7 +16,7 @@ from hypercorn.typing import ConnectionState
 from trio.testing import wait_all_tasks_blocked
 from wsproto.events import TextMessage
 
-from payd.web.app import BODY_S
+from payd.web.asgi import BODY_S
 from payd.web.front import _may_become_feed, hypercorn_config
 from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S
 from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
@@ -425,6 +426,10 @@ def test_hypercorn_is_built_as_the_front_builds_it() -> None:
     assert not context.terminated.is_set()
     assert inspect.iscoroutinefunction(context.terminated.set)
     assert inspect.iscoroutinefunction(TCPServer.run)
+    source = inspect.getsource(TCPServer)
+    assert {"self.idle_task.restart(", "self.idle_task.stop()"} <= set(
+        re.findall(r"self\.idle_task\.\w+\(\)?", source)
+    )
 
 
 def test_every_option_that_the_front_sets_exists() -> None:
