@@ -12,6 +12,7 @@ import msgspec
 
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
+from payd.core.url import URL_MAX, is_https_url
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
@@ -34,13 +35,11 @@ from payd.web.schema import Deleted, SettlementOut, settlement_out
 
 NAME_MAX: Final = 256
 EMAIL_MAX: Final = 254
-ICON_URL_MAX: Final = 2048
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
-_HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\]+(/[^\s\x00-\x1f\x7f]*)?")
 
 
 class CreateMerchant(msgspec.Struct, rename="camel"):
@@ -243,8 +242,8 @@ def check_merchant_fields(name: str, email: str, icon_url: str | None, status: s
         issues.append(Issue("merchantName", f"1 to {NAME_MAX} printable characters."))
     if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
         issues.append(Issue("merchantEmail", "An e-mail address such as shop@example.com."))
-    if icon_url is not None and (len(icon_url) > ICON_URL_MAX or not _HTTPS.fullmatch(icon_url)):
-        issues.append(Issue("iconUrl", f"An https URL of at most {ICON_URL_MAX} characters, or null."))
+    if icon_url is not None and not is_https_url(icon_url):
+        issues.append(Issue("iconUrl", f"An https URL of at most {URL_MAX} characters, or null."))
     if status not in STATUSES:
         issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
     if issues:

@@ -6,11 +6,9 @@ DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +17,7 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotS
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
 from payd.core.status import Status, merchant_word
+from payd.core.url import is_https_url
 from payd.entropy import new_id
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
@@ -52,10 +51,8 @@ LIST_DEFAULT: Final = 50
 LIST_MAX: Final = 200
 NOTE_MAX: Final = 1000
 TX_ID_MAX: Final = 128
-REDIRECT_URL_MAX: Final = 2048
 
 _STATUSES: Final = tuple(status.value for status in Status)
-_HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1f\x7f]*)?")
 
 
 class RecordRefund(msgspec.Struct, rename="camel"):
@@ -246,17 +243,8 @@ def redirects(checkout: CheckoutIn | None) -> Checkout | None:
     if checkout is None:
         return None
     urls = (checkout.success_url, checkout.error_url)
-    good = [url for url in urls if url and _is_https(url)]
+    good = [url for url in urls if url and is_https_url(url)]
     return Checkout(*good) if len(good) == len(urls) else None
-
-
-def _is_https(url: str) -> bool:
-    if len(url) > REDIRECT_URL_MAX or not _HTTPS.fullmatch(url):
-        return False
-    try:
-        return bool(urlsplit(url).hostname)
-    except ValueError:  # such as an IPv6 address that does not end
-        return False
 
 
 def _created(call: Call, _: Tx, payment: Payment) -> bytes:
