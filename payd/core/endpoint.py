@@ -112,7 +112,7 @@ def check_events(events: Sequence[str] | None) -> tuple[str, ...]:
         words = "must not name an event type twice"
     else:
         return tuple(events)
-    raise ParamsValidation("The event types are not valid.", issues=[Issue("events", words)])
+    raise ParamsValidation.of(Issue("events", words))
 
 
 def wants(endpoint: Endpoint, event_type: str) -> bool:

@@ -47,6 +47,11 @@ class ParamsValidation(PaydError):
 
     code = "params_validation"
 
+    @classmethod
+    def of(cls, *issues: Issue) -> ParamsValidation:
+        """The refusal of these fields; its message says of each what is wrong."""
+        return cls("; ".join(f"{issue.field}: {issue.message}" for issue in issues), issues=issues)
+
 
 class InvalidParams(PaydError):
     """Broken JSON, query or header, or a well-formed value that cannot be."""

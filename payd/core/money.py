@@ -84,12 +84,12 @@ def parse_fiat(unit: str, value: str) -> tuple[str, int]:
         issues.append(Issue("amount.unit", "must be iso4217/ and a known currency code, such as iso4217/EUR"))
     if _VALUE.fullmatch(value) is None:
         words = (
-            f"must be a whole number of minor units: 1 to {VALUE_DIGITS_MAX} digits, "
+            f"must be a whole number of minor units, as 12.50 USD is 1250: 1 to {VALUE_DIGITS_MAX} digits, "
             "not zero, no leading zero"
         )
         issues.append(Issue("amount.value", words))
     if issues:
-        raise ParamsValidation("The amount is not valid.", issues=issues)
+        raise ParamsValidation.of(*issues)
     return code, int(value)
 
 

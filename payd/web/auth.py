@@ -79,7 +79,8 @@ def authenticate(house: House, headers: Mapping[str, str], *, gateway: bool) -> 
     if api_key is not None:
         return _by_key(house, api_key)
     if not gateway or (app_id is None and client_id is None):
-        raise MissingApiKey("Send your API key in the Api-Key header.")
+        elsewhere = ", not in Authorization" if "authorization" in headers else ""
+        raise MissingApiKey(f"Send your API key in the Api-Key header{elsewhere}.")
     if app_id is None:
         raise MissingAppId("Client-Id needs an App-Id beside it.")
     if client_id is None:

@@ -144,7 +144,7 @@ def decode_json(request: Request, type: type[T]) -> T:
         if not _is_json(request.body):
             raise InvalidParams("The body is not valid JSON.") from None
         issue = issue_of(str(error))
-        raise ParamsValidation(f"{issue.field}: {issue.message}", issues=[issue]) from None
+        raise ParamsValidation.of(issue) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidParams("The body is not valid JSON.") from None
 

@@ -180,7 +180,7 @@ async def confirm(call: Call) -> Answer:
     _check_option_id(body.option_id)
     if len(body.results) > RESULTS_MAX:
         issue = Issue("results", f"At most {RESULTS_MAX} items.")
-        raise ParamsValidation(f"results: {issue.message}", issues=[issue])
+        raise ParamsValidation.of(issue)
     payment = await confirm_payment(realm.payments, payment.id, body.option_id, body.results)
     payment = await wait_for_change(call, realm, payment, wait_ms)
     return Answer.json(_status(realm, payment))
@@ -265,7 +265,7 @@ def _accounts(call: Call) -> list[AccountId]:
     texts = call.json(list[str]) if bare else call.json(OptionsIn).accounts
     if len(texts) > ACCOUNTS_MAX:
         issue = Issue("accounts", f"At most {ACCOUNTS_MAX} items.")
-        raise ParamsValidation(f"accounts: {issue.message}", issues=[issue])
+        raise ParamsValidation.of(issue)
     # One account in two spellings is one account; it keeps the first.
     accounts: dict[str, AccountId] = {}
     issues: list[Issue] = []
@@ -280,7 +280,7 @@ def _accounts(call: Call) -> list[AccountId]:
             raise InvalidParams(f"accounts[{place}]: {problem}", details={"field": f"accounts[{place}]"})
         accounts.setdefault(canonical_account(account), account)
     if issues:
-        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
+        raise ParamsValidation.of(*issues)
     return list(accounts.values())
 
 

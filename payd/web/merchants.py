@@ -247,6 +247,4 @@ def check_merchant_fields(name: str, email: str, icon_url: str | None, status: s
     if status not in STATUSES:
         issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
     if issues:
-        raise ParamsValidation(
-            "; ".join(f"{issue.field}: {issue.message}" for issue in issues), issues=issues
-        )
+        raise ParamsValidation.of(*issues)

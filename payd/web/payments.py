@@ -342,4 +342,4 @@ def _reference_prefix(call: Call) -> str | None:
 
 def _refuse(issues: list[Issue]) -> None:
     if issues:
-        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
+        raise ParamsValidation.of(*issues)

@@ -139,7 +139,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
     """
     if not 1 <= len(items) <= ITEMS_MAX:
         issue = Issue("settlements", f"1 to {ITEMS_MAX} items.")
-        raise ParamsValidation(f"settlements: {issue.message}", issues=[issue])
+        raise ParamsValidation.of(issue)
     issues: list[Issue] = []
     keys: list[str] = []
     for place, item in enumerate(items):
@@ -159,7 +159,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
             )
         keys.append(asset_key)
     if issues:
-        raise ParamsValidation("; ".join(f"{one.field}: {one.message}" for one in issues), issues=issues)
+        raise ParamsValidation.of(*issues)
     for place, item in enumerate(items):
         check_destination(item.asset, item.destination, f"settlements[{place}].destination")
         _check_served(realm, item.asset)
@@ -176,7 +176,7 @@ def check_destination(asset: str, destination: str, field: str) -> None:
     try:
         account = parse_account(destination)
     except MalformedCaip as malformed:
-        raise ParamsValidation(f"{field}: {malformed}", issues=[Issue(field, str(malformed))]) from None
+        raise ParamsValidation.of(Issue(field, str(malformed))) from None
     problem = destination_problem(parse_asset(asset), account)
     if problem is not None:
         raise InvalidParams(f"{field}: {problem}", details={"field": field})

@@ -117,4 +117,4 @@ def _clock_out(call: Call, state: AdvanceState) -> ClockOut:
 
 
 def _refuse(field: str, words: str) -> None:
-    raise ParamsValidation(f"{field}: {words}", issues=[Issue(field, words)])
+    raise ParamsValidation.of(Issue(field, words))
