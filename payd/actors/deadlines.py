@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
@@ -18,12 +18,16 @@ from payd.clock import Clock
 
 # How far ahead the heap looks. Shorter means more refills, longer a bigger heap.
 WINDOW_MS: Final = 60_000
-# At most this many rows a refill: bounds memory after a long downtime.
-LOADED_MAX: Final = 10_000
-# Payments looked after at the same moment.
-AT_ONCE_MAX: Final = 256
+# At most this many rows a refill, and no refill while as many are tended. Twice as many tended at once, after
+# a long downtime, are half of the writes that the store lets wait.
+LOADED_MAX: Final = 2500
 
-Load = Callable[[int, int], Awaitable[list[tuple[int, str]]]]
+Due: TypeAlias = tuple[int, str]
+"""`(due_at_ms, key)`."""
+
+Load = Callable[[Due, int, int], Awaitable[list[Due]]]
+
+_FIRST: Final[Due] = (0, "")
 
 
 class Deadlines:
@@ -31,18 +35,24 @@ class Deadlines:
 
     Args:
         clock: The realm's clock.
-        load: `load(until_ms, limit)` gives `(due_at_ms, key)` from the store, earliest first.
+        load: `load(after, until_ms, limit)` gives a page of what is due from the store, in order.
         tend: Looks after one key. Must not raise; it derives from the row whether anything is due at all.
+
+    Attributes:
+        ended: Whoever parks here goes on when `tend` has ended for some key.
     """
 
     def __init__(self, clock: Clock, load: Load, tend: Callable[[str], Awaitable[None]]) -> None:
+        self.ended = trio.lowlevel.ParkingLot()
         self._clock = clock
         self._load = load
         self._tend = tend
-        self._heap: list[tuple[int, str]] = []
-        self._horizon_ms = 0
+        self._heap: list[Due] = []
+        self._horizon_ms = 0  # the heap keeps what it is told by then
+        self._until_ms = 0  # the end of the window that is being read
+        self._after = _FIRST  # and how far it is read
+        self._refill_at_ms = 0
         self._sooner = trio.Event()
-        self._free = trio.CapacityLimiter(AT_ONCE_MAX)
         self._in_flight: set[str] = set()
         self._again: set[str] = set()
 
@@ -60,63 +70,87 @@ class Deadlines:
             self._sooner.set()
 
     def reload(self) -> None:
-        """Read the index again at the next chance."""
+        """Read the index again, from its start, at the next chance."""
         self._heap.clear()
-        self._horizon_ms = 0
+        self._refill_at_ms = 0
+        self._after = _FIRST
         self._sooner.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run for ever. Started once the first window is loaded."""
+        self.reload()
         await self._refill()
         task_status.started()
         async with trio.open_nursery() as nursery:
             while True:
-                now_ms = self._clock.now_ms()
-                if now_ms >= self._horizon_ms:
+                if self._refill_at_ms > self._clock.now_ms() + WINDOW_MS:
+                    self.reload()  # The wall clock was set back.
+                if self._refill_at_ms <= self._clock.now_ms() and not self._full:
                     await self._refill()
+                now_ms = self._clock.now_ms()
                 while self._heap and self._heap[0][0] <= now_ms:
-                    _, key = heapq.heappop(self._heap)
-                    await self._start(nursery, key)
+                    self._start(nursery, heapq.heappop(self._heap)[1])
+                    # Trio starts the tasks of one tick in any order; who was due first goes first.
+                    await trio.lowlevel.checkpoint()
                 await self._sleep()
 
-    async def _refill(self) -> None:
-        until_ms = self._clock.now_ms() + WINDOW_MS
-        rows = await self._load(until_ms, LOADED_MAX)
-        known = {key for _, key in self._heap}
-        for due_at_ms, key in rows:
-            if key not in known:
-                heapq.heappush(self._heap, (due_at_ms, key))
-        full = len(rows) == LOADED_MAX
-        self._horizon_ms = max(rows[-1][0], self._clock.now_ms() + 1) if full else until_ms
+    @property
+    def _full(self) -> bool:
+        return len(self._in_flight) >= LOADED_MAX
 
-    async def _start(self, nursery: trio.Nursery, key: str) -> None:
+    async def _refill(self) -> None:
+        """Read a window of the index, or its next page.
+
+        Page by page by key: rows that stay due, whatever is done about them, hide none of those behind them.
+        """
+        # Before the read, not after it: what is told meanwhile is not in its rows.
+        self._horizon_ms = self._clock.now_ms() + WINDOW_MS
+        if self._after == _FIRST:
+            self._until_ms = self._horizon_ms
+        after, self._after = self._after, _FIRST
+        until_ms = self._refill_at_ms = self._until_ms
+        rows = await self._load(after, until_ms, LOADED_MAX)
+        known = {key for _, key in self._heap} | self._in_flight
+        for due in rows:
+            if due[1] not in known:
+                heapq.heappush(self._heap, due)
+        reloaded = self._refill_at_ms != until_ms
+        if len(rows) == LOADED_MAX and not reloaded:
+            self._after = rows[-1]
+            self._refill_at_ms = rows[-1][0]
+
+    def _start(self, nursery: trio.Nursery, key: str) -> None:
         if key in self._in_flight:
             self._again.add(key)
             return
         self._in_flight.add(key)
-        # The task gives back what it did not borrow itself, hence "on behalf of" its key.
-        await self._free.acquire_on_behalf_of(key)
         nursery.start_soon(self._one, key)
 
     async def _one(self, key: str) -> None:
         try:
             await self._tend(key)
         finally:
+            if self._full:
+                self._sooner.set()
             self._in_flight.discard(key)
-            self._free.release_on_behalf_of(key)
             if key in self._again:
                 self._again.discard(key)
                 self.add(key, self._clock.now_ms())
+            self.ended.unpark_all()
 
     async def _sleep(self) -> None:
         self._sooner = trio.Event()
-        next_ms = min(self._heap[0][0], self._horizon_ms) if self._heap else self._horizon_ms
+        wakes_ms = [due_at_ms for due_at_ms, _ in self._heap[:1]]
+        if not self._full:
+            wakes_ms.append(self._refill_at_ms)
         async with trio.open_nursery() as nursery:
+            # The wall clock may be set back meanwhile.
+            nursery.cancel_scope.deadline = trio.current_time() + WINDOW_MS / 1000
 
             async def until_sooner() -> None:
                 await self._sooner.wait()
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(until_sooner)
-            await self._clock.sleep_until_ms(next_ms)
+            await self._clock.sleep_until_ms(min(wakes_ms, default=self._horizon_ms))
             nursery.cancel_scope.cancel()

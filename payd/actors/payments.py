@@ -5,6 +5,7 @@ Source: DESIGN.md, "5. A payment is an actor".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -12,12 +13,20 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
-from payd.actors.deadlines import Deadlines
+from payd.actors.deadlines import Deadlines, Due
 from payd.actors.supervisor import Backoff, in_background
 from payd.actors.turns import Actor, Turns
 from payd.chains.base import Chain, Found, SeenTransfer
 from payd.clock import Clock
-from payd.core.errors import InternalError, InvalidParams, NotFound, PaydError, PaymentNotFound
+from payd.core.errors import (
+    InternalError,
+    InvalidParams,
+    NotFound,
+    OutcomeUnknown,
+    PaydError,
+    PaymentNotFound,
+    StoreUnavailable,
+)
 from payd.core.event import encode_event
 from payd.core.ids import is_id
 from payd.core.payment import Payment, Transition, Trigger, WindowClosed, open_payment, transition
@@ -28,15 +37,17 @@ from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep
 from payd.store.merchants import find_merchant
 from payd.store.payments import (
     EventToStore,
+    count_parked,
     due_payments,
     find_payment,
     insert_payment,
     next_payment_due_ms,
     park_payment,
     record_transition,
+    unpark_payments,
 )
 from payd.store.settlements import has_settlement
-from payd.store.transfers import Transfer, insert_transfer
+from payd.store.transfers import Transfer, match_transfer
 
 log = structlog.get_logger("payd.payments")
 
@@ -46,8 +57,17 @@ Render = Callable[[Tx, Payment], bytes]
 
 # After this many bugs in a row nobody but a person can help a payment.
 CRASHES_MAX: Final = 5
-BACKOFF_FIRST_S: Final = 1.0
-BACKOFF_LAST_S: Final = 60.0
+BACKOFF: Final = Backoff(first_s=1.0, last_s=60.0)
+# A store that refuses recovers by itself, and then the due-time index is read again.
+STORE_RETRY_MS: Final = 10_000
+# A node that says nothing for this long will say nothing.
+LOOK_DEADLINE_S: Final = 20.0
+# Looks at chains at the same moment: what a node may be asked at once.
+LOOKS_AT_ONCE_MAX: Final = 256
+
+
+class TransferUsedTwice(RuntimeError):
+    """A transfer that paid for something was about to pay for something again."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,11 +178,14 @@ class Payments:
         self.entropy = entropy
         self.nursery = nursery
         self.turns = Turns(lambda key: PaymentActor(key, self), nursery, self._bug)
-        self.parked = 0
         self._live = live
         self._prefix = "pay_l" if live else "pay_t"
         self._tell = tell
-        self._crashes: dict[str, int] = {}
+        self._looks = trio.CapacityLimiter(LOOKS_AT_ONCE_MAX)
+        self._crashes: Counter[str] = Counter()
+        self._timeouts: Counter[str] = Counter()
+        self._gone: set[str] = set()
+        self._loaded = False
         self.deadlines = Deadlines(clock, self._load_due, self._tend)
         db.on_reload(self._reload)
 
@@ -269,45 +292,55 @@ class Payments:
         """When the payment must be looked at next: derived from its state, kept nowhere else."""
         if payment.status is Status.REQUIRES_ACTION:
             return payment.expires_at_ms
-        if payment.processing is None or payment.settled is not None:
-            return None
-        if payment.status not in (Status.PROCESSING, Status.SUCCEEDED):
-            return None
-        chain = self.chain_of(payment.processing.chain)
+        followed = _followed_on(payment)
+        chain = None if followed is None else self.chain_of(followed)
         return None if chain is None else chain.due_at_ms(payment)
 
     async def _tend(self, payment_id: str) -> None:
         """Look after one payment whose time has come."""
         try:
             await self._tend_once(payment_id)
+        except trio.TooSlowError:
+            self._timed_out(payment_id)
         except InternalError as broken:
-            self._crashed(payment_id, broken)
+            await self._crashed(payment_id, broken)
         except PaydError as refusal:
             # It moved meanwhile; whoever moved it set its next deadline.
             log.debug("payment.tend_refused", payment_id=payment_id, code=refusal.code)
         except Exception as bug:
             self._bug(payment_id, bug)
-            self._crashed(payment_id, bug)
+            await self._crashed(payment_id, bug)
         else:
             self._crashes.pop(payment_id, None)
+            self._timeouts.pop(payment_id, None)
 
     async def _tend_once(self, payment_id: str) -> None:
         payment = self.find(payment_id)
         due_at_ms = self.due_at_ms(payment)
         if due_at_ms is None:
+            followed = _followed_on(payment)
+            if followed is not None:
+                await self._chain_gone(payment_id, followed)
             return
         if due_at_ms > self.clock.now_ms():
             self.deadlines.add(payment_id, due_at_ms)
             return
         if payment.status is Status.REQUIRES_ACTION:
-            await self.ask(payment_id, _close_window)
+            await self.turns.ask(payment_id, _close_window, limited=False)
             return
+        found = await self._look(payment)
+        if found is not None:
+            await self.turns.ask(
+                payment_id, lambda actor: self._apply(actor, payment.version, found), limited=False
+            )
+
+    async def _look(self, payment: Payment) -> Found | None:
         assert payment.processing is not None
         chain = self.chain_of(payment.processing.chain)
         assert chain is not None, "only a served chain makes a payment due"
-        found = await chain.look(payment, self.clock.now_ms())
-        if found is not None:
-            await self.ask(payment_id, lambda actor: self._apply(actor, payment.version, found))
+        async with self._looks:
+            with trio.fail_after(LOOK_DEADLINE_S):
+                return await chain.look(payment, self.clock.now_ms())
 
     async def _apply(self, actor: PaymentActor, version: int, found: Found) -> None:
         payment = actor.load()
@@ -315,9 +348,13 @@ class Payments:
             await actor.move(found.trigger, also=lambda tx: self.keep_transfers(tx, payment, found.transfers))
 
     def keep_transfers(self, tx: Tx, payment: Payment, transfers: Sequence[SeenTransfer]) -> None:
-        """Store transfers that were seen for a payment, inside its step."""
+        """Store transfers that pay a payment, inside its step.
+
+        Raises:
+            TransferUsedTwice: One of them paid before.
+        """
         for seen in transfers:
-            fresh = insert_transfer(
+            fresh = match_transfer(
                 tx,
                 Transfer(
                     account_id=payment.account_id,
@@ -333,7 +370,8 @@ class Payments:
                     seen_at_ms=self.clock.now_ms(),
                 ),
             )
-            assert fresh, f"transfer {seen.tx_id} paid for something already"
+            if not fresh:
+                raise TransferUsedTwice(f"transfer {seen.tx_id} paid for something already")
 
     async def idle_until(self, now_ms: int) -> None:
         """Return when nothing that is due by now is left to do. For the test clock."""
@@ -341,14 +379,23 @@ class Payments:
             due_at_ms = self.next_due_ms()
             if not self.deadlines.busy and (due_at_ms is None or due_at_ms > now_ms):
                 return
-            await trio.sleep(IDLE_POLL_S)
+            await self.deadlines.ended.park()
 
     def next_due_ms(self) -> int | None:
         """When the next payment is due, in realm time."""
         return self.db.point(next_payment_due_ms)
 
-    async def _load_due(self, until_ms: int, limit: int) -> list[tuple[int, str]]:
-        return await self.db.read(due_payments, until_ms, limit)
+    @property
+    def parked(self) -> int:
+        """How many payments were given up on and wait for a person."""
+        return self.db.point(count_parked)
+
+    async def _load_due(self, after: Due, until_ms: int, limit: int) -> list[Due]:
+        # Whoever started the server anew may have mended what payments were parked for: each has another try.
+        if not self._loaded and self.parked:
+            await self.db.write(unpark_payments)
+        self._loaded = True
+        return await self.db.look(due_payments, after, until_ms, limit)
 
     # Telling, and surviving.
 
@@ -380,25 +427,38 @@ class Payments:
     def _bug(self, payment_id: str, bug: Exception) -> None:
         log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
 
-    def _crashed(self, payment_id: str, error: Exception) -> None:
+    async def _crashed(self, payment_id: str, error: Exception) -> None:
         """Come back later, and give up loudly when that never helps."""
-        if not self.db.healthy:
-            self.deadlines.add(payment_id, self.clock.now_ms() + round(BACKOFF_LAST_S * 1000))
+        if isinstance(error, (StoreUnavailable, OutcomeUnknown)) or not self.db.healthy:
+            log.debug("payment.tend_put_off", payment_id=payment_id, error=repr(error))
+            self.deadlines.add(payment_id, self.clock.now_ms() + STORE_RETRY_MS)
             return
-        crashes = self._crashes[payment_id] = self._crashes.get(payment_id, 0) + 1
-        if crashes < CRASHES_MAX:
-            delay_s = Backoff(BACKOFF_FIRST_S, BACKOFF_LAST_S).delay_s(crashes)
-            self.nursery.start_soon(self._come_back, payment_id, delay_s)
+        self._crashes[payment_id] += 1
+        if self._crashes[payment_id] < CRASHES_MAX:
+            self.nursery.start_soon(self._come_back, payment_id, BACKOFF.delay_s(self._crashes[payment_id]))
             return
+        log.critical("payment.parked", payment_id=payment_id, crashes=CRASHES_MAX, error=repr(error))
         del self._crashes[payment_id]
-        self.parked += 1
-        log.critical("payment.parked", payment_id=payment_id, crashes=crashes, error=repr(error))
-        self.nursery.start_soon(self._park, payment_id)
+        await self._park(payment_id)
+
+    def _timed_out(self, payment_id: str) -> None:
+        log.warning("payment.look_timed_out", payment_id=payment_id)
+        # Others wait for their look: the next window brings this one back.
+        if not self._looks.statistics().tasks_waiting:
+            self._timeouts[payment_id] += 1
+            self.nursery.start_soon(self._come_back, payment_id, BACKOFF.delay_s(self._timeouts[payment_id]))
 
     async def _come_back(self, payment_id: str, delay_s: float) -> None:
         # By real time: a test clock that is moved must not turn a backoff into a busy loop.
         await trio.sleep(delay_s)
         self.deadlines.add(payment_id, self.clock.now_ms())
+
+    async def _chain_gone(self, payment_id: str, chain: str) -> None:
+        """Nobody can follow the payment until its chain is served again, which takes a restart."""
+        if chain not in self._gone:
+            self._gone.add(chain)
+            log.warning("payment.chain_gone", chain=chain, payment_id=payment_id)
+        await self._park(payment_id)
 
     async def _park(self, payment_id: str) -> None:
         try:
@@ -407,8 +467,11 @@ class Payments:
             log.error("payment.park_failed", payment_id=payment_id, error=repr(broken))
 
 
-# The clock job asks this often whether due work is done; it is a test tool, and the wait is short.
-IDLE_POLL_S: Final = 0.005
+def _followed_on(payment: Payment) -> str | None:
+    """The chain on which more can happen to the payment; None when nothing can."""
+    if payment.status not in (Status.PROCESSING, Status.SUCCEEDED) or payment.settled is not None:
+        return None
+    return None if payment.processing is None else payment.processing.chain
 
 
 async def _close_window(actor: PaymentActor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import outcome
 import structlog
@@ -17,6 +17,10 @@ log = structlog.get_logger("payd.supervisor")
 T = TypeVar("T")
 
 
+# More doublings reach any last delay, and some more a number too large for seconds.
+DOUBLINGS_MAX: Final = 60
+
+
 @dataclass(slots=True, frozen=True)
 class Backoff:
     """Doubling delays between a first and a last, in seconds."""
@@ -26,7 +30,7 @@ class Backoff:
 
     def delay_s(self, failures: int) -> float:
         """The delay after that many failures in a row, counted from 1."""
-        return float(min(self.first_s * 2 ** (failures - 1), self.last_s))
+        return float(min(self.first_s * 2 ** min(failures - 1, DOUBLINGS_MAX), self.last_s))
 
 
 RESTART: Backoff = Backoff(first_s=0.5, last_s=60.0)

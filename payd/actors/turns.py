@@ -97,13 +97,17 @@ class Turns(Generic[A]):
         for actor in self._awake.values():
             actor.forget()
 
-    async def ask(self, key: str, turn: Callable[[A], Awaitable[T]], *, waits: bool = True) -> T:
+    async def ask(
+        self, key: str, turn: Callable[[A], Awaitable[T]], *, waits: bool = True, limited: bool = True
+    ) -> T:
         """Run one turn on the actor and give its result.
 
         Args:
             key: Whose turn.
             turn: An async function of the actor.
-            waits: Whether the turn waits for the end of a reservation. Only the turn that ends one does not.
+            waits: Whether the turn waits for the end of a reservation. Only the turn that ends one does not,
+                and a full inbox never refuses it.
+            limited: Whether a full inbox refuses the turn. Not those of the house: there is one at a time.
 
         Raises:
             RateLimited: The inbox is full.
@@ -112,7 +116,7 @@ class Turns(Generic[A]):
         """
         actor = self.wake(key)
         message = _Message(turn, waits, trio.lowlevel.current_task())
-        self._put(actor, message)
+        self._put(actor, message, limited=limited and waits)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             message.task = None
@@ -130,10 +134,10 @@ class Turns(Generic[A]):
             actor.deferred = None
             self._start(actor)
 
-    def _put(self, actor: A, message: _Message) -> None:
+    def _put(self, actor: A, message: _Message, *, limited: bool) -> None:
         if actor.inbox is None:
             actor.inbox = deque()
-        if len(actor.inbox) + len(actor.deferred or ()) >= INBOX_MAX:
+        if limited and len(actor.inbox) + len(actor.deferred or ()) >= INBOX_MAX:
             raise RateLimited(
                 "Too much at once for one payment. Try again shortly.", details={"retryAfterS": 1}
             )

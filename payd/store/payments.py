@@ -22,6 +22,10 @@ encode_payment: Final = msgspec.msgpack.Encoder().encode
 decode_payment: Final = msgspec.msgpack.Decoder(Payment).decode
 
 
+class TwoWriters(RuntimeError):
+    """The row is not at the version that the transition started from: its actor is not its only writer."""
+
+
 class EventToStore(msgspec.Struct, frozen=True):
     """A transition's event: its frozen bytes, and ids for it and for the delivery it may owe."""
 
@@ -57,15 +61,20 @@ def insert_payment(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: in
 def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
     """Store the state after a transition and its event together, or neither.
 
-    The version in the WHERE clause is a second check that one actor owns the payment.
+    The version in the WHERE clause is a second check that one actor owns the payment. A parked payment that
+    moves is looked after again.
 
     Returns:
         The webhook endpoint to wake, if one is owed the event.
+
+    Raises:
+        TwoWriters: Another transition was stored meanwhile.
     """
     after = moved.payment
     asset, network = _paid_with(after)
     changed = tx.execute(
-        "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, due_at_ms = ?, body = ?"
+        "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, due_at_ms = ?,"
+        " parked_at_ms = NULL, body = ?"
         " WHERE id = ? AND version = ?",
         (
             after.status.value,
@@ -78,7 +87,8 @@ def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms:
             after.version - 1,
         ),
     ).rowcount
-    assert changed == 1, f"two writers for {after.id}"
+    if changed != 1:
+        raise TwoWriters(f"two writers for {after.id}")
     return _tell(tx, moved, event)
 
 
@@ -88,12 +98,13 @@ def find_payment(tx: Tx, payment_id: str) -> Payment | None:
     return None if row is None else decode_payment(row[0])
 
 
-def due_payments(tx: Tx, until_ms: int, limit: int) -> list[tuple[int, str]]:
-    """`(due_at_ms, id)` of payments due by then, earliest first."""
+def due_payments(tx: Tx, after: tuple[int, str], until_ms: int, limit: int) -> list[tuple[int, str]]:
+    """A page of `(due_at_ms, id)` of payments due by then, earliest first; `after` is the last one's."""
     return tx.execute(
-        "SELECT due_at_ms, id FROM payments WHERE due_at_ms <= ? AND parked_at_ms IS NULL"
-        " ORDER BY due_at_ms LIMIT ?",
-        (until_ms, limit),
+        "SELECT due_at_ms, id FROM payments"
+        " WHERE (due_at_ms, id) > (?, ?) AND due_at_ms <= ? AND parked_at_ms IS NULL"
+        " ORDER BY due_at_ms, id LIMIT ?",
+        (*after, until_ms, limit),
     ).fetchall()
 
 
@@ -107,8 +118,25 @@ def next_payment_due_ms(tx: Tx) -> int | None:
 
 
 def park_payment(tx: Tx, payment_id: str, now_ms: int) -> None:
-    """Take a payment that cannot be tended out of the due-time index, for a person to look at."""
-    tx.execute("UPDATE payments SET parked_at_ms = ? WHERE id = ?", (now_ms, payment_id))
+    """Take a payment that is due and cannot be tended out of the due-time index, for a person to look at.
+
+    One that is not due has moved meanwhile, and stays.
+    """
+    tx.execute(
+        "UPDATE payments SET parked_at_ms = ? WHERE id = ? AND due_at_ms <= ? AND parked_at_ms IS NULL",
+        (now_ms, payment_id, now_ms),
+    )
+
+
+def unpark_payments(tx: Tx) -> None:
+    """Put every parked payment back into the due-time index."""
+    tx.execute("UPDATE payments SET parked_at_ms = NULL WHERE parked_at_ms IS NOT NULL")
+
+
+def count_parked(tx: Tx) -> int:
+    """How many payments are parked."""
+    row = tx.execute("SELECT count(*) FROM payments WHERE parked_at_ms IS NOT NULL").fetchone()
+    return int(row[0])
 
 
 class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,11 +33,28 @@ class Transfer(msgspec.Struct, frozen=True):
 
 
 def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
-    """Store a transfer once. Returns False when it was known: it can pay for nothing again."""
+    """Store a transfer that pays for nothing, once. Returns False when it was known."""
     return (
         tx.execute(
             f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO NOTHING",
+            msgspec.structs.astuple(transfer),
+        ).rowcount
+        == 1
+    )
+
+
+def match_transfer(tx: Tx, transfer: Transfer) -> bool:
+    """Store a transfer that pays for something, or claim one that was seen before and paid for nothing.
+
+    Returns:
+        False when it paid before: it can pay for nothing again.
+    """
+    return (
+        tx.execute(
+            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET kind = excluded.kind, account_id = excluded.account_id,"
+            " payment_id = excluded.payment_id WHERE kind <> 'matched'",
             msgspec.structs.astuple(transfer),
         ).rowcount
         == 1

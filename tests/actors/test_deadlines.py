@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from payd.actors import deadlines
-from payd.actors.deadlines import WINDOW_MS, Deadlines
+from payd.actors.deadlines import WINDOW_MS, Deadlines, Due
 from payd.clock import Clock, VirtualWall
 
 START_MS = 1_780_000_000_000
@@ -23,11 +23,13 @@ class Rows:
         self.due: dict[str, int] = {}
         self.tended: list[tuple[str, int]] = []
         self.loads = 0
+        self.load_s = 0.0
 
-    async def load(self, until_ms: int, limit: int) -> list[tuple[int, str]]:
+    async def load(self, after: Due, until_ms: int, limit: int) -> list[Due]:
         self.loads += 1
-        await trio.lowlevel.checkpoint()
-        return sorted((at, key) for key, at in self.due.items() if at <= until_ms)[:limit]
+        rows = sorted((at, key) for key, at in self.due.items() if after < (at, key) and at <= until_ms)
+        await trio.sleep(self.load_s)
+        return rows[:limit]
 
     async def tend(self, key: str) -> None:
         await trio.lowlevel.checkpoint()
@@ -123,3 +125,124 @@ async def test_an_idle_heap_reads_the_index_once_a_window() -> None:
         await trio.sleep(3600)
 
         assert rows.loads <= 3600 / (WINDOW_MS / 1000) + 2
+
+
+async def test_a_deadline_that_comes_while_the_index_is_read_is_not_lost() -> None:
+    async with running() as (rows, heap):
+        rows.load_s = 0.5
+        await trio.sleep(WINDOW_MS / 1000 + 0.1)
+        soon_ms = rows.clock.now_ms() + 1000
+        rows.due["soon"] = soon_ms
+        heap.add("soon", soon_ms)
+        await trio.sleep(2)
+
+        assert rows.tended == [("soon", soon_ms - START_MS)]
+
+
+async def test_a_reload_while_the_index_is_read_reads_it_once_more() -> None:
+    async with running() as (rows, heap):
+        rows.load_s = 0.5
+        await trio.sleep(WINDOW_MS / 1000 + 0.1)
+        rows.due["unseen"] = START_MS
+        heap.reload()
+        await trio.sleep(2)
+
+        assert [key for key, _ in rows.tended] == ["unseen"]
+
+
+async def test_rows_that_stay_due_hide_none_behind_them_and_are_read_once_a_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 5)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"stuck{number:02}": START_MS - number for number in range(12)} | {
+        "behind": START_MS + 70_000
+    }
+    times: list[tuple[str, int]] = []
+
+    async def stay(key: str) -> None:
+        times.append((key, rows.clock.now_ms() - START_MS))
+
+    heap = Deadlines(rows.clock, rows.load, stay)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(100)
+        nursery.cancel_scope.cancel()
+
+    assert ("behind", 70_000) in times
+    assert [key for key, _ in times].count("stuck00") == 2
+    assert rows.loads == 2 * 3
+
+
+async def test_the_next_page_is_read_when_the_last_one_is_tended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 5)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"k{number:02}": START_MS - 1 for number in range(40)}
+    at_once = most = 0
+
+    async def slow(key: str) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await trio.sleep(1)
+        at_once -= 1
+        rows.due.pop(key, None)
+
+    heap = Deadlines(rows.clock, rows.load, slow)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(0.5)
+        heap.add("k00", START_MS)
+        await trio.sleep(0.1)
+        assert rows.loads == 2
+        await trio.sleep(9)
+        nursery.cancel_scope.cancel()
+
+    assert rows.due == {}
+    assert most <= 2 * 5
+
+
+async def test_many_that_are_slow_keep_nobody_waiting() -> None:
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"slow{number}": START_MS for number in range(1000)}
+    times: list[int] = []
+
+    async def tend(key: str) -> None:
+        if key == "quick":
+            times.append(rows.clock.now_ms() - START_MS)
+        else:
+            await trio.sleep_forever()
+
+    heap = Deadlines(rows.clock, rows.load, tend)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        heap.add("quick", START_MS + 5000)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert times == [5000]
+
+
+async def test_after_the_wall_clock_was_set_back_far_the_index_is_read_again() -> None:
+    wall = VirtualWall(START_MS)
+    back_ms = 0
+    rows = Rows(Clock(lambda: wall() - back_ms))
+    heap = Deadlines(rows.clock, rows.load, rows.tend)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(1)
+        back_ms = 3_600_000
+        rows.due["untold"] = rows.clock.now_ms() + 100_000
+        await trio.sleep(200)
+        nursery.cancel_scope.cancel()
+
+    assert rows.tended == [("untold", -back_ms + 101_000)]
+
+
+async def test_whoever_waits_for_the_end_of_a_tend_goes_on_then() -> None:
+    async with running(a=5) as (rows, heap):
+        with trio.fail_after(6):
+            await heap.ended.park()
+
+        assert [key for key, _ in rows.tended] == ["a"]
+        assert not heap.busy

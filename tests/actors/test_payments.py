@@ -1,4 +1,4 @@
-"""A payment's actor: stored before it is told, recovered from its row, and never the cause of another's trouble."""
+"""A payment's actor: stored before it is told, recovered from its row, and never another's trouble."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.actors.feed import Bell
-from payd.actors.payments import CRASHES_MAX, PaymentActor
-from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound
+from payd.actors.payments import (
+    CRASHES_MAX,
+    LOOK_DEADLINE_S,
+    LOOKS_AT_ONCE_MAX,
+    PaymentActor,
+    TransferUsedTwice,
+)
+from payd.actors.turns import INBOX_MAX
+from payd.chains.base import SeenTransfer
+from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound, StoreUnavailable
 from payd.core.payment import Payment, PaymentCancelled, PaymentFailed, WindowClosed
 from payd.core.status import Status
 from payd.store.db import Tx
+from payd.store.transfers import Transfer, insert_transfer, transfers_of_payment
 from tests.shop import BUYER, SIGNATURE, Shop, open_shop
 
 
@@ -248,3 +257,159 @@ async def test_stored_payments_read_back_as_they_were(shop: Shop) -> None:
     in_memory = shop.realm.payments.find(payment)
     assert shop.realm.db.point(find_payment, payment) == in_memory
     assert msgspec.structs.asdict(in_memory)["reference_id"] == "Ärger № 1"
+
+
+async def committed(shop: Shop) -> str:
+    """A payment that is processing."""
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], SIGNATURE)
+    return payment
+
+
+async def test_a_store_that_is_behind_parks_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    payment = await shop.pay()
+    payments = shop.realm.payments
+    real_write = payments.db.write
+    refusals = iter(range(CRASHES_MAX))
+
+    async def behind(*args: object) -> None:
+        if next(refusals, None) is not None:
+            raise StoreUnavailable("The store is behind.")
+        await real_write(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(payments.db, "write", behind)
+    await trio.sleep(900 + 300)
+
+    assert next(refusals, None) is None
+    assert payments.parked == 0
+    assert await shop.status(payment) == "expired"
+
+
+async def park(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A payment that is processing, and parked for a chain that stumbles."""
+    payment = await committed(shop)
+
+    async def stumble(*args: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shop.realm.payments.chains[0], "look", stumble)
+        await trio.sleep(200)
+    assert shop.realm.payments.parked == 1
+    return payment
+
+
+async def test_a_parked_payment_that_a_person_moves_is_looked_after_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await park(shop, monkeypatch)
+    moved = await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
+    assert moved.status == 200
+    await trio.sleep(100)
+
+    assert shop.realm.payments.parked == 0
+    assert [event for _, event in shop.realm.db.point(events_of, payment)][-1] == "payment.settled"
+
+
+async def test_a_restart_counts_the_parked_and_gives_each_another_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        payment = await park(shop, monkeypatch)
+
+    async with open_shop(tmp_path / "data", start_ms=1_780_000_000_000 + 3_600_000) as later:
+        await trio.sleep(10)
+
+        assert later.realm.payments.parked == 0
+        assert later.realm.payments.find(payment).status is Status.SUCCEEDED
+
+
+async def test_a_window_closes_however_full_the_inbox_is(shop: Shop) -> None:
+    payment = await shop.pay()
+    payments = shop.realm.payments
+
+    await trio.sleep(899)
+    async with trio.open_nursery() as nursery:
+        actor = payments.turns.wake(payment)
+        actor.reserved = True
+        for _ in range(INBOX_MAX):
+            nursery.start_soon(payments.ask, payment, wait_for_nothing)
+        await trio.sleep(5)
+        payments.turns.release(actor)
+
+    await trio.sleep(0.1)
+    assert await shop.status(payment) == "expired"
+
+
+async def wait_for_nothing(actor: PaymentActor) -> None:
+    pass
+
+
+async def test_what_waits_for_a_chain_that_is_gone_hides_nothing_and_goes_on_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.actors.deadlines.LOADED_MAX", 5)
+    async with open_shop(tmp_path / "data") as shop:
+        waiting = [await committed(shop) for _ in range(6)]
+        payments = shop.realm.payments
+        monkeypatch.setattr(payments.chains[0], "serves", lambda chain: False)
+        await trio.sleep(65)
+        other = await shop.pay(expiresAt=shop.realm.clock.now_ms() // 1000 + 70)
+        await trio.sleep(75)
+
+        assert await shop.status(other) == "expired"
+        assert payments.parked == len(waiting)
+        assert payments.next_due_ms() is None
+        monkeypatch.undo()
+
+    async with open_shop(tmp_path / "data", start_ms=1_780_000_000_000 + 3_600_000) as later:
+        await trio.sleep(10)
+
+        assert {later.realm.payments.find(payment).status for payment in waiting} == {Status.SUCCEEDED}
+
+
+async def test_looks_that_hang_end_park_nothing_and_keep_no_window_open(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = [await committed(shop) for _ in range(LOOKS_AT_ONCE_MAX + 5)]
+    other = await shop.pay()
+    payments = shop.realm.payments
+    looks = 0
+
+    async def hang(*args: object) -> None:
+        nonlocal looks
+        looks += 1
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(payments.chains[0], "look", hang)
+    await trio.sleep(901)
+    assert await shop.status(other) == "expired"
+    assert looks > 5 * len(waiting)
+
+    monkeypatch.undo()
+    await trio.sleep(60 + 2 * LOOK_DEADLINE_S)
+    assert {await shop.status(payment) for payment in waiting} == {"succeeded"}
+    assert payments.parked == 0
+
+
+async def test_a_transfer_seen_before_its_payment_still_pays_it_and_never_a_second_one(shop: Shop) -> None:
+    payments = shop.realm.payments
+    first, second = await committed(shop), await committed(shop)
+    seen = SeenTransfer("eip155:8453", "0x1", 0, "eip155:8453/slip44:60", 7, "a", "b")
+    stored = Transfer(
+        None, None, seen.chain, seen.tx_id, 0, seen.asset, "7", "a", "b", "unmatched", seen_at_ms=1
+    )
+    await payments.db.write(insert_transfer, stored)
+
+    async def credit(payment_id: str) -> None:
+        def keep(tx: Tx) -> None:
+            payments.keep_transfers(tx, payments.find(payment_id), [seen])
+
+        await payments.db.write(keep)
+
+    await credit(first)
+    assert [one.kind for one in payments.db.point(transfers_of_payment, first)] == ["matched"]
+    with pytest.raises(TransferUsedTwice):
+        await credit(second)
+    assert payments.db.point(transfers_of_payment, second) == []

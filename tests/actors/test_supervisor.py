@@ -111,3 +111,7 @@ async def test_who_waits_for_work_that_is_cancelled_is_told() -> None:
         nursery.cancel_scope.cancel()
 
     assert answers == ["The server is stopping."]
+
+
+def test_a_delay_stays_the_last_one_however_often_it_failed() -> None:
+    assert Backoff(1.0, 60.0).delay_s(100_000) == 60.0

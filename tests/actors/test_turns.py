@@ -182,3 +182,22 @@ async def test_an_actor_with_nothing_to_do_has_no_task_and_no_inbox() -> None:
         actor = actors.peek("a")
         assert actor is not None
         assert (actor.busy, actor.inbox, actor.deferred) == (False, None, None)
+
+
+async def test_a_full_inbox_refuses_neither_the_end_of_a_reservation_nor_the_house() -> None:
+    async def ask_and_leave(actors: Turns[Counter]) -> None:
+        with trio.move_on_after(1):
+            await actors.ask("a", _add)
+
+    async with turns() as (actors, _), trio.open_nursery() as nursery:
+        actors.wake("a").reserved = True
+        for _ in range(INBOX_MAX):
+            nursery.start_soon(ask_and_leave, actors)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(RateLimited):
+            await actors.ask("a", _add)
+
+        assert await actors.ask("a", _add, waits=False) == 1
+        with trio.move_on_after(1) as waited:
+            await actors.ask("a", _add, limited=False)
+        assert waited.cancelled_caught

@@ -22,6 +22,8 @@ from payd.store.db import Database
 from payd.store.payments import (
     EventToStore,
     PaymentFilter,
+    TwoWriters,
+    count_parked,
     decode_payment,
     due_payments,
     encode_payment,
@@ -31,6 +33,7 @@ from payd.store.payments import (
     next_payment_due_ms,
     park_payment,
     record_transition,
+    unpark_payments,
 )
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -99,7 +102,7 @@ async def test_a_second_writer_of_a_version_is_a_bug_and_stores_nothing(realm_db
     cancelled = transition(payment(1), PaymentCancelled("x"), 2000)
     await realm_db.write(record_transition, cancelled, event(cancelled), None)
     stale = transition(payment(1), funds(), 2000)
-    with pytest.raises(AssertionError, match="two writers"):
+    with pytest.raises(TwoWriters):
         await realm_db.write(record_transition, stale, event(stale), None)
     assert realm_db.point(find_payment, "pay_t1") == cancelled.payment
     (events,) = await realm_db.read(lambda tx: tx.execute("SELECT count(*) FROM events").fetchone())
@@ -109,15 +112,47 @@ async def test_a_second_writer_of_a_version_is_a_bug_and_stores_nothing(realm_db
 async def test_what_is_due_comes_earliest_first_and_parked_ones_never(realm_db: Database) -> None:
     for number, due in ((1, 300), (2, 100), (3, 200), (4, None), (5, 50)):
         await store(realm_db, payment(number), due_at_ms=due)
-    await realm_db.write(park_payment, "pay_t5", 1)
-    assert await realm_db.read(due_payments, 200, 10) == [(100, "pay_t2"), (200, "pay_t3")]
-    assert await realm_db.read(due_payments, 999, 2) == [(100, "pay_t2"), (200, "pay_t3")]
+    await realm_db.write(park_payment, "pay_t5", 50)
+    assert await realm_db.read(due_payments, (0, ""), 200, 10) == [(100, "pay_t2"), (200, "pay_t3")]
+    assert await realm_db.read(due_payments, (0, ""), 999, 2) == [(100, "pay_t2"), (200, "pay_t3")]
+    assert realm_db.point(next_payment_due_ms) == 100
+
+
+async def test_pages_of_what_is_due_join_to_the_whole(realm_db: Database) -> None:
+    for number, due in enumerate((300, 100, 100, 100, 200)):
+        await store(realm_db, payment(number), due_at_ms=due)
+    whole = await realm_db.read(due_payments, (0, ""), 999, 10)
+    pages, after = [], (0, "")
+    while page := await realm_db.read(due_payments, after, 999, 2):
+        pages += page
+        after = page[-1]
+    assert pages == whole
+    assert len(whole) == 5
+
+
+async def test_only_what_is_due_is_parked_and_what_moves_is_parked_no_more(realm_db: Database) -> None:
+    await store(realm_db, payment(1), payment(2), due_at_ms=100)
+    await store(realm_db, payment(3), due_at_ms=None)
+    await store(realm_db, payment(4), due_at_ms=901_000)
+    for number in (1, 2, 3, 4):
+        await realm_db.write(park_payment, f"pay_t{number}", 100)
+    assert realm_db.point(count_parked) == 2
+
+    moved = transition(payment(1), funds(), 2000)
+    await realm_db.write(record_transition, moved, event(moved), 3000)
+
+    assert realm_db.point(count_parked) == 1
+    due = await realm_db.read(due_payments, (0, ""), 999_999, 10)
+    assert due == [(3000, "pay_t1"), (901_000, "pay_t4")]
+
+    await realm_db.write(unpark_payments)
+    assert realm_db.point(count_parked) == 0
     assert realm_db.point(next_payment_due_ms) == 100
 
 
 async def test_nothing_is_due_in_an_empty_store(realm_db: Database) -> None:
     assert realm_db.point(next_payment_due_ms) is None
-    assert await realm_db.read(due_payments, 10**15, 10) == []
+    assert await realm_db.read(due_payments, (0, ""), 10**15, 10) == []
 
 
 async def test_each_filter_narrows(realm_db: Database) -> None:
@@ -181,6 +216,11 @@ async def test_lists_walk_an_index(realm_db: Database) -> None:
         words = await plan_of(realm_db, column, more)
         assert "USING INDEX payments_by" in words, words
         assert "TEMP B-TREE" not in words, words
+    words = await plan_of(realm_db, "created_at_ms", " AND status = 'failed'")
+    assert words.startswith("SEARCH payments USING INDEX payments_by_status (account_id=? AND status=?"), (
+        words
+    )
+    assert "TEMP B-TREE" not in words, words
 
 
 @given(st.text(st.characters(codec="utf-8")), st.integers(1, 10**18 - 1))

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from payd.store.db import Database
-from payd.store.transfers import Transfer, insert_transfer, list_transfers, transfers_of_payment
+from payd.store.transfers import (
+    Transfer,
+    insert_transfer,
+    list_transfers,
+    match_transfer,
+    transfers_of_payment,
+)
 
 
 def transfer(number: int, **more: Any) -> Transfer:
@@ -60,3 +66,23 @@ async def test_lists_are_newest_first_by_account_and_by_match(realm_db: Database
     page = await listed(limit=2)
     rest = await listed(before_seq=page[-1][0])
     assert [one.kind for _, one in page + rest] == list(kinds[::-1])
+
+
+async def test_a_transfer_that_pays_is_stored_once(realm_db: Database) -> None:
+    assert await realm_db.write(match_transfer, transfer(1))
+    assert not await realm_db.write(match_transfer, transfer(1, payment_id="pay_2"))
+    assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1)]
+    assert realm_db.point(transfers_of_payment, "pay_2") == []
+
+
+async def test_a_transfer_that_paid_for_nothing_is_claimed_by_what_it_pays(realm_db: Database) -> None:
+    seen = transfer(1, account_id=None, payment_id=None, kind="unmatched")
+    await realm_db.write(insert_transfer, seen)
+    await realm_db.write(insert_transfer, transfer(2, payment_id="pay_9", kind="late"))
+
+    assert await realm_db.write(match_transfer, transfer(1, seen_at_ms=2000))
+    assert await realm_db.write(match_transfer, transfer(2))
+
+    assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1), transfer(2)]
+    assert realm_db.point(transfers_of_payment, "pay_9") == []
+    assert not await realm_db.write(match_transfer, transfer(1, payment_id="pay_2"))

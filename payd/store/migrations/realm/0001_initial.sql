@@ -72,7 +72,9 @@ CREATE TABLE payments (
     body BLOB NOT NULL                             -- the whole core.payment.Payment, MessagePack
 );
 CREATE INDEX payments_due ON payments (due_at_ms) WHERE due_at_ms IS NOT NULL AND parked_at_ms IS NULL;
+CREATE INDEX payments_parked ON payments (parked_at_ms) WHERE parked_at_ms IS NOT NULL;
 CREATE INDEX payments_by_date ON payments (account_id, created_at_ms, seq);
+CREATE INDEX payments_by_status ON payments (account_id, status, created_at_ms, seq);
 CREATE INDEX payments_by_merchant ON payments (merchant_id, created_at_ms, seq);
 CREATE INDEX payments_by_amount ON payments (account_id, currency, value, seq);
 CREATE INDEX payments_by_reference ON payments (account_id, reference_id, created_at_ms, seq);
@@ -80,6 +82,7 @@ CREATE INDEX payments_by_reference ON payments (account_id, reference_id, create
 CREATE TABLE routes (                              -- the destination of (payment, asset), frozen when first handed out
     payment_id TEXT NOT NULL,
     asset_key TEXT NOT NULL,
+    settlement_id TEXT NOT NULL,                   -- once this one is removed, the payment takes the asset no more
     destination TEXT NOT NULL,
     PRIMARY KEY (payment_id, asset_key)
 ) WITHOUT ROWID;
@@ -89,8 +92,9 @@ CREATE TABLE options (                             -- one id for each (payment, 
     payment_id TEXT NOT NULL,
     asset TEXT NOT NULL,
     asset_key TEXT NOT NULL,
-    account TEXT NOT NULL,
-    UNIQUE (payment_id, asset_key, account)
+    account TEXT NOT NULL,                         -- as a wallet wrote it first
+    account_key TEXT NOT NULL,                     -- canonical
+    UNIQUE (payment_id, asset_key, account_key)
 ) WITHOUT ROWID;
 
 CREATE TABLE quotes (                              -- every hand-out of an option; never changed
@@ -103,13 +107,14 @@ CREATE TABLE quotes (                              -- every hand-out of an optio
     valid_from_ms INTEGER NOT NULL,
     valid_until_ms INTEGER NOT NULL
 );
-CREATE INDEX quotes_of_option ON quotes (option_id, seq);
+CREATE INDEX quotes_of_option ON quotes (option_id, valid_until_ms);
 
-CREATE TABLE hints (                               -- hashes told by a wallet in a confirm that was refused
+CREATE TABLE hints (                               -- hashes told by a wallet in a confirm
     payment_id TEXT NOT NULL,
+    option_id TEXT NOT NULL,                       -- '' for every option that was not handed out for the payment
     hash TEXT NOT NULL,
     told_at_ms INTEGER NOT NULL,
-    PRIMARY KEY (payment_id, hash)
+    PRIMARY KEY (payment_id, option_id, hash)
 ) WITHOUT ROWID;
 
 CREATE TABLE transfers (                           -- what a chain showed, whether or not it paid for something
@@ -149,6 +154,7 @@ CREATE TABLE events (
     UNIQUE (payment_id, version)
 );
 CREATE INDEX events_of_account ON events (account_id, seq);
+CREATE INDEX events_by_type ON events (account_id, type, seq);
 
 CREATE TABLE endpoints (
     id TEXT PRIMARY KEY,
@@ -196,6 +202,7 @@ CREATE UNIQUE INDEX delivery_of_event ON deliveries (event_seq, endpoint_id) WHE
 CREATE INDEX deliveries_due ON deliveries (endpoint_id, priority, next_at_ms) WHERE state = 'pending';
 CREATE INDEX deliveries_next ON deliveries (next_at_ms) WHERE state = 'pending';
 CREATE INDEX deliveries_of_account ON deliveries (account_id, seq);
+CREATE INDEX deliveries_by_state ON deliveries (account_id, state, seq);
 
 CREATE TABLE attempts (
     seq INTEGER PRIMARY KEY,
