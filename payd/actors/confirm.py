@@ -14,24 +14,21 @@ from typing import Final
 import structlog
 import trio
 
-from payd.actors.offers import known_quotes, refuse_expired, refuse_gone_route
+from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Verdict
 from payd.core.caip import parse_account
-from payd.core.errors import InternalError, InvalidParams, InvalidState, PaydError, QuoteExpired
+from payd.core.errors import InternalError, InvalidState
 from payd.core.option import Quote, Result, hash_results, told_hashes
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.options import keep_hints
+from payd.store.options import insert_hints, keep_hints
 
 log = structlog.get_logger("payd.confirm")
 
 # A check that a node keeps waiting must not keep cancel and expiry waiting for longer.
 CHECK_DEADLINE_S: Final = 20.0
-
-# A wallet answers the newest quote, or the one before it; older ones are not tried.
-QUOTES_TRIED_MAX: Final = 4
 
 MISALIGNED_REASON: Final = "The wallet's results do not match the actions in length and order."
 
@@ -63,11 +60,11 @@ async def _confirm(payments: Payments, payment_id: str, option_id: str, results:
         quotes = await payments.ask(payment_id, lambda actor: _reserve(payments, actor, option_id, key))
         if isinstance(quotes, Payment):
             if quotes.results_hash != key:
-                await _keep_hints(payments, payment_id, results)
+                await _keep_hints(payments, payment_id, option_id, results)
             return quotes
         return await _check_and_commit(payments, payment_id, quotes, key, results)
-    except PaydError:
-        await _keep_hints(payments, payment_id, results)
+    except Exception:
+        await _keep_hints(payments, payment_id, option_id, results)
         raise
 
 
@@ -82,18 +79,9 @@ async def _reserve(
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
         raise InvalidState(f"The payment is {payment.status.value} with other results. Do not pay again.")
-    quotes = known_quotes(payments, payment.id, option_id)
-    refuse_gone_route(payments, payment, option_id)
-    resolved = [quote for quote in quotes if quote.resolved]
-    if not resolved:
-        raise InvalidParams(
-            "Resolve the option's build action through /fetch first, then execute all its actions."
-        )
-    valid = [quote for quote in resolved if quote.valid_at(now_ms)]
-    if not valid:
-        raise QuoteExpired("The quote is too old. Ask for options again.")
+    quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=True)
     actor.reserved = True
-    return valid[:QUOTES_TRIED_MAX]
+    return quotes
 
 
 async def _check_and_commit(
@@ -108,9 +96,9 @@ async def _check_and_commit(
         if verdict is None:
             log.warning("confirm.check_timed_out", payment_id=payment_id)
             raise InternalError("The check took too long. Nothing was changed; send the same results again.")
-        found = verdict
+        found, option_id = verdict, quotes[0].option_id
         return await payments.ask(
-            payment_id, lambda actor: _commit(payments, actor, found, key, results), waits=False
+            payment_id, lambda actor: _commit(payments, actor, found, option_id, key, results), waits=False
         )
     finally:
         payments.turns.release(actor)
@@ -119,28 +107,37 @@ async def _check_and_commit(
 async def _check(
     payments: Payments, payment: Payment, quotes: list[Quote], results: Sequence[Result]
 ) -> Verdict:
-    """The newest quote's verdict, unless an older one that is still valid accepts."""
+    """One quote that accepts is enough. The results are misaligned only when they are so for every quote.
+
+    A wallet answers one of the quotes, and nothing says which: results that are refused for one must not fail
+    the payment because another has other actions.
+    """
     chain = payments.chain_of(str(parse_account(quotes[0].account).chain))
     assert chain is not None, "the route was checked in the turn before"
     now_ms = payments.clock.now_ms()
-    first: Verdict | None = None
+    refused: Refused | None = None
     for quote in quotes:
-        verdict = await chain.check(payment, quote, results, now_ms)
-        if isinstance(verdict, Accepted):
-            return verdict
-        first = first or verdict
-    assert first is not None
-    return first
+        match await chain.check(payment, quote, results, now_ms):
+            case Accepted() as accepted:
+                return accepted
+            case Refused() as refusal:
+                refused = refused or refusal
+    return refused or Misaligned()
 
 
 async def _commit(
-    payments: Payments, actor: PaymentActor, verdict: Verdict, key: bytes, results: Sequence[Result]
+    payments: Payments,
+    actor: PaymentActor,
+    verdict: Verdict,
+    option_id: str,
+    key: bytes,
+    results: Sequence[Result],
 ) -> Payment:
     """Turn 2."""
     now_ms = payments.clock.now_ms()
 
     def hints(tx: Tx) -> None:
-        keep_hints(tx, actor.key, told_hashes(results), now_ms)
+        insert_hints(tx, actor.key, option_id, told_hashes(results), now_ms)
 
     match verdict:
         case Accepted(processing=processing):
@@ -151,7 +148,7 @@ async def _commit(
             raise error
 
 
-async def _keep_hints(payments: Payments, payment_id: str, results: Sequence[Result]) -> None:
+async def _keep_hints(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> None:
     hashes = told_hashes(results)
     if hashes:
-        await payments.db.write(keep_hints, payment_id, hashes, payments.clock.now_ms())
+        await payments.db.write(keep_hints, payment_id, option_id, hashes, payments.clock.now_ms())

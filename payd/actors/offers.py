@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from payd.actors.payments import Payments
 from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState, PaymentExpired, QuoteExpired, RouteExpired
@@ -18,18 +20,14 @@ from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.entropy import new_id
 from payd.store.db import Tx
-from payd.store.options import (
-    append_quote,
-    asset_key_of,
-    freeze_destination,
-    frozen_destinations,
-    hand_out,
-    quotes_of,
-)
+from payd.store.options import Route, asset_key_of, hand_out, hand_out_resolved, quotes_of, routes_of
 from payd.store.payments import find_payment
-from payd.store.settlements import has_settlement, list_settlements
 
 EXPIRED_WORDS: Final = "This payment has expired. Do not send money now; ask the shop for a new payment link."
+UNRESOLVED_WORDS: Final = (
+    "Resolve the option's build action through /fetch first, then execute all its actions."
+)
+NO_BUILD_WORDS: Final = "This option has no build action; execute its actions as they are."
 
 
 def refuse_expired(payment: Payment, now_ms: int) -> None:
@@ -54,28 +52,27 @@ async def offer_options(
     Raises:
         PaymentNotFound: There is no such payment.
         PaymentExpired: Its window has closed.
-        RateLimited: It was offered to too many accounts.
+        RateLimited: It was offered to too many accounts, and to none of these.
     """
     now_ms = payments.clock.now_ms()
     payment = payments.find(payment_id)
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
         return None
-    routes = payments.db.point(_routes, payment)
-    offers: list[tuple[str, str, Offer]] = []
-    for asset_text, asset_key, destination in routes:
-        asset = parse_asset(asset_text)
+    offers: list[tuple[Route, Offer]] = []
+    for route in payments.db.point(routes_of, payment.id, payment.merchant_id):
+        asset = parse_asset(route.asset)
         chain = payments.chain_of(str(asset.chain))
         for account in accounts:
             if (
                 chain is None
-                or canonical_chain(account.chain) != parse_asset(asset_key).chain
+                or canonical_chain(account.chain) != parse_asset(route.asset_key).chain
                 or len(offers) >= OPTIONS_PER_ANSWER_MAX
             ):
                 continue
-            offer = await chain.offer(payment, asset, account, destination, now_ms)
+            offer = await chain.offer(payment, asset, account, route.destination, now_ms)
             if offer is not None:
-                offers.append((asset_key, destination, offer))
+                offers.append((route, offer))
     if not offers:
         return []
     ids = [new_id("opt_", now_ms, payments.entropy) for _ in offers]
@@ -94,100 +91,85 @@ async def fetch_actions(
         InvalidParams: The option is unknown, or has no such build action.
         QuoteExpired: Ask for options again.
         RouteExpired: The destination was removed, or its chain is off.
+        RateLimited: Too many quotes were asked for.
     """
     now_ms = payments.clock.now_ms()
     payment = payments.find(payment_id)
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
         raise InvalidState(f"The payment is {payment.status.value}; there is nothing left to sign.")
-    quotes = known_quotes(payments, payment_id, option_id)
-    built = [quote for quote in quotes if not quote.resolved]
-    if not built:
-        raise InvalidParams("This option has no build action; execute its actions as they are.")
-    quote = built[0]
-    refuse_gone_route(payments, payment, option_id)
-    if not quote.valid_at(now_ms):
-        raise QuoteExpired("The quote is too old. Ask for options again.")
+    quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=False)
+    quote = next((one for one in quotes if Build(data) in one.actions), None)
+    if quote is None:
+        raise InvalidParams(
+            "This is not the data of the option's build action. Send it as it was handed out."
+        )
     chain = payments.chain_of(str(parse_account(quote.account).chain))
     assert chain is not None, "the route was just checked"
     calls = await chain.resolve(payment, quote, data)
-    await payments.db.write(_hand_out_resolved, quote, data, calls, now_ms)
+    await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), calls, now_ms))
     return calls
 
 
-def known_quotes(payments: Payments, payment_id: str, option_id: str) -> list[Quote]:
-    """Every hand-out of an option, newest first.
+def valid_quotes(
+    payments: Payments, payment: Payment, option_id: str, now_ms: int, *, resolved: bool
+) -> list[Quote]:
+    """The hand-outs of an option that a signature may be for: all that say something else, newest first.
+
+    Args:
+        payments: The realm's.
+        payment: Whose option.
+        option_id: As a wallet sent it.
+        now_ms: Unix milliseconds of the realm.
+        resolved: Those that a wallet can execute as they are; else those with a build action.
 
     Raises:
-        InvalidParams: It was never handed out for this payment.
+        InvalidParams: It was never handed out for this payment, or never so.
+        RouteExpired: The destination was removed, or its chain is off.
+        QuoteExpired: Ask for options again.
     """
-    quotes = payments.db.point(quotes_of, payment_id, option_id)
-    if not quotes:
+    _refuse_gone_route(payments, payment, option_id)
+    quotes = payments.db.point(quotes_of, payment.id, option_id, now_ms)
+    valid = [quote for quote in quotes if quote.resolved is resolved]
+    if valid:
+        return valid
+    ended = payments.db.point(quotes_of, payment.id, option_id)
+    if any(quote.resolved is resolved for quote in ended):
+        raise QuoteExpired("The quote is too old. Ask for options again.")
+    raise InvalidParams(UNRESOLVED_WORDS if resolved else NO_BUILD_WORDS)
+
+
+def _refuse_gone_route(payments: Payments, payment: Payment, option_id: str) -> None:
+    """Refuse new signatures for a route that is gone. What was signed before is watched all the same."""
+    asset_key = payments.db.point(asset_key_of, payment.id, option_id)
+    if asset_key is None:
         raise InvalidParams("This option does not belong to the payment. Ask for options again.")
-    return quotes
-
-
-def refuse_gone_route(payments: Payments, payment: Payment, option_id: str) -> None:
-    """Refuse new signatures when the destination was removed or the chain is off.
-
-    Raises:
-        RouteExpired: It is gone. What was signed before is watched all the same.
-    """
-    asset_key = payments.db.point(asset_key_of, option_id)
-    assert asset_key is not None, "the option was just read"
     on = payments.chain_of(str(parse_asset(asset_key).chain)) is not None
-    if not on or not payments.db.point(has_settlement, payment.merchant_id, asset_key):
+    routes = payments.db.point(routes_of, payment.id, payment.merchant_id)
+    if not on or all(route.asset_key != asset_key for route in routes):
         raise RouteExpired("The merchant no longer takes this asset. Ask for options again.")
 
 
-def _routes(tx: Tx, payment: Payment) -> list[tuple[str, str, str]]:
-    """What can be paid as `(asset, canonical asset, destination)`, frozen where it was offered before."""
-    frozen = frozen_destinations(tx, payment.id)
-    return [
-        (one.asset, one.asset_key, frozen.get(one.asset_key, one.destination))
-        for one in list_settlements(tx, payment.merchant_id)
-    ]
-
-
 def _hand_out_all(
-    tx: Tx, payment_id: str, offers: Sequence[tuple[str, str, Offer]], ids: Sequence[str], now_ms: int
+    tx: Tx, payment_id: str, offers: Sequence[tuple[Route, Offer]], ids: Sequence[str], now_ms: int
 ) -> list[Quote] | None:
     payment = find_payment(tx, payment_id)
     assert payment is not None, "payments are never deleted"
     if payment.status is not Status.REQUIRES_ACTION:
         return None
-    quotes: list[Quote] = []
-    for (asset_key, destination, offer), option_id in zip(offers, ids, strict=True):
-        # Removed or frozen to another wallet since it was read: the next call offers what is true then.
-        if not has_settlement(tx, payment.merchant_id, asset_key):
-            continue
-        if freeze_destination(tx, payment_id, asset_key, destination) != destination:
-            continue
-        quotes.append(hand_out(tx, payment_id, offer, asset_key, destination, option_id, now_ms))
-    return quotes
+    # Removed, changed or frozen since it was read: the next call offers what is true then.
+    routes = set(routes_of(tx, payment_id, payment.merchant_id))
+    still = [
+        (route, offer, option_id)
+        for (route, offer), option_id in zip(offers, ids, strict=True)
+        if route in routes
+    ]
+    return hand_out(tx, payment_id, still, now_ms)
 
 
-def _hand_out_resolved(tx: Tx, quote: Quote, data: str, calls: tuple[WalletRpc, ...], now_ms: int) -> None:
+def _resolved(quote: Quote, build: Build, calls: Sequence[WalletRpc], now_ms: int) -> Quote:
+    """The quote with calls in place of its build action."""
     actions: list[WalletRpc | Build] = []
     for action in quote.actions:
-        if isinstance(action, Build) and action.data == data:
-            actions += calls
-        else:
-            actions.append(action)
-    known = quotes_of(tx, quote.payment_id, quote.option_id)
-    if any(one.actions == tuple(actions) and one.valid_until_ms == quote.valid_until_ms for one in known):
-        return
-    append_quote(
-        tx,
-        Quote(
-            option_id=quote.option_id,
-            payment_id=quote.payment_id,
-            asset=quote.asset,
-            account=quote.account,
-            amount=quote.amount,
-            destination=quote.destination,
-            actions=tuple(actions),
-            valid_from_ms=now_ms,
-            valid_until_ms=quote.valid_until_ms,
-        ),
-    )
+        actions += calls if action == build else (action,)
+    return msgspec.structs.replace(quote, actions=tuple(actions), valid_from_ms=now_ms)

@@ -16,12 +16,16 @@ import msgspec
 # One option never needs more: approve, sign, send. Bounds the search for swapped results.
 ACTIONS_MAX: Final = 4
 
-# A transfer still counts against a quote that ended this long before the transfer's block.
+# A transfer still counts against a quote that ended this long before the transfer's block; and against one
+# handed out this long after it, because a block's time is its producer's clock and the quote's is ours.
 QUOTE_GRACE_MS: Final = 120_000
 
 ACCOUNTS_MAX: Final = 100
 OPTIONS_PER_ANSWER_MAX: Final = 50
 OPTIONS_STORED_MAX: Final = 200
+
+# Quotes of an option that are valid at once and say different things; a confirm is checked against them all.
+QUOTES_VALID_MAX: Final = 8
 
 
 class WalletRpc(msgspec.Struct, frozen=True, tag="walletRpc", tag_field="type"):
@@ -76,13 +80,17 @@ class Quote(msgspec.Struct, frozen=True):
     valid_from_ms: int
     valid_until_ms: int
 
-    def valid_at(self, at_ms: int) -> bool:
-        """Whether a signature confirmed at this instant counts against the quote."""
-        return self.valid_from_ms <= at_ms <= self.valid_until_ms
-
     def covers_transfer_at(self, block_at_ms: int) -> bool:
         """Whether a transfer in a block of this time counts against the quote."""
-        return self.valid_from_ms <= block_at_ms <= self.valid_until_ms + QUOTE_GRACE_MS
+        return self.valid_from_ms - QUOTE_GRACE_MS <= block_at_ms <= self.valid_until_ms + QUOTE_GRACE_MS
+
+    def says_the_same(self, other: Quote) -> bool:
+        """Whether a wallet signs the same for both; how long they hold does not matter."""
+        return (self.amount, self.destination, self.actions) == (
+            other.amount,
+            other.destination,
+            other.actions,
+        )
 
     @property
     def resolved(self) -> bool:

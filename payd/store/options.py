@@ -1,4 +1,4 @@
-"""Options, their quotes, frozen destinations, and hashes that wallets told."""
+"""Options, their quotes, frozen routes, and hashes that wallets told."""
 
 from __future__ import annotations
 
@@ -8,90 +8,207 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from payd.core.caip import canonical_account, parse_account
 from payd.core.errors import RateLimited
-from payd.core.option import OPTIONS_STORED_MAX, Action, Offer, Quote
+from payd.core.option import OPTIONS_STORED_MAX, QUOTES_VALID_MAX, Action, Offer, Quote
 
 Tx: TypeAlias = sqlite3.Connection
 
 # Asking again reuses a fresh quote, so only a wallet that asks for days gets near.
 QUOTES_STORED_MAX: Final = 2000
-HINTS_STORED_MAX: Final = 64
 
-# A quote with less than this share of its life left is not handed out again.
+# A quote with less than this share of a new one's life left is not handed out again.
 REUSE_SHARE: Final = 2
+
+# Hashes of refused confirms, an option: a wallet tells one or two, and may retry. All options that were never
+# handed out count as one, so that whoever has only the link cannot take the room of a buyer's hashes.
+HINTS_STORED_MAX: Final = 16
+HINTS_UNKNOWN_MAX: Final = 8
 
 _encode_actions: Final = msgspec.json.Encoder().encode
 _decode_actions: Final = msgspec.json.Decoder(tuple[Action, ...]).decode
 
-_QUOTE: Final = (
-    "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
-    " q.valid_until_ms FROM options o JOIN quotes q ON q.option_id = o.id"
-)
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a payment's money in one asset goes. `asset` as the merchant wrote it, `asset_key` canonical."""
+
+    asset: str
+    asset_key: str
+    settlement_id: str
+    destination: str
 
 
-def freeze_destination(tx: Tx, payment_id: str, asset_key: str, destination: str) -> str:
-    """The destination of (payment, asset): the given one the first time, that same one ever after."""
-    tx.execute(
-        "INSERT INTO routes (payment_id, asset_key, destination) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        (payment_id, asset_key, destination),
+class _Room(msgspec.Struct):
+    """How many more options and quotes a payment may have."""
+
+    options: int
+    quotes: int
+
+
+def routes_of(tx: Tx, payment_id: str, merchant_id: str) -> list[Route]:
+    """What a payment can be paid in now, in the order of the merchant's settlements.
+
+    A route is frozen once it was handed out: its destination stays when the merchant changes it, and it is
+    gone for this payment when the merchant removes its settlement, also when the asset is registered again.
+    A merchant that is deleted or not active takes nothing.
+    """
+    rows = tx.execute(
+        "SELECT s.asset, s.asset_key, s.id, coalesce(r.destination, s.destination) FROM merchants m"
+        " JOIN settlements s ON s.merchant_id = m.id"
+        " LEFT JOIN routes r ON r.payment_id = ? AND r.asset_key = s.asset_key"
+        " WHERE m.id = ? AND m.status = 'active' AND m.deleted_at_ms IS NULL"
+        " AND (r.settlement_id IS NULL OR r.settlement_id = s.id) ORDER BY s.rowid",
+        (payment_id, merchant_id),
     )
-    (frozen,) = tx.execute(
-        "SELECT destination FROM routes WHERE payment_id = ? AND asset_key = ?", (payment_id, asset_key)
-    ).fetchone()
-    return str(frozen)
+    return [Route(*row) for row in rows]
 
 
-def frozen_destinations(tx: Tx, payment_id: str) -> dict[str, str]:
-    """The frozen destinations of a payment, by canonical asset."""
-    return dict(tx.execute("SELECT asset_key, destination FROM routes WHERE payment_id = ?", (payment_id,)))
-
-
-def hand_out(
-    tx: Tx, payment_id: str, offer: Offer, asset_key: str, destination: str, new_id: str, now_ms: int
-) -> Quote:
-    """Store that an offer is handed to a wallet.
+def hand_out(tx: Tx, payment_id: str, offers: Sequence[tuple[Route, Offer, str]], now_ms: int) -> list[Quote]:
+    """Store that offers are handed to a wallet, each with the id that its option takes if it is a new one.
 
     The option's id is the same for the same (payment, asset, account), so asking again does not kill what a
-    wallet holds. A quote that says the same and has most of its life left is handed out again.
+    wallet holds. A valid quote that says the same and lasts long enough is handed out again; so is the newest
+    one of an option that has as many as it may have.
+
+    Returns:
+        A quote for each offer, without those that the payment has no room for.
 
     Raises:
-        RateLimited: The payment has as many options or quotes as it may have.
+        RateLimited: There is room for none.
     """
-    option_id = _option_id(tx, payment_id, offer, asset_key, new_id)
-    latest = tx.execute(f"{_QUOTE} WHERE o.id = ? ORDER BY q.seq DESC LIMIT 1", (option_id,)).fetchone()
-    if latest is not None:
-        quote = _quote(latest)
-        half_way_ms = quote.valid_until_ms - (quote.valid_until_ms - quote.valid_from_ms) // REUSE_SHARE
-        same = (quote.amount, quote.destination, quote.actions) == (offer.amount, destination, offer.actions)
-        if same and (now_ms <= half_way_ms or quote.valid_until_ms >= offer.valid_until_ms):
-            return quote
+    room = _room(tx, payment_id)
+    found = [_hand_out(tx, room, payment_id, offer, now_ms) for offer in offers]
+    quotes = [quote for quote in found if quote is not None]
+    if offers and not quotes:
+        raise RateLimited(
+            f"This payment was offered to {OPTIONS_STORED_MAX} accounts, which is the most, or too often.",
+            details={"retryAfterS": 60},
+        )
+    return quotes
+
+
+def hand_out_resolved(tx: Tx, quote: Quote) -> None:
+    """Store that a wallet is handed an option with its build action resolved, unless it was before.
+
+    Raises:
+        RateLimited: The option or the payment has as many quotes as it may have.
+    """
+    handed = _append(tx, _room(tx, quote.payment_id), quote, quote.valid_until_ms)
+    if handed is None or not handed.says_the_same(quote):
+        raise RateLimited("Too many quotes were asked for this payment.", details={"retryAfterS": 60})
+
+
+def quotes_of(tx: Tx, payment_id: str, option_id: str, now_ms: int = 0) -> list[Quote]:
+    """The hand-outs of an option of this payment that are valid now, newest first.
+
+    Of those that say the same, the newest; bounded, because so many can be valid at once. When one was handed
+    out does not matter: the wall clock may have stepped back since.
+    """
+    rows = tx.execute(
+        "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
+        " q.valid_until_ms, max(q.seq) FROM options o JOIN quotes q ON q.option_id = o.id"
+        " WHERE o.id = ? AND o.payment_id = ? AND q.valid_until_ms >= ?"
+        " GROUP BY q.amount, q.destination, q.actions ORDER BY max(q.seq) DESC LIMIT ?",
+        (option_id, payment_id, now_ms, 2 * QUOTES_VALID_MAX),
+    )
+    return [_quote(row) for row in rows]
+
+
+def asset_key_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
+    """The canonical asset of an option; None when it was not handed out for this payment."""
+    row = tx.execute(
+        "SELECT asset_key FROM options WHERE id = ? AND payment_id = ?", (option_id, payment_id)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def keep_hints(tx: Tx, payment_id: str, option_id: str, hashes: Sequence[str], now_ms: int) -> None:
+    """Keep hashes that a wallet told in a confirm that was refused, for matching. Bounded an option."""
+    known = asset_key_of(tx, payment_id, option_id) is not None
+    kept_under, hints_max = (option_id, HINTS_STORED_MAX) if known else ("", HINTS_UNKNOWN_MAX)
+    (count,) = tx.execute(
+        "SELECT count(*) FROM hints WHERE payment_id = ? AND option_id = ?", (payment_id, kept_under)
+    ).fetchone()
+    insert_hints(tx, payment_id, kept_under, hashes[: max(0, hints_max - count)], now_ms)
+
+
+def insert_hints(tx: Tx, payment_id: str, option_id: str, hashes: Sequence[str], now_ms: int) -> None:
+    """Keep the hashes of a confirm that moves the payment: it happens once, so that they need no bound."""
+    for told in hashes:
+        tx.execute(
+            "INSERT INTO hints (payment_id, option_id, hash, told_at_ms) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (payment_id, option_id, told, now_ms),
+        )
+
+
+def _hand_out(
+    tx: Tx, room: _Room, payment_id: str, offered: tuple[Route, Offer, str], now_ms: int
+) -> Quote | None:
+    route, offer, new_id = offered
+    account_key = canonical_account(parse_account(offer.account))
+    row = tx.execute(
+        "SELECT id FROM options WHERE payment_id = ? AND asset_key = ? AND account_key = ?",
+        (payment_id, route.asset_key, account_key),
+    ).fetchone()
+    if row is None:
+        if min(room.options, room.quotes) <= 0:
+            return None
+        _insert_option(tx, payment_id, route, offer, new_id, account_key)
+        room.options -= 1
     quote = Quote(
-        option_id=option_id,
+        option_id=new_id if row is None else str(row[0]),
         payment_id=payment_id,
         asset=offer.asset,
         account=offer.account,
         amount=offer.amount,
-        destination=destination,
+        destination=route.destination,
         actions=offer.actions,
         valid_from_ms=now_ms,
         valid_until_ms=offer.valid_until_ms,
     )
-    append_quote(tx, quote)
-    return quote
+    handed = _append(tx, room, quote, now_ms + (offer.valid_until_ms - now_ms) // REUSE_SHARE)
+    # The wallet finds its account by the text that it sent.
+    return None if handed is None else msgspec.structs.replace(handed, account=offer.account)
 
 
-def append_quote(tx: Tx, quote: Quote) -> None:
-    """Store one more hand-out of an option.
+def _insert_option(
+    tx: Tx, payment_id: str, route: Route, offer: Offer, option_id: str, account_key: str
+) -> None:
+    tx.execute(
+        "INSERT INTO routes (payment_id, asset_key, settlement_id, destination) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (payment_id, route.asset_key, route.settlement_id, route.destination),
+    )
+    tx.execute(
+        "INSERT INTO options (id, payment_id, asset, asset_key, account, account_key)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (option_id, payment_id, offer.asset, route.asset_key, offer.account, account_key),
+    )
 
-    Raises:
-        RateLimited: The payment has as many quotes as it may have.
-    """
-    (count,) = tx.execute(
-        "SELECT count(*) FROM quotes WHERE option_id IN (SELECT id FROM options WHERE payment_id = ?)",
-        (quote.payment_id,),
+
+def _room(tx: Tx, payment_id: str) -> _Room:
+    options, quotes = tx.execute(
+        "SELECT count(DISTINCT o.id), count(q.seq) FROM options o LEFT JOIN quotes q ON q.option_id = o.id"
+        " WHERE o.payment_id = ?",
+        (payment_id,),
     ).fetchone()
-    if count >= QUOTES_STORED_MAX:
-        raise RateLimited("Too many quotes were asked for this payment.", details={"retryAfterS": 60})
+    return _Room(OPTIONS_STORED_MAX - options, QUOTES_STORED_MAX - quotes)
+
+
+def _append(tx: Tx, room: _Room, quote: Quote, until_ms: int) -> Quote | None:
+    """Store `quote`, unless a valid one says the same and lasts until then, or there is no room for it.
+
+    Returns what is handed out instead: that one, or the newest valid one; None when there is none.
+    """
+    valid = quotes_of(tx, quote.payment_id, quote.option_id, quote.valid_from_ms)
+    # Those with a build action are counted alone: they must not take the room of what they resolve into.
+    valid = [one for one in valid if one.resolved is quote.resolved]
+    same = next((one for one in valid if one.says_the_same(quote)), None)
+    if same is not None and same.valid_until_ms >= until_ms:
+        return same
+    if room.quotes <= 0 or (same is None and len(valid) >= QUOTES_VALID_MAX):
+        return same or next(iter(valid), None)
     tx.execute(
         "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
         " valid_until_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -105,54 +222,14 @@ def append_quote(tx: Tx, quote: Quote) -> None:
             quote.valid_until_ms,
         ),
     )
+    room.quotes -= 1
+    return quote
 
 
-def quotes_of(tx: Tx, payment_id: str, option_id: str) -> list[Quote]:
-    """Every hand-out of an option of this payment, newest first; empty when there is no such option."""
-    rows = tx.execute(
-        f"{_QUOTE} WHERE o.id = ? AND o.payment_id = ? ORDER BY q.seq DESC", (option_id, payment_id)
+def _quote(row: tuple[str, str, str, str, str, str, bytes, int, int, int]) -> Quote:
+    option_id, payment_id, asset, account, amount, destination, actions, valid_from_ms, valid_until_ms, _ = (
+        row
     )
-    return [_quote(row) for row in rows]
-
-
-def asset_key_of(tx: Tx, option_id: str) -> str | None:
-    """The canonical asset of an option."""
-    row = tx.execute("SELECT asset_key FROM options WHERE id = ?", (option_id,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def keep_hints(tx: Tx, payment_id: str, hashes: Sequence[str], now_ms: int) -> None:
-    """Keep hashes that a wallet told in a confirm that was refused, for matching. Bounded a payment."""
-    (count,) = tx.execute("SELECT count(*) FROM hints WHERE payment_id = ?", (payment_id,)).fetchone()
-    for told in hashes[: max(0, HINTS_STORED_MAX - count)]:
-        tx.execute(
-            "INSERT INTO hints (payment_id, hash, told_at_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-            (payment_id, told, now_ms),
-        )
-
-
-def _option_id(tx: Tx, payment_id: str, offer: Offer, asset_key: str, new_id: str) -> str:
-    row = tx.execute(
-        "SELECT id FROM options WHERE payment_id = ? AND asset_key = ? AND account = ?",
-        (payment_id, asset_key, offer.account),
-    ).fetchone()
-    if row is not None:
-        return str(row[0])
-    (count,) = tx.execute("SELECT count(*) FROM options WHERE payment_id = ?", (payment_id,)).fetchone()
-    if count >= OPTIONS_STORED_MAX:
-        raise RateLimited(
-            f"This payment has been offered to {OPTIONS_STORED_MAX} accounts, which is the most.",
-            details={"retryAfterS": 60},
-        )
-    tx.execute(
-        "INSERT INTO options (id, payment_id, asset, asset_key, account) VALUES (?, ?, ?, ?, ?)",
-        (new_id, payment_id, offer.asset, asset_key, offer.account),
-    )
-    return new_id
-
-
-def _quote(row: tuple[str, str, str, str, str, str, bytes, int, int]) -> Quote:
-    option_id, payment_id, asset, account, amount, destination, actions, valid_from_ms, valid_until_ms = row
     return Quote(
         option_id=option_id,
         payment_id=payment_id,

@@ -71,14 +71,9 @@ def list_settlements(tx: Tx, merchant_id: str) -> list[Settlement]:
     return [Settlement(*row) for row in rows]
 
 
-def has_settlement(tx: Tx, merchant_id: str, asset_key: str | None = None) -> bool:
-    """Whether the merchant can be paid at all, or in one asset."""
-    if asset_key is None:
-        row = tx.execute("SELECT 1 FROM settlements WHERE merchant_id = ? LIMIT 1", (merchant_id,))
-    else:
-        row = tx.execute(
-            "SELECT 1 FROM settlements WHERE merchant_id = ? AND asset_key = ?", (merchant_id, asset_key)
-        )
+def has_settlement(tx: Tx, merchant_id: str) -> bool:
+    """Whether the merchant can be paid at all."""
+    row = tx.execute("SELECT 1 FROM settlements WHERE merchant_id = ? LIMIT 1", (merchant_id,))
     return row.fetchone() is not None
 
 
@@ -91,5 +86,5 @@ def set_destination(tx: Tx, settlement_id: str, destination: str, now_ms: int) -
 
 
 def delete_settlement(tx: Tx, settlement_id: str) -> None:
-    """Take a destination away; payments that were offered it are watched all the same."""
+    """Take a destination away for good; payments that were offered it are watched all the same."""
     tx.execute("DELETE FROM settlements WHERE id = ?", (settlement_id,))

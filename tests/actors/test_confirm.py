@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+import pytest
 import trio
 import trio.testing
 
-from tests.shop import APPROVES, BUYER, SIGNATURE, TX_HASH, Shop
+from payd.actors.turns import INBOX_MAX
+from payd.chains.base import Refused, Verdict
+from payd.core.errors import InvalidSignature
+from payd.core.option import QUOTES_VALID_MAX, Offer, Quote, Result
+from payd.core.payment import Payment
+from payd.store.options import HINTS_STORED_MAX, HINTS_UNKNOWN_MAX
+from tests.shop import APPROVES, BUYER, SIGNATURE, TX_HASH, USDC_BASE, Shop
+
+
+async def hints(shop: Shop, payment: str) -> list[str]:
+    rows = await shop.realm.db.read(
+        lambda tx: tx.execute("SELECT hash FROM hints WHERE payment_id = ?", (payment,)).fetchall()
+    )
+    return [told for (told,) in rows]
 
 
 async def test_a_confirmed_payment_is_processing_then_succeeded_then_settled(shop: Shop) -> None:
@@ -165,10 +182,7 @@ async def test_a_confirm_after_expiry_is_gone_but_its_hash_is_kept(shop: Shop) -
     late = await shop.confirm(payment, option["id"], TX_HASH)
 
     assert (late.status, late.code) == (410, "payment_expired")
-    hints = await shop.realm.db.read(
-        lambda tx: tx.execute("SELECT hash FROM hints WHERE payment_id = ?", (payment,)).fetchall()
-    )
-    assert hints == [(TX_HASH,)]
+    assert await hints(shop, payment) == [TX_HASH]
 
 
 async def test_a_confirm_of_a_cancelled_payment_says_cancelled(shop: Shop) -> None:
@@ -208,6 +222,129 @@ async def test_a_stale_quote_is_refused_and_asking_again_renews_it(shop: Shop) -
     assert (await shop.confirm(payment, option["id"], TX_HASH)).status == 200
 
 
+async def test_results_that_no_quote_accepts_are_refused_when_one_quote_refuses_them(shop: Shop) -> None:
+    payment = await shop.pay()
+    chain: Any = shop.realm.payments.chains[0]
+    offer = chain.offer
+
+    async def offer_two_actions(*args: Any) -> Offer | None:
+        made: Offer | None = await offer(*args)
+        return made and msgspec.structs.replace(made, actions=made.actions * 2)
+
+    chain.offer = offer_two_actions
+    option = (await shop.options(payment, [BUYER]))[0]
+    chain.offer = offer
+    await shop.options(payment, [BUYER])
+
+    refused = await shop.confirm(payment, option["id"], SIGNATURE, TX_HASH)
+    assert (refused.status, refused.code) == (422, "invalid_signature")
+    three = await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE, SIGNATURE)
+    assert (three.status, three.body["status"]) == (200, "failed")
+
+
+async def test_newer_quotes_do_not_push_out_one_that_is_still_valid(shop: Shop) -> None:
+    payment = await shop.pay()
+    chain: Any = shop.realm.payments.chains[0]
+    offer, check = chain.offer, chain.check
+    added = itertools.count()
+
+    async def offer_at_another_price(*args: Any) -> Offer | None:
+        made: Offer | None = await offer(*args)
+        return made and msgspec.structs.replace(made, amount=made.amount + next(added))
+
+    async def check_amount(payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
+        if str(quote.amount) != option["amount"]["value"]:
+            return Refused(InvalidSignature("Another amount."))
+        verdict: Verdict = await check(payment, quote, results, now_ms)
+        return verdict
+
+    chain.offer, chain.check = offer_at_another_price, check_amount
+    option = (await shop.options(payment, [BUYER]))[0]
+    for _ in range(2 * QUOTES_VALID_MAX):
+        await shop.options(payment, [BUYER])
+
+    confirmed = await shop.confirm(payment, option["id"], SIGNATURE)
+    assert (confirmed.status, confirmed.body["status"]) == (200, "processing")
+
+
+async def test_a_quote_counts_when_the_wall_clock_has_stepped_back_since(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.realm.db.write(lambda tx: tx.execute("UPDATE quotes SET valid_from_ms = valid_from_ms + 2000"))
+
+    assert (await shop.confirm(payment, option["id"], SIGNATURE)).status == 200
+
+
+async def test_a_check_that_breaks_keeps_the_hashes(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    async def broken(*_: object) -> Verdict:
+        raise OSError("the node is away")
+
+    chain: Any = shop.realm.payments.chains[0]
+    chain.check = broken
+    assert (await shop.confirm(payment, option["id"], TX_HASH)).status == 500
+    assert await hints(shop, payment) == [TX_HASH]
+    assert await shop.status(payment) == "requires_action"
+
+
+async def test_hashes_for_unknown_options_leave_room_for_a_buyers(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    for number in range(HINTS_STORED_MAX + 1):
+        await shop.confirm(payment, "opt_nobody", f"0x{number:064x}")
+    await shop.call("POST", f"/v1/gateway/payment/{payment}/cancel", {})
+
+    assert (await shop.confirm(payment, option["id"], TX_HASH)).body["status"] == "cancelled"
+    assert TX_HASH in await hints(shop, payment)
+    assert len(await hints(shop, payment)) == HINTS_UNKNOWN_MAX + 1
+
+
+async def test_results_that_fail_a_payment_keep_their_hashes_when_there_is_no_room(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    for number in range(HINTS_STORED_MAX):
+        await shop.confirm(payment, option["id"], f"0x{number:064x}")
+
+    assert (await shop.confirm(payment, option["id"], TX_HASH, TX_HASH)).body["status"] == "failed"
+    assert TX_HASH in await hints(shop, payment)
+
+
+async def test_a_removed_destination_stays_gone_when_its_asset_is_registered_again(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    settlement = listed.body["crypto"][0]["id"]
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{settlement}")
+    await shop.register(shop.merchant_id, USDC_BASE, BUYER)
+
+    gone = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (gone.status, gone.code) == (409, "route_expired")
+    assert await shop.status(payment) == "requires_action"
+
+
+async def test_a_changed_destination_does_not_stop_a_signature_for_the_old_one(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{listed.body['crypto'][0]['id']}"
+    assert (await shop.call("PUT", path, {"destination": BUYER})).status == 200
+
+    assert (await shop.confirm(payment, option["id"], SIGNATURE)).status == 200
+
+
+async def test_a_merchant_that_is_gone_stops_new_signatures(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    assert (await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")).status == 200
+
+    gone = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (gone.status, gone.code) == (409, "route_expired")
+
+
 async def test_a_removed_destination_stops_new_signatures(shop: Shop) -> None:
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]
@@ -219,3 +356,29 @@ async def test_a_removed_destination_stops_new_signatures(shop: Shop) -> None:
 
     assert (gone.status, gone.code) == (409, "route_expired")
     assert await shop.status(payment) == "requires_action"
+
+
+async def test_a_flood_of_confirms_during_the_check_does_not_refuse_the_good_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    chain = shop.realm.payments.chains[0]
+    real_check = chain.check
+    answers: list[Any] = []
+
+    async def slow(*args: Any) -> Any:
+        await trio.sleep(1)
+        return await real_check(*args)
+
+    async def good() -> None:
+        answers.append(await shop.confirm(payment, option["id"], SIGNATURE))
+
+    monkeypatch.setattr(chain, "check", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(good)
+        await trio.sleep(0.5)
+        for number in range(INBOX_MAX):
+            nursery.start_soon(shop.confirm, payment, f"opt_{number}", SIGNATURE)
+
+    assert (answers[0].status, answers[0].body["status"]) == (200, "processing")

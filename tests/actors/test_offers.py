@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
 from payd.actors.offers import fetch_actions, offer_options
 from payd.core.caip import parse_account
-from payd.core.errors import InvalidParams, PaymentExpired, QuoteExpired
-from payd.core.option import Quote, WalletRpc
+from payd.core.errors import InvalidParams, PaymentExpired, QuoteExpired, RateLimited
+from payd.core.option import Offer, Quote, WalletRpc
 from payd.store.options import quotes_of
 from tests.shop import (
     BUYER,
     ETH_BASE,
     SOLANA,
     SOLANA_WALLET,
+    USDC_BASE,
     USDC_SOLANA,
     USDT_MAINNET,
     WALLET,
@@ -74,6 +77,69 @@ async def test_a_removed_destination_is_offered_no_more(shop: Shop) -> None:
     await shop.call("DELETE", path)
 
     assert [quote.asset for quote in await quotes(shop, payment, BUYER)] == [ETH_BASE]
+
+
+async def test_a_destination_that_is_replaced_while_options_are_made_gets_no_money(shop: Shop) -> None:
+    payment = await shop.pay()
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{listed.body['crypto'][0]['id']}"
+    chain: Any = shop.realm.payments.chains[0]
+    offer = chain.offer
+
+    async def offer_late(*args: Any) -> Offer | None:
+        changed = await shop.call("PUT", path, {"destination": f"eip155:8453:{OTHER}"})
+        assert changed.status == 200
+        made: Offer | None = await offer(*args)
+        return made
+
+    chain.offer = offer_late
+    assert await quotes(shop, payment, BUYER) == []
+    chain.offer = offer
+    assert [quote.destination for quote in await quotes(shop, payment, BUYER)] == [f"eip155:8453:{OTHER}"]
+
+
+async def test_a_removed_destination_is_not_offered_again_when_its_asset_is_registered_again(
+    shop: Shop,
+) -> None:
+    offered, fresh = await shop.pay(), await shop.pay()
+    await quotes(shop, offered, BUYER)
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{listed.body['crypto'][0]['id']}"
+    await shop.call("DELETE", path)
+    await shop.register(shop.merchant_id, USDC_BASE, f"eip155:8453:{OTHER}")
+
+    assert await quotes(shop, offered, BUYER) == []
+    assert [quote.destination for quote in await quotes(shop, fresh, BUYER)] == [f"eip155:8453:{OTHER}"]
+
+
+async def test_a_merchant_that_is_gone_offers_nothing(shop: Shop) -> None:
+    payment = await shop.pay()
+    await quotes(shop, payment, BUYER)
+    assert (await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")).status == 200
+
+    assert await quotes(shop, payment, BUYER) == []
+
+
+async def test_an_account_has_one_option_whichever_way_it_is_spelled(shop: Shop) -> None:
+    payment = await shop.pay()
+    (first,) = await quotes(shop, payment, f"eip155:8453:{OTHER}")
+    (again,) = await quotes(shop, payment, f"eip155:8453:{OTHER.lower()}")
+
+    assert again.option_id == first.option_id
+    assert (first.account, again.account) == (f"eip155:8453:{OTHER}", f"eip155:8453:{OTHER.lower()}")
+
+
+async def test_a_payment_that_is_full_still_gives_the_options_it_has(shop: Shop) -> None:
+    payment = await shop.pay()
+    (mine,) = await quotes(shop, payment, BUYER)
+    for block in range(4):
+        accounts = [f"eip155:8453:0x{0x10000 + block * 50 + number:040x}" for number in range(50)]
+        await quotes(shop, payment, *accounts)
+    stranger = f"eip155:8453:0x{0x20000:040x}"
+
+    assert await quotes(shop, payment, stranger, BUYER) == [mine]
+    with pytest.raises(RateLimited):
+        await quotes(shop, payment, stranger)
 
 
 async def test_accounts_on_chains_that_the_merchant_does_not_take_get_no_option(shop: Shop) -> None:

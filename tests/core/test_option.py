@@ -44,19 +44,24 @@ def square(size_min: int = 1) -> st.SearchStrategy[list[list[bool]]]:
 # Quotes
 
 
-@pytest.mark.parametrize(("at_ms", "valid"), [(999, False), (1000, True), (2000, True), (2001, False)])
-def test_a_signature_counts_from_the_first_to_the_last_millisecond_of_a_quote(
-    at_ms: int, valid: bool
-) -> None:
-    assert QUOTE.valid_at(at_ms) is valid
-
-
 @pytest.mark.parametrize(
-    ("block_at_ms", "covered"), [(999, False), (1000, True), (2001, True), (122_000, True), (122_001, False)]
+    ("block_at_ms", "covered"),
+    [(879_999, False), (880_000, True), (1_000_000, True), (1_722_000, True), (1_722_001, False)],
 )
-def test_a_transfer_counts_for_two_minutes_longer(block_at_ms: int, covered: bool) -> None:
+def test_a_transfer_counts_two_minutes_before_and_after_its_quote(block_at_ms: int, covered: bool) -> None:
+    quote = msgspec.structs.replace(QUOTE, valid_from_ms=1_000_000, valid_until_ms=1_602_000)
     assert QUOTE_GRACE_MS == 120_000
-    assert QUOTE.covers_transfer_at(block_at_ms) is covered
+    assert quote.covers_transfer_at(block_at_ms) is covered
+
+
+def test_quotes_say_the_same_when_a_wallet_signs_the_same_however_long_they_hold() -> None:
+    replace = msgspec.structs.replace
+    assert QUOTE.says_the_same(
+        replace(QUOTE, valid_from_ms=1500, valid_until_ms=9000, account="eip155:1:0xAB")
+    )
+    assert not QUOTE.says_the_same(replace(QUOTE, amount=101))
+    assert not QUOTE.says_the_same(replace(QUOTE, destination="eip155:1:0x5f"))
+    assert not QUOTE.says_the_same(replace(QUOTE, actions=(SEND, SEND)))
 
 
 def test_a_quote_with_a_build_action_is_not_resolved() -> None:
