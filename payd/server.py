@@ -2,12 +2,15 @@
 
     main
     ├─ house                         closed last
-    │  ├─ office, test, live         databases: a committer and a keeper each
-    │  └─ turns                      one short task for each payment that has something to do
+    │  └─ office, test, live         databases: a committer and a keeper each
+    │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
-       ├─ realm: deadlines, maintenance, clock, deliveries (drained on stop, at most 15 s)
-       ├─ admin socket
-       └─ front                      stopped first: accepts, guards, feeds; hypercorn and Quart behind it
+       ├─ realm: deadlines, maintenance, clock, deliveries
+       ├─ listeners, admin socket
+       └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
+
+Stopped first, at once and within 15 s: the front and the deliveries, which finish what is under way. Then the
+chores, then each realm's turns, then its database.
 
 Source: DESIGN.md, "4. The house"; DESIGN.md, "12. Operations".
 """
@@ -46,14 +49,14 @@ from payd.store.accounts import list_accounts
 from payd.store.apps import ensure_checkout_app
 from payd.store.bridge import bridge
 from payd.store.clock import get_clock
-from payd.store.db import open_database
+from payd.store.db import Database, open_database
 from payd.store.lock import hold_data_dir
 from payd.store.seal import Seal, load_key
 from payd.web.admin import SOCKET_NAME, serve_admin
 from payd.web.app import make_app
 from payd.web.client import TrustedProxies
-from payd.web.dispatch import answer
-from payd.web.feed import Feeds, page_bytes
+from payd.web.dispatch import answer, known_caller
+from payd.web.feed import Feeds, check_listeners, page_bytes
 from payd.web.front import Front, listen
 from payd.web.house import House, Limits, Realm
 from payd.web.limits import RateLimit, failed_auth_limit, poll_slots
@@ -67,6 +70,9 @@ Announce = Callable[[House], Awaitable[None]]
 # Requests make some cyclic garbage each; collecting rarely, and never what was there at the start, is worth
 # up to 2×.
 GC_THRESHOLDS: Final = (20_000, 50, 1000)
+
+# Turns that are under way at the end have this long: one is a commit or two.
+TURNS_MAX_S: Final = 5.0
 
 
 def run(config: Config, announce: Announce | None = None) -> None:
@@ -102,6 +108,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             chores.start_soon(keep_running, f"{name}.maintenance", Maintenance(realm.db, realm.clock).run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
+        chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
         front, listeners = await _open_front(house, config)
         async with trio.open_nursery() as doors:
@@ -112,8 +119,8 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
                 await announce(house)
             await stop.wait()
             house.release_polls()
-        for realm in house.realms.values():
-            await realm.deliveries.stop()
+            for realm in house.realms.values():
+                doors.start_soon(realm.deliveries.stop)
         chores.cancel_scope.cancel()
     log.info("server.stopped")
 
@@ -128,10 +135,7 @@ async def open_house(
         DataDirectoryBusy: Another process has the data directory.
     """
     with hold_data_dir(config.data_dir), bridge():
-        async with (
-            open_database(config.data_dir / "office.db", "office", inline=inline) as office,
-            trio.open_nursery() as turns,
-        ):
+        async with open_database(config.data_dir / "office.db", "office", inline=inline) as office:
             seal = Seal(load_key(config.data_dir / "seal.key", entropy), entropy)
             realms: dict[RealmName, Realm] = {}
             house = House(
@@ -145,17 +149,13 @@ async def open_house(
                 metrics_token=config.metrics.token,
                 accounts={account.id: account for account in await office.read(list_accounts)},
             )
-            build = partial(
-                _open_realm, config, seal=seal, entropy=entropy, wall=wall, turns=turns, inline=inline
-            )
+            build = partial(_open_realm, config, seal=seal, entropy=entropy, wall=wall, inline=inline)
             async with build("test") as realms["test"]:
                 if not (config.data_dir / "live.db").exists():
                     yield house
                 else:
                     async with build("live") as realms["live"]:
                         yield house
-                # Turns end by themselves; what is left waits for something that will not come any more.
-                turns.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -166,11 +166,13 @@ async def _open_realm(
     seal: Seal,
     entropy: Entropy,
     wall: WallMs,
-    turns: trio.Nursery,
     inline: bool,
 ) -> AsyncIterator[Realm]:
     """One realm. Test and live are the same classes; they differ in what they are built from."""
-    async with open_database(config.data_dir / f"{name}.db", "realm", inline=inline) as db:
+    async with (
+        open_database(config.data_dir / f"{name}.db", "realm", inline=inline) as db,
+        _open_turns(db) as turns,
+    ):
         live = name == "live"
         clock = Clock(wall, db.point(get_clock).offset_ms)
         chains: tuple[Chain, ...] = () if live else (_simulated(config),)
@@ -218,6 +220,25 @@ async def _open_realm(
         yield realm
 
 
+@asynccontextmanager
+async def _open_turns(db: Database) -> AsyncIterator[trio.Nursery]:
+    """Where a realm's turns run. At the end they finish: a turn that has begun stores what it decided.
+
+    A disk that does not answer holds a turn; then the database is closed under it.
+    """
+    async with trio.open_nursery() as patience:
+        async with trio.open_nursery() as turns:
+            yield turns
+            turns.cancel_scope.cancel()
+            patience.start_soon(_close_later, db)
+        patience.cancel_scope.cancel()
+
+
+async def _close_later(db: Database) -> None:
+    await trio.sleep(TURNS_MAX_S)
+    await db.close()
+
+
 async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.SocketListener]]:
     try:
         listeners = await listen(config.listen.host, config.listen.port)
@@ -227,7 +248,7 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
     house.base_url = config.public_url(listeners[0].socket.getsockname()[1])
     trusted = TrustedProxies(config.http.trusted_proxies)
     answering = partial(answer, house)
-    feeds = Feeds(house)
+    feeds = Feeds(house, partial(known_caller, house, gateway=False))
     sockets = Sockets(
         answer=answering,
         feed_of=feeds.payment_feed,

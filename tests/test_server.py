@@ -12,8 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
-from tests.process import Server, running_server
+from payd.actors.lane import IN_FLIGHT_MAX
+from payd.actors.payments import PaymentActor
+from payd.clock import VirtualWall
+from payd.config import load
+from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
+from payd.server import TURNS_MAX_S, _open_turns, open_house, serve
+from payd.store.db import Database
+from payd.web.house import House
+from tests.process import Server, free_port, running_server
+from tests.shop import START_MS, open_shop
 
 
 @pytest.fixture
@@ -154,6 +164,90 @@ def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, ke
     repeated = merchant(server, key, "before")[1]
     assert server.get("/v1/merchants", Api_Key=key)[1]["totalCount"] == total
     assert repeated["merchant"]
+
+
+async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path) -> None:
+    """A client that never ends its request, and a receiver that never answers, delivery after delivery."""
+    folder = tmp_path / "data"
+    async with open_shop(folder, PAYD_WEBHOOKS_TEST_ALLOW_HTTP="true") as shop:
+        await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "http://93.184.216.34/"})
+        shop.realm.deliveries.http.dial = never
+        for number in range(3 * IN_FLIGHT_MAX):
+            await shop.pay(str(number))
+
+    config = load(
+        None,
+        {
+            "PAYD_DATA_DIR": str(folder),
+            "PAYD_LISTEN": f"127.0.0.1:{free_port()}",
+            "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
+        },
+    )
+    stop, ready, ended = trio.Event(), trio.Event(), trio.Event()
+
+    async def announce(house: House) -> None:
+        ready.set()
+
+    async def run(house: House) -> None:
+        await serve(house, config, stop, announce)
+        ended.set()
+
+    async with open_house(config, inline=True, wall=VirtualWall(START_MS)) as house:
+        deliveries = house.realms["test"].deliveries
+        deliveries.http.dial = never
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, house)
+            await ready.wait()
+            slow = await trio.open_tcp_stream("127.0.0.1", int(config.listen.port))
+            async with slow:
+                await slow.send_all(b"POST /v1/merchants HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+                await trio.sleep(1)
+                assert deliveries.in_flight == IN_FLIGHT_MAX
+                started_s = trio.current_time()
+                stop.set()
+                await ended.wait()
+                took_s = trio.current_time() - started_s
+
+    assert took_s < 16
+
+
+async def never(address: str, port: int) -> trio.abc.Stream:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def test_a_turn_under_way_at_the_end_stores_what_it_decided(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        payment = await shop.pay()
+
+        async def slowly(actor: PaymentActor) -> None:
+            await trio.sleep(1)
+            await actor.move(PaymentCancelled(CANCELLED_BY_MERCHANT))
+
+        with trio.move_on_after(0.5):
+            await shop.realm.payments.ask(payment, slowly)
+
+    async with open_shop(tmp_path / "data") as later:
+        assert later.realm.payments.find(payment).status.value == "cancelled"
+
+
+async def test_a_turn_that_a_dead_disk_holds_ends_with_its_database() -> None:
+    held = trio.Event()
+
+    async def write_on_a_dead_disk() -> None:
+        with trio.CancelScope(shield=True):
+            await held.wait()
+
+    class Dead(Database):
+        async def close(self) -> None:
+            held.set()
+
+    started_s = trio.current_time()
+    async with _open_turns(Dead("x.db", 1, inline=True)) as turns:
+        turns.start_soon(write_on_a_dead_disk)
+        await trio.testing.wait_all_tasks_blocked()
+
+    assert trio.current_time() - started_s == TURNS_MAX_S
 
 
 USDC = (

@@ -8,7 +8,7 @@ Source: DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 import structlog
@@ -30,6 +30,11 @@ from payd.store.db import Database, Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, once
 
 log = structlog.get_logger("payd.clock")
+
+# Finds a job whose wake-up was missed.
+LOOK_S: Final = 30.0
+# When nothing is due: further than any job goes.
+FAR_MS: Final = 1 << 60
 
 
 class AdvanceState(msgspec.Struct, frozen=True):
@@ -67,9 +72,13 @@ class Advance:
         def work(tx: Tx) -> Outcome:
             return Outcome(202, render(self._state(start_clock_job(tx, job_id, advance_ms))))
 
-        outcome = await self._db.write(once, request, work)
-        self._wanted.set()
-        return outcome
+        async def write_and_tell() -> Outcome:
+            outcome = await self._db.write(once, request, work)
+            self._wanted.set()
+            return outcome
+
+        # A client that leaves takes its waiting along, and not the job that it started.
+        return await self._payments.in_background(write_and_tell)
 
     def _state(self, row: ClockRow) -> AdvanceState:
         busy = row.running or self._at_work
@@ -83,7 +92,8 @@ class Advance:
             if self._at_work:
                 await self._run_job()
             else:
-                await self._wanted.wait()
+                with trio.move_on_after(LOOK_S):
+                    await self._wanted.wait()
 
     async def _run_job(self) -> None:
         newest_seq = self._db.point(newest_event_seq)
@@ -116,6 +126,3 @@ class Advance:
             due_at_ms = self._payments.next_due_ms()
             if due_at_ms is None or due_at_ms > now_ms:
                 return
-
-
-FAR_MS = 1 << 60

@@ -242,8 +242,9 @@ class Deliveries:
     async def _poll(self) -> None:
         while True:
             self._poll_now = trio.Event()
-            for endpoint_id in await self._db.read(endpoints_with_pending):
+            for endpoint_id in await self._db.look(endpoints_with_pending):
                 self.wake(endpoint_id)
+            self._jobs_wanted.set()
             await self.http.close_unfit()
             with trio.move_on_after(POLL_S):
                 await self._poll_now.wait()
@@ -296,11 +297,11 @@ class Deliveries:
     async def _jobs(self) -> None:
         while True:
             self._jobs_wanted = trio.Event()
-            jobs = await self._db.read(running_jobs)
+            jobs = await self._db.look(running_jobs)
             self._job_at_work = bool(jobs)
             for job_id, endpoint_id in jobs:
                 await self._job(job_id, endpoint_id)
-            self._job_at_work = False
+            self._job_at_work = self._jobs_wanted.is_set()
             self._tick()
             await self._jobs_wanted.wait()
 

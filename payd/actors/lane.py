@@ -17,6 +17,7 @@ import trio
 from payd.actors.supervisor import Backoff
 from payd.clock import Clock
 from payd.core.endpoint import EndpointState
+from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.store.attempts import Recorded
 from payd.store.db import Database
 from payd.store.deliveries import (
@@ -245,5 +246,9 @@ class Lane:
         failures = self._broken[head.id] = self._broken.get(head.id, 0) + 1
         delay_s = BROKEN.delay_s(failures)
         log.error("webhook.broken", delivery_id=head.id, failures=failures, delay_s=delay_s, exc_info=crash)
-        await self._db.write(postpone, head.id, self._clock.now_ms() + round(delay_s * 1000))
+        try:
+            await self._db.write(postpone, head.id, self._clock.now_ms() + round(delay_s * 1000))
+        except (StoreUnavailable, OutcomeUnknown):
+            # It is still due in the store, and waits here in its place among those in flight.
+            await trio.sleep(delay_s)
         self.wake()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from payd.core.errors import InvalidParams
+
 Tx: TypeAlias = sqlite3.Connection
+
+# Times end with the year 9999. What a realm waits for is over much sooner than this.
+OFFSET_MAX_MS: Final = 10 * 365 * 86_400_000
 
 
 class ClockRow(msgspec.Struct, frozen=True):
@@ -32,8 +37,14 @@ def get_clock(tx: Tx) -> ClockRow:
 
 
 def start_clock_job(tx: Tx, job_id: str, advance_ms: int) -> ClockRow:
-    """Aim the clock further ahead; a running job is lengthened and keeps its id."""
+    """Aim the clock further ahead; a running job is lengthened and keeps its id.
+
+    Raises:
+        InvalidParams: It would be more than `OFFSET_MAX_MS` ahead.
+    """
     row = get_clock(tx)
+    if max(row.offset_ms, row.target_offset_ms) + advance_ms > OFFSET_MAX_MS:
+        raise InvalidParams("The test clock goes at most 10 years ahead of the real one, in all.")
     if row.running:
         tx.execute("UPDATE clock SET target_offset_ms = target_offset_ms + ?", (advance_ms,))
     else:

@@ -8,6 +8,7 @@ Source: DESIGN.md, "2. The stack".
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from collections import deque
@@ -19,6 +20,7 @@ import aiosqlite
 import outcome
 import trio
 
+from payd.clock import monotonic_s
 from payd.store.bridge import check_bridge
 
 T = TypeVar("T")
@@ -42,6 +44,9 @@ CACHED_STATEMENTS: Final = 256
 CLOSE_MAX_S: Final = 5.0
 
 CACHE_KIB: Final = 16_384
+
+# Steps of SQLite's machine from one look at the clock to the next: some 0.1 ms.
+PROGRESS_STEPS: Final = 10_000
 
 Role: TypeAlias = Literal["writer", "reader", "checkpointer"]
 
@@ -118,15 +123,30 @@ class ReadConnection(StagedConnection):
             cursor.close()
         self._cursors.clear()
 
-    def snapshot(self, query: Callable[[Tx], T]) -> T:
-        """Run a query in one read transaction."""
+    def snapshot(self, query: Callable[[Tx], T], at_most_s: float = math.inf) -> T:
+        """Run a query in one read transaction.
+
+        Raises:
+            QueryTooLong: It took longer than `at_most_s`.
+        """
+        end_s = monotonic_s() + at_most_s
         self.execute("BEGIN")
+        self.set_progress_handler(lambda: monotonic_s() > end_s, PROGRESS_STEPS)
         try:
             return query(self)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise QueryTooLong from error
+            raise
         finally:
+            self.set_progress_handler(None, 0)
             self.close_cursors()
             self.execute("ROLLBACK")
             self.close_cursors()
+
+
+class QueryTooLong(RuntimeError):
+    """A query took longer than it may."""
 
 
 class ConnectionGone(RuntimeError):
@@ -194,9 +214,11 @@ class Connection(Generic[Raw]):
 
 
 class Connections:
-    """The four connections to one file: one writes, two read, one empties the log behind the writer.
+    """The five connections to one file: one writes, three read, one empties the log behind the writer.
 
     Attributes:
+        reader: Reads what requests ask for, which may take a while.
+        looker: Reads what the house itself waits for.
         point: Reads on the loop's own thread. The others have a thread each; inline there is no checkpointer,
             and the writer empties its log itself.
     """
@@ -207,6 +229,7 @@ class Connections:
         self.writer: Connection[StagedConnection] | None = None
         self.checkpointer: Connection[StagedConnection] | None = None
         self.reader: Connection[ReadConnection] | None = None
+        self.looker: Connection[ReadConnection] | None = None
         self.point: ReadConnection | None = None
 
     async def open(self) -> None:
@@ -223,19 +246,22 @@ class Connections:
             )
         if self.reader is None:
             self.reader = await open_connection(self._path, "reader", ReadConnection, inline=self._inline)
+        if self.looker is None:
+            self.looker = await open_connection(self._path, "reader", ReadConnection, inline=self._inline)
         if self.point is None:
             self.point = open_point(self._path)
 
     async def close(self, *, readers: bool = True) -> None:
         """Close them, the writer last: it takes the log into the database."""
         checkpointer, self.checkpointer = self.checkpointer, None
-        reader, writer, self.writer = None, self.writer, None
+        reader, looker, writer, self.writer = None, None, self.writer, None
         if readers:
             reader, self.reader = self.reader, None
+            looker, self.looker = self.looker, None
             if self.point is not None:
                 self.point.close()
                 self.point = None
-        for connection in (checkpointer, reader, writer):
+        for connection in (checkpointer, reader, looker, writer):
             if connection is not None:
                 await connection.close()
 

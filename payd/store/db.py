@@ -1,14 +1,15 @@
 """The seam to SQLite: writes that share a commit, reads that never wait for them, and what a bad disk does.
 
 Steps that are ready at the same moment run in one transaction with one fsync (`payd/store/batch.py`), on a
-thread of their own. Point reads run on the loop's thread, lists and checkpoints on others. A database that
-cannot be written refuses at once, says why, and comes back by itself.
+thread of their own. Point reads run on the loop's thread; requests' lists, the house's looks and checkpoints
+each on another. A database that cannot be written refuses at once, says why, and comes back by itself.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,15 @@ from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
 from payd.store.batch import Failure, Step, run_batch, words_for
 from payd.store.bridge import check_bridge
-from payd.store.connection import ConnectionGone, Connections, Tx, check_sqlite
+from payd.store.connection import (
+    Connection,
+    ConnectionGone,
+    Connections,
+    QueryTooLong,
+    ReadConnection,
+    Tx,
+    check_sqlite,
+)
 from payd.store.migrate import Schema, bring_up_to_date, schema_version
 
 __all__ = ["Database", "StoreStats", "Tx", "open_database"]
@@ -39,6 +48,8 @@ BATCH_MAX: Final = 1000
 STAGED_MAX: Final = 10_000
 # Lists wait in one line for one thread.
 READS_MAX: Final = 1000
+# The next in that line waits as long. A filter that few of many rows pass is looked for row by row.
+READ_MAX_S: Final = 2.0
 
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
@@ -170,18 +181,38 @@ class Database:
             tx.close_cursors()
 
     async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a list or a report on the readers' thread, in one read transaction.
+        """Run a list or a report for a request, in one read transaction and on a thread for such.
+
+        Raises:
+            StoreUnavailable: The database is being reopened or closed, too many reads wait, or this one took
+                `READ_MAX_S`.
+            Exception: What the query raised.
+        """
+        reader = self._connections.reader
+        return await self._read_on(reader, lambda tx: query(tx, *args, **kwargs), READ_MAX_S)
+
+    async def look(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a read that the house's own work waits for: no request's list goes before it.
 
         Raises:
             StoreUnavailable: The database is being reopened or closed, or too many reads wait.
             Exception: What the query raised.
         """
-        if (reader := self._connections.reader) is None:
+        looker = self._connections.looker
+        return await self._read_on(looker, lambda tx: query(tx, *args, **kwargs), math.inf)
+
+    async def _read_on(
+        self, reader: Connection[ReadConnection] | None, query: Callable[[Tx], T], at_most_s: float
+    ) -> T:
+        if reader is None:
             raise StoreUnavailable("The store cannot be read at the moment.")
         if reader.waiting >= READS_MAX:
             raise StoreUnavailable(f"The store is behind: {READS_MAX} reads wait. Try again in a moment.")
         try:
-            return await reader.run(lambda: reader.raw.snapshot(lambda tx: query(tx, *args, **kwargs)))
+            return await reader.run(lambda: reader.raw.snapshot(query, at_most_s))
+        except QueryTooLong as error:
+            words = f"This took longer than {at_most_s:g} s to find. Narrow the filter."
+            raise StoreUnavailable(words) from error
         except ConnectionGone as error:
             self._reopen(error)
             raise StoreUnavailable("The store cannot be read at the moment.") from error
@@ -349,8 +380,8 @@ class Database:
         with trio.CancelScope(shield=True):
             await self._connections.open()
 
-    async def _close(self) -> None:
-        """Commit what is staged, then close; bounded, and not to be cancelled."""
+    async def close(self) -> None:
+        """Commit what is staged, then close; bounded, not to be cancelled, and harmless when it is closed."""
         with trio.CancelScope(shield=True):
             self._closing.set()
             self._wake.set()
@@ -391,7 +422,7 @@ async def open_database(path: Path | str, schema: Schema, *, inline: bool = Fals
         except Exception as error:  # noqa: BLE001  # raised again below: the nursery would wrap it in a group
             failed = error
         finally:
-            await db._close()
+            await db.close()
     if failed is not None:
         raise failed
 

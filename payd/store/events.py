@@ -109,4 +109,25 @@ def events_after(tx: Tx, account_id: str, after_seq: int, limit: int) -> list[Ev
     return [EventRow(*row) for row in rows]
 
 
+def cursor_before(tx: Tx, account_id: str, at_ms: int) -> int:
+    """The cursor behind which the account's events since `at_ms` are, found by halving.
+
+    It takes times to follow cursors. Where a wall clock was set back they do not by as much: ask for a time
+    that is earlier by more than that.
+    """
+    (newest,) = tx.execute("SELECT max(seq) FROM events WHERE account_id = ?", (account_id,)).fetchone()
+    before, after = 0, newest or 0
+    while before < after:
+        middle = (before + after) // 2
+        seq, created_at_ms = tx.execute(
+            "SELECT seq, created_at_ms FROM events WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT 1",
+            (account_id, middle),
+        ).fetchone()
+        if created_at_ms >= at_ms:
+            after = middle
+        else:
+            before = seq
+    return before
+
+
 _SEQ_MAX: Final = 2**63 - 1

@@ -28,7 +28,7 @@ class DataDirectoryBusy(RuntimeError):
     def __init__(self, path: Path, pid: int | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
         super().__init__(
-            f"the data directory {path} is in use by {holder}: stop it, or choose another directory"
+            f"payd runs here already ({holder}), in {path.absolute()}: stop it, or choose another directory"
         )
         self.pid = pid
 
@@ -59,6 +59,19 @@ def hold_data_dir(path: Path | str) -> Iterator[Path]:
             _write_pid(file, "")
     finally:
         os.close(file)
+
+
+def check_free(path: Path | str) -> None:
+    """Return when nobody holds the directory now; nothing is made.
+
+    Raises:
+        DataDirectoryBusy: Somebody does.
+        OSError: It cannot be read.
+    """
+    directory = Path(path)
+    if (directory / LOCK_NAME).exists():
+        with hold_data_dir(directory):
+            pass
 
 
 def _write_pid(file: int, text: str) -> None:

@@ -39,6 +39,12 @@ def find_merchant(tx: Tx, merchant_id: str) -> Merchant | None:
     return None if row is None else Merchant(*row)
 
 
+def account_of_merchant(tx: Tx, merchant_id: str) -> str | None:
+    """Whose merchant it is, also of a deleted one: its payments stay."""
+    row = tx.execute("SELECT account_id FROM merchants WHERE id = ?", (merchant_id,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def named_merchants(tx: Tx, ids: list[str]) -> dict[str, tuple[str, str | None]]:
     """Name and icon by id, also of deleted merchants: their payments are still shown."""
     marks = ",".join("?" * len(ids))

@@ -10,6 +10,7 @@ from payd.core.endpoint import EndpointState, wants
 from payd.core.errors import EndpointDisabled, RateLimited
 from payd.store.deliveries import REPLAY, insert_delivery, requeue
 from payd.store.endpoints import endpoint_of_id, get_endpoint
+from payd.store.events import cursor_before
 
 Tx: TypeAlias = sqlite3.Connection
 Kind: TypeAlias = Literal["recover", "replay-missing"]
@@ -18,6 +19,8 @@ Kind: TypeAlias = Literal["recover", "replay-missing"]
 BATCH_ROWS_MAX: Final = 100
 # More jobs at once would only look at the same rows again.
 RUNNING_MAX: Final = 10
+# By how much a wall clock that is set back may have put events out of the order of their times.
+SET_BACK_MAX_MS: Final = 2 * 3_600_000
 
 
 class JobRow(NamedTuple):
@@ -51,11 +54,13 @@ def start_job(tx: Tx, *, job_id: str, account_id: str, kind: Kind, since_ms: int
         raise RateLimited(
             f"{running} replay jobs are running; wait for one to end.", details={"retryAfterS": 10}
         )
+    # A delivery may fail for good long after its event: `recover` looks at all that failed.
+    cursor_seq = 0 if kind == "recover" else cursor_before(tx, account_id, since_ms - SET_BACK_MAX_MS)
     tx.execute(
         "INSERT INTO webhook_jobs"
-        " (id, account_id, endpoint_id, kind, since_ms, until_ms, state, created_at_ms)"
-        " VALUES (?, ?, ?, ?, ?, ?, 'running', ?)",
-        (job_id, account_id, endpoint.id, kind, since_ms, now_ms, now_ms),
+        " (id, account_id, endpoint_id, kind, since_ms, until_ms, state, cursor_seq, created_at_ms)"
+        " VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?)",
+        (job_id, account_id, endpoint.id, kind, since_ms, now_ms, cursor_seq, now_ms),
     )
     return JobRow(job_id, kind, since_ms, "running", 0, 0, 0, 0)
 
@@ -145,10 +150,11 @@ class _Page(NamedTuple):
 def _failed_page(tx: Tx, job: _Job) -> _Page:
     """Deliveries that failed for good within the job's time, whenever their event was."""
     rows = tx.execute(
-        "SELECT d.seq, d.id, d.state = 'failed' AND d.kind = 'event' AND d.endpoint_id = ? AND coalesce("
+        "SELECT d.seq, d.id, d.kind = 'event' AND d.endpoint_id = ? AND coalesce("
         "  (SELECT a.at_ms + a.duration_ms FROM attempts a WHERE a.delivery_id = d.id"
         "   ORDER BY a.seq DESC LIMIT 1), d.created_at_ms) >= ?"
-        " FROM deliveries d WHERE d.account_id = ? AND d.seq > ? AND d.created_at_ms <= ?"
+        " FROM deliveries d"
+        " WHERE d.account_id = ? AND d.state = 'failed' AND d.seq > ? AND d.created_at_ms <= ?"
         " ORDER BY d.seq LIMIT ?",
         (job.endpoint_id, job.since_ms, job.account_id, job.cursor_seq, job.until_ms, BATCH_ROWS_MAX),
     ).fetchall()

@@ -29,7 +29,7 @@ from payd.core.errors import (
 from payd.core.idempotency import check_key
 from payd.core.version import resolve
 from payd.entropy import new_id
-from payd.store.merchants import find_merchant
+from payd.store.merchants import account_of_merchant
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout import routes as checkout
@@ -93,7 +93,7 @@ async def _routed(
     if route.family == "open":
         _take(house.limits.per_ip.take(rate_key(request.client_ip)))
         return await route.handler(_open_call(house, request, request_id, params))
-    caller = _known_caller(house, request, gateway=route.family == "gateway")
+    caller = known_caller(house, request, gateway=route.family == "gateway")
     if route.scope is not None:
         _check_scope(caller, route.scope)
     if route.account_wide and caller.merchants is not None:
@@ -112,11 +112,15 @@ def _open_call(house: House, request: Request, request_id: str, params: dict[str
     return Call(request, params, request_id, house, None, realm, "")
 
 
-def _known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
+def known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
     """The caller, with the limits of callers and of failed attempts.
 
     Failed attempts only slow down further failures: behind a proxy that hides addresses, one stranger with a
     wrong key must not lock out the merchant's own backend.
+
+    Raises:
+        RateLimited: A limit is reached.
+        PaydError: As `web.auth.authenticate`.
     """
     limits, address = house.limits, rate_key(request.client_ip)
     try:
@@ -154,6 +158,8 @@ def _version(house: House, caller: Caller, request: Request) -> str:
 def _check_merchant(call: Call, route: Route) -> None:
     """The `Merchant-Id` header, where it is required or given.
 
+    A deleted merchant may be named: its payments and the answers of its requests stay.
+
     Raises:
         MissingMerchantId: It is required and not there.
         NotFound: No merchant of the account.
@@ -169,8 +175,7 @@ def _check_merchant(call: Call, route: Route) -> None:
         return
     caller = call.caller
     assert caller is not None
-    merchant = call.realm.db.point(find_merchant, merchant_id)
-    if merchant is None or merchant.account_id != caller.account_id:
+    if call.realm.db.point(account_of_merchant, merchant_id) != caller.account_id:
         if route.merchant == "optional" and route.path.startswith(PAYMENT_PATHS):
             raise PaymentNotFound("There is no such payment.")
         raise NotFound("There is no merchant with this Merchant-Id.")

@@ -5,7 +5,11 @@ Source: DESIGN.md, "8. Feed".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import msgspec
+import trio
 
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.core.errors import Forbidden, PaymentNotFound, UpgradeRequired
@@ -17,6 +21,9 @@ from payd.web.call import Answer, Call, Request
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.house import House, Realm
 from payd.web.schema import Words, buyer_page
+
+# How long a listener may stay after its key was revoked.
+CHECK_S: Final = 25.0
 
 
 async def not_an_upgrade(call: Call) -> Answer:
@@ -31,10 +38,16 @@ def page_bytes(realm: Realm, payment: Payment) -> bytes:
 
 
 class Feeds:
-    """What `web.sockets.Sockets` asks: the feed of a payment, its snapshot, who listens to an account."""
+    """What `web.sockets.Sockets` asks: the feed of a payment, its snapshot, who listens to an account.
 
-    def __init__(self, house: House) -> None:
+    Args:
+        house: Whose feeds.
+        known_caller: Who sent a request, with the limits of every door. Raises PaydError.
+    """
+
+    def __init__(self, house: House, known_caller: Callable[[Request], Caller]) -> None:
         self._house = house
+        self._known_caller = known_caller
 
     def realm_of(self, payment_id: str) -> Realm | None:
         """The realm of a payment id, if it runs."""
@@ -65,7 +78,7 @@ class Feeds:
         Raises:
             PaydError: No key, a wrong one, or one that may not read all of the account's events.
         """
-        caller = authenticate(self._house, request.headers, gateway=False)
+        caller = self._known_caller(request)
         caller.check_scope("webhooks:read")
         if caller.merchants is not None:
             raise Forbidden("The feed is the whole account's; this key is limited to some of its merchants.")
@@ -100,11 +113,24 @@ class AccountEvents:
             PaydError: The key was revoked meanwhile.
         """
         authenticate(self._house, self._headers, gateway=False)
-        rows = await self._realm.db.read(events_after, self.account_id, cursor, limit)
+        rows = await self._realm.db.look(events_after, self.account_id, cursor, limit)
         return [
             (row.seq, b'{"cursor":"%b","event":%b}' % (encode_cursor(row.seq).encode(), row.body))
             for row in rows
         ]
+
+
+async def check_listeners(house: House) -> None:
+    """Have all who listen to an account show their key again each `CHECK_S`; runs until cancelled.
+
+    A listener is asked for its key when there is something to send: where nothing happens, one whose key was
+    revoked would stay.
+    """
+    while True:
+        await trio.sleep(CHECK_S)
+        for realm in house.realms.values():
+            for account_id in house.accounts:
+                realm.account_feed.wake(account_id)
 
 
 def is_last(payment: Payment) -> bool:

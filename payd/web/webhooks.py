@@ -5,8 +5,9 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,7 +18,7 @@ from payd.core.endpoint import (
     check_events,
     check_url,
 )
-from payd.core.errors import Forbidden, InvalidParams, Issue, NotFound, ParamsValidation
+from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.signature import SECRET_BYTES, make_secret
 from payd.entropy import new_id
@@ -35,6 +36,8 @@ from payd.web.cursor import encode_cursor
 from payd.web.events import PAGE_DEFAULT, PAGE_MAX, before_seq, is_shown, merchants_shown
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.schema import Deleted
+
+T = TypeVar("T")
 
 STATES: Final = ("pending", "succeeded", "failed", "cancelled")
 # A caller's clock may be a little behind ours when it asks for the last fourteen days.
@@ -146,7 +149,6 @@ async def read_endpoint(call: Call) -> Answer:
 
 async def put_endpoint(call: Call) -> Answer:
     """PUT /v1/webhooks/endpoint `{url, events?}` → 200 with the endpoint, with `secret` when it is new."""
-    _check_whole_account(call)
     body = call.json(PutEndpoint)
     events = check_events(body.events)
     check_url(body.url, allow_http=True)
@@ -154,37 +156,45 @@ async def put_endpoint(call: Call) -> Answer:
     now_ms = call.realm.clock.now_ms()
     fresh_id = new_id("ep_", now_ms, call.house.entropy)
     secret, sealed = _fresh_secret(call, fresh_id)
-    endpoint, is_new = await call.realm.db.write(
-        endpoints_store.put_endpoint,
-        account_id=call.account_id,
-        url=body.url,
-        events=events,
-        fresh_id=fresh_id,
-        sealed=sealed,
-        now_ms=now_ms,
-        actor=call.actor,
+    endpoint, is_new = await _write_and_tell(
+        call,
+        lambda: call.realm.db.write(
+            endpoints_store.put_endpoint,
+            account_id=call.account_id,
+            url=body.url,
+            events=events,
+            fresh_id=fresh_id,
+            sealed=sealed,
+            now_ms=now_ms,
+            actor=call.actor,
+        ),
+        lambda written: call.realm.deliveries.wake(written[0].id),
     )
-    call.realm.deliveries.wake(endpoint.id)
     return Answer.json(_endpoint_out(call, endpoint, secret if is_new else msgspec.UNSET))
 
 
 async def delete_endpoint(call: Call) -> Answer:
     """DELETE /v1/webhooks/endpoint → `{id, deleted}`: at once, for good; 404 `not_found`."""
-    _check_whole_account(call)
-    endpoint = await call.realm.db.write(
-        endpoints_store.delete_endpoint,
-        account_id=call.account_id,
-        now_ms=call.realm.clock.now_ms(),
-        actor=call.actor,
+
+    def tell(deleted: Endpoint) -> None:
+        call.realm.deliveries.drop(deleted.id)
+        call.realm.deliveries.wake(deleted.id)
+
+    endpoint = await _write_and_tell(
+        call,
+        lambda: call.realm.db.write(
+            endpoints_store.delete_endpoint,
+            account_id=call.account_id,
+            now_ms=call.realm.clock.now_ms(),
+            actor=call.actor,
+        ),
+        tell,
     )
-    call.realm.deliveries.drop(endpoint.id)
-    call.realm.deliveries.wake(endpoint.id)
     return Answer.json(Deleted(endpoint.id))
 
 
 async def rotate(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/rotate → the endpoint with its new `secret`; the old one signs 24 h more."""
-    _check_whole_account(call)
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
     secret, sealed = _fresh_secret(call, endpoint.id)
     endpoint = await call.realm.db.write(
@@ -200,7 +210,6 @@ async def rotate(call: Call) -> Answer:
 
 async def reveal(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/reveal → the endpoint with its current `secret`; audited."""
-    _check_whole_account(call)
     endpoint, sealed = await call.realm.db.write(
         reveal_secret, account_id=call.account_id, now_ms=call.realm.clock.now_ms(), actor=call.actor
     )
@@ -300,20 +309,21 @@ def since_ms(since: str | int, now_ms: int) -> int:
 
 
 async def _switch(call: Call, *, enabled: bool) -> Answer:
-    _check_whole_account(call)
-    endpoint = await call.realm.db.write(
-        switch_endpoint,
-        account_id=call.account_id,
-        enabled=enabled,
-        now_ms=call.realm.clock.now_ms(),
-        actor=call.actor,
+    endpoint = await _write_and_tell(
+        call,
+        lambda: call.realm.db.write(
+            switch_endpoint,
+            account_id=call.account_id,
+            enabled=enabled,
+            now_ms=call.realm.clock.now_ms(),
+            actor=call.actor,
+        ),
+        lambda switched: call.realm.deliveries.wake(switched.id),
     )
-    call.realm.deliveries.wake(endpoint.id)
     return Answer.json(_endpoint_out(call, endpoint))
 
 
 async def _start(call: Call, kind: Kind) -> Answer:
-    _check_whole_account(call)
     body = call.json(StartJob)
     now_ms = call.realm.clock.now_ms()
     from_ms = since_ms(body.since, now_ms)
@@ -325,19 +335,24 @@ async def _start(call: Call, kind: Kind) -> Answer:
         )
         return Outcome(202, msgspec.json.encode(_job_out(row)))
 
-    outcome = await call.realm.db.write(once, idempotent(call, body), work)
-    call.realm.deliveries.wake_jobs()
+    request = idempotent(call, body)
+    outcome = await _write_and_tell(
+        call,
+        lambda: call.realm.db.write(once, request, work),
+        lambda _: call.realm.deliveries.wake_jobs(),
+    )
     return outcome_answer(outcome)
 
 
-def _check_whole_account(call: Call) -> None:
-    """The endpoint is told of every merchant: a key for some of them must not be able to lead it elsewhere.
+async def _write_and_tell(call: Call, write: Callable[[], Awaitable[T]], tell: Callable[[T], None]) -> T:
+    """Write, and tell the deliveries of it: also when the client leaves in between."""
 
-    Raises:
-        Forbidden: The key is limited to merchants.
-    """
-    if call.merchants is not None:
-        raise Forbidden("The webhook endpoint is the whole account's; this key is limited to some merchants.")
+    async def work() -> T:
+        written = await write()
+        tell(written)
+        return written
+
+    return await call.realm.payments.in_background(work)
 
 
 def _fresh_secret(call: Call, endpoint_id: str) -> tuple[str, bytes]:

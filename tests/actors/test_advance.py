@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from payd.core.event import iso_ms
-from payd.store.clock import get_clock, start_clock_job
+from payd.store.clock import OFFSET_MAX_MS, get_clock, start_clock_job
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
 
@@ -93,3 +93,31 @@ async def test_a_job_is_running_until_everything_that_fell_due_is_done(shop: Sho
     await done(shop)
 
     assert await shop.status(payment) == "expired"
+
+
+async def test_a_client_that_leaves_does_not_take_the_job_along(shop: Shop) -> None:
+    await shop.leave("POST", "/v1/test/clock", {"advance": "1h"})
+    await trio.sleep(1)
+
+    assert shop.realm.clock.offset_ms == 3_600_000
+    assert await done(shop) == 0
+
+
+async def test_a_job_whose_wake_up_was_missed_is_found(shop: Shop) -> None:
+    await trio.sleep(1)
+    await shop.realm.db.write(start_clock_job, "job_1", 5000)
+    await trio.sleep(31)
+
+    assert shop.realm.clock.offset_ms == 5000
+
+
+async def test_an_advance_beyond_the_end_is_refused_and_the_clock_goes_on(shop: Shop) -> None:
+    await shop.realm.db.write(start_clock_job, "job_1", OFFSET_MAX_MS)
+    refused = await shop.call("POST", "/v1/test/clock", {"advance": "1s"})
+    assert shop.realm.advance is not None
+    shop.realm.advance._wanted.set()
+    await done(shop)
+
+    assert (refused.status, refused.code) == (400, "invalid_params")
+    assert (await shop.call("GET", "/v1/test/clock")).body["now"].startswith("2036-")
+    assert await shop.pay()

@@ -14,6 +14,7 @@ from payd.core.errors import InvalidParams, NotFound
 from payd.store.db import Database, Tx
 from payd.store.endpoints import delete_endpoint, get_endpoint
 from payd.store.events import get_event
+from payd.store.webhook_jobs import running_jobs, start_job
 from tests.outbox import ACCOUNT, make_outbox, open_outbox, verifies
 from tests.receiver import Does, Received, Receiver, always, in_turn
 
@@ -373,3 +374,15 @@ async def test_a_host_with_a_private_address_is_refused_with_the_key_to_set(real
     async with open_outbox(realm_db) as outbox:
         with pytest.raises(InvalidParams, match=r"allow_networks in \[webhooks\.test\]"):
             await outbox.deliveries.check_address("https://127.0.0.1/hook")
+
+
+async def test_a_job_whose_wake_up_was_missed_is_found(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        await outbox.register("a.test")
+        now_ms = outbox.clock.now_ms()
+        await realm_db.write(
+            start_job, job_id="job_1", account_id=ACCOUNT, kind="recover", since_ms=now_ms, now_ms=now_ms
+        )
+        await trio.sleep(31)
+
+        assert realm_db.point(running_jobs) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import pytest
 import trio
@@ -10,9 +11,10 @@ import trio
 from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, Lane, _Queue
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL
+from payd.core.errors import StoreUnavailable
 from payd.store.attempts import AttemptEnd, Recorded, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Head, Work, requeue
+from payd.store.deliveries import Head, Work, postpone, requeue
 from payd.store.endpoints import put_endpoint
 from tests.store.test_deliveries import happen
 
@@ -244,3 +246,31 @@ async def test_a_stopping_lane_takes_nothing_more_and_retires(bench: Bench) -> N
 
     assert bench.retired
     assert len(bench.started) == IN_FLIGHT_MAX
+
+
+async def test_what_cannot_even_be_put_off_waits_its_time_and_harms_no_other_delivery(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await happen(bench.db, 1)
+    await happen(bench.db, 2)
+    bench.crashes.append(RuntimeError("one"))
+    write = bench.db.write
+
+    async def full(step: Any, *args: Any, **more: Any) -> Any:
+        if step is postpone:
+            raise StoreUnavailable("The store is behind.")
+        return await write(step, *args, **more)
+
+    monkeypatch.setattr(bench.db, "write", full)
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert sorted(bench.started) == ["dlv_1", "dlv_2"]
+        await bench.attempts(3)
+        assert trio.current_time() - started_s == pytest.approx(1, abs=0.1)
+        for event in bench.ends.values():
+            event.set()
+
+    assert bench.retired
+    assert bench.started[2] == bench.started[0]

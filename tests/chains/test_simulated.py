@@ -459,7 +459,9 @@ async def test_a_refund_names_what_looks_like_a_transaction(chain: SimulatedChai
 
 
 @pytest.mark.parametrize("tx_id", ["", "x", "0x12", "0x" + "zz" * 32, "test:", "no transaction of any chain"])
-async def test_a_refund_that_names_something_else_is_told_what_to_send(chain: SimulatedChain, tx_id: str) -> None:
+async def test_a_refund_that_names_something_else_is_told_what_to_send(
+    chain: SimulatedChain, tx_id: str
+) -> None:
     problem = await chain.refund_problem(case_of(chain, BASE_USDC).payment, tx_id)
     assert problem is not None
     assert "64 hex digits" in problem

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from payd.core.errors import InvalidParams
 from payd.store.clock import (
+    OFFSET_MAX_MS,
     ClockRow,
     count_clock_events,
     get_clock,
@@ -73,3 +77,13 @@ async def test_events_are_counted_once(realm_db: Database) -> None:
     assert realm_db.point(get_clock).job_events == 2
     assert await realm_db.write(count_clock_events, seqs[-1]) == seqs[-1]
     assert realm_db.point(get_clock).job_events == 2
+
+
+async def test_the_clock_has_an_end_that_no_job_goes_beyond(realm_db: Database) -> None:
+    await realm_db.write(start_clock_job, "job_1", OFFSET_MAX_MS - 1)
+    with pytest.raises(InvalidParams, match="10 years"):
+        await realm_db.write(start_clock_job, "job_1", 2)
+    await realm_db.write(start_clock_job, "job_1", 1)
+    await realm_db.write(move_clock, OFFSET_MAX_MS)
+    with pytest.raises(InvalidParams):
+        await realm_db.write(start_clock_job, "job_2", 1)

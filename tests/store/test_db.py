@@ -367,3 +367,35 @@ async def test_a_log_that_only_grew_starts_again_from_its_beginning(
             short = await db._checkpoint("PASSIVE")
     assert long > 8
     assert short < 8
+
+
+def count_for_ever(tx: Tx) -> int:
+    endless = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    (rows,) = tx.execute(endless).fetchone()
+    return int(rows)
+
+
+async def test_a_list_that_takes_too_long_is_ended_in_words_and_the_next_one_is_read(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seam, "READ_MAX_S", 0.05)
+    with pytest.raises(StoreUnavailable, match="Narrow the filter"):
+        await db.read(count_for_ever)
+
+    assert await db.read(count) == 0
+
+
+async def test_a_look_does_not_wait_for_a_list(tmp_path: Path) -> None:
+    held, found = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> bool:
+        held.set()
+        return found.wait(10)
+
+    with bridge():
+        async with open_database(tmp_path / "office.db", "office") as db, trio.open_nursery() as nursery:
+            nursery.start_soon(db.read, hold)
+            await trio.to_thread.run_sync(held.wait)
+            with trio.fail_after(5):
+                assert await db.look(count) == 0
+            found.set()

@@ -22,6 +22,7 @@ from payd.store.deliveries import (
 )
 from payd.store.endpoints import put_endpoint, switch_endpoint
 from payd.store.events import insert_event
+from tests.store.test_events import plan_of
 
 
 async def register(db: Database, account_id: str, endpoint_id: str, events: tuple[str, ...] = ALL) -> None:
@@ -163,3 +164,11 @@ async def test_who_may_resend_what(realm_db: Database) -> None:
     await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
     with pytest.raises(EndpointDisabled):
         realm_db.point(check_resend, "acct_1", "dlv_1", 0)
+
+
+async def test_a_page_of_one_state_is_read_from_an_index_in_its_order(realm_db: Database) -> None:
+    plan = plan_of(realm_db, lambda tx: list_deliveries(tx, "acct_1", state="failed", limit=9))
+
+    first, _, _ = plan.partition(" / ")
+    assert first == "SEARCH d USING INDEX deliveries_by_state (account_id=? AND state=? AND seq<?)"
+    assert "TEMP B-TREE" not in plan

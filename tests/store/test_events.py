@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 import pytest
 
-from payd.store.db import Database
-from payd.store.events import events_after, get_event, insert_event, list_events
+from payd.store.db import Database, Tx
+from payd.store.events import cursor_before, events_after, get_event, insert_event, list_events
 
 
-async def happen(db: Database, number: int, *, account_id: str = "acct_1", payment_id: str = "pay_1") -> int:
+async def happen(
+    db: Database,
+    number: int,
+    *,
+    account_id: str = "acct_1",
+    payment_id: str = "pay_1",
+    at_ms: int | None = None,
+) -> int:
     return await db.write(
         insert_event,
         event_id=f"evt_{number}",
@@ -18,7 +26,7 @@ async def happen(db: Database, number: int, *, account_id: str = "acct_1", payme
         payment_id=payment_id,
         version=number,
         event_type="payment.created" if number == 0 else "payment.processing",
-        created_at_ms=number,
+        created_at_ms=number if at_ms is None else at_ms,
         body=b"{%d}" % number,
     )
 
@@ -57,3 +65,35 @@ async def test_a_version_of_a_payment_has_one_event(realm_db: Database) -> None:
             created_at_ms=0,
             body=b"",
         )
+
+
+def plan_of(db: Database, query: Callable[[Tx], object]) -> str:
+    """How SQLite goes about the last statement of a query."""
+
+    def explained(tx: Tx) -> str:
+        seen: list[str] = []
+        tx.set_trace_callback(seen.append)
+        query(tx)
+        tx.set_trace_callback(None)
+        return " / ".join(row[3] for row in tx.execute(f"EXPLAIN QUERY PLAN {seen[-1]}"))
+
+    return db.point(explained)
+
+
+async def test_a_page_of_one_type_is_read_from_an_index_in_its_order(realm_db: Database) -> None:
+    plan = plan_of(realm_db, lambda tx: list_events(tx, "acct_1", event_type="payment.failed", limit=9))
+
+    assert plan == "SEARCH events USING INDEX events_by_type (account_id=? AND type=? AND seq<?)"
+
+
+async def test_the_cursor_before_a_time_has_all_since_behind_it_and_nothing_older(realm_db: Database) -> None:
+    times = [10, 10, 20, 30, 30, 50]
+    for number, at_ms in enumerate(times):
+        await happen(realm_db, 2 * number, at_ms=at_ms)
+        await happen(realm_db, 2 * number + 1, at_ms=5, account_id="acct_2", payment_id="pay_2")
+
+    for at_ms in range(0, 60, 5):
+        cursor = realm_db.point(cursor_before, "acct_1", at_ms)
+        behind = realm_db.point(events_after, "acct_1", cursor, 10)
+        assert [row.created_at_ms for row in behind] == [time for time in times if time >= at_ms]
+    assert realm_db.point(cursor_before, "acct_3", 0) == 0

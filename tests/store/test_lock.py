@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from payd.store.lock import LOCK_NAME, DataDirectoryBusy, hold_data_dir
+from payd.store.lock import LOCK_NAME, DataDirectoryBusy, check_free, hold_data_dir
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,10 @@ def test_the_directory_is_made_for_its_owner_only(tmp_path: Path) -> None:
 
 def test_a_second_holder_hears_who_the_first_is_and_may_come_back_later(tmp_path: Path) -> None:
     with hold_data_dir(tmp_path):
-        with pytest.raises(DataDirectoryBusy, match="in use by process") as caught, hold_data_dir(tmp_path):
+        with (
+            pytest.raises(DataDirectoryBusy, match="runs here already") as caught,
+            hold_data_dir(tmp_path),
+        ):
             pass
         assert caught.value.pid == os.getpid()
 
@@ -62,3 +65,11 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
 
     with hold_data_dir(tmp_path):
         assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+
+
+def test_whether_it_is_free_can_be_asked_without_making_anything(tmp_path: Path) -> None:
+    check_free(tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+    with hold_data_dir(tmp_path / "data"), pytest.raises(DataDirectoryBusy):
+        check_free(tmp_path / "data")
+    check_free(tmp_path / "data")

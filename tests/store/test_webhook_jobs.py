@@ -23,6 +23,8 @@ from payd.store.webhook_jobs import (
 )
 from tests.store.test_deliveries import happen, register
 
+YEAR_MS = 365 * 86_400_000
+
 
 def fresh_ids() -> Callable[[str], str]:
     numbers = count(1_000_000)
@@ -153,3 +155,46 @@ async def test_a_job_of_another_account_is_not_found(realm_db: Database) -> None
     await start(realm_db, "recover")
 
     assert realm_db.point(find_job, "acct_2", "job_1") is None
+
+
+@pytest.mark.parametrize("kind", ["recover", "replay-missing"])
+async def test_a_job_over_the_last_minute_does_not_walk_through_the_years_before(
+    realm_db: Database, kind: Kind
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(BATCH_ROWS_MAX + 10):
+        await happen(realm_db, number)
+
+    def succeed(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL")
+
+    await realm_db.write(succeed)
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    await happen(realm_db, 1000, now_ms=YEAR_MS)
+    await register(realm_db, "acct_1", "ep_1")
+    await realm_db.write(
+        start_job, job_id="job_1", account_id="acct_1", kind=kind, since_ms=YEAR_MS - 60_000, now_ms=YEAR_MS
+    )
+
+    assert await advance(realm_db, fresh_ids()) is False
+    assert job(realm_db).queued == (1 if kind == "replay-missing" else 0)
+
+
+async def test_an_event_out_of_the_order_of_times_is_not_missed(realm_db: Database) -> None:
+    """The wall clock was set back by an hour, and what came before is the older one by its cursor alone."""
+    await happen(realm_db, 1, now_ms=YEAR_MS + 1000)
+    await happen(realm_db, 2, now_ms=YEAR_MS - 3_600_000)
+    await happen(realm_db, 3, now_ms=YEAR_MS - 3_590_000)
+    await register(realm_db, "acct_1", "ep_1")
+    await realm_db.write(
+        start_job,
+        job_id="job_1",
+        account_id="acct_1",
+        kind="replay-missing",
+        since_ms=YEAR_MS,
+        now_ms=YEAR_MS + 2000,
+    )
+    await advance(realm_db, fresh_ids())
+
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert [row.event_id for row in rows] == ["evt_1"]

@@ -106,9 +106,7 @@ TABLE: dict[str, Row] = {
     "POST /v1/webhooks/endpoint/reveal": Row(f"{HOOKS}/endpoint/reveal"),
     "POST /v1/webhooks/endpoint/enable": Row(f"{HOOKS}/endpoint/enable"),
     "POST /v1/webhooks/endpoint/disable": Row(f"{HOOKS}/endpoint/disable"),
-    "POST /v1/webhooks/endpoint/test": Row(
-        f"{HOOKS}/endpoint/test", {"type": "payment.created"}, limited=FINE
-    ),
+    "POST /v1/webhooks/endpoint/test": Row(f"{HOOKS}/endpoint/test", {"type": "payment.created"}),
     "GET /v1/webhooks/deliveries": Row(f"{HOOKS}/deliveries", limited=FINE, live=FINE),
     "GET /v1/webhooks/deliveries/{id}": Row(f"{HOOKS}/deliveries/{{delivery}}", limited=NO_OBJECT),
     "POST /v1/webhooks/deliveries/{id}/resend": Row(

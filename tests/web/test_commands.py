@@ -16,7 +16,9 @@ from payd.core.ids import hash_api_key
 from payd.server import open_house
 from payd.store.apps import find_app
 from payd.store.keys import SCOPES, find_key
-from payd.web.commands import COMMANDS, run_command
+from payd.web.call import Request
+from payd.web.commands import COMMANDS, DELIVERIES_SHOWN, run_command
+from payd.web.dispatch import answer
 from payd.web.house import House
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -89,9 +91,9 @@ async def test_a_key_is_limited_to_what_was_asked(house: House) -> None:
     assert (made["scopes"], made["merchants"]) == (["payments:read"], [merchant["id"]])
 
 
-async def test_a_live_key_is_refused_with_the_reason_while_there_is_no_chain(house: House) -> None:
+async def test_a_live_key_is_refused_with_what_to_do_instead_while_there_is_no_chain(house: House) -> None:
     await do(house, "account.create", name="main")
-    with pytest.raises(InvalidParams, match=r"no \[\[chains\]\]"):
+    with pytest.raises(InvalidParams, match=r"no live chains yet.*--mode test"):
         await do(house, "key.create", mode="live")
 
 
@@ -174,6 +176,35 @@ async def test_a_webhook_endpoint_lives_its_life(house: House) -> None:
     await do(house, "webhook.delete")
     with pytest.raises(NotFound):
         await do(house, "webhook.show")
+
+
+async def test_the_last_deliveries_are_listed_newest_first(house: House) -> None:
+    await do(house, "account.create", name="main")
+    assert await do(house, "webhook.deliveries") == []
+    await do(house, "webhook.set", url="http://127.0.0.1:9/hook")
+    merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
+    await do(house, "destination.add", merchant=merchant["id"], asset=USDC, destination=WALLET)
+    key = (await do(house, "key.create"))["apiKey"]
+    headers = {"api-key": key, "merchant-id": merchant["id"], "content-type": "application/json"}
+    newest = ""
+    for n in range(DELIVERIES_SHOWN + 1):
+        body = {"referenceId": f"O-{n}", "amount": {"unit": "iso4217/USD", "value": "100"}}
+        made = await answer(
+            house,
+            Request(
+                "POST",
+                "/v1/payments",
+                headers=headers,
+                body=msgspec.json.encode(body),
+                client_ip="127.0.0.1",
+            ),
+        )
+        assert made.status == 201
+        newest = msgspec.json.decode(made.body)["paymentId"]
+    listed = await do(house, "webhook.deliveries")
+    assert len(listed) == DELIVERIES_SHOWN
+    assert listed[0]["paymentId"] == newest
+    assert (listed[0]["eventType"], listed[0]["state"]) == ("payment.created", "pending")
 
 
 async def test_a_refused_address_names_the_key_to_set(house: House) -> None:

@@ -367,3 +367,26 @@ async def test_accounts_of_others_are_untouched_by_ones_own_payments(shop: Shop)
     await shop.options(payment, [APPROVES])
     for path in ("/v1/payments", "/v1/events", "/v1/merchants", "/v1/transfers"):
         assert (await shop.call("GET", path, key=shop.other_key)).body["data"] == []
+
+
+# A merchant that was deleted
+
+
+async def test_what_a_deleted_merchant_has_is_still_answered_and_nothing_new_is_made(shop: Shop) -> None:
+    headers: dict[str, Any] = {"merchant_id": shop.merchant_id}
+    made = await shop.call("POST", "/v1/payments", NEW_PAYMENT, idempotency_key="k", **headers)
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
+    again = await shop.call("POST", "/v1/payments", NEW_PAYMENT, idempotency_key="k", **headers)
+    payment = made.body["paymentId"]
+    statuses = [
+        await shop.call("GET", f"/v1/{path}/{payment}/status", **headers)
+        for path in ("payments", "merchant/payment")
+    ]
+    new = await shop.call("POST", "/v1/payments", NEW_PAYMENT, **headers)
+    theirs = await shop.call("GET", f"/v1/payments/{payment}/status", key=shop.other_key, **headers)
+
+    assert (again.status, again.raw) == (201, made.raw)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert [found.status for found in statuses] == [200, 200]
+    assert (new.status, new.code) == (404, "not_found")
+    assert theirs.status == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,22 @@ import msgspec
 import pytest
 import trio
 
-from payd.core.errors import Forbidden, InvalidApiKey, InvalidParams, MissingApiKey, PaydError
+from payd.actors.feed import Bell
+from payd.core.errors import (
+    Forbidden,
+    InvalidApiKey,
+    InvalidParams,
+    MissingApiKey,
+    PaydError,
+    RateLimited,
+)
 from payd.entropy import new_id
 from payd.store.keys import list_keys, revoke_key
 from payd.web.call import Request
 from payd.web.cursor import encode_cursor
-from payd.web.feed import AccountEvents, Feeds, is_last, page_bytes
+from payd.web.dispatch import known_caller
+from payd.web.feed import AccountEvents, Feeds, check_listeners, is_last, page_bytes
+from payd.web.limits import RateLimit
 from tests.shop import BUYER, SIGNATURE, Shop, open_shop
 
 FIELDS = {"version", "status", "isFinal", "pollInMs", "expiresAt", "serverTime", "info"}
@@ -26,12 +37,16 @@ def request_of(**headers: str) -> Request:
     )
 
 
+def feeds_of(shop: Shop) -> Feeds:
+    return Feeds(shop.house, partial(known_caller, shop.house, gateway=False))
+
+
 async def listener(shop: Shop, key: str = "") -> AccountEvents:
-    return await Feeds(shop.house).authenticate(request_of(api_key=key or shop.key))
+    return await feeds_of(shop).authenticate(request_of(api_key=key or shop.key))
 
 
 async def page(shop: Shop, payment: str) -> Any:
-    found = await Feeds(shop.house).snapshot(payment)
+    found = await feeds_of(shop).snapshot(payment)
     assert found is not None
     return msgspec.json.decode(found[0])
 
@@ -60,11 +75,11 @@ async def test_a_page_follows_its_payment_to_the_end(shop: Shop) -> None:
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]
     await shop.confirm(payment, option["id"], SIGNATURE)
-    middle = await Feeds(shop.house).snapshot(payment)
+    middle = await feeds_of(shop).snapshot(payment)
     assert middle is not None
     assert middle[1] is False
     await trio.sleep(1.5)
-    last = await Feeds(shop.house).snapshot(payment)
+    last = await feeds_of(shop).snapshot(payment)
     assert last is not None
     assert last[1] is True
     body = msgspec.json.decode(last[0])
@@ -82,7 +97,7 @@ async def test_a_page_follows_its_payment_to_the_end(shop: Shop) -> None:
 
 
 async def test_unknown_malformed_and_not_running_are_all_no_payment(shop: Shop) -> None:
-    feeds = Feeds(shop.house)
+    feeds = feeds_of(shop)
     for payment in ("x", "", new_id("pay_t", 0), new_id("pay_l", 0), "pay_t" + "0" * 36, "\0"):
         assert await feeds.snapshot(payment) is None
     assert feeds.payment_feed(new_id("pay_l", 0)) is None
@@ -91,7 +106,7 @@ async def test_unknown_malformed_and_not_running_are_all_no_payment(shop: Shop) 
 
 async def test_each_realm_has_its_own_feed(tmp_path: Path) -> None:
     async with open_shop(tmp_path / "data", live=True) as shop:
-        feeds = Feeds(shop.house)
+        feeds = feeds_of(shop)
         assert feeds.payment_feed(new_id("pay_l", 0)) is shop.house.realms["live"].payment_feed
         assert feeds.realm_of(await shop.pay()) is shop.realm
         live = await feeds.authenticate(request_of(api_key=shop.keys["live.one"]))
@@ -99,7 +114,7 @@ async def test_each_realm_has_its_own_feed(tmp_path: Path) -> None:
 
 
 async def test_a_listener_needs_a_key_that_may_read_events(shop: Shop) -> None:
-    feeds = Feeds(shop.house)
+    feeds = feeds_of(shop)
     blind = await shop.new_key(scopes=["payments:read"])
     app = {"app_id": shop.realm.checkout_app_id, "client_id": "c"}
     for headers, kind in (
@@ -163,3 +178,23 @@ async def test_a_key_for_some_merchants_may_not_listen_to_the_whole_account(shop
     key = await shop.new_key(merchants=[await shop.new_merchant(pays=False)])
     with pytest.raises(Forbidden):
         await listener(shop, key)
+
+
+async def test_wrong_keys_at_the_feed_are_slowed_down_as_at_every_door(shop: Shop) -> None:
+    shop.house.limits.failed_auth = RateLimit(1, burst=2, now_s=lambda: 0.0)
+    for kind in (InvalidApiKey, InvalidApiKey, RateLimited, RateLimited):
+        with pytest.raises(kind):
+            await listener(shop, "svc_test_wrong")
+    await listener(shop)
+
+
+async def test_an_idle_listener_is_soon_asked_for_its_key_again(shop: Shop) -> None:
+    bell = Bell()
+    shop.realm.account_feed.subscribe(shop.account_id, bell)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(check_listeners, shop.house)
+        with trio.move_on_after(60) as patience:
+            await bell.wait()
+            await bell.wait()
+        nursery.cancel_scope.cancel()
+    assert not patience.cancelled_caught

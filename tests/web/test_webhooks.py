@@ -13,6 +13,7 @@ import trio
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.event import iso_ms
 from payd.net.dns import DnsFailed
+from payd.store.webhook_jobs import running_jobs
 from tests.outbox import advance
 from tests.receiver import Does, Receiver, Script, always
 from tests.shop import Got, Shop, open_shop
@@ -428,11 +429,12 @@ async def test_a_deleted_endpoint_is_gone_and_the_next_one_has_another_secret(tm
         deleted = await hooked.shop.call("DELETE", ENDPOINT)
         await hooked.advance(3600)
         requests = len(hooked.receiver.received)
+        states = {row["state"] for row in await hooked.deliveries()}
         again = await hooked.register()
 
         assert deleted.body == {"id": made["id"], "deleted": True}
         assert requests == 1
-        assert {row["state"] for row in await hooked.deliveries()} == {"cancelled"}
+        assert states == {"cancelled"}
         assert again["id"] != made["id"]
         assert again["secret"] != made["secret"]
 
@@ -458,3 +460,39 @@ async def test_a_key_for_some_merchants_cannot_lead_the_events_of_all_elsewhere(
         assert (await hooked.shop.call("GET", f"{path}/{row['id']}", key=theirs)).status == 200
         assert (await hooked.shop.call("GET", path, key=others)).body["data"] == []
         assert (await hooked.shop.call("GET", f"{path}/{row['id']}", key=others)).status == 404
+
+
+async def test_a_client_that_leaves_does_not_take_its_job_along(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        since = iso_ms(hooked.shop.realm.clock.now_ms())
+        await hooked.shop.leave("POST", "/v1/webhooks/recover", {"since": since})
+        await trio.sleep(1)
+
+        assert hooked.shop.realm.db.point(running_jobs) == []
+
+
+async def test_what_is_in_flight_is_dropped_also_when_who_deleted_the_endpoint_leaves(
+    tmp_path: Path,
+) -> None:
+    async with open_hooked(tmp_path, always(Does(hangs=True))) as hooked:
+        await hooked.register()
+        await hooked.shop.pay()
+        await trio.sleep(1)
+        assert hooked.shop.realm.deliveries.in_flight == 1
+        await hooked.shop.leave("DELETE", ENDPOINT)
+        await trio.sleep(1)
+
+        assert hooked.shop.realm.deliveries.in_flight == 0
+
+
+async def test_a_key_for_some_merchants_cannot_send_test_events_to_the_endpoint_of_all(
+    tmp_path: Path,
+) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        key = await hooked.shop.new_key(merchants=[hooked.shop.merchant_id])
+        sent = await hooked.shop.call("POST", f"{ENDPOINT}/test", {"type": "payment.created"}, key=key)
+
+        assert (sent.status, sent.code) == (403, "forbidden")
+        assert hooked.receiver.received == []
