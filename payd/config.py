@@ -25,6 +25,7 @@ FILE_BYTES_MAX: Final = 1 << 20  # a configuration is read by people; more is a 
 DAY_S: Final = 86_400
 DAY_MS: Final = DAY_S * 1000
 COUNT_MAX: Final = 1_000_000  # more connections or requests than one process can have
+NEAR: Final = 0.8  # how alike a name must be to be what was meant; most variables share their beginning
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -322,10 +323,14 @@ def load(path: Path | None = None, env: Mapping[str, str] | None = None) -> Conf
     return dataclasses.replace(config, file=file)
 
 
-def unknown_variables(env: Mapping[str, str]) -> list[str]:
-    """Variables that begin with `PAYD_` and set nothing; orchestrators add their own: no error."""
-    known = {*VARIABLES, "PAYD_CONFIG"}
-    return sorted(name for name in env if name.startswith("PAYD_") and name not in known)
+def unknown_variables(env: Mapping[str, str]) -> dict[str, str | None]:
+    """Variables that begin with `PAYD_` and set nothing, each with the one that is probably meant.
+
+    Orchestrators add their own: no error.
+    """
+    known = (*VARIABLES, "PAYD_CONFIG", "PAYD_WEBHOOK_SECRET")  # the last one is of `payd webhook verify`
+    unknown = sorted(name for name in env if name.startswith("PAYD_") and name not in known)
+    return {name: next(iter(difflib.get_close_matches(name, known, 1, NEAR)), None) for name in unknown}
 
 
 def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -339,7 +344,9 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Any]:
     try:
         with file.open("rb") as opened:
             text = opened.read(FILE_BYTES_MAX).decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror or error}"]) from None
+    except UnicodeDecodeError as error:
         raise ConfigError([f"{file}: cannot be read: {error}"]) from None
     try:
         tree = tomllib.loads(text)

@@ -17,6 +17,8 @@ from typing import Any, Final, TextIO
 import msgspec
 import structlog
 
+from payd.core.event import iso_ms
+
 REDACTED: Final = "[redacted]"
 
 # Last words of names, so that `webhook_secret` and `Api-Key` are found too.
@@ -96,8 +98,11 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
     ]
     last: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, redact, render]
     lines: Any = _Lines(stream)
+    events = [*first, *last]
+    if console:
+        events.insert(-1, shorten)
     structlog.configure(
-        processors=[*first, *last],
+        processors=events,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=lines),
     )
@@ -115,6 +120,26 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """The structlog processor that takes secrets out of an event."""
     return {name: _shown(name, value, DEPTH_MAX) for name, value in event.items()}
+
+
+def shorten(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The structlog processor that makes an event fit a person's terminal; the JSON form keeps every field.
+
+    Raises:
+        structlog.DropEvent: The command line has said the same in words.
+    """
+    match event:
+        case {"event": "server.ready"}:
+            raise structlog.DropEvent
+        case {"event": "webhook.attempt", "event_type": kind, "n": n}:
+            outcome = event.get("status") or event.get("error_class")
+            next_at_ms = event.get("next_at_ms")
+            # By the clock of the realm, and of that day: a retry is hours away at most.
+            then = f", next at {iso_ms(next_at_ms)[11:19]}" if next_at_ms is not None else ""
+            kept = {name: event[name] for name in ("timestamp", "level") if name in event}
+            return {**kept, "event": f"webhook.attempt {kind} {outcome}, attempt {n}{then}"}
+        case _:
+            return event
 
 
 def _shown(name: str, value: Any, depth: int) -> Any:

@@ -1,11 +1,12 @@
-"""A whole house in one test, without sockets or threads: realms, keys, a merchant, and calls through the one door.
+"""A whole house in one test, without sockets or threads: realms, keys, a merchant, and the one door.
 
-Virtual time moves the realm's clock, so that timers, long polls and schedules run at once. Background tasks that
-`server.serve` starts (deadlines, deliveries, the clock) run here too.
+Virtual time moves the realm's clock, so that timers, long polls and schedules run at once. Background tasks
+that `server.serve` starts (deadlines, deliveries, the clock) run here too.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -219,7 +220,7 @@ async def open_shop(
         None, settings | env | {"PAYD_DATA_DIR": str(folder), "PAYD_BASE_URL": "https://pay.example"}
     )
     if live:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         async with open_database(folder / "live.db", "realm", inline=True):
             pass  # That it is there makes the live realm run.
     async with (

@@ -138,7 +138,10 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(file: Path) -> None:
 
 def test_variables_that_set_nothing_are_no_error_and_can_be_asked_for() -> None:
     env = {"PAYD_LISTN": "x", "PAYD_LISTEN": "127.0.0.1:1", "PAYD_CONFIG": "x", "HOME": "/", "PAYD_PORT": "1"}
-    assert config.unknown_variables(env) == ["PAYD_LISTN", "PAYD_PORT"]
+    assert config.unknown_variables({**env, "PAYD_WEBHOOK_SECRET": "x"}) == {
+        "PAYD_LISTN": "PAYD_LISTEN",
+        "PAYD_PORT": None,
+    }
 
 
 @pytest.mark.parametrize(

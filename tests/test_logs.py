@@ -66,6 +66,44 @@ def test_auto_is_readable_text_on_a_terminal() -> None:
     assert not stream.getvalue().startswith("{")
 
 
+ATTEMPT = {
+    "delivery_id": "dlv_01",
+    "message_id": "msg_01",
+    "endpoint_id": "ep_01",
+    "event_type": "payment.created",
+    "trigger": "auto",
+    "status": None,
+    "error_class": "connection_refused",
+    "duration_ms": 3,
+    "n": 3,
+    "state": "pending",
+    "next_at_ms": 1_700_000_000_000,
+}
+
+
+def test_an_attempt_fits_a_persons_terminal_and_keeps_its_fields_for_a_program(stream: io.StringIO) -> None:
+    logs.configure("console", "info", stream)
+    structlog.get_logger().info("webhook.attempt", **ATTEMPT)
+    structlog.get_logger().info("webhook.attempt", **{**ATTEMPT, "status": 204, "next_at_ms": None})
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("webhook.attempt payment.created connection_refused, attempt 3, next at 22:13:20")
+    assert second.rstrip().endswith("webhook.attempt payment.created 204, attempt 3")
+    logs.configure("json", "info", stream)
+    structlog.get_logger().info("webhook.attempt", **ATTEMPT)
+    assert logged_last(stream).items() >= ATTEMPT.items()
+
+
+def logged_last(stream: io.StringIO) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(stream.getvalue().splitlines()[-1])
+    return made
+
+
+def test_a_person_is_told_by_the_banner_that_the_server_is_ready(stream: io.StringIO) -> None:
+    logs.configure("console", "info", stream)
+    structlog.get_logger().info("server.ready", url="http://127.0.0.1:8420")
+    assert stream.getvalue() == ""
+
+
 def test_events_below_the_level_are_left_out(stream: io.StringIO) -> None:
     logs.configure("json", "warning", stream)
     structlog.get_logger().info("quiet")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any, Final, NoReturn
 
 import click
+
+from payd import __version__
 
 COMMANDS: Final = (
     "serve",
@@ -58,6 +61,15 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Here and not by click, which only knows commands that are imported.
+        near = difflib.get_close_matches(args[0], COMMANDS, 1)
+        if args[0] not in COMMANDS and near:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         from payd.cli.failure import told
 
@@ -66,6 +78,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="payd", message="%(prog)s %(version)s")
 def cli() -> None:
     """Take crypto payments with one process: create a payment, let a wallet pay it, get a signed webhook.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from payd.cli.options import Operator, operates
+from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json, show_rows
 
 
@@ -23,7 +24,7 @@ def create(operator: Operator, name: str) -> None:
         show_json(made)
         return
     show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
-    click.echo("Next: payd key create --mode test")
+    click.echo(f"Next: {pasted('key create --mode test')}")
 
 
 @account.command("list")
@@ -35,4 +36,4 @@ def list_all(operator: Operator) -> None:
         show_json(accounts)
         return
     columns = {"name": "Name", "id": "Id", "apiVersion": "API version", "createdAt": "Created"}
-    show_rows(accounts, columns, "There is no account yet. Make one: payd account create NAME")
+    show_rows(accounts, columns, f"There is no account yet. Make one: {pasted('account create NAME')}")

@@ -8,7 +8,8 @@ import msgspec
 import trio
 
 from payd import logs
-from payd.cli.failure import Refused, Unreachable, with_issues
+from payd.cli.failure import Refused, Unreachable, with_issues, writing
+from payd.cli.pasted import pasted
 from payd.config import Config
 from payd.store.lock import DataDirectoryBusy
 
@@ -44,11 +45,15 @@ def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
     from payd.web.commands import COMMANDS
 
     if COMMANDS[command].needs_server:
-        raise Unreachable("This needs the running server. Start it in another terminal: payd serve")
-    if command != FIRST and not (config.data_dir / "office.db").exists():
-        raise Refused(f"There is nothing in {config.data_dir} yet. Start with: payd init")
+        raise Unreachable(f"This needs the running server. Start it in another terminal: {pasted('serve')}")
     try:
-        return trio.run(_on_store, config, command, args)
+        with writing(config.data_dir):
+            if command != FIRST and not (config.data_dir / "office.db").exists():
+                raise Refused(
+                    f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs,"
+                    f" or give --data-dir; for a new one: {pasted('init')}"
+                )
+            return trio.run(_on_store, config, command, args)
     except DataDirectoryBusy as busy:
         raise Unreachable(f"{busy}; it does not answer on its admin socket") from busy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json, show_rows
 
 
@@ -37,7 +38,8 @@ def list_all(operator: Operator) -> None:
         show_json(apps)
         return
     columns = {"name": "Name", "appId": "App id", "createdAt": "Created", "revokedAt": "Revoked"}
-    show_rows(apps, columns, f"There is no app. Make one: payd app create --mode {operator.scope['mode']}")
+    make = pasted(f"app create --mode {operator.scope['mode']}")
+    show_rows(apps, columns, f"There is no app. Make one: {make}")
 
 
 @app.command("revoke")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from payd.cli.options import config_options, load_config
-from payd.cli.show import show_json, show_rows
-from payd.config import KEYS, VARIABLES, Address, Config, unknown_variables
+from payd.cli.show import show_json
+from payd.config import KEYS, Address, Config, Key, unknown_variables
+
+NAME_WIDTH: Final = max(map(len, KEYS))
 
 
 @click.command("check-config")
@@ -22,30 +24,23 @@ def check_config(config_file: str | None, data_dir: str | None, as_json: bool) -
     A mistake ends with exit code 2 and names its file and line.
     """
     config = load_config(config_file, data_dir)
-    for variable in unknown_variables(os.environ):
-        click.echo(
-            f"Note: {variable} sets nothing. Variables are: {', '.join(VARIABLES)}, PAYD_CONFIG.", err=True
-        )
+    for variable, meant in unknown_variables(os.environ).items():
+        click.echo(f"Note: {variable} sets nothing." + (f" Did you mean {meant}?" if meant else ""), err=True)
     values = {name: _plain(_value(config, name)) for name in KEYS}
     if as_json:
         show_json({"file": None if config.file is None else str(config.file), "values": values})
         return
     click.echo(f"File: {config.file or 'none; these are the defaults and the variables'}")
-    rows = [
-        {
-            "name": name,
-            "value": values[name],
-            "changed": "" if _value(config, name) == key.default else "*",
-            **_words(name),
-        }
-        for name, key in KEYS.items()
-    ]
-    columns = {"name": "Key", "changed": "", "value": "Value", "unit": "Unit", "meaning": "Meaning"}
-    show_rows(rows, columns, "")
+    for name, key in KEYS.items():
+        _show(name, key, values[name], _value(config, name) != key.default)
 
 
-def _words(name: str) -> dict[str, str]:
-    return {"unit": KEYS[name].unit, "meaning": KEYS[name].meaning}
+def _show(name: str, key: Key, value: Any, is_changed: bool) -> None:
+    """Two lines, which fit a terminal: the value, `*` for one that is not the default, and what it means."""
+    shown = " ".join(value) if isinstance(value, list) else str(value)
+    line = f"{name:<{NAME_WIDTH}} {'*' if is_changed else ' '} {shown} {key.unit}".rstrip()
+    click.secho(line, bold=is_changed)
+    click.secho(f"    {key.meaning}", dim=True)
 
 
 def _value(config: Config, name: str) -> Any:

@@ -22,6 +22,7 @@ import trio_websocket
 from payd.cli import seed, wallet
 from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
+from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
 from payd.cli.show import show_json
 from payd.cli.wallet import Rest
@@ -168,7 +169,7 @@ def _interruptible() -> Iterator[None]:
 async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
     timeline = Timeline(quiet=quiet)
     async with AsyncExitStack() as stack:
-        account = None if scratch else await _free_account(config.data_dir)
+        account = None if scratch else await _free_account(config.data_dir, timeline)
         if account is None:
             config = await stack.enter_async_context(_own_server(timeline))
             account = (await _do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
@@ -246,22 +247,25 @@ async def _close_shop(shop: Rest, merchant_id: str) -> None:
         await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
 
 
-async def _free_account(data_dir: Path) -> str | None:
+async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     """The only account of the running server, if it has no webhook endpoint that would be overwritten."""
     if await _base_url(data_dir) is None:
         return None
     accounts = (await call_admin(data_dir / SOCKET_NAME, "account.list", {})).result
     if len(accounts) != 1:
+        timeline.add("server", f"the running one has {len(accounts)} accounts; starts one of its own")
         return None
     shown = await call_admin(data_dir / SOCKET_NAME, "webhook.show", {"account": accounts[0]["id"]})
-    has_none = shown.error is not None and shown.error.code == NotFound.code
-    return str(accounts[0]["id"]) if has_none else None
+    if shown.error is None or shown.error.code != NotFound.code:
+        timeline.add("server", "the running one has a webhook endpoint, left alone; starts one of its own")
+        return None
+    return str(accounts[0]["id"])
 
 
 async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
     reply = await call_admin(config.data_dir / SOCKET_NAME, command, args)
     if reply.error is not None:
-        hint = " Or run: payd demo --scratch" if command == "webhook.set" else ""
+        hint = f" Or run: {pasted('demo --scratch')}" if command == "webhook.set" else ""
         raise Refused(f"{command}: {reply.error.message}{hint}")
     return reply.result
 

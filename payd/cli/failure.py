@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
+import pwd
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,6 +16,7 @@ from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.lock import DataDirectoryBusy
 from payd.store.seal import SealKeyUnusable
+from payd.store.unwritable import Unwritable, why_unwritable
 
 
 class Refused(click.ClickException):
@@ -32,6 +37,12 @@ class Unreachable(click.ClickException):
     exit_code = 3
 
 
+UNWRITABLE: Final = {
+    Unwritable.FORBIDDEN: "payd cannot write to {directory} (user {user}). Give this user the directory",
+    Unwritable.FULL: "There is no space left for {directory}. Make room",
+    Unwritable.NO_DIRECTORY: "{directory} is no directory, or lies in what is none. Move that away",
+}
+
 Known = PaydError | ConfigError | DataDirectoryBusy | SealKeyUnusable | OSError | click.ClickException
 
 
@@ -44,15 +55,49 @@ def told() -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever read our output has gone; click leaves quietly
     except (PaydError, ConfigError, DataDirectoryBusy, SealKeyUnusable, OSError) as error:
         raise _words(error) from error
     except BaseExceptionGroup as group:
-        reason = _only(group)
+        reasons = _reasons(group)
+        if all(isinstance(reason, BrokenPipeError) for reason in reasons):
+            raise reasons[0] from group
+        if len(reasons) > 1:
+            raise
+        [reason] = reasons
         if isinstance(reason, KeyboardInterrupt):
             raise click.Abort from group
         if not isinstance(reason, Known):
             raise
         raise _words(reason) from group
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Name the data directory, and what to do, where it cannot be read or written.
+
+    Raises:
+        Refused: It cannot.
+    """
+    try:
+        yield
+    except (Exception, BaseExceptionGroup) as error:
+        directory = directory.absolute()
+        found = {why_unwritable(reason, directory) for reason in _reasons(error)}
+        why = found.pop() if len(found) == 1 else None
+        if why is None:
+            raise
+        words = UNWRITABLE[why].format(directory=directory, user=_user())
+        raise Refused(f"{words}, or choose another with --data-dir.") from error
+
+
+def _user() -> str:
+    """Whose rights count; a number where the system has no name for it, as in containers."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def with_issues(message: str, issues: Sequence[Issue]) -> str:
@@ -76,18 +121,14 @@ def _words(error: Known) -> click.ClickException:
             return Refused(
                 f"Another program serves at {error.filename}. Choose another with --listen HOST:PORT"
             )
+        case OSError(strerror=str() as reason, filename=str() as file):
+            return Refused(f"{reason}: {file}")
         case _:
             return Refused(str(error))
 
 
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """The one reason in a group of a nursery's failures, or None when there are several."""
-    reasons: list[BaseException] = []
-    left: list[BaseException] = [group]
-    while left:
-        each = left.pop()
-        if isinstance(each, BaseExceptionGroup):
-            left += each.exceptions
-        else:
-            reasons.append(each)
-    return reasons[0] if len(reasons) == 1 else None
+def _reasons(error: BaseException) -> list[BaseException]:
+    """An error, or those in a group of a nursery's failures."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [reason for each in error.exceptions for reason in _reasons(each)]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
+from typing import TYPE_CHECKING
 
 import click
 import trio
 
 from payd import logs
+from payd.cli.failure import writing
 from payd.cli.options import config_options, is_named, load_config
+from payd.cli.pasted import pasted
 from payd.cli.show import show_json
+from payd.config import Config
+from payd.store.lock import check_free
+
+if TYPE_CHECKING:
+    from payd.cli.seed import Seeded
 
 
 @click.command()
@@ -19,27 +26,24 @@ def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
     """Make a data directory with an account, a test key, a demo merchant and its destinations.
 
     Where no payd.toml is named, one is written into it, which lets test webhooks call this machine.
-    An existing data directory is left as it is.
+    Where there is an account already, nothing is changed.
     """
     from payd.cli import seed
-    from payd.server import open_house
 
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
-    if not seed.is_empty(config):
-        if as_json:
-            show_json({"dataDir": str(config.data_dir), "made": False})
+    serve = pasted("serve", config_file=config_file, data_dir=data_dir)
+    with writing(config.data_dir):
+        if seed.has_account(config):
+            if as_json:
+                show_json({"dataDir": str(config.data_dir), "made": False})
+                return
+            click.echo(f"{config.data_dir} is in use already; nothing was changed. Next: {serve}")
             return
-        click.echo(f"{config.data_dir} is in use already; nothing was changed. Next: payd serve")
-        return
-    if seed.write_laptop_toml(config, named=is_named(config_file)):
-        config = load_config(config_file, data_dir)
-
-    async def make() -> seed.Seeded:
-        async with open_house(config) as house:
-            return await seed.seed_house(house)
-
-    seeded = trio.run(make)
+        check_free(config.data_dir)
+        if seed.write_laptop_toml(config, named=is_named(config_file)):
+            config = load_config(config_file, data_dir)
+        seeded = trio.run(_make, config)
     if as_json:
         show_json(
             {
@@ -51,7 +55,14 @@ def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
             }
         )
         return
-    where = f" --data-dir {shlex.quote(data_dir)}" if data_dir else ""
     seed.show_key(seeded)
-    click.echo(f"\nAll of it lies in {config.data_dir}. Next: payd serve{where}, then paste this:\n")
+    click.echo(f"\nAll of it lies in {config.data_dir}. Next: {serve}, then paste this:\n")
     click.echo(seed.curl_line(config.public_url(), seeded))
+
+
+async def _make(config: Config) -> Seeded:
+    from payd.cli.seed import seed_house
+    from payd.server import open_house
+
+    async with open_house(config) as house:
+        return await seed_house(house)

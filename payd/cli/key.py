@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.store.keys import DEFAULT_SCOPES, SCOPES
 
@@ -59,7 +60,8 @@ def list_all(operator: Operator) -> None:
         "revokedAt": "Revoked",
         "scopes": "Scopes",
     }
-    show_rows(rows, columns, f"There is no key. Make one: payd key create --mode {operator.scope['mode']}")
+    make = pasted(f"key create --mode {operator.scope['mode']}")
+    show_rows(rows, columns, f"There is no key. Make one: {make}")
 
 
 @key.command("revoke")

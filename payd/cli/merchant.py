@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json, show_rows
 
 
@@ -24,7 +25,7 @@ def create(operator: Operator, name: str, email: str) -> None:
         show_json(made)
         return
     show_fields({"Merchant": made["name"], "Id": made["id"], "Status": made["status"]})
-    click.echo(f"Next: payd merchant add-destination {made['id']} ASSET ADDRESS")
+    click.echo("Next: " + pasted(f"merchant add-destination {made['id']} ASSET ADDRESS"))
 
 
 @merchant.command("list")
@@ -36,7 +37,8 @@ def list_all(operator: Operator) -> None:
         show_json(merchants)
         return
     columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status", "createdAt": "Created"}
-    show_rows(merchants, columns, "There is no merchant. Make one: payd merchant create NAME --email ADDRESS")
+    make = pasted("merchant create NAME --email ADDRESS")
+    show_rows(merchants, columns, f"There is no merchant. Make one: {make}")
 
 
 @merchant.command(
@@ -70,4 +72,5 @@ def destinations(operator: Operator, merchant_id: str) -> None:
         show_json(found)
         return
     columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
-    show_rows(found, columns, "There is none. Add one: payd merchant add-destination MERCHANT ASSET ADDRESS")
+    add = pasted("merchant add-destination MERCHANT ASSET ADDRESS")
+    show_rows(found, columns, f"There is none. Add one: {add}")

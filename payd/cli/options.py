@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from payd.cli.act import ask
-from payd.config import Config, load
+from payd.cli.failure import writing
+from payd.config import KEYS, Config, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +45,10 @@ def load_config(file: str | None, data_dir: str | None, **overrides: str | None)
         overrides: Further variables without `PAYD_`, such as `LISTEN`.
     """
     typed = {f"PAYD_{name}": value for name, value in {"DATA_DIR": data_dir, **overrides}.items() if value}
-    return load(Path(file) if file else None, {**os.environ, **typed})
+    env = {**os.environ, **typed}
+    # A payd.toml is looked for there as well.
+    with writing(Path(env.get("PAYD_DATA_DIR") or KEYS["data_dir"].default)):
+        return load(Path(file) if file else None, env)
 
 
 def is_named(file: str | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from payd.cli.act import ask
 from payd.config import FILE_NAME, Config, load
 from payd.web.call import Request
 from payd.web.commands import run_command
@@ -54,9 +55,13 @@ class Seeded:
     merchant_id: str
 
 
-def is_empty(config: Config) -> bool:
-    """Whether nothing was ever stored in the data directory."""
-    return not (config.data_dir / "office.db").exists()
+def has_account(config: Config) -> bool:
+    """Whether there is an account: databases alone may be left from a start that did not get far.
+
+    Raises:
+        click.ClickException: The data directory cannot be read, or is in use and nobody answers.
+    """
+    return (config.data_dir / "office.db").exists() and bool(ask(config, "account.list", {}))
 
 
 def write_laptop_toml(config: Config, *, named: bool) -> bool:

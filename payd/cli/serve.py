@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 import payd
 from payd import logs
+from payd.cli.address import check_address
+from payd.cli.failure import writing
 from payd.cli.options import config_options, is_named, load_config
+from payd.cli.pasted import pasted
+from payd.store.lock import check_free
 
 if TYPE_CHECKING:
     from payd.web.house import House
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve. [PAYD_LISTEN; 127.0.0.1:8420]")
 @click.option("--base-url", metavar="URL", help="What links begin with. [PAYD_BASE_URL; http://LISTEN]")
 @click.option(
-    "--demo", is_flag=True, help="On the first start make an account, a key and a shop to play with."
+    "--demo", is_flag=True, help="Where there is no account, make one, with a key and a shop to play with."
 )
 @config_options
 def serve(
@@ -33,22 +38,33 @@ def serve(
     from payd.cli import seed
 
     config = load_config(config_file, data_dir, LISTEN=listen, BASE_URL=base_url)
-    first = demo and seed.is_empty(config)
-    if first and seed.write_laptop_toml(config, named=is_named(config_file)):
-        config = load_config(config_file, data_dir, LISTEN=listen, BASE_URL=base_url)
-    logs.configure(config.log.format, config.log.level)
+    hint = partial(pasted, config_file=config_file, data_dir=data_dir)
 
     async def announce(house: House) -> None:
         click.echo(f"payd {payd.__version__} serves {house.base_url} from {config.data_dir}")
-        if first:
-            await _first_steps(house)
-        elif not house.accounts:
-            click.echo("There is no account yet. Make one with: payd account create NAME")
+        if house.accounts:
+            another, see = hint("key create"), hint("demo")
+            click.echo(f"Another key: {another} · see it work: {see} · stop: Ctrl-C")
+        elif demo:
+            await _first_steps(house, hint("demo"))
+        else:
+            click.echo(f"There is no account yet. Make one with: {hint('account create NAME')}")
 
-    server.run(config, announce=announce)
+    with writing(config.data_dir):
+        # First what can go wrong: a start that fails leaves nothing behind.
+        check_free(config.data_dir)
+        check_address(config.listen)
+        if (
+            demo
+            and not seed.has_account(config)
+            and seed.write_laptop_toml(config, named=is_named(config_file))
+        ):
+            config = load_config(config_file, data_dir, LISTEN=listen, BASE_URL=base_url)
+        logs.configure(config.log.format, config.log.level)
+        server.run(config, announce=announce)
 
 
-async def _first_steps(house: House) -> None:
+async def _first_steps(house: House, demo: str) -> None:
     from payd.cli import seed
 
     seeded = await seed.seed_house(house)
@@ -57,4 +73,4 @@ async def _first_steps(house: House) -> None:
     click.echo("\nCreate a payment; paste this into another terminal:\n")
     click.echo(f"  {seed.curl_line(house.base_url, seeded)}")
     click.echo(f"\nSee what the buyer sees, a payment over 12.50 USD:\n\n  {link}")
-    click.echo("\nWatch the whole job, from a created payment to a verified webhook:\n\n  payd demo\n")
+    click.echo(f"\nWatch the whole job, from a created payment to a verified webhook:\n\n  {demo}\n")

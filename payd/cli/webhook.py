@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import click
 
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import show_fields, show_json, show_rows
 from payd.clock import system_wall_ms
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.signature import SignatureRefused
@@ -16,6 +16,16 @@ from payd.core.signature import verify as check_signature
 
 # As much as payd would ever send.
 BODY_BYTES_MAX = 1 << 20
+
+# What to look at when a test event was not answered, by the class of the failure.
+CAUSES: Final = {
+    "connection_refused": "Is your receiver running?",
+    "connection_reset": "Does your receiver speak HTTP there?",
+    "dns_error": "Is the host spelled right?",
+    "timeout_connect": "Is there a firewall between?",
+    "timeout_response": "Answer at once, and do the work afterwards.",
+    "tls_error": "Is its certificate valid for this host?",
+}
 
 
 @click.group()
@@ -88,19 +98,47 @@ def delete(operator: Operator) -> None:
 )
 @on_realm
 def test(operator: Operator, event_type: str) -> None:
-    """Send a test event with sample data, and show what the endpoint answered."""
+    """Send a test event with sample data, and show what the endpoint answered; no answer is a failure."""
     sent = operator.ask("webhook.test", type=event_type)
     if operator.as_json:
         show_json(sent)
+    if sent["status"] is None:
+        url, reason = operator.ask("webhook.show")["url"], sent["errorClass"]
+        words = f"{url} did not answer: {reason.replace('_', ' ')}. {CAUSES.get(reason, '')}"
+        raise Refused(words.rstrip())
+    if operator.as_json:
         return
     show_fields(
         {
             "Delivery": sent["deliveryId"],
-            "Status": sent["status"] or "no answer",
+            "Status": sent["status"],
             "Took": f"{sent['durationMs']} ms",
             "Body": sent["body"] or None,
         }
     )
+
+
+@webhook.command("deliveries")
+@on_realm
+def deliveries(operator: Operator) -> None:
+    """Show the last deliveries, newest first: where they stand, and when they are tried again."""
+    found = operator.ask("webhook.deliveries")
+    if operator.as_json:
+        show_json(found)
+        return
+    columns = {
+        "at": "Time (UTC)",
+        "eventType": "Event",
+        "paymentId": "Payment",
+        "state": "State",
+        "attempts": "Attempts",
+        "lastStatus": "Last status",
+        "next": "Next attempt",
+    }
+    rows = [
+        {**each, "at": _moment(each["createdAt"]), "next": _moment(each["nextAttemptAt"])} for each in found
+    ]
+    show_rows(rows, columns, "There is none: an endpoint is told of what happens once it is set.")
 
 
 @webhook.command("verify")
@@ -134,6 +172,11 @@ def verify(
         show_json({"authentic": True})
         return
     click.echo("Authentic: the signature fits and the time is right.")
+
+
+def _moment(instant: str | None) -> str | None:
+    """To the second, so that a row has room for its ids."""
+    return None if instant is None else instant[:19].replace("T", " ")
 
 
 def _show(operator: Operator, endpoint: dict[str, Any]) -> None:

@@ -214,7 +214,7 @@ def _check_scheme(scheme: str, allow_http: bool) -> None:
     if scheme == "http":
         words = "The url must begin with https://; for tests, allow_http in [webhooks.test] permits http."
         raise InvalidParams(words)
-    raise InvalidParams("The url must begin with https://.")
+    raise InvalidParams("The url must begin with https:// (or http:// where it is allowed).")
 
 
 def _host_and_port(netloc: str, default_port: int) -> tuple[str, int]:

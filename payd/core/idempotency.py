@@ -87,5 +87,7 @@ def decide(record: Record | None, fingerprint: bytes) -> Record | None:
         IdempotencyConflict: The key was used with a different body.
     """
     if record is not None and record.fingerprint != fingerprint:
-        raise IdempotencyConflict("This Idempotency-Key was used before with another body. Use a new key for a new request.")
+        raise IdempotencyConflict(
+            "This Idempotency-Key was used before with another body. Use a new key for a new request."
+        )
     return record

@@ -35,6 +35,8 @@ ACTOR: Final = "cli"
 
 LIST_MAX: Final = 10_000  # merchants in one answer; more are for the API and its pages
 
+DELIVERIES_SHOWN: Final = 20  # the newest: a screen; more are for the API and its pages
+
 Mode = Literal["test", "live"]
 
 
@@ -267,6 +269,11 @@ async def _webhook_set(house: House, args: _WebhookSet) -> Any:
     return {**made, "secret": revealed["secret"]}
 
 
+async def _webhook_deliveries(house: House, args: _OfMode) -> Any:
+    query = {"limit": [str(DELIVERIES_SHOWN)]}
+    return (await _ask(house, args, "GET", "/v1/webhooks/deliveries", query=query))["data"]
+
+
 async def _webhook_test(house: House, args: _WebhookTest) -> Any:
     return await _ask(house, args, "POST", "/v1/webhooks/endpoint/test", {"type": args.type})
 
@@ -316,6 +323,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "webhook.enable": Command(_OfMode, _endpoint("POST", "/enable")),
     "webhook.disable": Command(_OfMode, _endpoint("POST", "/disable")),
     "webhook.delete": Command(_OfMode, _endpoint("DELETE")),
+    "webhook.deliveries": Command(_OfMode, _webhook_deliveries),
     "webhook.test": Command(_WebhookTest, _webhook_test, needs_server=True),
     "status": Command(Args, _status, needs_server=True),
 }
@@ -353,9 +361,7 @@ def _real_ms(house: House) -> int:
 def _realm(house: House, mode: Mode) -> Realm:
     realm = house.realms.get(mode)
     if realm is None:
-        raise InvalidParams(
-            "The live realm is not running, because payd.toml has no [[chains]]. Use --mode test."
-        )
+        raise InvalidParams("This version has no live chains yet, so there is no live mode. Use --mode test.")
     return realm
 
 

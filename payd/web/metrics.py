@@ -105,7 +105,9 @@ class _House:
 
     def _realms(self, gauge: Any) -> Iterator[Metric]:
         awake = gauge("payd_payments_awake", "Payments kept in memory.", labels=["realm"])
-        parked = gauge("payd_payments_parked", "Payments given up on; each waits for a person.", labels=["realm"])
+        parked = gauge(
+            "payd_payments_parked", "Payments given up on; each waits for a person.", labels=["realm"]
+        )
         in_flight = gauge("payd_webhook_in_flight", "Deliveries being sent.", labels=["realm"])
         oldest = gauge(
             "payd_webhook_oldest_due_seconds", "Age of the oldest delivery that is due.", labels=["realm"]

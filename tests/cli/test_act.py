@@ -83,7 +83,7 @@ def test_without_a_server_the_store_is_opened_here(folder: Path) -> None:
 
 
 def test_a_held_directory_that_does_not_answer_is_named_with_its_holder(folder: Path) -> None:
-    with hold_data_dir(folder), pytest.raises(Unreachable, match="in use by process"):
+    with hold_data_dir(folder), pytest.raises(Unreachable, match="runs here already"):
         do("key.list")
 
 
@@ -93,8 +93,9 @@ def test_what_tasks_do_needs_the_server(folder: Path) -> None:
 
 
 def test_nothing_is_made_where_nothing_is(payd: Terminal) -> None:
-    with pytest.raises(Refused, match="payd init"):
+    with pytest.raises(Refused, match="payd init") as caught:
         do("key.create")
+    assert f"No payd data in {Path('data').absolute()}. Go to the folder" in str(caught.value)
     assert not Path("data").exists()
 
 

@@ -49,6 +49,14 @@ def test_an_unknown_command_is_wrong_usage(payd: Terminal) -> None:
     assert "No such command" in payd.error("frobnicate", code=2)
 
 
+def test_a_mistyped_group_is_guessed(payd: Terminal) -> None:
+    assert "No such command 'keys'. Did you mean 'key'?" in payd.error("keys", "list", code=2)
+
+
+def test_the_version_is_an_option_too(payd: Terminal) -> None:
+    assert payd("--version").output == f"payd {__version__}\n"
+
+
 def test_no_command_at_all_shows_the_help(payd: Terminal) -> None:
     assert "First payment:" in payd(code=2).output
 

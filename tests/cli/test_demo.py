@@ -54,7 +54,9 @@ def test_an_endpoint_that_is_there_is_never_touched(quick: Terminal) -> None:
     quick("init")
     with serving(quick.folder) as (_, base_url):
         quick("webhook", "set", "--url", "http://127.0.0.1:9/mine")
-        assert base_url not in quick("demo").output, "it takes a server of its own"
+        shown = quick("demo").output
+        assert base_url not in shown, "it takes a server of its own"
+        assert "the running one has a webhook endpoint, left alone; starts one of its own" in shown
         assert quick.json("webhook", "show")["url"] == "http://127.0.0.1:9/mine"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from payd.cli.failure import Misconfigured, Refused, Unreachable, told, with_issues
+from payd.cli.failure import Misconfigured, Refused, Unreachable, told, with_issues, writing
 from payd.config import ConfigError
 from payd.core.errors import InvalidParams, Issue, ParamsValidation
 from payd.store.lock import DataDirectoryBusy
@@ -17,9 +17,9 @@ from payd.store.seal import SealKeyUnusable
 REASONS = [
     (InvalidParams("Not like this."), Refused, 1, "Not like this."),
     (ConfigError(["payd.toml:1: a", "payd.toml:2: b"]), Misconfigured, 2, "payd.toml:1: a\npayd.toml:2: b"),
-    (DataDirectoryBusy(Path("data"), 7), Unreachable, 3, "the data directory data is in use by process 7"),
+    (DataDirectoryBusy(Path("data"), 7), Unreachable, 3, "payd runs here already (process 7)"),
     (SealKeyUnusable("seal.key can be read by others"), Refused, 1, "seal.key can be read by others"),
-    (OSError(errno.EACCES, "Permission denied", "data"), Refused, 1, "Permission denied: 'data'"),
+    (OSError(errno.EACCES, "Permission denied", "data"), Refused, 1, "Permission denied: data"),
     (OSError(errno.EADDRINUSE, "Address already in use"), Refused, 1, "--listen HOST:PORT"),
     (Unreachable("It does not run."), Unreachable, 3, "It does not run."),
 ]
@@ -52,6 +52,36 @@ def test_a_bug_comes_out_as_it_is(bug: Exception) -> None:
     with pytest.raises(type(bug)) as caught, told():
         raise bug
     assert caught.value is bug
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_reader_that_went_away_is_left_to_click(depth: int) -> None:
+    gone: Exception = BrokenPipeError(errno.EPIPE, "Broken pipe")
+    raised = ExceptionGroup("nursery", [gone, ExceptionGroup("inner", [gone])]) if depth else gone
+    with pytest.raises(BrokenPipeError), told():
+        raise raised
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EACCES, "payd cannot write to .*/data .user .+. Give this user the directory, or choose"),
+        (errno.ENOSPC, "no space left for .*/data. Make room, or choose another with --data-dir"),
+        (errno.ENOTDIR, "/data is no directory, .* or choose another with --data-dir"),
+    ],
+)
+def test_a_directory_that_cannot_be_written_is_named_with_what_to_do(code: int, words: str) -> None:
+    failed = OSError(code, "words", "data/lock")
+    for raised in (failed, ExceptionGroup("nursery", [failed, failed])):
+        with pytest.raises(Refused, match=words), writing(Path("data")):
+            raise raised
+
+
+def test_another_failure_is_not_the_directorys() -> None:
+    for error in (RuntimeError("a bug"), OSError(errno.EACCES, "words", "/elsewhere")):
+        with pytest.raises(type(error)) as caught, writing(Path("data")):
+            raise error
+        assert caught.value is error
 
 
 def test_an_interrupt_in_a_nursery_is_an_abort() -> None:

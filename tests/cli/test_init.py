@@ -7,6 +7,7 @@ from pathlib import Path
 
 from payd.cli.seed import DESTINATIONS
 from payd.config import load
+from payd.store.migrate import bring_up_to_date
 from tests.terminal import Terminal
 
 
@@ -49,6 +50,13 @@ def test_a_second_time_changes_nothing(begun: Terminal) -> None:
     assert "nothing was changed" in begun("init").output
     assert begun.json("init") == {"dataDir": "data", "made": False}
     assert begun.json("key", "list") == keys
+
+
+def test_databases_without_an_account_are_no_reason_to_refuse(payd: Terminal) -> None:
+    Path("data").mkdir()
+    bring_up_to_date(Path("data/office.db"), "office")
+    assert payd.json("init")["made"] is True
+    assert load().webhooks.test.allow_http
 
 
 def test_a_configuration_of_ones_own_is_left_alone(payd: Terminal) -> None:

@@ -45,8 +45,9 @@ def test_a_key_that_is_not_there_cannot_be_revoked(begun: Terminal) -> None:
     assert "payd key list" in begun.error("key", "revoke", "key_unknown")
 
 
-def test_a_live_key_needs_a_chain_and_says_so(begun: Terminal) -> None:
-    assert "no [[chains]]" in begun.error("key", "create", "--mode", "live")
+def test_a_live_key_is_refused_without_a_dead_end(begun: Terminal) -> None:
+    said = begun.error("key", "create", "--mode", "live")
+    assert "no live chains yet, so there is no live mode. Use --mode test." in said
 
 
 def test_there_is_no_third_mode(begun: Terminal) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from payd.cli import seed
 from payd.clock import VirtualWall
@@ -18,6 +20,7 @@ from payd.server import open_house
 from payd.web.call import Request
 from payd.web.dispatch import answer
 from payd.web.house import House
+from tests.terminal import Terminal
 
 
 @pytest.fixture
@@ -66,8 +69,17 @@ def test_the_laptops_file_is_valid_and_opens_test_webhooks_to_this_machine_alone
     assert config.webhooks.live == Config().webhooks.live
 
 
-def test_a_directory_is_empty_until_something_was_stored(tmp_path: Path) -> None:
-    config = load(None, {"PAYD_DATA_DIR": str(tmp_path)})
-    assert seed.is_empty(config)
-    (tmp_path / "office.db").touch()
-    assert not seed.is_empty(config)
+@pytest.mark.real_time
+def test_a_directory_with_databases_alone_has_no_account(payd: Terminal) -> None:
+    assert not seed.has_account(load())
+    assert os.listdir() == [], "asking makes nothing"
+    trio.run(open_and_close, load())
+    assert Path("data/office.db").exists()
+    assert not seed.has_account(load())
+    payd("account", "create", "main")
+    assert seed.has_account(load())
+
+
+async def open_and_close(config: Config) -> None:
+    async with open_house(config):
+        pass

@@ -74,6 +74,37 @@ def test_the_first_start_prints_a_key_once_a_line_that_works_as_pasted_and_a_lin
         assert "svc_test_" not in process.stdout.read(), "never again"
 
 
+def test_a_demo_gets_its_account_also_where_databases_were_left_without_one(payd: Terminal) -> None:
+    with serving(payd.folder) as (process, _):
+        assert "There is no account yet" in read_until(process, "account")
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_S)
+    with serving(payd.folder, "--demo") as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "\n", "not that there is no account"
+        assert "Your API key for test mode" in process.stdout.readline()
+
+
+def test_a_later_start_says_what_one_can_do(payd: Terminal) -> None:
+    payd("init", "--data-dir", "here")
+    with serving(payd.folder, "--data-dir", "here") as (process, _):
+        shown = read_until(process, "Ctrl-C")
+    assert re.fullmatch(
+        r"Another key: \S*payd key create --data-dir here"
+        r" · see it work: \S*payd demo --data-dir here · stop: Ctrl-C\n",
+        shown,
+    )
+
+
+def test_a_reader_that_went_away_leaves_no_traceback(payd: Terminal) -> None:
+    line = f"{shlex.quote(sys.executable)} -m payd demo | head -n 1"
+    run = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=payd.folder, capture_output=True, text=True, timeout=60
+    )
+    assert (run.returncode, run.stderr) == (1, "")
+    assert len(run.stdout.splitlines()) == 1
+
+
 def test_commands_go_to_the_running_server_and_are_in_effect_at_once(payd: Terminal) -> None:
     payd("init")
     [merchant] = payd.json("merchant", "list")
@@ -112,14 +143,17 @@ def test_a_second_server_on_the_same_directory_ends_with_3(payd: Terminal) -> No
             timeout=STOP_S,
         )
     assert again.returncode == 3
-    assert "in use by process" in again.stderr
+    assert "payd runs here already (process " in again.stderr
     assert "Traceback" not in again.stderr
 
 
 def test_a_taken_address_is_said_in_a_line(payd: Terminal) -> None:
     with serving(payd.folder) as (_, base_url):
         again = subprocess.run(
-            [sys.executable, "-m", "payd", "serve", "--data-dir", "other", "--listen", base_url[7:]],
+            [
+                *(sys.executable, "-m", "payd", "serve", "--demo"),
+                *("--data-dir", "other", "--listen", base_url[7:]),
+            ],
             cwd=payd.folder,
             capture_output=True,
             text=True,
@@ -128,6 +162,7 @@ def test_a_taken_address_is_said_in_a_line(payd: Terminal) -> None:
     assert again.returncode == 1
     assert "--listen HOST:PORT" in again.stderr
     assert "Traceback" not in again.stderr
+    assert not (payd.folder / "other").exists(), "the next start is a first one"
 
 
 def test_logs_are_json_where_nobody_sits_and_hold_no_secret(payd: Terminal) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from payd.clock import system_wall_ms
+from payd.config import Config
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.signature import make_secret, sign
 from tests.terminal import Terminal
@@ -61,6 +64,53 @@ def test_deleting_asks_first(begun: Terminal) -> None:
 def test_a_test_event_needs_the_running_server(begun: Terminal) -> None:
     begun("webhook", "set", "--url", URL)
     assert "payd serve" in begun.error("webhook", "test", code=3)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("connection_refused", "did not answer: connection refused. Is your receiver running?"),
+        ("protocol_error", "did not answer: protocol error.\n"),
+    ],
+)
+def test_no_answer_to_a_test_event_is_a_failure_that_says_why(
+    begun: Terminal, monkeypatch: pytest.MonkeyPatch, reason: str, words: str
+) -> None:
+    silent = {"deliveryId": "dlv_1", "status": None, "errorClass": reason, "durationMs": 1, "body": ""}
+
+    def ask(_config: Config, command: str, _args: dict[str, Any]) -> Any:
+        return {"webhook.test": silent, "webhook.show": {"url": URL}}[command]
+
+    monkeypatch.setattr("payd.cli.options.ask", ask)
+    assert f"{URL} {words}" in begun.error("webhook", "test")
+    result = begun("webhook", "test", "--json", code=1)
+    assert msgspec.json.decode(result.stdout) == silent
+
+
+def test_the_last_deliveries_are_shown(begun: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "There is none" in begun("webhook", "deliveries").output
+    assert begun.json("webhook", "deliveries", "--mode", "test") == []
+    one = {
+        "id": "dlv_1",
+        "eventType": "payment.created",
+        "paymentId": "pay_t1",
+        "state": "pending",
+        "attempts": 2,
+        "lastStatus": 503,
+        "nextAttemptAt": "2026-01-01T00:05:00.000Z",
+        "createdAt": "2026-01-01T00:00:00.000Z",
+    }
+    monkeypatch.setattr("payd.cli.options.ask", lambda *_args: [one])
+    _, row = begun("webhook", "deliveries").output.splitlines()
+    assert row.split() == [
+        *("2026-01-01", "00:00:00", "payment.created", "pay_t1", "pending", "2", "503"),
+        *("2026-01-01", "00:05:00"),
+    ]
+
+
+def test_a_url_without_its_scheme_is_told_what_is_missing(begun: Terminal) -> None:
+    said = begun.error("webhook", "set", "--url", "localhost:9999/webhook")
+    assert "must begin with https:// (or http:// where it is allowed)" in said
 
 
 def test_a_private_address_is_refused_with_the_key_to_set(begun: Terminal) -> None:

@@ -89,7 +89,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
                     events = await _all_events(client, at)
                     details = await _all_details(client, at, ledger)
                 with trio.move_on_after(HEAR_MAX_S):
-                    while len(ledger.heard) < len(events):  # noqa: ASYNC110  # the server decides when
+                    while len(ledger.heard) < len(events):  # the server decides when
                         await trio.sleep(POLL_S)
                 exit_code = await server.stop()
             finally:

@@ -136,7 +136,7 @@ class Server:
                 said += more
             self.port = int(found[1])
             async with Client(self.port) as client:
-                while (await client.ask("GET", "/readyz")).status != 200:  # noqa: ASYNC110  # as a balancer asks
+                while (await client.ask("GET", "/readyz")).status != 200:  # as a balancer asks
                     await trio.sleep(READY_POLL_S)
         self.ready_after_s.append(time.monotonic() - self._spawned_s)
         self._up.set()

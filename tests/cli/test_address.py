@@ -1,0 +1,59 @@
+"""An address that cannot be bound is told in words, with what to type."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from payd.cli import address
+from payd.cli.address import check_address
+from payd.cli.failure import Refused
+from payd.config import Address
+
+
+def test_a_free_address_is_let_go_again() -> None:
+    check_address(Address("127.0.0.1", 0))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    check_address(Address("127.0.0.1", port))
+    check_address(Address("127.0.0.1", port))
+
+
+def test_a_taken_port_is_named_with_the_next_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Refused) as caught:
+            check_address(Address("127.0.0.1", port))
+    assert str(caught.value) == (
+        f"Another program serves at 127.0.0.1:{port}."
+        f" Choose another with --listen HOST:PORT, such as --listen 127.0.0.1:{min(port + 1, 65535)}"
+    )
+
+
+def test_an_address_of_another_machine_is_told_as_such() -> None:
+    with pytest.raises(Refused, match=r"192\.0\.2\.1 is no address of this machine\. Choose another"):
+        check_address(Address("192.0.2.1", 8420))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "shop.example is no host that this machine knows"),
+        (OSError(errno.EACCES, "Permission denied"), "may not listen at shop.example:80"),
+        (OSError(errno.EAFNOSUPPORT, "No such family"), "cannot listen at shop.example:80: No such family"),
+    ],
+)
+def test_every_other_reason_has_words(error: OSError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bind(_address: Address) -> None:
+        raise error
+
+    monkeypatch.setattr(address, "_bind", bind)
+    with pytest.raises(Refused, match=words) as caught:
+        check_address(Address("shop.example", 80))
+    assert "--listen HOST:PORT" in str(caught.value)
+    assert "Errno" not in str(caught.value)
