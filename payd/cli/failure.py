@@ -15,6 +15,7 @@ import click
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.lock import DataDirectoryBusy
+from payd.store.migrate import DatabaseTooNew, MigrationFailed
 from payd.store.seal import SealKeyUnusable
 from payd.store.unwritable import Unwritable, why_unwritable
 
@@ -43,7 +44,17 @@ UNWRITABLE: Final = {
     Unwritable.NO_DIRECTORY: "{directory} is no directory, or lies in what is none. Move that away",
 }
 
-Known = PaydError | ConfigError | DataDirectoryBusy | SealKeyUnusable | OSError | click.ClickException
+# What is raised for a reason that whoever typed the command can do something about.
+REASONS: Final = (
+    PaydError,
+    ConfigError,
+    DataDirectoryBusy,
+    SealKeyUnusable,
+    DatabaseTooNew,
+    MigrationFailed,
+    OSError,
+    click.ClickException,
+)
 
 
 @contextmanager
@@ -57,7 +68,7 @@ def told() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # whoever read our output has gone; click leaves quietly
-    except (PaydError, ConfigError, DataDirectoryBusy, SealKeyUnusable, OSError) as error:
+    except REASONS as error:
         raise _words(error) from error
     except BaseExceptionGroup as group:
         reasons = _reasons(group)
@@ -68,7 +79,7 @@ def told() -> Iterator[None]:
         [reason] = reasons
         if isinstance(reason, KeyboardInterrupt):
             raise click.Abort from group
-        if not isinstance(reason, Known):
+        if not isinstance(reason, REASONS):
             raise
         raise _words(reason) from group
 
@@ -107,7 +118,7 @@ def with_issues(message: str, issues: Sequence[Issue]) -> str:
     )
 
 
-def _words(error: Known) -> click.ClickException:
+def _words(error: BaseException) -> click.ClickException:
     match error:
         case click.ClickException():
             return error

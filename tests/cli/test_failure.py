@@ -12,12 +12,14 @@ from payd.cli.failure import Misconfigured, Refused, Unreachable, told, with_iss
 from payd.config import ConfigError
 from payd.core.errors import InvalidParams, Issue, ParamsValidation
 from payd.store.lock import DataDirectoryBusy
+from payd.store.migrate import DatabaseTooNew
 from payd.store.seal import SealKeyUnusable
 
 REASONS = [
     (InvalidParams("Not like this."), Refused, 1, "Not like this."),
     (ConfigError(["payd.toml:1: a", "payd.toml:2: b"]), Misconfigured, 2, "payd.toml:1: a\npayd.toml:2: b"),
     (DataDirectoryBusy(Path("data"), 7), Unreachable, 3, "payd runs here already (process 7)"),
+    (DatabaseTooNew(9, 1), Refused, 1, "run the newer payd again"),
     (SealKeyUnusable("seal.key can be read by others"), Refused, 1, "seal.key can be read by others"),
     (OSError(errno.EACCES, "Permission denied", "data"), Refused, 1, "Permission denied: data"),
     (OSError(errno.EADDRINUSE, "Address already in use"), Refused, 1, "--listen HOST:PORT"),
