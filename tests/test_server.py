@@ -8,8 +8,9 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 import trio
@@ -24,6 +25,16 @@ from payd.store.db import Database
 from payd.web.house import House
 from tests.process import Server, free_port, running_server
 from tests.shop import START_MS, open_shop
+
+PATIENCE_S: Final = 20.0
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Look until it has happened; a process tells nobody."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -80,7 +91,7 @@ def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(
         )
     )
     poll.start()
-    time.sleep(0.5)  # The poll has to be held before the stop; nothing tells when it is.
+    wait_until(lambda: "payd_long_polls 1.0" in server.get("/metrics")[1])
     code = server.stop()
     poll.join()
 
@@ -91,10 +102,10 @@ def test_a_request_under_way_is_finished_and_a_held_poll_answered_when_it_stops(
 def test_a_second_signal_ends_it_at_once(server: Server, key: str) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(b"POST /v1/merchants HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-        time.sleep(0.3)  # The request has to be under way.
+        wait_until(lambda: "payd_connections 2.0" in server.get("/metrics")[1])
         assert server.process is not None
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        wait_until(lambda: "server.stopping" in server.log.read_text())
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(5) == 128 + signal.SIGTERM
 
@@ -154,10 +165,7 @@ def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, ke
     assert server.get("/livez")[0] == 200
 
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
-    deadline = time.monotonic() + 20
-    while server.get("/readyz")[0] != 200:
-        assert time.monotonic() < deadline, "it did not recover"
-        time.sleep(0.1)
+    wait_until(lambda: server.get("/readyz")[0] == 200)
 
     assert merchant(server, key, "after")[0] == 201
     total = server.get("/v1/merchants", Api_Key=key)[1]["totalCount"]
