@@ -25,7 +25,9 @@ Server and load generator are a process each; both servers stay up, one idle whi
 - **SQLite alone**: a tight loop that commits the rows which payd has just written, as many a transaction as
   there are connections, WAL and synchronous=FULL; for the status, reads of the payment's row by id.
 - **CPU** is that of all the server's threads. Where others use the machine, trust it before the rates.
-- The endpoint never answers: deliveries are owed and stored, and at most ten are under way."""
+- The endpoint never answers: deliveries are owed and stored, and at most ten are under way.
+- **A push** of the feed is a change of the payment, committed and then told: with few readers it is the
+  change that costs, not the telling, and the memory of one reader is within the noise."""
 
 
 async def bench(plan: Plan, parts: list[str]) -> list[Line]:

@@ -47,7 +47,7 @@ class Plan:
     warm_s: float = 0.3
     confirms: int = 600
     """Payments that are confirmed in a round at 16 connections and more; a quarter of it at fewer."""
-    readers: tuple[int, ...] = (1000, 10_000)
+    readers: tuple[int, ...] = (1, 16, 100, 1000, 10_000)
     pushes: int = 3
     starts: int = 5
 

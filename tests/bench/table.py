@@ -71,7 +71,7 @@ def generator_line(connections: int, alone: Report) -> Line:
 
 def feed_lines(readers: int, payd: Crowded, noop: Crowded) -> list[Line]:
     """A feed's memory, CPU and latency. The handler beside it is Quart's own websocket."""
-    at = f"{readers:,} readers"
+    at = f"{readers:,} reader{'s' * (readers > 1)}"
     many = readers >= 10_000
     return [
         _plain("feed: memory a reader (kB)", at, payd.kilobytes, noop.kilobytes, 1, "≤ 10"),
