@@ -1,5 +1,7 @@
 """A webhook endpoint: which events it wants, which URL it may have, its secrets, and when it is given up.
 
+Two endpoints are the house's own and no account's: where its notices go, and its canary.
+
 Source: SPEC.md, "Delivery rules"; SPEC.md, "Signature"; DESIGN.md, "7. Events and webhooks".
 """
 
@@ -9,13 +11,14 @@ import enum
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import idna
 import msgspec
 
-from payd.core.errors import InvalidParams, InvalidState, Issue, ParamsValidation
+from payd.core.errors import EndpointDisabled, InvalidParams, InvalidState, Issue, ParamsValidation
+from payd.core.event import iso_ms
 
 EVENT_TYPES: Final = (
     "payment.created",
@@ -37,10 +40,16 @@ SECRET_OVERLAP_MS: Final = 24 * _HOUR_MS
 # Each one adds a signature to every delivery while the old ones run out.
 SECRETS_MAX: Final = 5
 DISABLE_AFTER_MS: Final = 5 * 24 * _HOUR_MS
+# How long it has failed when its merchant is warned: a day, three days, and half a day before the end.
+WARN_AFTER_MS: Final = (24 * _HOUR_MS, 72 * _HOUR_MS, 108 * _HOUR_MS)
 # Without traffic for longer than this the failure clock starts over: silence is no evidence of failure.
 FAILURE_GAP_MAX_MS: Final = 24 * _HOUR_MS
 URL_MAX: Final = 2048  # characters; common servers and proxies refuse longer ones
 HOST_MAX: Final = 253  # octets, RFC 1035
+
+# Both the id and the account of an endpoint of the house: no account has such an id.
+NOTIFY: Final = "house:notify"
+CANARY: Final = "house:canary"
 
 DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
@@ -51,9 +60,10 @@ _PRINTABLE_ASCII: Final = re.compile(r"[\x21-\x7e]*")
 
 
 class EndpointState(enum.StrEnum):
-    """Whether events are sent to an endpoint."""
+    """Whether events are sent to an endpoint; a paused one is owed them until it goes on."""
 
     ENABLED = "enabled"
+    PAUSED = "paused"
     DISABLED = "disabled"
     DELETED = "deleted"
 
@@ -64,6 +74,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     Attributes:
         events: The types it wants.
         failing_since_ms: When the failures began that no success has ended; None: it works, or is unused.
+        headers: What its requests have besides, a JSON object that is sealed for its id; None: nothing.
+        header_names: Their names.
+        off_since_ms: Since when it is paused or disabled.
+        warnings: How many times its merchant was warned in this failing time.
     """
 
     id: str
@@ -75,6 +89,15 @@ class Endpoint(msgspec.Struct, frozen=True):
     last_failure_at_ms: int | None
     last_success_at_ms: int | None
     created_at_ms: int
+    headers: bytes | None = None
+    header_names: tuple[str, ...] = ()
+    off_since_ms: int | None = None
+    warnings: int = 0
+
+    @property
+    def is_house(self) -> bool:
+        """Whether it is one of the house's own, which is never given up."""
+        return self.id in (NOTIFY, CANARY)
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -115,40 +138,91 @@ def check_events(events: Sequence[str] | None) -> tuple[str, ...]:
     raise ParamsValidation.of(Issue("events", words))
 
 
-def wants(endpoint: Endpoint, event_type: str) -> bool:
-    """Whether an event of this type is to be delivered to `endpoint` now."""
-    return endpoint.state is EndpointState.ENABLED and event_type in endpoint.events
-
-
 def after_attempt(endpoint: Endpoint, ok: bool, now_ms: int) -> Endpoint:
     """The endpoint after an attempt that ended at `now_ms`: its failure clock moves, and may disable it.
 
     One success clears the clock. A failure starts it, or starts it over when the failure before is more than
-    `FAILURE_GAP_MAX_MS` ago. It disables the endpoint once it has run for `DISABLE_AFTER_MS`.
+    `FAILURE_GAP_MAX_MS` away: ago, or ahead of a wall clock that was set back. It counts the warnings that
+    are due by now, and disables the endpoint once it has run for `DISABLE_AFTER_MS`.
 
-    Source: SPEC.md, "Delivery rules".
+    Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
     """
+    replace = msgspec.structs.replace
     if ok:
-        return msgspec.structs.replace(endpoint, failing_since_ms=None, last_success_at_ms=now_ms)
-    since_ms, last_ms = endpoint.failing_since_ms, endpoint.last_failure_at_ms
-    if since_ms is None or last_ms is None or now_ms - last_ms > FAILURE_GAP_MAX_MS:
-        since_ms = now_ms
-    state = endpoint.state
-    if state is EndpointState.ENABLED and now_ms - since_ms >= DISABLE_AFTER_MS:
-        state = EndpointState.DISABLED
-    return msgspec.structs.replace(
-        endpoint, state=state, failing_since_ms=since_ms, last_failure_at_ms=now_ms
+        return replace(endpoint, failing_since_ms=None, last_success_at_ms=now_ms, warnings=0)
+    since_ms, last_ms, warnings = endpoint.failing_since_ms, endpoint.last_failure_at_ms, endpoint.warnings
+    if since_ms is None or last_ms is None or abs(now_ms - last_ms) > FAILURE_GAP_MAX_MS:
+        since_ms, warnings = now_ms, 0
+    failing = replace(
+        endpoint,
+        failing_since_ms=since_ms,
+        last_failure_at_ms=now_ms,
+        warnings=max(warnings, sum(now_ms - since_ms >= after_ms for after_ms in WARN_AFTER_MS)),
     )
+    if endpoint.state is EndpointState.ENABLED and not endpoint.is_house:
+        return disable(failing, now_ms) if now_ms - since_ms >= DISABLE_AFTER_MS else failing
+    return failing
+
+
+def move(endpoint: Endpoint, url: str, events: tuple[str, ...]) -> Endpoint:
+    """The endpoint with another choice of events, and at another URL, which has not failed yet."""
+    moved = msgspec.structs.replace(endpoint, url=url, events=events)
+    return moved if url == endpoint.url else _without_failures(moved)
+
+
+def disables_at_ms(endpoint: Endpoint) -> int | None:
+    """When an endpoint that goes on failing is given up; None when none is about to be."""
+    if endpoint.failing_since_ms is None or endpoint.state is not EndpointState.ENABLED:
+        return None
+    return endpoint.failing_since_ms + DISABLE_AFTER_MS
 
 
 def enable(endpoint: Endpoint) -> Endpoint:
-    """The endpoint switched on again, with five fresh days; a deleted one stays deleted."""
-    if endpoint.state is EndpointState.DELETED:
+    """The endpoint on again, with five fresh days if it was disabled; a deleted one stays deleted."""
+    if endpoint.state in (EndpointState.DELETED, EndpointState.ENABLED):
         return endpoint
-    return msgspec.structs.replace(endpoint, state=EndpointState.ENABLED, failing_since_ms=None)
+    on = msgspec.structs.replace(endpoint, state=EndpointState.ENABLED, off_since_ms=None)
+    return on if endpoint.state is EndpointState.PAUSED else _without_failures(on)
 
 
-def valid_secrets(secrets: Iterable[Secret], now_ms: int) -> tuple[Secret, ...]:
+def pause(endpoint: Endpoint, now_ms: int) -> Endpoint:
+    """The endpoint on hold: it is owed events and sent none.
+
+    Raises:
+        EndpointDisabled: It is disabled: it is owed nothing, and pausing would not change that.
+    """
+    if endpoint.state is EndpointState.DISABLED:
+        raise EndpointDisabled("The webhook endpoint is disabled; enable it first.")
+    if endpoint.state is not EndpointState.ENABLED:
+        return endpoint
+    return msgspec.structs.replace(endpoint, state=EndpointState.PAUSED, off_since_ms=now_ms)
+
+
+def disable(endpoint: Endpoint, now_ms: int) -> Endpoint:
+    """The endpoint switched off: it is owed nothing more; a deleted one stays deleted."""
+    if endpoint.state in (EndpointState.DELETED, EndpointState.DISABLED):
+        return endpoint
+    return msgspec.structs.replace(endpoint, state=EndpointState.DISABLED, off_since_ms=now_ms)
+
+
+def _without_failures(endpoint: Endpoint) -> Endpoint:
+    return msgspec.structs.replace(endpoint, failing_since_ms=None, warnings=0)
+
+
+class _Dated(Protocol):
+    """What a secret is chosen by, opened or sealed."""
+
+    @property
+    def created_at_ms(self) -> int: ...
+
+    @property
+    def expires_at_ms(self) -> int | None: ...
+
+
+S = TypeVar("S", bound=_Dated)
+
+
+def valid_secrets(secrets: Iterable[S], now_ms: int) -> tuple[S, ...]:
     """The secrets that sign at `now_ms`, the current one first, then by age, newest first.
 
     Source: SPEC.md, "Signature".
@@ -165,8 +239,9 @@ def rotate(secrets: Iterable[Secret], fresh: str, now_ms: int) -> tuple[Secret, 
     """
     valid = valid_secrets(secrets, now_ms)
     if len(valid) >= SECRETS_MAX:
-        words = f"{SECRETS_MAX} secrets are still valid; rotate again when the oldest has run out."
-        raise InvalidState(words, details={"validSecrets": len(valid)})
+        next_at = iso_ms(min(one.expires_at_ms for one in valid if one.expires_at_ms is not None))
+        words = f"{len(valid)} secrets still sign; rotate again when the oldest stops, at {next_at}."
+        raise InvalidState(words, details={"validSecrets": len(valid), "oldestExpiresAt": next_at})
     until_ms = now_ms + SECRET_OVERLAP_MS
     before = (
         msgspec.structs.replace(
@@ -175,6 +250,12 @@ def rotate(secrets: Iterable[Secret], fresh: str, now_ms: int) -> tuple[Secret, 
         for one in valid
     )
     return (Secret(fresh, now_ms), *before)
+
+
+def old_secrets_until_ms(secrets: Iterable[_Dated], now_ms: int) -> int | None:
+    """When the last secret that was rotated out stops signing; None when none signs any more."""
+    ends = [one.expires_at_ms for one in secrets if one.expires_at_ms is not None]
+    return max((at_ms for at_ms in ends if at_ms > now_ms), default=None)
 
 
 def check_url(url: str, allow_http: bool) -> tuple[str, str, int]:

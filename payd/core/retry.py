@@ -71,10 +71,17 @@ def read_retry_after_s(status: int, header: str | None, now_s: int) -> int | Non
     text = header.strip(" \t")
     if _SECONDS.fullmatch(text):
         return int(text)
+    at_s = read_date_s(text)
+    return None if at_s is None else max(0, at_s - now_s)
+
+
+def read_date_s(header: str | None) -> int | None:
+    """The Unix seconds of an HTTP date, or None where it is none."""
+    if header is None:
+        return None
     try:
-        at = parsedate_to_datetime(text)
+        at = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
     # A date without a zone is in GMT too, whatever this machine's zone is.
-    at_s = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
-    return max(0, at_s - now_s)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())

@@ -21,12 +21,16 @@ from payd.core.endpoint import (
     after_attempt,
     check_events,
     check_url,
+    disable,
+    disables_at_ms,
     enable,
+    old_secrets_until_ms,
+    pause,
     rotate,
     valid_secrets,
-    wants,
 )
-from payd.core.errors import InvalidParams, InvalidState, ParamsValidation
+from payd.core.errors import EndpointDisabled, InvalidParams, InvalidState, ParamsValidation
+from payd.core.event import iso_ms
 from payd.core.payment import TRANSITIONS
 
 HOUR_MS = 3_600_000
@@ -66,7 +70,6 @@ def test_an_endpoint_gets_the_types_it_asks_for_and_no_others(events: list[str])
     endpoint = an_endpoint(events=check_events(events))
 
     assert endpoint.events == tuple(events)
-    assert {name for name in EVENT_TYPES if wants(endpoint, name)} == set(events)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +90,6 @@ def test_an_empty_unknown_or_doubled_list_of_types_is_refused(events: list[str])
     assert [issue.field for issue in caught.value.issues] == ["events"]
 
 
-@pytest.mark.parametrize("state", [EndpointState.DISABLED, EndpointState.DELETED])
-def test_an_endpoint_that_is_switched_off_wants_nothing(state: EndpointState) -> None:
-    assert not any(wants(an_endpoint(state=state), name) for name in EVENT_TYPES)
-
-
 def test_the_first_failure_starts_the_clock_and_the_next_ones_leave_it() -> None:
     endpoint = after([1, 2, 20])
 
@@ -110,6 +108,14 @@ def test_a_success_clears_the_clock() -> None:
 def test_more_than_a_day_without_a_failure_starts_the_clock_over() -> None:
     assert after([1, 25]).failing_since_ms == START_MS + HOUR_MS
     assert after([1, 25.001]).failing_since_ms == START_MS + round(25.001 * HOUR_MS)
+
+
+def test_a_wall_clock_that_was_far_ahead_and_was_set_back_starts_the_clock_over() -> None:
+    ahead = after([30 * 24])
+
+    assert after([0, 24, 48, 72, 96, 119.99], ahead).state is EndpointState.ENABLED
+    assert after([0, 24, 48, 72, 96, 120], ahead).state is EndpointState.DISABLED
+    assert after([1], after([2])).failing_since_ms == START_MS + 2 * HOUR_MS, "an attempt that ended earlier"
 
 
 def test_five_days_of_failures_disable_the_endpoint() -> None:
@@ -205,9 +211,22 @@ def test_a_sixth_secret_is_refused_until_one_has_run_out() -> None:
     for n in range(1, SECRETS_MAX):
         secrets = rotate(secrets, str(n), START_MS + n)
 
-    with pytest.raises(InvalidState, match="5 secrets are still valid"):
+    with pytest.raises(InvalidState, match="5 secrets still sign") as refused:
         rotate(secrets, "5", START_MS + 9)
+    free_at = iso_ms(START_MS + 1 + SECRET_OVERLAP_MS)
+    assert free_at in refused.value.message
+    assert refused.value.details == {"validSecrets": 5, "oldestExpiresAt": free_at}
     assert rotate(secrets, "5", START_MS + 1 + SECRET_OVERLAP_MS)[0].value == "5"
+
+
+def test_old_secrets_sign_until_the_last_of_them_has_run_out() -> None:
+    once = rotate([Secret("a", START_MS)], "b", START_MS + HOUR_MS)
+    twice = rotate(once, "c", START_MS + 2 * HOUR_MS)
+    until_ms = START_MS + 2 * HOUR_MS + SECRET_OVERLAP_MS
+
+    assert old_secrets_until_ms([Secret("a", START_MS)], START_MS) is None
+    assert old_secrets_until_ms(twice, until_ms - 1) == until_ms
+    assert old_secrets_until_ms(twice, until_ms) is None
 
 
 def test_secrets_made_in_one_millisecond_still_have_the_current_one_first() -> None:
@@ -335,3 +354,29 @@ def test_whatever_is_written_it_is_parsed_or_refused(tail: str) -> None:
     assert host.isascii()
     assert not set(host) & set("@[]%\\/ \n#?")
     assert 1 <= port <= 65535
+
+
+def test_a_paused_endpoint_is_owed_events_and_goes_on_with_its_failing_time() -> None:
+    failing = an_endpoint(failing_since_ms=START_MS, last_failure_at_ms=START_MS, warnings=1)
+    paused = pause(failing, START_MS + HOUR_MS)
+    assert (paused.state, paused.off_since_ms) == (EndpointState.PAUSED, START_MS + HOUR_MS)
+    assert enable(paused) == failing
+    assert pause(paused, START_MS + 2 * HOUR_MS) == paused
+
+
+def test_a_disabled_endpoint_cannot_be_paused_and_is_fresh_when_it_is_enabled() -> None:
+    failing = an_endpoint(failing_since_ms=START_MS, last_failure_at_ms=START_MS, warnings=3)
+    off = disable(failing, START_MS)
+    assert (off.state, off.off_since_ms) == (EndpointState.DISABLED, START_MS)
+    assert disable(off, START_MS + HOUR_MS) == off
+    with pytest.raises(EndpointDisabled):
+        pause(off, START_MS)
+    on = enable(off)
+    assert on == an_endpoint(last_failure_at_ms=START_MS)
+
+
+def test_when_it_is_given_up_is_known_while_it_fails() -> None:
+    assert disables_at_ms(an_endpoint()) is None
+    assert disables_at_ms(an_endpoint(failing_since_ms=START_MS)) == START_MS + DISABLE_AFTER_MS
+    paused = an_endpoint(failing_since_ms=START_MS, state=EndpointState.PAUSED)
+    assert disables_at_ms(paused) is None
