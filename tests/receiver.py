@@ -173,7 +173,7 @@ class Receiver:
             await stream.send_all(does.raw)
             return False
         await _answer(does, connection, stream)
-        return not does.closes
+        return not does.closes and connection.our_state is not h11.MUST_CLOSE
 
 
 async def _read(connection: h11.Connection, stream: trio.abc.Stream) -> Received | None:

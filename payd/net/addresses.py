@@ -10,7 +10,8 @@ Source: DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+import socket
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, TypeAlias
 
@@ -79,12 +80,47 @@ _TEREDO: Final = IPv6Network("2001::/32")
 _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 
 
-def may_call(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
+# Addresses for documentation: no machine has one, so who can bind to them can bind to anything.
+_NOBODYS: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
+
+
+def is_own(address: Address) -> bool:
+    """Whether `address` is one of this machine's, which the rest of its services listen on.
+
+    The kernel knows, at the time of asking: it lets a socket bind to its own addresses alone. Where
+    `ip_nonlocal_bind` lifts that, this knows nothing and says no. So it does of an address that a router
+    in front of this machine translates.
+    """
+    return _can_bind(str(address)) and not _can_bind(_NOBODYS[address.version])
+
+
+def _can_bind(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def is_never_called(address: str) -> bool:
+    """Whether no configuration opens this resolved address: metadata services, link-local, multicast."""
+    return not may_call(address, (IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
+
+
+def may_call(
+    address: Address | str,
+    allow_networks: Iterable[Network] = (),
+    own: Callable[[Address], bool] = is_own,
+) -> bool:
     """Whether payd may connect to `address` on behalf of somebody else.
 
     Args:
         address: One that was resolved; text that is no address is refused.
-        allow_networks: What the operator opened; never opens link-local, multicast or metadata addresses.
+        allow_networks: What the operator opened, this machine's own addresses too; never opens link-local,
+            multicast or metadata addresses.
+        own: Whether an address is this machine's.
     """
     if isinstance(address, str):
         try:
@@ -96,9 +132,13 @@ def may_call(address: Address | str, allow_networks: Iterable[Network] = ()) -> 
             return False
         if address in _MAPPED:
             address = address.ipv4_mapped or address
-    if any(_within(part, _NEVER) for part in (address, *_embedded(address))):
+    parts = (address, *_embedded(address))
+    if any(_within(part, _NEVER) for part in parts):
         return False
-    return _within(address, allow_networks) or _is_public(address)
+    if _within(address, allow_networks):
+        return True
+    # The kernel is asked last: most of what is refused needs no asking.
+    return _is_public(address) and not any(own(part) for part in parts)
 
 
 def _is_public(address: Address) -> bool:

@@ -5,6 +5,8 @@ Source: DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -17,6 +19,27 @@ Dial: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 STAGGER_S: Final = 0.25
 # A name with more addresses than this is an attack or a mistake.
 ADDRESSES_MAX: Final = 6
+
+
+def check_sources(bind: Sequence[str]) -> None:
+    """Return when connections can come from each of these addresses.
+
+    Raises:
+        OSError: One is not an address of this machine; its `filename` is the address.
+    """
+    for address in bind:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((address, 0))
+            except OSError as error:
+                error.filename = address
+                raise
+
+
+def reason_of(error: OSError) -> str:
+    """Why there is no connection, in the system's words alone: Trio's name the address before them."""
+    return os.strerror(error.errno) if error.errno else error.strerror or type(error).__name__
 
 
 def dial_from(bind: Sequence[str] = ()) -> Dial:
@@ -48,12 +71,18 @@ async def connect_any(addresses: Sequence[str], port: int, dial: Dial) -> tuple[
     if len(addresses) == 1:
         return await dial(addresses[0], port), addresses[0]
     race = _Race(port, dial)
-    async with trio.open_nursery() as nursery:
-        for address in addresses[:ADDRESSES_MAX]:
-            gone = trio.Event()
-            nursery.start_soon(race.run, address, gone, nursery.cancel_scope)
-            with trio.move_on_after(STAGGER_S):
-                await gone.wait()
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in addresses[:ADDRESSES_MAX]:
+                gone = trio.Event()
+                nursery.start_soon(race.run, address, gone, nursery.cancel_scope)
+                with trio.move_on_after(STAGGER_S):
+                    await gone.wait()
+    except BaseException:
+        # The caller was cancelled in the moment of the finish, and will never hear of the winner.
+        if race.winner is not None:
+            await trio.aclose_forcefully(race.winner[0])
+        raise
     if race.winner is None:
         raise race.errors[0]
     return race.winner

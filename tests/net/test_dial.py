@@ -6,7 +6,8 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from payd.net.dial import ADDRESSES_MAX, connect_any, dial_from
+from payd.net.dial import ADDRESSES_MAX, check_sources, connect_any, dial_from
+from payd.net.http import Client, Target
 from tests.receiver import Receiver
 
 
@@ -68,6 +69,42 @@ async def test_an_endless_list_of_addresses_is_not_tried_to_its_end() -> None:
     assert len(network.dialled) == ADDRESSES_MAX
 
 
+async def test_a_winner_that_nobody_waits_for_any_more_is_closed() -> None:
+    ours, theirs = memory_stream_pair()
+
+    async def dial(_address: str, _port: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        scope.cancel()
+        return ours
+
+    with trio.CancelScope() as scope:
+        await connect_any(["1.1.1.1", "2.2.2.2"], 443, dial)
+
+    assert scope.cancelled_caught
+    with trio.fail_after(1):
+        assert await theirs.receive_some() == b""
+
+
+async def test_a_client_without_a_proxy_calls_the_second_address_while_the_first_is_silent() -> None:
+    async with trio.open_nursery() as nursery:
+        receiver = Receiver(nursery)
+
+        async def dial(address: str, port: int) -> trio.abc.Stream:
+            if ":" in address:
+                await trio.sleep_forever()
+            return await receiver.dial(address, port)
+
+        async def resolve(_host: str) -> list[str]:
+            await trio.lowlevel.checkpoint()
+            return ["2606:4700::1", "93.184.216.34"]
+
+        client = Client(may_call=lambda _: True, resolve=resolve, dial=dial)
+        reply = await client.send("POST", Target.of("http://a.test/"), (), b"{}")
+        nursery.cancel_scope.cancel()
+
+    assert (reply.status, reply.remote_ip, reply.timing.connect_ms) == (200, "93.184.216.34", 250)
+
+
 @pytest.mark.real_time
 async def test_it_dials_from_the_source_address_that_is_configured() -> None:
     async with trio.open_nursery() as nursery:
@@ -83,3 +120,14 @@ async def test_it_dials_from_the_source_address_that_is_configured() -> None:
 async def test_without_a_source_address_of_the_family_nothing_is_dialled() -> None:
     with pytest.raises(OSError, match="source address"):
         await dial_from(["127.0.0.5"])("::1", 1)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "127.0.0.77"])
+def test_a_source_address_of_this_machine_is_taken(address: str) -> None:
+    check_sources([address])
+
+
+def test_one_of_another_machine_is_named() -> None:
+    with pytest.raises(OSError) as refused:
+        check_sources(["127.0.0.1", "203.0.113.7"])
+    assert refused.value.filename == "203.0.113.7"

@@ -7,8 +7,9 @@ import threading
 
 import pytest
 import trio
+from trio.testing import MockClock
 
-from payd.net.dns import CACHE_S, DnsFailed, Resolver
+from payd.net.dns import ADDRESSES_MAX, CACHE_S, DNS_DEADLINE_S, DnsFailed, Resolver
 
 
 class Names:
@@ -89,13 +90,74 @@ async def test_a_look_up_that_hangs_is_left_and_its_thread_is_not_started_twice(
     assert names.asked == ["hang.test", "b.test"]
 
 
-@pytest.mark.real_time
-async def test_more_hanging_look_ups_than_there_are_threads_fail_at_once() -> None:
+async def ask_in_vain(resolver: Resolver, *hosts: str) -> None:
+    """Ask for these without waiting for the answers."""
+    async with trio.open_nursery() as nursery:
+        for host in hosts:
+            nursery.start_soon(resolver, host)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+async def test_more_hanging_look_ups_than_there_are_threads_fail_at_once(mock_clock: MockClock) -> None:
     names = Names()
-    resolver = Resolver(names.look_up, lookups_max=2)
-    for host in ("hang1.test", "hang2.test"):
-        with trio.move_on_after(0.02):
-            await resolver(host)
-    with pytest.raises(DnsFailed, match="waiting"):
+    resolver = Resolver(names.look_up, lookups_max=4)
+    await ask_in_vain(resolver, "hang1.test", "hang2.test", "hang3.test")
+    with pytest.raises(DnsFailed, match="3 look-ups are waiting"):
         await resolver("c.test")
     names.released.set()
+
+
+async def test_unknown_names_that_hang_leave_room_for_a_host_that_answered(mock_clock: MockClock) -> None:
+    names = Names()
+    resolver = Resolver(names.look_up, lookups_max=8)
+    assert await resolver("shop.test")
+    mock_clock.jump(CACHE_S)
+    await ask_in_vain(resolver, *(f"hang{number}.test" for number in range(6)))
+    with pytest.raises(DnsFailed, match="waiting"):
+        await resolver("unknown.test")
+
+    assert await resolver("shop.test") == ["1.1.1.1", "2606:4700::1"]
+    names.released.set()
+
+
+async def test_hosts_that_hung_before_take_half_of_the_threads_at_most(mock_clock: MockClock) -> None:
+    names = Names()
+    resolver = Resolver(names.look_up, lookups_max=8)
+    slow = [f"hang{number}.test" for number in range(6)]
+    await ask_in_vain(resolver, *slow)
+    mock_clock.jump(DNS_DEADLINE_S + 0.1)
+    names.released.set()
+    for host in slow:
+        assert await resolver(host)
+    names.released.clear()
+    mock_clock.jump(CACHE_S)
+    await ask_in_vain(resolver, *slow[:4])
+    with pytest.raises(DnsFailed, match="4 look-ups are waiting"):
+        await resolver(slow[4])
+
+    assert await resolver("fresh.test") == ["1.1.1.1", "2606:4700::1"]
+    names.released.set()
+
+
+async def test_a_host_that_answers_in_time_again_is_slow_no_longer(mock_clock: MockClock) -> None:
+    names = Names()
+    resolver = Resolver(names.look_up, lookups_max=2)
+    await ask_in_vain(resolver, "hang.test")
+    mock_clock.jump(DNS_DEADLINE_S + 0.1)
+    names.released.set()
+    for _ in range(2):
+        # The first of these is the answer that came too late.
+        assert await resolver("hang.test")
+        mock_clock.jump(CACHE_S)
+    names.released.clear()
+    await ask_in_vain(resolver, "hang2.test")
+    names.released.set()
+
+    assert await resolver("hang.test")
+
+
+async def test_an_endless_answer_is_cut(mock_clock: MockClock) -> None:
+    resolver = Resolver(lambda _host: [f"1.1.{n // 250}.{n % 250}" for n in range(4000)])
+
+    assert len(await resolver("many.test")) == ADDRESSES_MAX

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from payd.net.dns import DnsFailed
-from payd.net.http import BODY_BYTES_MAX, Client, Reply, Target, tls_context
+from payd.net.http import BODY_BYTES_MAX, Client, Reply, Target, Timing, tls_context
 from tests.receiver import CA_FILE, Does, Receiver, Script, always, in_turn, server_tls
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -314,6 +314,69 @@ async def test_a_request_without_a_body_is_possible() -> None:
         assert (reply.status, receiver.received[0].method) == (200, "GET")
 
 
+@asynccontextmanager
+async def open_slow(*acts: Does) -> AsyncIterator[Client]:
+    """A client whose names take 0.3 s and whose connections take 0.2 s; every request arrives."""
+    async with trio.open_nursery() as nursery:
+        receiver = Receiver(nursery, in_turn(*acts))
+
+        async def resolve(host: str) -> list[str]:
+            await trio.sleep(0.3)
+            if host == "gone.test":
+                raise DnsFailed(host)
+            return ["93.184.216.34"]
+
+        async def dial(address: str, port: int) -> trio.abc.Stream:
+            await trio.sleep(0.2)
+            if port == 81:
+                raise ConnectionRefusedError
+            return await receiver.dial(address, port)
+
+        client = Client(may_call=lambda _: True, tls=trusting(), resolve=resolve, dial=dial)
+        yield client
+        await client.aclose()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_reply_says_what_its_time_went_to() -> None:
+    async with open_slow(Does(delay_s=1.5), Does(delay_s=0.1)) as client:
+        first, second = await post(client), await post(client)
+
+        assert first.timing == Timing(dns_ms=300, connect_ms=200, tls_ms=None, first_byte_ms=2000)
+        assert first.duration_ms == 2000
+        assert second.timing == Timing(first_byte_ms=100)
+
+
+async def test_a_slow_body_is_in_no_time_of_the_reply() -> None:
+    async with open_slow(Does(body=b"drip", drips=True)) as client:
+        assert (await post(client)).timing == Timing(dns_ms=300, connect_ms=200, first_byte_ms=500)
+
+
+async def test_a_phase_that_did_not_end_has_no_time() -> None:
+    async with open_slow(Does(hangs=True)) as client:
+        gone = await post(client, Target.of("http://gone.test/"))
+        refused = await post(client, Target.of("http://a.test:81/"))
+        no_tls = await post(client, Target.of("https://receiver.test/"))
+        silent = await post(client)
+
+        assert (gone.error_class, gone.timing, gone.duration_ms) == ("dns_error", Timing(), 300)
+        assert (refused.error_class, refused.timing) == ("connection_refused", Timing(dns_ms=300))
+        assert no_tls.error_class == "tls_error"
+        assert no_tls.timing == Timing(dns_ms=300, connect_ms=200)
+        assert (silent.error_class, silent.timing) == (
+            "timeout_response",
+            Timing(dns_ms=300, connect_ms=200),
+        )
+
+
+async def test_a_stale_connection_leaves_the_times_of_the_one_that_replaced_it() -> None:
+    async with open_slow(Does(raw=OK), Does()) as client:
+        await post(client)
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert (await post(client)).timing == Timing(dns_ms=300, connect_ms=200, first_byte_ms=500)
+
+
 def trusting() -> ssl.SSLContext:
     return tls_context(CA_FILE)
 
@@ -334,6 +397,8 @@ async def test_a_certificate_of_a_private_authority_is_accepted_when_it_was_adde
     reply = await over_tls(always(Does(status=204, body=b"")))
 
     assert (reply.status, reply.remote_ip) == (204, "127.0.0.1")
+    assert None not in (reply.timing.dns_ms, reply.timing.connect_ms, reply.timing.tls_ms)
+    assert reply.timing.first_byte_ms == reply.duration_ms
 
 
 @pytest.mark.real_time
