@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from payd.core import endpoint as rules
 from payd.core.endpoint import Endpoint, EndpointState
-from payd.core.retry import next_attempt_at_ms
+from payd.core.notice import NoticeType, notice_type
+from payd.core.retry import ATTEMPTS_MAX, next_attempt_at_ms
 from payd.store.deliveries import FRESH, RETRY
-from payd.store.endpoints import cancel_pending, endpoint_of_id, save_endpoint
+from payd.store.endpoints import cancel_pending, columns_of, endpoint_of_id, endpoint_of_row, save_endpoint
+from payd.store.notices import Notices
 
 Tx: TypeAlias = sqlite3.Connection
+Trigger: TypeAlias = Literal["auto", "manual", "replay", "test"]
+
+HEADERS_BYTES_MAX: Final = 4096
+# A busy endpoint succeeds thousands of times a minute; its row need not say so each time.
+SUCCESS_EVERY_MS: Final = 60_000
+# Each may have 20 KiB of an answer. The schedule makes 8; who sends by hand looks at the last ones.
+LOG_SHOWN_MAX: Final = 50
 
 
 class AttemptEnd(NamedTuple):
-    """How one HTTP request of a delivery ended. `error_class` is None exactly for a success."""
+    """How one HTTP request of a delivery ended. `error_class` is None exactly for a success.
 
-    trigger: str
+    Attributes:
+        error: What happened, in words for a person; "" for a success.
+        headers: Of the answer, a line each, at most `HEADERS_BYTES_MAX`.
+        is_whole: Whether `body` is all of the answer's body.
+        dns_ms: How long it took to find the address; None on a connection that was there.
+        connect_ms: To connect; None likewise.
+        tls_ms: To agree on TLS; None likewise.
+        retry_after_s: What the receiver asked for.
+        jitter: 0 to 1: how much of a step's largest jitter to add.
+    """
+
+    trigger: Trigger
     at_ms: int
     ended_at_ms: int
     status: int | None
@@ -25,6 +47,12 @@ class AttemptEnd(NamedTuple):
     duration_ms: int
     remote_ip: str | None
     body: bytes
+    error: str = ""
+    headers: bytes = b""
+    is_whole: bool = True
+    dns_ms: int | None = None
+    connect_ms: int | None = None
+    tls_ms: int | None = None
     retry_after_s: int | None = None
     jitter: float = 0.0
 
@@ -35,8 +63,8 @@ class Recorded(NamedTuple):
     state: str
     next_at_ms: int | None
     endpoint: Endpoint
-    disabled: bool
     n: int
+    notice: NoticeType | None
 
 
 class AttemptRow(NamedTuple):
@@ -47,43 +75,71 @@ class AttemptRow(NamedTuple):
     at_ms: int
     status: int | None
     error_class: str | None
+    error: str | None
     duration_ms: int
+    dns_ms: int | None
+    connect_ms: int | None
+    tls_ms: int | None
     remote_ip: str | None
+    retry_after_s: int | None
+    next_at_ms: int | None
+    headers: bytes | None
     body: bytes
+    truncated: bool
 
 
-def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd) -> Recorded:
+def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) -> Recorded:
     """Log an attempt and draw every consequence: the delivery's state, its next time, the endpoint's clock.
 
     An attempt by hand settles the delivery when it succeeds and changes nothing when it fails. An endpoint
-    that has failed for too long is disabled here, and what it is owed is cancelled.
+    that has failed for too long is disabled here, and what it is owed is cancelled; the notice of that is
+    owed in the same step. A canary is not sent again.
+
+    Args:
+        tx: The step's transaction.
+        delivery_id: Whose attempt it was; the delivery is there.
+        end: How it ended.
+        notices: Writes and owes what the operator is told.
 
     Source: SPEC.md, "Delivery rules".
     """
-    endpoint_id, state, attempts, next_at_ms = tx.execute(
-        "SELECT endpoint_id, state, attempts, next_at_ms FROM deliveries WHERE id = ?", (delivery_id,)
+    seq, kind, state, attempts, next_at_ms, n, *before = tx.execute(
+        f"SELECT d.seq, d.kind, d.state, d.attempts, d.next_at_ms, {_NEXT_N}, {columns_of('p')}"
+        " FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?",
+        (delivery_id,),
     ).fetchone()
-    n = _log_attempt(tx, delivery_id, end)
     by_schedule = end.trigger in ("auto", "replay")
     attempts += by_schedule
     if end.error_class is None:
         state, next_at_ms = "succeeded", None
     elif by_schedule and state == "pending":
         next_at_ms = next_attempt_at_ms(
-            attempts, end.ended_at_ms, jitter=end.jitter, retry_after_s=end.retry_after_s
+            ATTEMPTS_MAX if kind == "canary" else attempts,
+            end.ended_at_ms,
+            jitter=end.jitter,
+            retry_after_s=end.retry_after_s,
         )
         state = "failed" if next_at_ms is None else "pending"
     # A replay that fails goes on as a replay, behind what is fresh.
     tx.execute(
         "UPDATE deliveries SET state = ?, attempts = ?, last_status = ?, next_at_ms = ?,"
         " reason = CASE WHEN ? = 'succeeded' THEN NULL ELSE reason END,"
-        " priority = CASE WHEN priority = ? AND ? THEN ? ELSE priority END WHERE id = ?",
-        (state, attempts, end.status, next_at_ms, state, FRESH, by_schedule, RETRY, delivery_id),
+        " priority = CASE WHEN priority = ? AND ? THEN ? ELSE priority END WHERE seq = ?",
+        (state, attempts, end.status, next_at_ms, state, FRESH, by_schedule, RETRY, seq),
     )
-    endpoint, disabled = _move_failure_clock(tx, endpoint_id, end)
-    if disabled and state == "pending":
+    endpoint, notice = _move_failure_clock(tx, endpoint_of_row(before), end, notices)
+    if endpoint.state is EndpointState.DISABLED and state == "pending":
         state, next_at_ms = "cancelled", None
-    return Recorded(state, next_at_ms, endpoint, disabled, n)
+    _log_attempt(tx, delivery_id, n, end, next_at_ms)
+    return Recorded(state, next_at_ms, endpoint, n, notice)
+
+
+def record_interrupted(tx: Tx, delivery_id: str, trigger: Trigger, at_ms: int, ended_at_ms: int) -> None:
+    """Log an attempt that was cut off on this side: the receiver may have it, and the budget has it not."""
+    words = "The endpoint was deleted while the request was under way."
+    end = AttemptEnd(trigger, at_ms, ended_at_ms, None, "interrupted", ended_at_ms - at_ms, None, b"", words)
+    (n,) = tx.execute(f"SELECT {_NEXT_N} FROM deliveries d WHERE id = ?", (delivery_id,)).fetchone()
+    _log_attempt(tx, delivery_id, n, end, None)
 
 
 def record_test(
@@ -95,7 +151,8 @@ def record_test(
     event_type: str,
     body: bytes,
     end: AttemptEnd,
-) -> None:
+    notices: Notices,
+) -> Recorded:
     """Store a test delivery with its one attempt; only its success tells something about the endpoint."""
     state = "succeeded" if end.error_class is None else "failed"
     tx.execute(
@@ -113,50 +170,73 @@ def record_test(
             end.at_ms,
         ),
     )
-    _log_attempt(tx, delivery_id, end)
+    notice = None
     if end.error_class is None:
-        _move_failure_clock(tx, endpoint.id, end)
+        now = endpoint_of_id(tx, endpoint.id)
+        assert now is not None, "endpoints are marked deleted, never removed"
+        endpoint, notice = _move_failure_clock(tx, now, end, notices)
+    _log_attempt(tx, delivery_id, 1, end, None)
+    return Recorded(state, None, endpoint, 1, notice)
 
 
 def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
-    """A delivery's log, oldest attempt first."""
+    """The newest of a delivery's log, at most `LOG_SHOWN_MAX`, oldest attempt first."""
     rows = tx.execute(
-        "SELECT n, trigger, at_ms, status, error_class, duration_ms, remote_ip, body FROM attempts"
-        " WHERE delivery_id = ? ORDER BY seq",
-        (delivery_id,),
+        "SELECT n, trigger, at_ms, status, error_class, error, duration_ms, dns_ms, connect_ms, tls_ms,"
+        " remote_ip, retry_after_s, next_at_ms, headers, body, truncated FROM attempts"
+        " WHERE delivery_id = ? ORDER BY seq DESC LIMIT ?",
+        (delivery_id, LOG_SHOWN_MAX),
     )
-    return [AttemptRow(*row) for row in rows]
+    return [AttemptRow._make((*row[:-1], bool(row[-1]))) for row in rows][::-1]
 
 
-def _log_attempt(tx: Tx, delivery_id: str, end: AttemptEnd) -> int:
-    (last,) = tx.execute(
-        "SELECT coalesce(max(n), 0) FROM attempts WHERE delivery_id = ?", (delivery_id,)
-    ).fetchone()
+_NEXT_N: Final = "(SELECT coalesce(max(a.n), 0) + 1 FROM attempts a WHERE a.delivery_id = d.id)"
+
+
+def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: int | None) -> None:
     tx.execute(
-        "INSERT INTO attempts"
-        " (delivery_id, n, trigger, at_ms, status, error_class, duration_ms, remote_ip, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, error_class, error, duration_ms,"
+        " dns_ms, connect_ms, tls_ms, remote_ip, retry_after_s, next_at_ms, headers, body, truncated)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             delivery_id,
-            last + 1,
+            n,
             end.trigger,
             end.at_ms,
             end.status,
             end.error_class,
+            end.error or None,
             end.duration_ms,
+            end.dns_ms,
+            end.connect_ms,
+            end.tls_ms,
             end.remote_ip,
+            end.retry_after_s,
+            next_at_ms,
+            end.headers or None,
             end.body,
+            not end.is_whole,
         ),
     )
-    return int(last) + 1
 
 
-def _move_failure_clock(tx: Tx, endpoint_id: str, end: AttemptEnd) -> tuple[Endpoint, bool]:
-    before = endpoint_of_id(tx, endpoint_id)
-    assert before is not None, "endpoints are marked deleted, never removed"
+def _move_failure_clock(
+    tx: Tx, before: Endpoint, end: AttemptEnd, notices: Notices
+) -> tuple[Endpoint, NoticeType | None]:
     after = rules.after_attempt(before, end.error_class is None, end.ended_at_ms)
-    save_endpoint(tx, after, end.ended_at_ms)
-    disabled = before.state is EndpointState.ENABLED and after.state is EndpointState.DISABLED
-    if disabled:
+    if _is_worth_storing(before, after):
+        save_endpoint(tx, after, end.ended_at_ms)
+    if before.state is EndpointState.ENABLED and after.state is EndpointState.DISABLED:
         cancel_pending(tx, after)
-    return after, disabled
+    notice = notice_type(before, after)
+    if notice is not None:
+        notices.owe(tx, notice, after, end.ended_at_ms, end.status, end.error_class)
+    return after, notice
+
+
+def _is_worth_storing(before: Endpoint, after: Endpoint) -> bool:
+    """Whether more has changed than the time of the last success, which is kept to the minute."""
+    last_ms, now_ms = before.last_success_at_ms, after.last_success_at_ms
+    if last_ms is None or now_ms is None or now_ms - last_ms >= SUCCESS_EVERY_MS:
+        return True
+    return msgspec.structs.replace(after, last_success_at_ms=last_ms) != before

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from payd.core import endpoint as endpoint_rules
 from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
-from payd.store.endpoints import endpoint_of_id
+from payd.core.event import iso_ms
+from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
+from payd.store.endpoints import columns_of, endpoint_of_id, endpoint_of_row
 from payd.store.events import of_merchants
 
 Tx: TypeAlias = sqlite3.Connection
+MessageKind: TypeAlias = Literal["notice", "canary"]
 
 # What is sent first when an endpoint is owed several things at once.
 FRESH: Final = 0
@@ -37,11 +40,13 @@ class Work(NamedTuple):
 
     delivery_id: str
     message_id: str
-    endpoint: Endpoint
     event_type: str
+    kind: str
     attempts: int
     priority: int
+    created_at_ms: int
     body: bytes
+    endpoint: Endpoint
 
 
 class DeliveryRow(NamedTuple):
@@ -53,10 +58,14 @@ class DeliveryRow(NamedTuple):
     event_type: str
     payment_id: str | None
     state: str
+    reason: str | None
     attempts: int
     last_status: int | None
     next_at_ms: int | None
     created_at_ms: int
+    event_seq: int | None
+    message_id: str
+    endpoint_state: str
 
 
 def owe(
@@ -72,7 +81,7 @@ def owe(
 ) -> str | None:
     """Owe an event to the account's endpoint, inside the step that moves the payment.
 
-    Nothing is owed when the account has no enabled endpoint or the endpoint did not choose this type.
+    Nothing is owed when the account has no endpoint that is on or paused, or it did not choose this type.
 
     Args:
         tx: The step's transaction.
@@ -90,7 +99,8 @@ def owe(
     Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
     """
     endpoint = tx.execute(
-        "SELECT id, events FROM endpoints WHERE account_id = ? AND state = 'enabled'", (account_id,)
+        "SELECT id, events FROM endpoints WHERE account_id = ? AND state IN ('enabled', 'paused')",
+        (account_id,),
     ).fetchone()
     if endpoint is None or event_type not in endpoint[1].split(" "):
         return None
@@ -143,16 +153,54 @@ def insert_delivery(
     )
 
 
-def endpoints_with_pending(tx: Tx) -> list[str]:
-    """Every endpoint that is owed something, now or later; one index look-up for each."""
-    rows = tx.execute(
-        "WITH RECURSIVE owed (id) AS ("
-        " SELECT min(endpoint_id) FROM deliveries WHERE state = 'pending'"
-        " UNION ALL SELECT (SELECT min(endpoint_id) FROM deliveries"
-        "  WHERE state = 'pending' AND endpoint_id > owed.id) FROM owed WHERE owed.id IS NOT NULL"
-        ") SELECT id FROM owed WHERE id IS NOT NULL"
+def owe_message(
+    tx: Tx,
+    *,
+    endpoint_id: str,
+    kind: MessageKind,
+    event_type: str,
+    body: bytes,
+    delivery_id: str,
+    message_id: str,
+    now_ms: int,
+) -> bool:
+    """Owe something that is no account's event to an endpoint of the house. Returns whether that is on."""
+    endpoint = endpoint_of_id(tx, endpoint_id)
+    if endpoint is None or endpoint.state is not EndpointState.ENABLED:
+        return False
+    tx.execute(
+        "INSERT INTO deliveries (id, message_id, account_id, endpoint_id, event_type, body, kind, state,"
+        " priority, next_at_ms, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)",
+        (
+            delivery_id,
+            message_id,
+            endpoint.account_id,
+            endpoint_id,
+            event_type,
+            body,
+            kind,
+            FRESH,
+            now_ms,
+            now_ms,
+        ),
     )
-    return [endpoint_id for (endpoint_id,) in rows]
+    return True
+
+
+# Every endpoint that is owed something and not on hold; one index look-up for each.
+_OWED: Final = (
+    "WITH RECURSIVE each_of (id) AS ("
+    " SELECT min(endpoint_id) FROM deliveries WHERE state = 'pending'"
+    " UNION ALL SELECT (SELECT min(endpoint_id) FROM deliveries"
+    "  WHERE state = 'pending' AND endpoint_id > each_of.id) FROM each_of WHERE each_of.id IS NOT NULL"
+    "), owed AS (SELECT id, state, failing_since_ms FROM each_of JOIN endpoints USING (id)"
+    " WHERE endpoints.state <> 'paused') "
+)
+
+
+def endpoints_with_pending(tx: Tx) -> list[str]:
+    """Every endpoint that is owed something, now or later, but for those on hold."""
+    return [endpoint_id for (endpoint_id,) in tx.execute(f"{_OWED}SELECT id FROM owed")]
 
 
 def pending_heads(tx: Tx, endpoint_id: str, priority: int, limit: int) -> list[Head]:
@@ -166,39 +214,116 @@ def pending_heads(tx: Tx, endpoint_id: str, priority: int, limit: int) -> list[H
 
 
 def next_due_ms(tx: Tx) -> int | None:
-    """When the realm's next attempt is due, or None when nothing is owed to anyone."""
-    (at_ms,) = tx.execute("SELECT min(next_at_ms) FROM deliveries WHERE state = 'pending'").fetchone()
+    """When the realm's next attempt is due, or None when nothing is owed to anyone who is not on hold."""
+    (at_ms,) = tx.execute(
+        f"{_OWED}SELECT min((SELECT min(next_at_ms) FROM deliveries WHERE state = 'pending'"
+        " AND endpoint_id = owed.id AND priority = p.column1)) FROM owed, (VALUES (0), (1), (2)) p"
+    ).fetchone()
     return None if at_ms is None else int(at_ms)
 
 
+class Overdue(NamedTuple):
+    """An endpoint that is owed something: since when, and whether the endpoint itself works."""
+
+    endpoint_id: str
+    due_at_ms: int
+    is_healthy: bool
+
+
+def overdue(tx: Tx, before_ms: int, claimed: Collection[str]) -> list[Overdue]:
+    """The endpoints to which something was due before that and is not being sent, with the oldest of it.
+
+    Args:
+        tx: A connection.
+        before_ms: The realm's time.
+        claimed: The deliveries that are being sent.
+    """
+    found = []
+    for endpoint_id, failing_since_ms in tx.execute(
+        f"{_OWED}SELECT id, failing_since_ms FROM owed"
+    ).fetchall():
+        heads = [
+            head
+            for priority in PRIORITIES
+            for head in pending_heads(tx, endpoint_id, priority, len(claimed) + 1)
+            if head.id not in claimed
+        ]
+        oldest_ms = min((head.next_at_ms for head in heads), default=before_ms)
+        if oldest_ms < before_ms:
+            found.append(Overdue(endpoint_id, oldest_ms, failing_since_ms is None))
+    return found
+
+
+def count_pending(tx: Tx) -> int:
+    """How many deliveries are pending. Reads an index entry for each: not for a request."""
+    (count,) = tx.execute("SELECT count(*) FROM deliveries WHERE state = 'pending'").fetchone()
+    return int(count)
+
+
+_WORK: Final = (
+    "SELECT d.id, d.message_id, d.event_type, d.kind, d.attempts, d.priority, d.created_at_ms,"
+    f" coalesce(d.body, e.body), {columns_of('p')} FROM deliveries d"
+    " LEFT JOIN events e ON e.seq = d.event_seq JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?"
+)
+
+
 def load_work(tx: Tx, delivery_id: str) -> Work | None:
-    """What an attempt of this delivery needs, as things are now; None when it is no delivery of an event."""
-    row = tx.execute(
-        "SELECT d.message_id, d.endpoint_id, d.event_type, d.attempts, d.priority, e.body FROM deliveries d"
-        " JOIN events e ON e.seq = d.event_seq WHERE d.id = ?",
-        (delivery_id,),
-    ).fetchone()
-    if row is None:
-        return None
-    message_id, endpoint_id, event_type, attempts, priority, body = row
-    endpoint = endpoint_of_id(tx, endpoint_id)
-    assert endpoint is not None, "endpoints are marked deleted, never removed"
-    return Work(delivery_id, message_id, endpoint, event_type, attempts, priority, body)
+    """What an attempt of this delivery needs, as things are now; None for a test or one that is not there."""
+    return _work(tx.execute(f"{_WORK} AND d.kind <> 'test'", (delivery_id,)).fetchone())
 
 
 def load_due_work(tx: Tx, delivery_id: str, now_ms: int) -> Work | None:
     """As `load_work`, if the delivery is still pending, due, and its endpoint enabled."""
-    row = tx.execute("SELECT state, next_at_ms FROM deliveries WHERE id = ?", (delivery_id,)).fetchone()
-    if row is None or row[0] != "pending" or row[1] > now_ms:
-        return None
-    work = load_work(tx, delivery_id)
-    return work if work is not None and work.endpoint.state is EndpointState.ENABLED else None
+    is_due = "AND d.state = 'pending' AND d.next_at_ms <= ? AND p.state = 'enabled'"
+    return _work(tx.execute(f"{_WORK} {is_due}", (delivery_id, now_ms)).fetchone())
+
+
+def _work(row: tuple[Any, ...] | None) -> Work | None:
+    return None if row is None else Work._make((*row[:8], endpoint_of_row(row[8:])))
+
+
+# The longest that a delivery may wait after so many attempts.
+_LONGEST_MS: Final = "CASE attempts {} ELSE 0 END".format(
+    " ".join(
+        f"WHEN {made} THEN {(delay_s + RETRY_AFTER_EXTRA_MAX_S + JITTER_MAX_S) * 1000}"
+        for made, delay_s in enumerate(RETRY_DELAYS_S)
+        if made
+    )
+)
+
+
+def astray(tx: Tx, now_ms: int, limit: int) -> list[Head]:
+    """Some of the deliveries that are due further away than the schedule takes them.
+
+    The wall clock was ahead when they were put off, and was set back since. Reads an index entry for each
+    delivery that is not due yet.
+    """
+    rows: list[Head] = []
+    for endpoint_id in endpoints_with_pending(tx):
+        for priority in PRIORITIES:
+            found = tx.execute(
+                "SELECT id, payment_id, attempts, next_at_ms FROM deliveries WHERE state = 'pending'"
+                f" AND endpoint_id = ? AND priority = ? AND next_at_ms > ? AND next_at_ms > ? + {_LONGEST_MS}"
+                " LIMIT ?",
+                (endpoint_id, priority, now_ms, now_ms, limit - len(rows)),
+            )
+            rows += (Head(*row) for row in found)
+    return rows
+
+
+def bring_back(tx: Tx, heads: Collection[Head], now_ms: int) -> None:
+    """Have these wait one step of the schedule from now on, as after the attempt that they had last."""
+    tx.executemany(
+        "UPDATE deliveries SET next_at_ms = ? WHERE id = ? AND state = 'pending'",
+        [(next_attempt_at_ms(head.attempts, now_ms), head.id) for head in heads],
+    )
 
 
 def postpone(tx: Tx, delivery_id: str, next_at_ms: int) -> None:
     """Put a pending delivery off without an attempt: something on this side broke."""
     tx.execute(
-        "UPDATE deliveries SET next_at_ms = ? WHERE id = ? AND state = 'pending'", (next_at_ms, delivery_id)
+        "UPDATE deliveries SET next_at_ms = max(next_at_ms, ?) WHERE id = ? AND state = 'pending'",
+        (next_at_ms, delivery_id),
     )
 
 
@@ -216,7 +341,7 @@ def check_resend(tx: Tx, account_id: str, delivery_id: str, now_ms: int) -> str:
 
     Raises:
         NotFound: The account has no such delivery, or it was a test.
-        EndpointDisabled: Its endpoint is disabled or deleted.
+        EndpointDisabled: Its endpoint is paused, disabled or deleted; the message says what to do.
         InvalidParams: It is older than `core.endpoint.REPLAY_REACH_MS`.
 
     Source: SPEC.md, "Delivery rules".
@@ -230,17 +355,28 @@ def check_resend(tx: Tx, account_id: str, delivery_id: str, now_ms: int) -> str:
     if row is None:
         raise NotFound("There is no such delivery of an event.")
     endpoint_id, state, created_at_ms = row
-    if state != EndpointState.ENABLED:
-        raise EndpointDisabled(f"The delivery's endpoint is {state}.")
     if created_at_ms < now_ms - endpoint_rules.REPLAY_REACH_MS:
         raise InvalidParams("The event is older than 14 days and cannot be sent again.")
+    if state != EndpointState.ENABLED:
+        raise EndpointDisabled(_WAYS_OUT[state].format(since=iso_ms(created_at_ms)))
     return str(endpoint_id)
+
+
+_WAYS_OUT: Final = {
+    EndpointState.PAUSED: "The delivery's endpoint is paused; POST /v1/webhooks/endpoint/resume first.",
+    EndpointState.DISABLED: "The delivery's endpoint is disabled; POST /v1/webhooks/endpoint/enable first.",
+    EndpointState.DELETED: (
+        "The delivery belonged to an endpoint that was deleted. Send its event to the present one:"
+        " POST /v1/webhooks/replay-missing since {since}."
+    ),
+}
 
 
 _ROW: Final = (
     "SELECT d.seq, d.id, (SELECT e.id FROM events e WHERE e.seq = d.event_seq), d.event_type, d.payment_id,"
-    " d.state, (SELECT count(*) FROM attempts a WHERE a.delivery_id = d.id), d.last_status, d.next_at_ms,"
-    " d.created_at_ms FROM deliveries d WHERE "
+    " d.state, d.reason, (SELECT count(*) FROM attempts a WHERE a.delivery_id = d.id), d.last_status,"
+    " d.next_at_ms, d.created_at_ms, d.event_seq, d.message_id,"
+    " (SELECT p.state FROM endpoints p WHERE p.id = d.endpoint_id) FROM deliveries d WHERE "
 )
 
 
@@ -274,7 +410,25 @@ def list_deliveries(
     return [DeliveryRow(*row) for row in rows]
 
 
-def find_delivery(tx: Tx, account_id: str, delivery_id: str) -> DeliveryRow | None:
-    """One delivery of the account; its log is in `store.attempts`."""
-    row = tx.execute(f"{_ROW}d.id = ? AND d.account_id = ?", (delivery_id, account_id)).fetchone()
-    return None if row is None else DeliveryRow(*row)
+_NAMED: Final = {
+    "msg": "d.message_id = ?",
+    "evt": "d.event_seq = (SELECT e.seq FROM events e WHERE e.id = ?)",
+}
+"""What finds a delivery by another id than its own, which a receiver does not have."""
+
+
+def find_delivery(tx: Tx, account_id: str, any_id: str) -> DeliveryRow | None:
+    """One delivery of the account; its log is in `store.attempts`.
+
+    Args:
+        tx: A connection.
+        account_id: Whose.
+        any_id: Its own id, its webhook-id (`msg_…`), or that of its event (`evt_…`), which means the newest
+            if that was owed to several endpoints, one after the other.
+    """
+    by = _NAMED.get(any_id.partition("_")[0], "d.id = ?")
+    # The plus keeps the planner from walking through the account's deliveries for the sake of their order.
+    found = tx.execute(
+        f"{_ROW}{by} AND +d.account_id = ? ORDER BY d.seq DESC LIMIT 1", (any_id, account_id)
+    ).fetchone()
+    return None if found is None else DeliveryRow(*found)

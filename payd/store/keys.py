@@ -150,6 +150,14 @@ def list_keys(tx: sqlite3.Connection, account_id: str) -> list[Key]:
     return [_key(row) for row in rows]
 
 
+def active_keys_named(tx: sqlite3.Connection, name: str) -> list[Key]:
+    """The keys of all accounts that have this name and are not revoked, oldest first; reads all keys."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM api_keys WHERE name = ? AND revoked_at_ms IS NULL ORDER BY id", (name,)
+    )
+    return [_key(row) for row in rows]
+
+
 def revoke_key(tx: sqlite3.Connection, *, account_id: str, key_id: str, actor: str, now_ms: int) -> Key:
     """Make a key open nothing from now on, with its audit row; one that was revoked before stays as it is.
 

@@ -67,6 +67,8 @@ def bring_up_to_date(path: Path | str, schema: Schema) -> int:
         path.chmod(OWNER_ONLY)
     uri = f"{path.as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as tx:
+        # Heard only while there is no table: what is pruned later is given back a little at a time.
+        tx.execute("PRAGMA auto_vacuum = INCREMENTAL")
         return migrate(tx, read_migrations(schema))
 
 

@@ -7,6 +7,7 @@ Source: DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
 from pathlib import Path
@@ -42,6 +43,14 @@ class Seal:
 
     def __repr__(self) -> str:
         return "Seal(…)"
+
+    def derive(self, purpose: str) -> bytes:
+        """32 bytes that are the same each time, and that nobody finds without the key.
+
+        Args:
+            purpose: What for and whose: other words, other bytes.
+        """
+        return hmac.digest(self._key, purpose.encode(), "sha256")
 
     def seal(self, secret: bytes, subject: str) -> bytes:
         """`secret`, readable only with the key and for the same `subject`.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from payd.core.endpoint import ALL, DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS
+from payd.core.endpoint import ALL, DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, EndpointState
 from payd.core.retry import ATTEMPTS_MAX
-from payd.store.attempts import AttemptEnd, Recorded, attempts_of, record_attempt, record_test
+from payd.entropy import new_id
+from payd.store.attempts import LOG_SHOWN_MAX, AttemptEnd, Recorded, attempts_of, record_attempt, record_test
 from payd.store.db import Database, Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
 from payd.store.endpoints import get_endpoint, put_endpoint
+from payd.store.notices import Notices
 from tests.store.test_deliveries import happen
 
 FAILED = AttemptEnd("auto", 0, 0, 500, "http_status", 12, "1.1.1.1", b"no")
 HOUR_MS = 3600 * 1000
+NOTICES = Notices(False, new_id)
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ async def db(realm_db: Database) -> Database:
 
 
 async def record(db: Database, end: AttemptEnd, delivery_id: str = "dlv_1") -> Recorded:
-    return await db.write(record_attempt, delivery_id, end)
+    return await db.write(record_attempt, delivery_id, end, NOTICES)
 
 
 def delivery(db: Database, delivery_id: str = "dlv_1") -> DeliveryRow:
@@ -57,6 +60,14 @@ async def test_a_failure_is_due_again_after_the_schedules_delay_from_its_end(db:
 
     assert (recorded.state, recorded.next_at_ms) == ("pending", 21_000)
     assert delivery(db).next_at_ms == 21_000
+
+
+async def test_of_a_log_that_somebody_filled_by_hand_the_newest_are_shown(db: Database) -> None:
+    for _ in range(LOG_SHOWN_MAX + 2):
+        await record(db, FAILED._replace(trigger="manual"))
+
+    assert [row.n for row in db.point(attempts_of, "dlv_1")] == list(range(3, LOG_SHOWN_MAX + 3))
+    assert delivery(db).attempts == LOG_SHOWN_MAX + 2
 
 
 async def test_the_eighth_failure_is_the_last(db: Database) -> None:
@@ -99,10 +110,11 @@ async def test_five_days_of_failure_disable_the_endpoint_and_cancel_what_it_is_o
     while at_ms < DISABLE_AFTER_MS - 12 * HOUR_MS:
         at_ms += 12 * HOUR_MS
         recorded = await record(db, FAILED._replace(trigger="manual", ended_at_ms=at_ms))
-        assert not recorded.disabled
+        assert recorded.endpoint.state is EndpointState.ENABLED
     recorded = await record(db, FAILED._replace(ended_at_ms=DISABLE_AFTER_MS))
 
-    assert recorded.disabled
+    assert recorded.endpoint.state is EndpointState.DISABLED
+    assert recorded.notice == "endpoint.disabled"
     assert recorded.state == "cancelled"
     assert db.point(get_endpoint, "acct_1").state == "disabled"
     assert {delivery(db, name).state for name in ("dlv_1", "dlv_2")} == {"cancelled"}
@@ -112,7 +124,7 @@ async def test_silence_is_no_evidence_of_failure(db: Database) -> None:
     await record(db, FAILED)
     recorded = await record(db, FAILED._replace(ended_at_ms=DISABLE_AFTER_MS + FAILURE_GAP_MAX_MS))
 
-    assert not recorded.disabled
+    assert recorded.endpoint.state is EndpointState.ENABLED
     assert recorded.endpoint.failing_since_ms == DISABLE_AFTER_MS + FAILURE_GAP_MAX_MS
 
 
@@ -130,6 +142,7 @@ async def test_a_failed_test_says_nothing_about_the_endpoint_and_a_good_one_clea
             event_type="payment.created",
             body=b"{}",
             end=FAILED._replace(trigger="test", ended_at_ms=50, error_class=error_class),
+            notices=NOTICES,
         )
         failing_since_ms = db.point(get_endpoint, "acct_1").failing_since_ms
         assert failing_since_ms == (0 if error_class else None)

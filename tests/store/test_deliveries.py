@@ -6,12 +6,14 @@ import pytest
 
 from payd.core.endpoint import ALL, REPLAY_REACH_MS
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
+from payd.core.event import iso_ms
 from payd.store.db import Database, Tx
 from payd.store.deliveries import (
     FRESH,
     REPLAY,
     check_resend,
     endpoints_with_pending,
+    find_delivery,
     list_deliveries,
     load_due_work,
     next_due_ms,
@@ -20,7 +22,7 @@ from payd.store.deliveries import (
     postpone,
     requeue,
 )
-from payd.store.endpoints import put_endpoint, switch_endpoint
+from payd.store.endpoints import Act, delete_endpoint, put_endpoint, switch_endpoint
 from payd.store.events import insert_event
 from tests.store.test_events import plan_of
 
@@ -70,7 +72,7 @@ async def test_nothing_is_owed_without_an_enabled_endpoint_that_wants_the_type(r
     assert await happen(realm_db, 2) is None
     await register(realm_db, "acct_1", "ep_1")
     assert await happen(realm_db, 3) == "ep_1"
-    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=0, actor="test")
     assert await happen(realm_db, 4) is None
 
 
@@ -124,7 +126,7 @@ async def test_work_is_due_only_while_it_is_pending_and_its_endpoint_enabled(rea
     work = realm_db.point(load_due_work, "dlv_1", 10)
     assert work is not None
     assert (work.message_id, work.body, work.endpoint.id) == ("msg_1", b"{}", "ep_1")
-    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=11, actor="test")
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=11, actor="test")
     assert realm_db.point(load_due_work, "dlv_1", 20) is None
     assert realm_db.point(load_due_work, "dlv_none", 20) is None
 
@@ -161,9 +163,49 @@ async def test_who_may_resend_what(realm_db: Database) -> None:
         realm_db.point(check_resend, "acct_2", "dlv_1", 0)
     with pytest.raises(InvalidParams):
         realm_db.point(check_resend, "acct_1", "dlv_1", REPLAY_REACH_MS + 1)
-    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
-    with pytest.raises(EndpointDisabled):
+
+
+async def test_a_resend_that_its_endpoint_stands_in_the_way_of_says_the_way_out(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1, now_ms=12_345)
+    ways_out: dict[Act, str] = {"pause": "endpoint/resume first", "disable": "endpoint/enable first"}
+    for act, words in ways_out.items():
+        await realm_db.write(switch_endpoint, account_id="acct_1", act=act, now_ms=0, actor="test")
+        with pytest.raises(EndpointDisabled, match=words):
+            realm_db.point(check_resend, "acct_1", "dlv_1", 0)
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=0, actor="test")
+    with pytest.raises(EndpointDisabled, match=f"replay-missing since {iso_ms(12_345)}"):
         realm_db.point(check_resend, "acct_1", "dlv_1", 0)
+
+
+async def test_a_delivery_is_found_by_each_id_that_its_receiver_knows(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+    await happen(realm_db, 2)
+    for name in ("dlv_2", "msg_2", "evt_2"):
+        found = realm_db.point(find_delivery, "acct_1", name)
+        assert found is not None
+        assert (found.id, found.message_id, found.endpoint_state) == ("dlv_2", "msg_2", "enabled")
+        assert realm_db.point(find_delivery, "acct_2", name) is None
+    for name in ("dlv_9", "msg_9", "evt_9", "msg_", "evt", ""):
+        assert realm_db.point(find_delivery, "acct_1", name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        ("dlv_1", "SEARCH d USING INDEX sqlite_autoindex_deliveries_1 (id=?)"),
+        ("msg_1", "SEARCH d USING INDEX deliveries_of_message (message_id=?)"),
+        ("evt_1", "SEARCH d USING INDEX delivery_of_event (event_seq=?)"),
+    ],
+)
+async def test_a_delivery_is_found_without_a_walk_through_all(
+    realm_db: Database, name: str, search: str
+) -> None:
+    plan = plan_of(realm_db, lambda tx: find_delivery(tx, "acct_1", name))
+
+    assert plan.partition(" / ")[0] == search
+    assert "SCAN" not in plan
 
 
 async def test_a_page_of_one_state_is_read_from_an_index_in_its_order(realm_db: Database) -> None:

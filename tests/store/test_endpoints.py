@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from payd.core.endpoint import ALL, SECRET_OVERLAP_MS, Endpoint
@@ -14,13 +15,18 @@ URL = "https://a.test/hook"
 
 
 async def put(
-    db: Database, *, url: str = URL, fresh_id: str = "ep_1", now_ms: int = 1000
+    db: Database,
+    *,
+    url: str = URL,
+    events: tuple[str, ...] = ALL,
+    fresh_id: str = "ep_1",
+    now_ms: int = 1000,
 ) -> tuple[Endpoint, bool]:
     return await db.write(
         endpoints.put_endpoint,
         account_id="acct_1",
         url=url,
-        events=ALL,
+        events=events,
         fresh_id=fresh_id,
         sealed=b"sealed 1",
         now_ms=now_ms,
@@ -84,6 +90,24 @@ async def test_a_sixth_valid_secret_is_refused_and_nothing_changes(realm_db: Dat
     assert realm_db.point(endpoints.secrets_of, "ep_1") == before
 
 
+async def test_deleting_wipes_the_values_of_added_headers(realm_db: Database) -> None:
+    await realm_db.write(
+        endpoints.put_endpoint,
+        account_id="acct_1",
+        url="https://a.test/",
+        events=ALL,
+        fresh_id="ep_1",
+        sealed=b"sealed",
+        now_ms=1000,
+        actor="key_1",
+        headers=(lambda endpoint_id: b"sealed for " + endpoint_id.encode(), ("authorization",)),
+    )
+    deleted = await realm_db.write(endpoints.delete_endpoint, account_id="acct_1", now_ms=2000, actor="key_1")
+
+    assert (deleted.headers, deleted.header_names) == (None, ("authorization",))
+    assert realm_db.point(endpoints.endpoint_of_id, "ep_1") == deleted
+
+
 async def test_a_rotation_of_an_endpoint_that_was_replaced_is_refused(realm_db: Database) -> None:
     await put(realm_db)
     with pytest.raises(NotFound):
@@ -115,7 +139,7 @@ async def test_enabling_starts_the_failure_clock_over(realm_db: Database) -> Non
 
     await realm_db.write(fail)
     enabled = await realm_db.write(
-        endpoints.switch_endpoint, account_id="acct_1", enabled=True, now_ms=2000, actor="key_1"
+        endpoints.switch_endpoint, account_id="acct_1", act="enable", now_ms=2000, actor="key_1"
     )
 
     assert (enabled.state, enabled.failing_since_ms) == ("enabled", None)
@@ -129,3 +153,17 @@ async def test_the_secret_is_revealed_with_a_trace(realm_db: Database) -> None:
 
     assert sealed == b"sealed 2"
     assert realm_db.point(acts)[-1] == ("cli", "endpoint.reveal", "ep_1")
+
+
+async def test_another_url_has_not_failed_yet(realm_db: Database) -> None:
+    await put(realm_db)
+    failing = msgspec.structs.replace(
+        realm_db.point(endpoints.get_endpoint, "acct_1"), failing_since_ms=1, last_failure_at_ms=1, warnings=2
+    )
+    await realm_db.write(endpoints.save_endpoint, failing, 1)
+    await put(realm_db, events=("payment.created",))
+    same = realm_db.point(endpoints.get_endpoint, "acct_1")
+    assert (same.failing_since_ms, same.warnings) == (1, 2)
+    await put(realm_db, url="https://other.test/")
+    moved = realm_db.point(endpoints.get_endpoint, "acct_1")
+    assert (moved.failing_since_ms, moved.warnings) == (None, 0)

@@ -190,3 +190,18 @@ def test_there_is_an_end_to_active_keys(tx: sqlite3.Connection, monkeypatch: pyt
 def test_a_key_needs_a_name_for_people(tx: sqlite3.Connection) -> None:
     with pytest.raises(InvalidParams, match="printable"):
         make(tx, name="")
+
+
+def test_active_keys_are_found_by_their_name_in_every_account(tx: sqlite3.Connection) -> None:
+    make(tx, make_api_key("test", b"1" * KEY_ENTROPY_BYTES), key_id="key_1", name="listener")
+    make(tx, make_api_key("test", b"2" * KEY_ENTROPY_BYTES), key_id="key_2", name="other")
+    make(
+        tx,
+        make_api_key("test", b"3" * KEY_ENTROPY_BYTES),
+        key_id="key_3",
+        account_id="acct_2",
+        name="listener",
+    )
+    assert [key.id for key in keys.active_keys_named(tx, "listener")] == ["key_1", "key_3"]
+    keys.revoke_key(tx, account_id="acct_1", key_id="key_1", actor="cli", now_ms=9)
+    assert [key.id for key in keys.active_keys_named(tx, "listener")] == ["key_3"]

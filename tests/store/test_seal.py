@@ -28,6 +28,15 @@ def test_without_the_key_it_does_not_open_and_shows_nothing() -> None:
         Seal(bytes([1] * KEY_BYTES)).open(sealed, "ep_1")
 
 
+def test_a_derived_secret_stays_the_same_for_its_key_and_purpose_alone() -> None:
+    first = Seal(bytes(KEY_BYTES)).derive("listen:acct_1")
+
+    assert len(first) == 32
+    assert Seal(bytes(KEY_BYTES)).derive("listen:acct_1") == first
+    assert Seal(bytes(KEY_BYTES)).derive("listen:acct_2") != first
+    assert Seal(bytes([1] * KEY_BYTES)).derive("listen:acct_1") != first
+
+
 def test_in_another_row_it_does_not_open() -> None:
     seal = Seal(bytes(KEY_BYTES))
     with pytest.raises(SealBroken, match="ep_2"):

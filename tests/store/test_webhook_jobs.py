@@ -9,14 +9,16 @@ import pytest
 
 from payd.core.errors import EndpointDisabled, NotFound, RateLimited
 from payd.store.db import Database, Tx
-from payd.store.deliveries import list_deliveries
+from payd.store.deliveries import REPLAY, list_deliveries
 from payd.store.endpoints import switch_endpoint
 from payd.store.webhook_jobs import (
+    _NOT_SENT,
     BATCH_ROWS_MAX,
     RUNNING_MAX,
     JobRow,
     Kind,
     advance_job,
+    cancel_job,
     find_job,
     running_jobs,
     start_job,
@@ -88,6 +90,45 @@ async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> 
     assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
 
 
+async def test_what_was_refused_and_is_tried_again_is_counted_apart(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    await start(realm_db, "recover")
+    await advance(realm_db, fresh_ids())
+    assert job(realm_db).retrying == 0, "nothing was tried yet"
+
+    await realm_db.write(lambda tx: tx.execute("UPDATE deliveries SET attempts = 1 WHERE id <> 'dlv_2'"))
+    assert (job(realm_db).done, job(realm_db).failed, job(realm_db).retrying) == (0, 0, 2)
+    await fail_all(realm_db)
+    assert (job(realm_db).failed, job(realm_db).retrying) == (3, 0)
+
+
+@pytest.mark.parametrize("kind", ["recover", "replay-missing"])
+async def test_what_a_cancelled_job_takes_back_did_not_fail(realm_db: Database, kind: Kind) -> None:
+    if kind == "recover":
+        await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    await register(realm_db, "acct_1", "ep_1")
+    await start(realm_db, kind)
+    await advance(realm_db, fresh_ids())
+
+    def end_two(tx: Tx) -> None:
+        first, second = tx.execute("SELECT seq FROM deliveries ORDER BY seq LIMIT 2").fetchall()
+        tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE seq = ?", first)
+        tx.execute("UPDATE deliveries SET state = 'failed', next_at_ms = NULL WHERE seq = ?", second)
+
+    await realm_db.write(end_two)
+    await realm_db.write(cancel_job, "acct_1", "job_1")
+    assert (job(realm_db).state, job(realm_db).taken_back) == ("cancelled", 0), "soon"
+    await advance(realm_db, fresh_ids())
+    ended = job(realm_db)
+    assert (ended.state, ended.done, ended.failed, ended.taken_back) == ("cancelled", 1, 1, 1)
+
+
 async def test_recover_counts_from_when_a_delivery_failed_for_good(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
     for number in range(3):
@@ -128,7 +169,7 @@ async def test_a_job_needs_an_enabled_endpoint(realm_db: Database) -> None:
     with pytest.raises(NotFound):
         await start(realm_db, "recover")
     await register(realm_db, "acct_1", "ep_1")
-    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=0, actor="test")
     with pytest.raises(EndpointDisabled):
         await start(realm_db, "recover")
 
@@ -136,10 +177,45 @@ async def test_a_job_needs_an_enabled_endpoint(realm_db: Database) -> None:
 async def test_disabling_the_endpoint_cancels_its_jobs(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
     await start(realm_db, "recover")
-    await realm_db.write(switch_endpoint, account_id="acct_1", enabled=False, now_ms=0, actor="test")
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=0, actor="test")
 
     assert job(realm_db).state == "cancelled"
     assert not await advance(realm_db, fresh_ids())
+
+
+async def cancel(db: Database, job_id: str) -> None:
+    await db.write(cancel_job, "acct_1", job_id)
+    while await db.write(advance_job, job_id, 1_000_000, fresh_ids()):
+        pass
+
+
+async def test_cancelling_a_job_that_has_ended_leaves_what_a_later_one_queued(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+    for job_id in ("job_1", "job_2"):
+        await fail_all(realm_db)
+        await start(realm_db, "recover", job_id)
+        await realm_db.write(advance_job, job_id, 1_000_000, fresh_ids())
+    await cancel(realm_db, "job_1")
+    assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
+        "pending"
+    ]
+    await cancel(realm_db, "job_2")
+    assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
+        "failed"
+    ]
+
+
+async def test_what_a_job_takes_back_is_not_looked_for_among_what_it_took_back_before(
+    realm_db: Database,
+) -> None:
+    def plan(tx: Tx) -> str:
+        rows = tx.execute(f"EXPLAIN QUERY PLAN {_NOT_SENT}", ("job_1", "ep_1", REPLAY))
+        return " ".join(str(row[-1]) for row in rows)
+
+    words = realm_db.point(plan)
+    assert words.startswith("SEARCH d USING INDEX deliveries_due (endpoint_id=? AND priority=?)")
+    assert "jobs_of_delivery" in words
 
 
 async def test_the_number_of_running_jobs_is_bounded(realm_db: Database) -> None:

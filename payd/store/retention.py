@@ -1,0 +1,98 @@
+"""What is forgotten with age: deliveries, attempts, events, replay jobs and secrets that ran out.
+
+Each function does a little, for a transaction that holds nobody up. Payments stay.
+
+Source: DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, NamedTuple, TypeAlias
+
+Tx: TypeAlias = sqlite3.Connection
+
+# As much of the file as may lie unused before it is given back: what is written next takes it again.
+FREE_PAGES_KEPT: Final = 2048
+# Given back in one transaction: each page is moved, which costs as much as writing it.
+VACUUM_PAGES: Final = 128
+
+
+class Pruned(NamedTuple):
+    """How many rows went, and the cursor to go on from; None when the rest is younger."""
+
+    rows: int
+    after_seq: int | None
+
+
+def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+    """Forget deliveries that were created before that, with their logs, among the `limit` next rows.
+
+    One that is still to be sent stays, but for those of an endpoint that was on hold all that time.
+    """
+    rows = tx.execute(
+        "SELECT d.seq, d.id, d.created_at_ms,"
+        " d.state = 'pending' AND NOT (p.state = 'paused' AND p.off_since_ms < ?) FROM deliveries d"
+        " JOIN endpoints p ON p.id = d.endpoint_id WHERE d.seq > ? ORDER BY d.seq LIMIT ?",
+        (before_ms, after_seq, limit),
+    ).fetchall()
+    old = [row for row in rows if row[2] < before_ms]
+    gone = [(seq, delivery_id) for seq, delivery_id, _, stays in old if not stays]
+    tx.executemany("DELETE FROM attempts WHERE delivery_id = ?", [(each,) for _, each in gone])
+    tx.executemany("DELETE FROM deliveries WHERE seq = ?", [(seq,) for seq, _ in gone])
+    ended = len(rows) < limit or len(old) < len(rows)
+    return Pruned(len(gone), None if ended else rows[-1][0])
+
+
+def prune_events(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget at most `limit` events of before that of which no delivery is left; returns how many.
+
+    The newest stays whatever its age: the next one is numbered after it, and listeners resume by numbers.
+    """
+    return tx.execute(
+        "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE created_at_ms < ?"
+        " AND seq < (SELECT max(seq) FROM events)"
+        " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_seq = events.seq)"
+        " ORDER BY created_at_ms LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
+def prune_jobs(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget replay jobs that were started before that, `limit` rows at a time; returns how many rows."""
+    old = "(SELECT id FROM webhook_jobs WHERE created_at_ms < ? AND state IN ('done', 'cancelled'))"
+    links = tx.execute(
+        "DELETE FROM webhook_job_deliveries WHERE (job_id, delivery_id) IN (SELECT job_id, delivery_id"
+        f" FROM webhook_job_deliveries WHERE job_id IN {old} LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+    if links:
+        return links
+    return tx.execute(
+        f"DELETE FROM webhook_jobs WHERE id IN (SELECT id FROM {old} LIMIT ?)", (before_ms, limit)
+    ).rowcount
+
+
+def prune_secrets(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget signing secrets that ran out before that; returns how many."""
+    return tx.execute(
+        "DELETE FROM endpoint_secrets WHERE seq IN"
+        " (SELECT seq FROM endpoint_secrets WHERE expires_at_ms < ? LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
+def shrink(tx: Tx) -> bool:
+    """Give a few unused pages of the file back to the system. Returns whether there are more to give.
+
+    A file that was made before its pages could be given back keeps them for what is written next.
+    """
+    (free,) = tx.execute("PRAGMA freelist_count").fetchone()
+    (mode,) = tx.execute("PRAGMA auto_vacuum").fetchone()
+    spare = free - FREE_PAGES_KEPT
+    if mode == 0 or spare <= 0:
+        return False
+    for _ in range(min(spare, VACUUM_PAGES)):
+        # Page by page: a step of this pragma frees one, and the driver takes one step of what has no columns.
+        tx.execute("PRAGMA incremental_vacuum(1)")
+    return bool(spare > VACUUM_PAGES)

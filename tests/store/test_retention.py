@@ -1,0 +1,92 @@
+"""What is forgotten with age goes in small steps, and the file gives back what it does not need."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.store.db import Database, Tx
+from payd.store.endpoints import switch_endpoint
+from payd.store.retention import FREE_PAGES_KEPT, VACUUM_PAGES, prune_deliveries, prune_events, shrink
+from tests.store.test_deliveries import happen, register
+
+
+def fill(tx: Tx) -> None:
+    tx.execute(
+        "INSERT INTO events (id, account_id, payment_id, version, type, created_at_ms, body)"
+        " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)"
+        " SELECT 'evt_' || i, 'acct_1', 'pay_' || i, 0, 'payment.created', 0, zeroblob(2000) FROM n"
+    )
+
+
+def settle(tx: Tx) -> None:
+    tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL")
+
+
+def pages(db: Database) -> tuple[int, int]:
+    def count(tx: Tx) -> tuple[int, int]:
+        (total,) = tx.execute("PRAGMA page_count").fetchone()
+        (free,) = tx.execute("PRAGMA freelist_count").fetchone()
+        return int(total), int(free)
+
+    return db.point(count)
+
+
+async def test_what_was_pruned_is_given_back_a_little_at_a_time_and_some_is_kept(realm_db: Database) -> None:
+    await realm_db.write(fill)
+    assert not await realm_db.write(shrink)
+    while await realm_db.write(prune_events, 1, 500):
+        pass
+    before, free = pages(realm_db)
+    assert free > FREE_PAGES_KEPT + 2 * VACUUM_PAGES
+    assert await realm_db.write(shrink)
+    assert pages(realm_db)[1] == free - VACUUM_PAGES
+    assert pages(realm_db)[0] < before
+    while await realm_db.write(shrink):
+        pass
+
+    assert pages(realm_db)[1] == FREE_PAGES_KEPT
+    assert realm_db.point(lambda tx: tx.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+
+
+async def test_a_prune_looks_at_no_more_rows_than_it_may_and_says_where_to_go_on(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(5):
+        await happen(realm_db, number, now_ms=number)
+    await realm_db.write(settle)
+
+    first = await realm_db.write(prune_deliveries, 0, 100, 2)
+    second = await realm_db.write(prune_deliveries, first.after_seq or 0, 100, 2)
+    third = await realm_db.write(prune_deliveries, second.after_seq or 0, 100, 2)
+    assert [page.rows for page in (first, second, third)] == [2, 2, 1]
+    assert third.after_seq is None
+
+
+async def test_the_first_young_row_ends_it(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(5):
+        await happen(realm_db, number, now_ms=number)
+    await realm_db.write(settle)
+
+    assert await realm_db.write(prune_deliveries, 0, 2, 500) == (2, None)
+    assert await realm_db.write(prune_events, 3, 500) == 2  # those with a delivery stay
+
+
+@pytest.mark.parametrize(("paused_at_ms", "gone"), [(9, 1), (10, 0)])
+async def test_what_an_endpoint_is_owed_goes_only_when_it_was_on_hold_all_that_time(
+    realm_db: Database, paused_at_ms: int, gone: int
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1, now_ms=0)
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=paused_at_ms, actor="test")
+
+    assert (await realm_db.write(prune_deliveries, 0, 10, 500)).rows == gone
+
+
+async def test_the_newest_event_stays_so_that_no_number_is_given_twice(realm_db: Database) -> None:
+    for number in range(3):
+        await happen(realm_db, number, now_ms=number)
+    assert await realm_db.write(prune_events, 1000, 500) == 2
+    await happen(realm_db, 3, now_ms=3)
+
+    seqs = realm_db.point(lambda tx: tx.execute("SELECT seq FROM events ORDER BY seq").fetchall())
+    assert seqs == [(3,), (4,)]
