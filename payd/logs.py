@@ -12,12 +12,11 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
-
-from payd.core.event import iso_ms
 
 REDACTED: Final = "[redacted]"
 
@@ -29,7 +28,9 @@ SECRET_NAMES: Final = re.compile(
 # What secrets of this house look like. A bare `svc_test_` is a prefix and may be shown.
 SECRET_SHAPES: Final = re.compile(r"whsec_[A-Za-z0-9+/_=-]+|svc_(?:test_)?[A-Za-z0-9]{8,}")
 
+PLAIN: Final = frozenset({type(None), bool, int, float})  # most fields: nothing to look for
 DEPTH_MAX: Final = 6  # what is nested deeper is not worth a line
+NAMES_KEPT: Final = 1024  # of fields; code has a few hundred, and data that is logged brings some along
 TEXT_MAX: Final = 8192  # characters of one value: a traceback fits, a body does not
 
 
@@ -119,7 +120,10 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """The structlog processor that takes secrets out of an event."""
-    return {name: _shown(name, value, DEPTH_MAX) for name, value in event.items()}
+    return {
+        name: value if type(value) in PLAIN else _shown(name, value, DEPTH_MAX)
+        for name, value in event.items()
+    }
 
 
 def shorten(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -133,29 +137,42 @@ def shorten(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Muta
             raise structlog.DropEvent
         case {"event": "webhook.attempt", "event_type": kind, "n": n}:
             outcome = event.get("status") or event.get("error_class")
-            next_at_ms = event.get("next_at_ms")
+            next_at = event.get("next_at")
             # By the clock of the realm, and of that day: a retry is hours away at most.
-            then = f", next at {iso_ms(next_at_ms)[11:19]}" if next_at_ms is not None else ""
+            then = f", next at {next_at[11:19]}" if next_at is not None else ""
+            if event.get("level") == "warning":
+                then = f", given up; see payd webhook delivery {event.get('delivery_id')}"
             kept = {name: event[name] for name in ("timestamp", "level") if name in event}
             return {**kept, "event": f"webhook.attempt {kind} {outcome}, attempt {n}{then}"}
         case _:
             return event
 
 
+@lru_cache(maxsize=NAMES_KEPT)
+def _is_secret_name(name: str) -> bool:
+    return SECRET_NAMES.search(name) is not None
+
+
 def _shown(name: str, value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    if SECRET_NAMES.search(name):
+    if _is_secret_name(name):
         return REDACTED
     if isinstance(value, str):
-        return SECRET_SHAPES.sub(REDACTED, value[:TEXT_MAX])
+        return _redacted(value)
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if depth and isinstance(value, Mapping):
         return {str(key): _shown(str(key), inner, depth - 1) for key, inner in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
         return [_shown("", inner, depth - 1) for inner in value]
-    return SECRET_SHAPES.sub(REDACTED, repr(value)[:TEXT_MAX])
+    return _redacted(repr(value))
+
+
+def _redacted(text: str) -> str:
+    text = text[:TEXT_MAX]
+    # Hardly a text has any, and a look for how they begin is ten times as fast as the search.
+    return SECRET_SHAPES.sub(REDACTED, text) if "whsec_" in text or "svc_" in text else text
 
 
 def _to_json(event: Any, **_options: Any) -> str:

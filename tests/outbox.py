@@ -11,8 +11,8 @@ from itertools import count
 import trio
 from standardwebhooks import Webhook
 
-from payd.actors.attempts import WebhookRules
 from payd.actors.deliveries import Deliveries
+from payd.actors.poster import WebhookRules
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL, Endpoint
 from payd.core.event import sample_event
@@ -23,8 +23,9 @@ from payd.net.http import Client
 from payd.store.attempts import AttemptRow, attempts_of
 from payd.store.db import Database, Tx
 from payd.store.deliveries import DeliveryRow, list_deliveries, owe
-from payd.store.endpoints import put_endpoint, rotate_secret, switch_endpoint
+from payd.store.endpoints import Act, put_endpoint, rotate_secret, switch_endpoint
 from payd.store.events import insert_event
+from payd.store.notices import Notices
 from payd.store.seal import Seal
 from tests.receiver import Received, Receiver, Script
 
@@ -132,11 +133,12 @@ class Outbox:
         )
         return secret
 
-    async def switch(self, *, enabled: bool) -> None:
-        """Enable or disable the endpoint as the API does."""
-        await self.db.write(
-            switch_endpoint, account_id=ACCOUNT, enabled=enabled, now_ms=self.clock.now_ms(), actor="test"
+    async def switch(self, act: Act) -> None:
+        """Enable, pause, resume or disable the endpoint as the API does."""
+        endpoint = await self.db.write(
+            switch_endpoint, account_id=ACCOUNT, act=act, now_ms=self.clock.now_ms(), actor="test"
         )
+        self.deliveries.wake(endpoint.id)
 
     def rows(self, account_id: str = ACCOUNT) -> list[DeliveryRow]:
         """The account's deliveries, oldest first."""
@@ -201,11 +203,13 @@ def make_outbox(
         db=db,
         clock=clock,
         http=http,
+        house_http=http,
         seal=seal,
         entropy=system_entropy,
         rules=rules,
         config_key="webhooks.test",
         user_agent="payd/test",
+        notices=Notices(False, new_id),
         jitter=False,
     )
     outbox = Outbox(db, clock, nursery, deliveries, seal, hosts if hosts is not None else {})

@@ -77,14 +77,14 @@ ATTEMPT = {
     "duration_ms": 3,
     "n": 3,
     "state": "pending",
-    "next_at_ms": 1_700_000_000_000,
+    "next_at": "2023-11-14T22:13:20.000Z",
 }
 
 
 def test_an_attempt_fits_a_persons_terminal_and_keeps_its_fields_for_a_program(stream: io.StringIO) -> None:
     logs.configure("console", "info", stream)
     structlog.get_logger().info("webhook.attempt", **ATTEMPT)
-    structlog.get_logger().info("webhook.attempt", **{**ATTEMPT, "status": 204, "next_at_ms": None})
+    structlog.get_logger().info("webhook.attempt", **{**ATTEMPT, "status": 204, "next_at": None})
     first, second = stream.getvalue().splitlines()
     assert first.endswith("webhook.attempt payment.created connection_refused, attempt 3, next at 22:13:20")
     assert second.rstrip().endswith("webhook.attempt payment.created 204, attempt 3")

@@ -1,161 +1,182 @@
-"""One attempt: sign frozen bytes with every valid secret, POST them, and say how it ended.
+"""One attempt from beginning to end: post, record, tell.
 
-Source: SPEC.md, "Signature"; SPEC.md, "Delivery rules".
+Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-import msgspec
+import structlog
+import trio
 
+from payd.actors.poster import Poster
+from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
-from payd.core.endpoint import Endpoint, Secret, valid_secrets
-from payd.core.retry import read_retry_after_s
-from payd.core.signature import sign
-from payd.entropy import Entropy
-from payd.net.addresses import Network, may_call
-from payd.net.dial import dial_from
-from payd.net.http import Client, Reply, Target, tls_context
-from payd.store.attempts import AttemptEnd
+from payd.core.endpoint import CANARY, NOTIFY, Endpoint, EndpointState
+from payd.core.event import iso_ms, sample_event
+from payd.core.notice import render_notice
+from payd.core.retry import ATTEMPTS_MAX
+from payd.entropy import Entropy, new_id
+from payd.store.attempts import (
+    AttemptEnd,
+    Recorded,
+    Trigger,
+    record_attempt,
+    record_interrupted,
+    record_test,
+)
 from payd.store.db import Database
-from payd.store.endpoints import secrets_of
-from payd.store.seal import Seal
+from payd.store.deliveries import FRESH, Work
+from payd.store.endpoints import endpoint_of_id
+from payd.store.notices import Notices
 
-# Opened secrets and parsed URLs kept in memory; an endpoint has a handful of the one and one of the other.
-KEPT_MAX: Final = 4096
+log = structlog.get_logger("payd.deliveries")
+
+# The log entry of a request that a deletion cuts off may hold up the end of its actor this long.
+LAST_WRITE_S: Final = 2.0
 
 
-class WebhookRules(msgspec.Struct, frozen=True):
-    """What a realm's endpoints may be.
+class TestResult(NamedTuple):
+    """How a test delivery ended."""
 
-    Attributes:
-        allow_http: Whether plain http is allowed.
-        allow_networks: Networks that are open though they are not public.
-        ca_file: Authorities beside the system's.
-        bind: Source addresses, at most one of each family; empty: the system chooses.
+    delivery_id: str
+    end: AttemptEnd
+
+
+class Attempts:
+    """Makes attempts of one realm.
+
+    Args:
+        db: The realm's database.
+        clock: The realm's clock.
+        poster: Sends.
+        entropy: For ids.
+        notices: Writes what the operator is told of endpoints.
+        stats: Counts.
+        wake: Has an endpoint's actor look at what it is owed.
     """
-
-    allow_http: bool = False
-    allow_networks: tuple[Network, ...] = ()
-    ca_file: Path | None = None
-    bind: tuple[str, ...] = ()
-
-    def may_call(self, address: str) -> bool:
-        """Whether a delivery may go to this address."""
-        return may_call(address, self.allow_networks)
-
-
-def webhook_client(rules: WebhookRules) -> Client:
-    """The client that a realm's deliveries are sent with. Close it with `aclose`."""
-    return Client(may_call=rules.may_call, tls=tls_context(rules.ca_file), dial=dial_from(rules.bind))
-
-
-class Poster:
-    """Makes attempts. Keeps nothing but what it has opened and parsed before."""
 
     def __init__(
         self,
         *,
         db: Database,
         clock: Clock,
-        http: Client,
-        seal: Seal,
+        poster: Poster,
         entropy: Entropy,
-        rules: WebhookRules,
-        user_agent: str,
-        jitter: bool,
+        notices: Notices,
+        stats: WebhookStats,
+        wake: Callable[[str], None],
     ) -> None:
         self._db = db
         self._clock = clock
-        self._http = http
-        self._seal = seal
+        self._poster = poster
         self._entropy = entropy
-        self._rules = rules
-        self._user_agent = user_agent
-        self._jitter = jitter
-        self._opened: dict[bytes, str] = {}
-        self._targets: dict[str, Target] = {}
+        self._notices = notices
+        self._stats = stats
+        self._wake = wake
 
-    async def post(self, endpoint: Endpoint, message_id: str, body: bytes, trigger: str) -> AttemptEnd:
-        """One attempt. A refusal or a dead network is an end like any other.
+    def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
+        """As `Poster.open_secret`."""
+        return self._poster.open_secret(sealed, endpoint_id)
 
-        Args:
-            endpoint: Where to, as stored now.
-            message_id: The `webhook-id`, the same in every attempt.
-            body: The frozen bytes.
-            trigger: auto, manual, replay or test.
+    async def make(self, work: Work, trigger: Trigger) -> tuple[AttemptEnd, Recorded]:
+        """Make one attempt and draw its consequences.
+
+        Returns:
+            How it ended, and what the store made of it.
 
         Raises:
             SealBroken: The endpoint's secret was sealed with another key.
+            StoreUnavailable, OutcomeUnknown: It was made, and may not be recorded: it will be made again.
         """
         started_ms = self._clock.now_ms()
-        timestamp_s = self._clock.real_ms() // 1000
-        target = self._target(endpoint.url)
-        if target.scheme == "http" and not self._rules.allow_http:
-            return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"")
-        headers = (
-            ("content-type", "application/json"),
-            ("user-agent", self._user_agent),
-            ("webhook-id", message_id),
-            ("webhook-timestamp", str(timestamp_s)),
-            (
-                "webhook-signature",
-                sign(self._secrets(endpoint.id, started_ms), message_id, timestamp_s, body),
-            ),
+        try:
+            end = await self._poster.post(work.endpoint, work.message_id, work.body, trigger)
+        except trio.Cancelled:
+            await self._interrupted(work, trigger, started_ms)
+            raise
+        recorded = await self._db.write(record_attempt, work.delivery_id, end, self._notices)
+        if work.endpoint.id != CANARY:
+            self._stats.attempt(trigger, end.error_class, end.duration_ms)
+        if work.kind == "event" and work.attempts == 0 and work.priority == FRESH and trigger == "auto":
+            self._stats.first_attempt(end.at_ms - work.created_at_ms)
+        self._tell(work.delivery_id, work.message_id, work.event_type, end, recorded)
+        return end, recorded
+
+    async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int) -> None:
+        """Log a request that a deletion cut off; one that the server's end cuts off is made again."""
+        endpoint = self._db.point(endpoint_of_id, work.endpoint.id)
+        if endpoint is None or endpoint.state is not EndpointState.DELETED:
+            return
+        with trio.move_on_after(LAST_WRITE_S, shield=True):
+            await self._db.write(
+                record_interrupted, work.delivery_id, trigger, started_ms, self._clock.now_ms()
+            )
+
+    def _tell(
+        self, delivery_id: str, message_id: str, event_type: str, end: AttemptEnd, recorded: Recorded
+    ) -> None:
+        """Log an attempt, and what it did to its endpoint."""
+        endpoint = recorded.endpoint
+        is_last = recorded.state == "failed" and end.trigger in ("auto", "replay")
+        say = log.debug if endpoint.id == CANARY else log.warning if is_last else log.info
+        say(
+            "webhook.attempt",
+            delivery_id=delivery_id,
+            message_id=message_id,
+            endpoint_id=endpoint.id,
+            event_type=event_type,
+            trigger=end.trigger,
+            n=recorded.n,
+            of=None if end.trigger == "test" else ATTEMPTS_MAX,
+            status=end.status,
+            error_class=end.error_class,
+            duration_ms=end.duration_ms,
+            state=recorded.state,
+            next_at=None if recorded.next_at_ms is None else iso_ms(recorded.next_at_ms),
         )
-        reply = await self._http.send("POST", target, headers, body)
-        return AttemptEnd(
-            trigger=trigger,
-            at_ms=started_ms,
-            ended_at_ms=self._clock.now_ms(),
-            status=reply.status,
-            error_class=verdict(reply),
-            duration_ms=reply.duration_ms,
-            remote_ip=reply.remote_ip,
-            body=reply.body,
-            retry_after_s=self._retry_after_s(reply),
-            jitter=int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0,
+        if recorded.notice is None:
+            return
+        self._stats.noticed(recorded.notice.removeprefix("endpoint."))
+        self._wake(NOTIFY)
+        since_ms = endpoint.failing_since_ms
+        log.warning(
+            recorded.notice,
+            endpoint_id=endpoint.id,
+            account_id=endpoint.account_id,
+            url=endpoint.url,
+            failing_since=None if since_ms is None else iso_ms(since_ms),
+            last_status=end.status,
+            last_error_class=end.error_class,
         )
 
-    def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
-        """The `whsec_…` in a stored secret.
-
-        Raises:
-            SealBroken: It was sealed with another key.
-        """
-        secret = self._opened.get(sealed)
-        if secret is None:
-            if len(self._opened) >= KEPT_MAX:
-                self._opened.clear()
-            secret = self._opened[sealed] = self._seal.open(sealed, endpoint_id).decode("ascii")
-        return secret
-
-    def _secrets(self, endpoint_id: str, now_ms: int) -> list[str]:
-        rows = self._db.point(secrets_of, endpoint_id)
-        # Only what is valid is opened: the times alone decide that.
-        valid = valid_secrets(
-            (Secret(row.sealed.hex(), row.created_at_ms, row.expires_at_ms) for row in rows), now_ms
+    async def test(self, endpoint: Endpoint, event_type: str) -> TestResult:
+        """Send an event with sample data, once; to the house's own endpoint a sample notice."""
+        now_ms = self._clock.now_ms()
+        delivery_id, message_id, event_id, payment_id, merchant_id = (
+            new_id(prefix, now_ms, self._entropy) for prefix in ("dlv_", "msg_", "evt_", "pay_t", "mrch_")
         )
-        return [self.open_secret(bytes.fromhex(one.value), endpoint_id) for one in valid]
-
-    def _target(self, url: str) -> Target:
-        target = self._targets.get(url)
-        if target is None:
-            if len(self._targets) >= KEPT_MAX:
-                self._targets.clear()
-            target = self._targets[url] = Target.of(url)
-        return target
-
-    def _retry_after_s(self, reply: Reply) -> int | None:
-        if reply.status is None:
-            return None
-        return read_retry_after_s(reply.status, reply.header("retry-after"), self._clock.real_ms() // 1000)
-
-
-def verdict(reply: Reply) -> str | None:
-    """None for a success, else the class of the failure. Only a 2xx is one; redirects are not followed."""
-    if reply.status is None or 200 <= reply.status <= 299:
-        return reply.error_class
-    return "redirect" if 300 <= reply.status <= 399 else "http_status"
+        if endpoint.id == NOTIFY:
+            body = render_notice(
+                "notify.test", endpoint, event_id=event_id, live=self._notices.live, now_ms=now_ms
+            )
+        else:
+            body = sample_event(
+                event_type, event_id=event_id, payment_id=payment_id, merchant_id=merchant_id, now_ms=now_ms
+            )
+        end = await self._poster.post(endpoint, message_id, body, "test")
+        recorded = await self._db.write(
+            record_test,
+            delivery_id=delivery_id,
+            message_id=message_id,
+            endpoint=endpoint,
+            event_type=event_type,
+            body=body,
+            end=end,
+            notices=self._notices,
+        )
+        self._stats.attempt("test", end.error_class, end.duration_ms)
+        self._tell(delivery_id, message_id, event_type, end, recorded)
+        return TestResult(delivery_id, end)

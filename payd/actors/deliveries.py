@@ -7,24 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 import trio
 
-from payd.actors.attempts import Poster, WebhookRules
+from payd.actors.attempts import Attempts, TestResult
+from payd.actors.backlog import look_back
 from payd.actors.lane import Lane
+from payd.actors.poster import Poster, WebhookRules
 from payd.actors.supervisor import RESTART, in_background, keep_running
+from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
-from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint
+from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, InternalError, InvalidParams, RateLimited
-from payd.core.event import sample_event
 from payd.entropy import Entropy, new_id
+from payd.net.addresses import is_never_called
 from payd.net.dns import DnsFailed
 from payd.net.http import DNS_DEADLINE_S, Client, Target
-from payd.store.attempts import AttemptEnd, Recorded, record_attempt, record_test
 from payd.store.db import Database
-from payd.store.deliveries import Work, check_resend, endpoints_with_pending, load_work, next_due_ms
+from payd.store.deliveries import (
+    astray,
+    bring_back,
+    check_resend,
+    endpoints_with_pending,
+    load_work,
+    next_due_ms,
+)
+from payd.store.endpoints import endpoint_of_id
+from payd.store.notices import Notices
 from payd.store.seal import Seal
 from payd.store.webhook_jobs import advance_job, running_jobs
 
@@ -36,22 +47,20 @@ T = TypeVar("T")
 
 # A realm's requests in flight: each holds a socket and some 50 kB.
 IN_FLIGHT_MAX: Final = 256
+# The part of what others leave that one endpoint may hold: alone ten, and sixty slow ones three each.
+SHARE: Final = 24
+# A wall clock that lost as much against the monotonic one since the last look was set, and not slewed.
+SET_BACK_MS: Final = 1000
+# Brought back in one step after the wall clock was set back.
+ASTRAY_MAX: Final = 500
 # Sends by hand at once to one endpoint: a person looks at each.
 BY_HAND_MAX: Final = 4
 # Finds what a wake-up missed and what a jump of the wall clock made due.
 POLL_S: Final = 30.0
+# Without a look for this long, something is wrong with whoever looks.
+POLL_LATE_S: Final = 120.0
 # An endpoint's actor that ran this long starts over with short delays.
 STEADY_S: Final = 60.0
-
-
-class TestResult(NamedTuple):
-    """How a test delivery ended; `status` is None when there was no answer."""
-
-    delivery_id: str
-    status: int | None
-    error_class: str | None
-    duration_ms: int
-    body: bytes
 
 
 class Deliveries:
@@ -62,13 +71,18 @@ class Deliveries:
     Args:
         db: The realm's database.
         clock: The realm's clock; due times follow it, `webhook-timestamp` and deadlines do not.
-        http: Such as `actors.attempts.webhook_client` makes; its idle connections are closed when `run` ends.
+        http: Such as `actors.poster.webhook_client` makes; its idle connections are closed when `run` ends.
+        house_http: Likewise `actors.poster.house_client`, for the house's own endpoints.
         seal: Opens the endpoints' secrets.
         entropy: For ids and jitter.
         rules: What endpoints may be.
         config_key: The realm's table in the configuration, such as `webhooks.test`, for refusals.
         user_agent: The header's value.
+        notices: Writes what the operator is told of endpoints.
         jitter: Whether retries are spread; without it the schedule is exact.
+
+    Attributes:
+        stats: What was done since the start.
     """
 
     def __init__(
@@ -77,28 +91,42 @@ class Deliveries:
         db: Database,
         clock: Clock,
         http: Client,
+        house_http: Client,
         seal: Seal,
         entropy: Entropy,
         rules: WebhookRules,
         config_key: str,
         user_agent: str,
+        notices: Notices,
         jitter: bool = True,
     ) -> None:
         self.rules = rules
+        self.stats = WebhookStats()
         self._db = db
         self._clock = clock
         self.http = http
+        self._house_http = house_http
         self._entropy = entropy
         self._config_key = config_key
-        self._poster = Poster(
+        self._attempts = Attempts(
             db=db,
             clock=clock,
-            http=http,
-            seal=seal,
+            poster=Poster(
+                db=db,
+                clock=clock,
+                http=http,
+                house_http=house_http,
+                seal=seal,
+                entropy=entropy,
+                rules=rules,
+                stats=self.stats,
+                user_agent=user_agent,
+                jitter=jitter,
+            ),
             entropy=entropy,
-            rules=rules,
-            user_agent=user_agent,
-            jitter=jitter,
+            notices=notices,
+            stats=self.stats,
+            wake=self.wake,
         )
         self._gate = trio.CapacityLimiter(IN_FLIGHT_MAX)
         self._lanes: dict[str, Lane] = {}
@@ -109,6 +137,8 @@ class Deliveries:
         self._jobs_wanted = trio.Event()
         self._job_at_work = False
         self._by_hand: dict[str, set[trio.CancelScope]] = {}
+        self._polled_s: float | None = None
+        self._wall_ahead_ms: int | None = None
         db.on_reload(self._look)
 
     @property
@@ -125,7 +155,7 @@ class Deliveries:
         """Send until `stop`; what was in flight in an earlier process is due and sent again."""
         try:
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+                self._nursery, self._polled_s = nursery, trio.current_time()
                 nursery.start_soon(keep_running, "deliveries.poll", self._poll)
                 nursery.start_soon(keep_running, "deliveries.jobs", self._jobs)
                 task_status.started()
@@ -133,6 +163,7 @@ class Deliveries:
             self._nursery = None
             with trio.CancelScope(shield=True):
                 await self.http.aclose()
+                await self._house_http.aclose()
 
     async def stop(self) -> None:
         """Start nothing more, let what is in flight end for at most 15 s, and end `run`."""
@@ -173,16 +204,38 @@ class Deliveries:
         """When the realm's next attempt is due, in the realm's time; None when nothing is owed."""
         return self._db.point(next_due_ms)
 
+    def problems(self) -> list[str]:
+        """What keeps deliveries from being made though their receivers work, in words.
+
+        Source: DESIGN.md, "12. Operations".
+        """
+        found = list(self.stats.backlog.overdue) if self.stats.backlog else []
+        if self._polled_s is not None and (silent_s := trio.current_time() - self._polled_s) > POLL_LATE_S:
+            found.append(f"nobody has looked for due webhooks for {silent_s:.0f} s")
+        return found
+
+    @property
+    def broken(self) -> int:
+        """How many deliveries break on this side, such as by a seal key that is another one."""
+        return sum(lane.broken for lane in self._lanes.values())
+
     async def drained(self, now_ms: int) -> None:
         """Return when nothing is in flight and everything that was due by `now_ms` has had its attempt."""
         await trio.lowlevel.checkpoint()
         while self.busy or ((due_ms := self.next_due_ms()) is not None and due_ms <= now_ms):
             await self._moved.wait()
 
-    async def resend(self, account_id: str, delivery_id: str) -> None:
+    async def resend(
+        self, account_id: str, delivery_id: str, begins: Callable[[], object] = lambda: None
+    ) -> None:
         """Send one delivery once more now, and wait for the end of that attempt.
 
         A success settles the delivery and takes back its next retry; a failure changes nothing.
+
+        Args:
+            account_id: Whose.
+            delivery_id: Which.
+            begins: Called when it begins, also when the caller has gone.
 
         Raises:
             NotFound, EndpointDisabled, InvalidParams: As `store.deliveries.check_resend`.
@@ -191,17 +244,18 @@ class Deliveries:
         Source: SPEC.md, "Delivery rules".
         """
         endpoint_id = self._db.point(check_resend, account_id, delivery_id, self._clock.now_ms())
-        await self._hand(endpoint_id, partial(self._resend, delivery_id))
+        await self._hand(endpoint_id, partial(self._resend, delivery_id, begins))
 
     async def send_test(self, endpoint: Endpoint, event_type: str) -> TestResult:
         """Send an event with sample data, once, to an endpoint in any state, and wait for its end.
 
         Raises:
+            EndpointDisabled: It was deleted meanwhile.
             RateLimited: `BY_HAND_MAX` sends to this endpoint are under way.
 
         Source: SPEC.md, "Events".
         """
-        return await self._hand(endpoint.id, partial(self._test, endpoint, event_type))
+        return await self._hand(endpoint.id, partial(self._attempts.test, endpoint, event_type))
 
     async def check_address(self, url: str) -> None:
         """Return when the host of a checked URL may be called, as far as that can be told now.
@@ -223,13 +277,17 @@ class Deliveries:
                 addresses = await self.http.resolve(target.host)
             except DnsFailed as failed:
                 log.warning("webhook.unresolved", host=target.host, problem=str(failed))
+        if any(is_never_called(address) for address in addresses):
+            raise InvalidParams(
+                "The url's host has an address that payd never calls, such as cloud metadata."
+            )
         if not all(self.rules.may_call(address) for address in addresses):
             words = f"add its network to allow_networks in [{self._config_key}] to allow it."
             raise InvalidParams(f"The url's host has an address that is not public; {words}")
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret. Raises `SealBroken` if another key sealed it."""
-        return self._poster.open_secret(sealed, endpoint_id)
+        return self._attempts.open_secret(sealed, endpoint_id)
 
     def _tick(self) -> None:
         moved, self._moved = self._moved, trio.Event()
@@ -242,23 +300,49 @@ class Deliveries:
     async def _poll(self) -> None:
         while True:
             self._poll_now = trio.Event()
+            if self._wall_was_set_back():
+                await self._bring_back()
             for endpoint_id in await self._db.look(endpoints_with_pending):
                 self.wake(endpoint_id)
             self._jobs_wanted.set()
             await self.http.close_unfit()
+            await self._house_http.close_unfit()
+            self.stats.backlog = await look_back(self._db, self._clock.now_ms(), self._lanes)
+            self._polled_s = trio.current_time()
             with trio.move_on_after(POLL_S):
                 await self._poll_now.wait()
+
+    def _wall_was_set_back(self) -> bool:
+        """Since the last look, or before the start, of which nobody knows."""
+        ahead_ms = self._clock.real_ms() - round(trio.current_time() * 1000)
+        before_ms, self._wall_ahead_ms = self._wall_ahead_ms, ahead_ms
+        return before_ms is None or ahead_ms < before_ms - SET_BACK_MS
+
+    async def _bring_back(self) -> None:
+        """After the wall clock was set back, nothing waits until the time that it showed before."""
+        while heads := await self._db.look(astray, self._clock.now_ms(), ASTRAY_MAX):
+            await self._db.write(bring_back, heads, self._clock.now_ms())
+            log.warning("webhook.clock_set_back", deliveries=len(heads))
 
     def _lane(self, endpoint_id: str) -> Lane:
         return Lane(
             endpoint_id,
             db=self._db,
             clock=self._clock,
-            attempt=self._attempt,
+            attempt=self._attempts.make,
             gate=self._gate,
+            share=self._share,
             ended=self._tick,
             retire=lambda: self._retire(endpoint_id),
         )
+
+    def _share(self, own: int) -> int:
+        """How much of the realm's limit an endpoint that holds `own` may hold: less, the more others hold.
+
+        So a crowd of slow receivers leaves places free for one that is not. It is never nothing.
+        """
+        others = self._gate.borrowed_tokens - own
+        return max(1, (IN_FLIGHT_MAX - others) // SHARE)
 
     def _retire(self, endpoint_id: str) -> None:
         self._lanes.pop(endpoint_id, None)
@@ -288,30 +372,24 @@ class Deliveries:
                 log.error("webhook.restarts", endpoint_id=endpoint_id, delay_s=delay_s, exc_info=problem)
                 await trio.sleep(delay_s)
 
-    async def _attempt(self, work: Work, trigger: str) -> tuple[str | None, Recorded]:
-        end = await self._poster.post(work.endpoint, work.message_id, work.body, trigger)
-        recorded = await self._db.write(record_attempt, work.delivery_id, end)
-        _log_attempt(work.delivery_id, work.message_id, work.endpoint, work.event_type, end, recorded)
-        return end.error_class, recorded
-
     async def _jobs(self) -> None:
+        """Do a batch of each replay job in turn: a long one keeps no other waiting."""
         while True:
             self._jobs_wanted = trio.Event()
-            jobs = await self._db.look(running_jobs)
+            jobs = [] if self._stopping else await self._db.look(running_jobs)
             self._job_at_work = bool(jobs)
             for job_id, endpoint_id in jobs:
-                await self._job(job_id, endpoint_id)
-            self._job_at_work = self._jobs_wanted.is_set()
-            self._tick()
-            await self._jobs_wanted.wait()
+                await self._advance(job_id, endpoint_id)
+            if not jobs:
+                self._job_at_work = self._jobs_wanted.is_set()
+                self._tick()
+                await self._jobs_wanted.wait()
 
-    async def _job(self, job_id: str, endpoint_id: str) -> None:
-        more = True
-        while more and not self._stopping:
-            now_ms = self._clock.now_ms()
-            fresh_id = partial(new_id, at_ms=now_ms, entropy=self._entropy)
-            more = await self._db.write(advance_job, job_id, now_ms, fresh_id)
-            self.wake(endpoint_id)
+    async def _advance(self, job_id: str, endpoint_id: str) -> None:
+        now_ms = self._clock.now_ms()
+        fresh_id = partial(new_id, at_ms=now_ms, entropy=self._entropy)
+        await self._db.write(advance_job, job_id, now_ms, fresh_id)
+        self.wake(endpoint_id)
 
     async def _hand(self, endpoint_id: str, send: Callable[[], Awaitable[T]]) -> T:
         if self._nursery is None or self._stopping:
@@ -325,7 +403,8 @@ class Deliveries:
             try:
                 with scope:
                     async with self._gate:
-                        return await send()
+                        if not self._is_deleted(endpoint_id):
+                            return await send()
             finally:
                 scopes.discard(scope)
                 if not scopes:
@@ -337,60 +416,13 @@ class Deliveries:
         scopes.add(scope)
         return await in_background(self._nursery, scoped)
 
-    async def _resend(self, delivery_id: str) -> None:
+    def _is_deleted(self, endpoint_id: str) -> bool:
+        endpoint = self._db.point(endpoint_of_id, endpoint_id)
+        return endpoint is None or endpoint.state is EndpointState.DELETED
+
+    async def _resend(self, delivery_id: str, begins: Callable[[], object]) -> None:
+        begins()
         work = self._db.point(load_work, delivery_id)
         assert work is not None, "a delivery is never removed within the reach of a resend"
-        await self._attempt(work, "manual")
+        await self._attempts.make(work, "manual")
         self.wake(work.endpoint.id)
-
-    async def _test(self, endpoint: Endpoint, event_type: str) -> TestResult:
-        now_ms = self._clock.now_ms()
-        delivery_id, message_id, event_id, payment_id, merchant_id = (
-            new_id(prefix, now_ms, self._entropy) for prefix in ("dlv_", "msg_", "evt_", "pay_t", "mrch_")
-        )
-        body = sample_event(
-            event_type, event_id=event_id, payment_id=payment_id, merchant_id=merchant_id, now_ms=now_ms
-        )
-        end = await self._poster.post(endpoint, message_id, body, "test")
-        await self._db.write(
-            record_test,
-            delivery_id=delivery_id,
-            message_id=message_id,
-            endpoint=endpoint,
-            event_type=event_type,
-            body=body,
-            end=end,
-        )
-        _log_attempt(delivery_id, message_id, endpoint, event_type, end, None)
-        return TestResult(delivery_id, end.status, end.error_class, end.duration_ms, end.body)
-
-
-def _log_attempt(
-    delivery_id: str,
-    message_id: str,
-    endpoint: Endpoint,
-    event_type: str,
-    end: AttemptEnd,
-    recorded: Recorded | None,
-) -> None:
-    log.info(
-        "webhook.attempt",
-        delivery_id=delivery_id,
-        message_id=message_id,
-        endpoint_id=endpoint.id,
-        event_type=event_type,
-        trigger=end.trigger,
-        status=end.status,
-        error_class=end.error_class,
-        duration_ms=end.duration_ms,
-        n=recorded.n if recorded else 1,
-        state=recorded.state if recorded else None,
-        next_at_ms=recorded.next_at_ms if recorded else None,
-    )
-    if recorded is not None and recorded.disabled:
-        log.warning(
-            "webhook.endpoint_disabled",
-            endpoint_id=endpoint.id,
-            account_id=endpoint.account_id,
-            failing_since_ms=recorded.endpoint.failing_since_ms,
-        )

@@ -9,6 +9,8 @@ Source: DESIGN.md, "8. Feed".
 from __future__ import annotations
 
 import struct
+from collections import deque
+from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 import trio
@@ -17,6 +19,11 @@ import trio
 TEXT: Final = 0x81
 SIZE_IN_16_BITS: Final = 126
 SIZE_IN_64_BITS: Final = 127
+
+# Resends that one listener may have waiting: a person asks for each of them, one by one.
+RESENDS_MAX: Final = 100
+# A listener is heard of more often than this, also one whose connection broke and that comes back at once.
+LEASE_S: Final = 60.0
 
 
 class Update:
@@ -64,11 +71,31 @@ class Reader(Protocol):
         """Say goodbye with a websocket close code, after what is still to be sent."""
 
 
-class Listener(Protocol):
-    """Follows one account."""
+class Listener:
+    """Follows one account: it is woken to read on, and keeps what it is to be sent again. Nothing here waits.
+
+    Args:
+        wake: Called when there is something to read.
+    """
+
+    __slots__ = ("_again", "_wake")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._again: deque[int] = deque(maxlen=RESENDS_MAX)
 
     def wake(self) -> None:
-        """There is something new to read. Does not wait."""
+        """There is something new to read."""
+        self._wake()
+
+    def resend(self, seq: int) -> None:
+        """Have an event sent again; of more than `RESENDS_MAX` the oldest are forgotten."""
+        self._again.append(seq)
+        self._wake()
+
+    def take_resends(self, limit: int) -> list[int]:
+        """The oldest that wait, at most `limit`; they wait no more."""
+        return [self._again.popleft() for _ in range(min(limit, len(self._again)))]
 
 
 F = TypeVar("F")
@@ -118,11 +145,48 @@ class PaymentFeed(Topics[Reader]):
         return len(readers)
 
 
+class Leases:
+    """Keys that were made for one listener each, until that listener is not heard of for `LEASE_S`.
+
+    A listener that ends revokes its key; one that is killed cannot.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[str, float]] = {}
+
+    def grant(self, key_id: str, account_id: str, now_s: float) -> None:
+        """Watch a key from now on; one that is watched stays as it is."""
+        self._heard.setdefault(key_id, (account_id, now_s))
+
+    def renew(self, key_id: str, now_s: float) -> None:
+        """A listener came with this key, which may be any."""
+        if key_id in self._heard:
+            self._heard[key_id] = self._heard[key_id][0], now_s
+
+    def take_lapsed(self, now_s: float) -> list[tuple[str, str]]:
+        """Account and id of each key that nobody uses any more; they are watched no longer."""
+        lapsed = [
+            (account_id, key_id)
+            for key_id, (account_id, heard_s) in self._heard.items()
+            if now_s - heard_s >= LEASE_S
+        ]
+        for _, key_id in lapsed:
+            del self._heard[key_id]
+        return lapsed
+
+
 class AccountFeed(Topics[Listener]):
     """Tells an account's listeners that there are new events; they read rows after their own cursor.
 
-    Nothing is kept here, so that a slow listener costs no memory and misses nothing.
+    No event is kept here, so that a slow listener costs no memory and misses nothing.
+
+    Attributes:
+        leases: The keys that were made for listeners.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leases = Leases()
 
     def wake(self, account_id: str) -> int:
         """Wake every listener of the account.
@@ -135,9 +199,36 @@ class AccountFeed(Topics[Listener]):
             listener.wake()
         return len(listeners)
 
+    def secret_changed(self, account_id: str) -> int:
+        """Have listeners told that what signs may be another secret; call it after that is committed.
+
+        They look at the rows, as for events: a call too many tells them nothing.
+
+        Returns:
+            How many listeners there were.
+        """
+        return self.wake(account_id)
+
+    def resend(self, account_id: str, seq: int) -> int:
+        """Have every listener of the account sent an event again; call it when a delivery is sent by hand.
+
+        Who does not listen at that moment does not hear of it.
+
+        Args:
+            account_id: Whose event it is.
+            seq: The event's `store.events.EventRow.seq`.
+
+        Returns:
+            How many listeners there were.
+        """
+        listeners = self.followers(account_id)
+        for listener in listeners:
+            listener.resend(seq)
+        return len(listeners)
+
 
 class Bell:
-    """A reader or listener that a task waits for, such as a long poll; a ring while nobody waits is kept."""
+    """A reader that a task waits for, such as a long poll; a ring while nobody waits is kept."""
 
     __slots__ = ("_rung", "latest")
 

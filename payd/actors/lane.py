@@ -8,7 +8,7 @@ Source: DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
 import structlog
@@ -18,7 +18,7 @@ from payd.actors.supervisor import Backoff
 from payd.clock import Clock
 from payd.core.endpoint import EndpointState
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
-from payd.store.attempts import Recorded
+from payd.store.attempts import AttemptEnd, Recorded, Trigger
 from payd.store.db import Database
 from payd.store.deliveries import (
     PRIORITIES,
@@ -36,15 +36,29 @@ log = structlog.get_logger("payd.deliveries")
 IN_FLIGHT_MAX: Final = 10
 # Enough to find work behind everything that is in flight and the later events of the same payments.
 LOOK_AHEAD: Final = 64
-# So many in a row without an answer, and the endpoint is asked with one request at a time.
-TIMEOUTS_MAX: Final = 3
-TIMEOUTS: Final = frozenset({"timeout_connect", "timeout_response"})
+# So many in a row from a receiver that is not there, and it is asked with one request at a time.
+AWAY_MAX: Final = 3
+AWAY: Final = frozenset(
+    {
+        "timeout_connect",
+        "timeout_response",
+        "connection_refused",
+        "connection_reset",
+        "network_unreachable",
+        "dns_error",
+        "proxy_error",
+    }
+)
+# What stands before a receiver says that it is not there, or asks for patience.
+AWAY_STATUSES: Final = frozenset({429, 502, 503, 504})
+# Work that has waited this long comes after somebody's downtime: begin with one request, and double.
+OVERDUE_MS: Final = 30_000
 # What breaks on this side is tried again soon, but never in a tight loop.
 STORE_CHECK_S: Final = 1.0
 BROKEN: Final = Backoff(first_s=1.0, last_s=60.0)
 
-Attempt = Callable[[Work, str], Awaitable[tuple[str | None, Recorded]]]
-"""Makes and records one attempt; its error class and what the store made of it."""
+Attempt = Callable[[Work, Trigger], Awaitable[tuple[AttemptEnd, Recorded]]]
+"""Makes and records one attempt; how it ended and what the store made of it."""
 
 
 class _Queue:
@@ -85,6 +99,7 @@ class Lane:
         clock: Clock,
         attempt: Attempt,
         gate: trio.CapacityLimiter,
+        share: Callable[[int], int],
         ended: Callable[[], None],
         retire: Callable[[], None],
     ) -> None:
@@ -96,19 +111,35 @@ class Lane:
         self._clock = clock
         self._attempt = attempt
         self._gate = gate
+        self._share = share
         self._ended = ended
         self._retire = retire
         self._woken = trio.Event()
         self._queues = {priority: _Queue() for priority in PRIORITIES}
         self._claimed: dict[str, Head] = {}
         self._first_attempts: set[str] = set()
-        self._timeouts = 0
+        self._away = 0
         self._broken: dict[str, int] = {}
 
     @property
     def in_flight(self) -> int:
         """How many deliveries are being sent, or wait for the realm's limit."""
         return len(self._claimed)
+
+    @property
+    def broken(self) -> int:
+        """How many deliveries broke on this side, and were not made since."""
+        return len(self._broken)
+
+    @property
+    def claimed(self) -> Collection[str]:
+        """The deliveries that are in flight."""
+        return self._claimed.keys()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is in flight as the receiver takes, or as its share of the realm's limit allows."""
+        return not self._has_room()
 
     def wake(self) -> None:
         """Look at the rows again: something was added or has changed."""
@@ -117,6 +148,7 @@ class Lane:
 
     async def run(self) -> None:
         """Send what is due until nothing is owed any more; calls `retire` in the moment that it ends."""
+        self._start_slowly()
         async with trio.open_nursery() as nursery:
             while True:
                 self._woken = trio.Event()
@@ -124,30 +156,47 @@ class Lane:
                     # What cannot be recorded would be sent again and again.
                     await trio.sleep(STORE_CHECK_S)
                     continue
-                if not self._enabled():
-                    await self._sweep()
+                state = self._state()
+                if state is not EndpointState.ENABLED:
+                    if state is not EndpointState.PAUSED:
+                        await self._sweep()
                     if not (self._claimed or self._woken.is_set()):
                         self._retire()
                         return
                     await self._woken.wait()
                     continue
-                while (
-                    not self.stopping
-                    and len(self._claimed) < self.limit
-                    and (head := self._take()) is not None
-                ):
+                while self._has_room() and (head := self._take()) is not None:
                     nursery.start_soon(self._work, head)
                 if not self._claimed and (self.stopping or self._next_due_ms() is None):
                     self._retire()
                     return
                 await self._woken_or_due()
 
-    def _enabled(self) -> bool:
+    def _state(self) -> EndpointState:
         endpoint = self._db.point(endpoint_of_id, self.endpoint_id)
-        return endpoint is not None and endpoint.state is EndpointState.ENABLED
+        return EndpointState.DELETED if endpoint is None else endpoint.state
+
+    def _start_slowly(self) -> None:
+        """Begin with one request where many may wait: after our downtime, or while the receiver fails."""
+        endpoint = self._db.point(endpoint_of_id, self.endpoint_id)
+        due_ms = min(
+            (
+                head.next_at_ms
+                for priority in PRIORITIES
+                for head in self._db.point(pending_heads, self.endpoint_id, priority, 1)
+            ),
+            default=None,
+        )
+        is_overdue = due_ms is not None and due_ms < self._clock.now_ms() - OVERDUE_MS
+        if is_overdue or (endpoint is not None and endpoint.failing_since_ms is not None):
+            self.limit = 1
+
+    def _has_room(self) -> bool:
+        claimed = len(self._claimed)
+        return not self.stopping and claimed < min(self.limit, self._share(claimed))
 
     async def _sweep(self) -> None:
-        """Cancel, batch by batch, what an endpoint that was disabled or deleted is still owed."""
+        """Cancel, batch by batch, what a disabled or deleted endpoint is still owed."""
         while await self._db.write(sweep_endpoint, self.endpoint_id):
             self._ended()
         self._forget()
@@ -158,7 +207,7 @@ class Lane:
             queue.stale = True
 
     async def _woken_or_due(self) -> None:
-        due_ms = None if self.stopping or len(self._claimed) >= self.limit else self._next_due_ms()
+        due_ms = self._next_due_ms() if self._has_room() else None
         if due_ms is None:
             await self._woken.wait()
             return
@@ -211,7 +260,10 @@ class Lane:
                     was_due = await self._send(head)
             finally:
                 self._release(head)
-            head = self._take() if was_due and len(self._claimed) < self.limit and not self.stopping else None
+            head = self._take() if was_due and self._has_room() else None
+            if head is not None and self._has_room():
+                # There is room for more than one: the loop has others join in.
+                self._woken.set()
         self._woken.set()
 
     async def _send(self, head: Head) -> bool:
@@ -220,24 +272,24 @@ class Lane:
         if work is None:
             return False
         try:
-            error_class, recorded = await self._attempt(work, "replay" if work.priority == REPLAY else "auto")
+            end, recorded = await self._attempt(work, "replay" if work.priority == REPLAY else "auto")
         except Exception as crash:
             await self._put_off(head, crash)
             return True
         self._broken.pop(head.id, None)
-        self._pace(error_class)
-        if recorded.next_at_ms is not None or recorded.disabled:
+        self._pace(end.error_class, end.status)
+        if recorded.next_at_ms is not None or recorded.endpoint.state is not EndpointState.ENABLED:
             self.wake()
         return True
 
-    def _pace(self, error_class: str | None) -> None:
-        """One at a time after timeouts in a row; a success doubles it again."""
-        if error_class in TIMEOUTS:
-            self._timeouts += 1
-            if self._timeouts >= TIMEOUTS_MAX:
+    def _pace(self, error_class: str | None, status: int | None) -> None:
+        """One at a time while the receiver is away; each success doubles it again."""
+        if error_class in AWAY or status in AWAY_STATUSES:
+            self._away += 1
+            if self._away >= AWAY_MAX:
                 self.limit = 1
             return
-        self._timeouts = 0
+        self._away = 0
         if error_class is None:
             self.limit = min(self.limit * 2, IN_FLIGHT_MAX)
 

@@ -1,35 +1,47 @@
 """Chores of a realm: each has a `run_once`, small transactions, and nothing that waits for it.
 
-Source: DESIGN.md, "5. A payment is an actor".
+Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "7. Events and webhooks".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 import trio
 
 from payd.clock import Clock
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
+from payd.store.retention import prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
 
 log = structlog.get_logger("payd.maintenance")
 
 EVERY_S: Final = 3600.0
-ANSWERS_KEPT_MS: Final = 30 * 86_400_000
+DAY_MS: Final = 86_400_000
+ANSWERS_KEPT_MS: Final = 30 * DAY_MS
 """How long an idempotency key is remembered; used again after that, it is a new request."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
+# Between two batches: a long prune leaves room for everything else.
+BREATH_S: Final = 0.02
 
 
 class Maintenance:
-    """The chores of one realm."""
+    """The chores of one realm.
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    Args:
+        db: The realm's database.
+        clock: Its clock, by which things get old.
+        keep_days: How long events, deliveries and attempts are kept.
+    """
+
+    def __init__(self, db: Database, clock: Clock, keep_days: int) -> None:
         self._db = db
         self._clock = clock
+        self._keep_ms = keep_days * DAY_MS
 
     async def run(self) -> None:
         """Do all chores every hour, for ever."""
@@ -37,15 +49,38 @@ class Maintenance:
             await self.run_once()
             await trio.sleep(EVERY_S)
 
-    async def run_once(self) -> int:
-        """Forget old idempotency answers; returns how many."""
-        before_ms = self._clock.now_ms() - ANSWERS_KEPT_MS
-        pruned = 0
-        while True:
-            count = await self._db.write(prune_answers, before_ms, BATCH_MAX)
-            pruned += count
-            if count < BATCH_MAX:
-                break
-        if pruned:
-            log.info("idempotency.pruned", count=pruned)
+    async def run_once(self) -> dict[str, int]:
+        """Forget what is old; returns how many rows of each kind."""
+        now_ms = self._clock.now_ms()
+        before_ms = now_ms - self._keep_ms
+        pruned = {
+            "answers": await self._prune(prune_answers, now_ms - ANSWERS_KEPT_MS),
+            "deliveries": await self._prune_deliveries(before_ms),
+            "events": await self._prune(prune_events, before_ms),
+            "jobs": await self._prune(prune_jobs, before_ms),
+            "secrets": await self._prune(prune_secrets, before_ms),
+        }
+        if any(pruned.values()):
+            log.info("store.pruned", **pruned)
+        more = True
+        while more:
+            more = await self._db.write(shrink)
+            await trio.sleep(BREATH_S)
         return pruned
+
+    async def _prune(self, step: Callable[[Tx, int, int], int], before_ms: int) -> int:
+        pruned = 0
+        while count := await self._db.write(step, before_ms, BATCH_MAX):
+            pruned += count
+            await trio.sleep(BREATH_S)
+        return pruned
+
+    async def _prune_deliveries(self, before_ms: int) -> int:
+        pruned, after_seq = 0, 0
+        while True:
+            count, next_seq = await self._db.write(prune_deliveries, after_seq, before_ms, BATCH_MAX)
+            pruned += count
+            if next_seq is None:
+                return pruned
+            after_seq = next_seq
+            await trio.sleep(BREATH_S)

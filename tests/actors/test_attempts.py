@@ -1,135 +1,215 @@
-"""One attempt: what is sent, with which signatures, and how its end is judged."""
+"""What comes of an attempt besides its delivery: the log, the notices, the numbers."""
 
 from __future__ import annotations
 
-import ipaddress
-
+import msgspec
 import pytest
 import trio
+from structlog.testing import capture_logs
 
-from payd.actors.attempts import WebhookRules, verdict, webhook_client
-from payd.net.http import Reply, Target
+from payd.core.endpoint import NOTIFY
+from payd.core.signature import make_secret
 from payd.store.db import Database
-from payd.store.seal import Seal, SealBroken
-from tests.outbox import make_outbox, open_outbox
-from tests.receiver import CA_FILE, Receiver, server_tls
+from payd.store.deliveries import list_deliveries
+from payd.store.endpoints import delete_endpoint, put_house_endpoint
+from tests.outbox import ACCOUNT, Outbox, open_outbox, verifies
+from tests.receiver import Does, Receiver, always
+
+HOUR_S = 3600
+NOTIFY_SECRET = make_secret(bytes(32))
 
 
-def reply(status: int | None, error_class: str | None = None) -> Reply:
-    return Reply(status, error_class, "", (), b"", True, None, 0)
+async def listen_to_notices(outbox: Outbox, does: Does | None = None) -> Receiver:
+    """Have notices sent to a receiver."""
+    receiver = outbox.host("ops.test", always(does or Does()))
+    sealed = outbox.seal.seal(NOTIFY_SECRET.encode(), NOTIFY)
+    await outbox.db.write(put_house_endpoint, NOTIFY, "http://ops.test/alert", sealed, outbox.clock.now_ms())
+    return receiver
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_a_2xx_is_a_success(status: int) -> None:
-    assert verdict(reply(status)) is None
+async def fail_for(outbox: Outbox, hours: int) -> None:
+    """An event every second hour, each of which fails."""
+    for _ in range(hours // 2):
+        await outbox.happen()
+        await outbox.advance(2 * HOUR_S)
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308, 399])
-def test_a_redirect_is_none(status: int) -> None:
-    assert verdict(reply(status)) == "redirect"
+def kinds(receiver: Receiver) -> list[str]:
+    return [msgspec.json.decode(received.body)["type"] for received in receiver.received]
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 410, 429, 500, 503, 599])
-def test_any_other_status_is_none(status: int) -> None:
-    assert verdict(reply(status)) == "http_status"
-
-
-def test_no_status_keeps_the_networks_word() -> None:
-    assert verdict(reply(None, "dns_error")) == "dns_error"
-
-
-async def test_the_timestamp_is_real_though_the_realms_clock_is_ahead(realm_db: Database) -> None:
+async def test_the_operator_is_warned_three_times_and_told_when_it_is_disabled(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox:
-        receiver = outbox.host("a.test")
+        outbox.host("a.test", always(Does(status=500)))
+        notices = await listen_to_notices(outbox)
+        await outbox.register("a.test")
+        with capture_logs() as lines:
+            await fail_for(outbox, 124)
+
+        assert kinds(notices) == ["endpoint.warning"] * 3 + ["endpoint.disabled"]
+        assert all(verifies(NOTIFY_SECRET, received) for received in notices.received)
+        first = msgspec.json.decode(notices.received[0].body)
+        assert first["text"].startswith("Webhooks to http://a.test/hook have failed for 24 hours")
+        assert (first["data"]["account_id"], first["data"]["last_status"]) == (ACCOUNT, 500)
+        told = [line for line in lines if line["event"].startswith("endpoint.")]
+        assert [line["event"] for line in told] == ["endpoint.warning"] * 3 + ["endpoint.disabled"]
+        assert {line["log_level"] for line in told} == {"warning"}
+        counted = outbox.deliveries.stats.notices
+        assert (counted["warning"], counted["disabled"]) == (3, 1)
+
+
+async def test_a_notice_is_retried_like_everything_that_is_owed(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(status=500)))
+        notices = await listen_to_notices(outbox, Does(status=503))
+        await outbox.register("a.test")
+        await fail_for(outbox, 26)
+        await outbox.switch("disable")
+        await outbox.advance(40 * HOUR_S)
+
+        assert len(notices.received) == 8
+        assert len({received.headers["webhook-id"] for received in notices.received}) == 1
+        [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
+        assert (row.state, row.event_type) == ("failed", "endpoint.warning")
+
+
+async def test_without_an_address_nothing_is_owed_and_the_log_says_it(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(status=500)))
+        await outbox.register("a.test")
+        with capture_logs() as lines:
+            await fail_for(outbox, 26)
+
+        assert realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10)) == []
+        assert [line["event"] for line in lines if line["event"].startswith("endpoint.")] == [
+            "endpoint.warning"
+        ]
+
+
+async def test_an_endpoint_that_recovers_is_told_of(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(status=500)))
+        notices = await listen_to_notices(outbox)
+        await outbox.register("a.test")
+        await fail_for(outbox, 26)
+        receiver.script = always(Does())
+        await outbox.happen()
+        await outbox.drained()
+
+        assert kinds(notices) == ["endpoint.warning", "endpoint.recovered"]
+
+
+async def test_each_attempt_is_one_line_with_its_place_in_the_schedule(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(status=500, delay_s=2)))
+        _, secret = await outbox.register("a.test")
+        with capture_logs() as lines:
+            await outbox.happen()
+            await trio.sleep(10)
+
+        attempts = [line for line in lines if line["event"] == "webhook.attempt"]
+        [row] = outbox.rows()
+        assert [(line["n"], line["of"], line["status"], line["state"]) for line in attempts] == [
+            (1, 8, 500, "pending"),
+            (2, 8, 500, "pending"),
+        ]
+        assert {line["delivery_id"] for line in attempts} == {row.id}
+        assert {line["error_class"] for line in attempts} == {"http_status"}
+        assert [line["duration_ms"] for line in attempts] == [2000, 2000]
+        assert attempts[0]["next_at"] < attempts[1]["next_at"]
+        assert secret not in str(lines)
+
+
+async def test_the_log_keeps_what_the_receiver_said_and_what_the_time_went_to(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        answer = Does(
+            status=503, headers=(("Retry-After", "60"), ("X-Why", "tired")), body=b"\xff" * 20_000, delay_s=1
+        )
+        outbox.host("a.test", always(answer))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        [row] = outbox.rows()
+        [attempt] = outbox.log(row)
+        assert attempt.headers is not None
+        assert b"x-why: tired\r\n" in attempt.headers
+        assert (len(attempt.body), attempt.truncated) == (16 * 1024, True)
+        assert attempt.retry_after_s == 60
+        assert attempt.next_at_ms == row.next_at_ms == attempt.at_ms + 1000 + 60_000
+        assert (attempt.dns_ms, attempt.connect_ms, attempt.tls_ms) == (0, 0, None)
+
+
+async def test_headers_are_kept_to_a_whole_line_within_four_kibibytes(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        many = tuple((f"x-{number}", "v" * 1000) for number in range(10))
+        outbox.host("a.test", always(Does(headers=many)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        [attempt] = outbox.log(outbox.rows()[0])
+        assert attempt.headers is not None
+        assert 3000 < len(attempt.headers) <= 4096
+        assert attempt.headers.endswith(b"v" * 1000)
+
+
+async def test_what_a_network_did_is_kept_in_words(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        await outbox.register("gone.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        [attempt] = outbox.log(outbox.rows()[0])
+        assert (attempt.status, attempt.error_class, attempt.error) == (None, "dns_error", "gone.test")
+
+
+async def test_a_request_that_a_deletion_cuts_off_is_in_the_log_and_not_in_the_budget(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
         endpoint, _ = await outbox.register("a.test")
-        outbox.clock.move_to_offset(5 * 24 * 3600 * 1000)
+        await outbox.happen()
+        while not receiver.received:
+            await trio.sleep(0.1)
+        await realm_db.write(delete_endpoint, account_id=ACCOUNT, now_ms=outbox.clock.now_ms(), actor="test")
+        outbox.deliveries.drop(endpoint.id)
+        outbox.deliveries.wake(endpoint.id)
+        await outbox.drained()
+
+        [row] = outbox.rows()
+        [attempt] = outbox.log(row)
+        assert (row.state, row.reason) == ("cancelled", "endpoint_deleted")
+        assert (attempt.error_class, attempt.status) == ("interrupted", None)
+        assert realm_db.point(lambda tx: tx.execute("SELECT attempts FROM deliveries").fetchone()) == (0,)
+
+
+async def test_attempts_are_counted_and_first_ones_by_their_delay(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(status=500)))
+        endpoint, _ = await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.advance(6)
         await outbox.deliveries.send_test(endpoint, "payment.created")
 
-        [received] = receiver.received
-        stamp = received.headers["webhook-timestamp"]
-        assert stamp == str(outbox.clock.real_ms() // 1000)
-        assert stamp.isdigit()
+        stats = outbox.deliveries.stats
+        assert (stats.ok, stats.failed["http_status"]) == (0, 2)
+        assert (stats.attempt_s.count, stats.first_attempt_s.count) == (2, 1)
 
 
-async def test_the_headers_are_the_schemes_and_ours(realm_db: Database) -> None:
+@pytest.mark.parametrize("act", ["pause", "disable"])
+async def test_an_endpoint_that_is_switched_off_while_it_fails_is_not_told_of(
+    realm_db: Database, act: str
+) -> None:
     async with open_outbox(realm_db) as outbox:
-        receiver = outbox.host("a.test")
-        endpoint, _ = await outbox.register("a.test")
-        await outbox.deliveries.send_test(endpoint, "payment.created")
+        outbox.host("a.test", always(Does(status=500)))
+        notices = await listen_to_notices(outbox)
+        await outbox.register("a.test")
+        await fail_for(outbox, 4)
+        await outbox.switch("pause" if act == "pause" else "disable")
+        await outbox.advance(200 * HOUR_S)
 
-        [received] = receiver.received
-        assert set(received.headers) == {
-            "host",
-            "content-length",
-            "accept-encoding",
-            "content-type",
-            "user-agent",
-            "webhook-id",
-            "webhook-timestamp",
-            "webhook-signature",
-        }
-        assert received.headers["user-agent"] == "payd/test"
-        assert received.headers["webhook-id"].startswith("msg_")
-        assert "." not in received.headers["webhook-id"]
-        assert received.headers["webhook-signature"].startswith("v1,")
-
-
-async def test_an_http_endpoint_from_before_is_not_called_once_http_is_closed(realm_db: Database) -> None:
-    async with open_outbox(realm_db) as outbox:
-        endpoint, _ = await outbox.register("a.test")
-    async with open_outbox(realm_db, rules=WebhookRules()) as outbox:
-        receiver = outbox.host("a.test")
-        result = await outbox.deliveries.send_test(endpoint, "payment.created")
-
-        assert (result.status, result.error_class) == (None, "blocked_address")
-        assert receiver.received == []
-
-
-async def test_an_address_that_became_private_is_not_called(realm_db: Database) -> None:
-    async with open_outbox(realm_db) as outbox:
-        receiver = outbox.host("a.test")
-        endpoint, _ = await outbox.register("a.test")
-
-        async def rebound(_host: str) -> list[str]:
-            await trio.lowlevel.checkpoint()
-            return ["127.0.0.1"]
-
-        outbox.deliveries.http.resolve = rebound
-        result = await outbox.deliveries.send_test(endpoint, "payment.created")
-
-        assert (result.status, result.error_class) == (None, "blocked_address")
-        assert receiver.received == []
-
-
-async def test_a_secret_of_another_seal_key_signs_nothing(realm_db: Database) -> None:
-    async with open_outbox(realm_db) as outbox:
-        endpoint, _ = await outbox.register("a.test")
-    async with trio.open_nursery() as nursery:
-        other = make_outbox(realm_db, nursery, seal=Seal(bytes([7] * 32)))
-        await nursery.start(other.deliveries.run)
-        receiver = other.host("a.test")
-        with pytest.raises(SealBroken):
-            await other.deliveries.send_test(endpoint, "payment.created")
-
-        assert receiver.received == []
-        nursery.cancel_scope.cancel()
-
-
-@pytest.mark.real_time
-async def test_the_realms_client_verifies_tls_and_asks_the_realms_rules(realm_db: Database) -> None:
-
-    async with trio.open_nursery() as nursery:
-        target = Target.of(f"https://127.0.0.1:{await Receiver(nursery, tls=server_tls()).listen()}/")
-        loopback = (ipaddress.ip_network("127.0.0.0/8"),)
-        opened = webhook_client(WebhookRules(allow_networks=loopback, ca_file=CA_FILE))
-        untrusting = webhook_client(WebhookRules(allow_networks=loopback))
-        closed = webhook_client(WebhookRules(ca_file=CA_FILE))
-        ends = [await client.send("POST", target, (), b"{}") for client in (opened, untrusting, closed)]
-        await opened.aclose()
-        nursery.cancel_scope.cancel()
-
-    assert [(end.status, end.error_class) for end in ends] == [
-        (200, None),
-        (None, "tls_error"),
-        (None, "blocked_address"),
-    ]
+        assert notices.received == []

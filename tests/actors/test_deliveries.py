@@ -324,7 +324,7 @@ async def test_a_disabled_endpoint_that_is_owed_much_is_swept_to_the_last_row(re
         endpoint, _ = await outbox.register("a.test")
         for _ in range(1100):
             await outbox.happen()
-        await outbox.switch(enabled=False)
+        await outbox.switch("disable")
         outbox.deliveries.wake(endpoint.id)
         await outbox.drained()
 

@@ -8,8 +8,8 @@ import trio
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound, RateLimited
 from payd.entropy import new_id
 from payd.store.db import Database
-from payd.store.endpoints import get_endpoint
-from payd.store.webhook_jobs import find_job, start_job
+from payd.store.endpoints import delete_endpoint, get_endpoint
+from payd.store.webhook_jobs import BATCH_ROWS_MAX, find_job, start_job
 from tests.outbox import ACCOUNT, Outbox, make_outbox, open_outbox, verifies
 from tests.receiver import Does, Receiver, always, in_turn
 
@@ -52,6 +52,20 @@ async def test_a_resend_that_fails_changes_nothing(realm_db: Database) -> None:
         assert len(receiver.received) == 1 + 1 + 7
 
 
+async def test_a_send_by_hand_that_meets_a_deletion_which_nobody_was_told_of_yet_is_refused(
+    realm_db: Database,
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        endpoint, _ = await outbox.register("a.test")
+        await outbox.db.write(delete_endpoint, account_id=ACCOUNT, now_ms=outbox.clock.now_ms(), actor="test")
+        with pytest.raises(EndpointDisabled):
+            await outbox.deliveries.send_test(endpoint, "payment.created")
+
+        assert receiver.received == []
+        assert not outbox.deliveries.busy
+
+
 async def test_a_resend_of_somebody_elses_or_an_old_delivery_is_refused(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox:
         outbox.host("a.test")
@@ -72,7 +86,7 @@ async def test_a_resend_to_a_disabled_endpoint_is_refused(realm_db: Database) ->
         await outbox.register("a.test")
         await outbox.happen()
         await outbox.drained()
-        await outbox.switch(enabled=False)
+        await outbox.switch("disable")
         with pytest.raises(EndpointDisabled):
             await outbox.deliveries.resend(ACCOUNT, outbox.rows()[0].id)
 
@@ -110,7 +124,7 @@ async def test_a_test_event_is_signed_sent_once_and_says_how_it_ended(realm_db: 
         result = await outbox.deliveries.send_test(endpoint, "payment.settled")
         await outbox.advance(40 * HOUR_S)
 
-        assert (result.status, result.error_class, result.body) == (500, "http_status", b"no")
+        assert (result.end.status, result.end.error_class, result.end.body) == (500, "http_status", b"no")
         [received] = receiver.received
         assert verifies(secret, received)
         assert b'"live":false' in received.body
@@ -120,14 +134,14 @@ async def test_a_test_event_is_signed_sent_once_and_says_how_it_ended(realm_db: 
         assert realm_db.point(get_endpoint, ACCOUNT).failing_since_ms is None
 
 
-async def run_job(outbox: Outbox, kind: str, since_ms: int) -> str:
+async def run_job(outbox: Outbox, kind: str, since_ms: int, account_id: str = ACCOUNT) -> str:
     """Start a job as the API does; its id."""
     now_ms = outbox.clock.now_ms()
     job_id = new_id("job_", now_ms)
     await outbox.db.write(
         start_job,
         job_id=job_id,
-        account_id=ACCOUNT,
+        account_id=account_id,
         kind="recover" if kind == "recover" else "replay-missing",
         since_ms=since_ms,
         now_ms=now_ms,
@@ -184,9 +198,9 @@ async def test_replay_missing_finds_what_was_cancelled_while_the_endpoint_was_di
         since_ms = outbox.clock.now_ms()
         pending = await outbox.happen()
         await outbox.drained()
-        await outbox.switch(enabled=False)
+        await outbox.switch("disable")
         missed = await outbox.happen()
-        await outbox.switch(enabled=True)
+        await outbox.switch("enable")
         receiver.received.clear()
         receiver.script = always(Does())
         outbox.deliveries.wake(endpoint.id)
@@ -194,6 +208,30 @@ async def test_replay_missing_finds_what_was_cancelled_while_the_endpoint_was_di
         await outbox.drained()
 
         assert {one.event for one in receiver.received} == {pending, missed}
+
+
+async def test_a_long_job_keeps_no_other_accounts_job_waiting(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("long.test")
+        short = outbox.host("short.test")
+        since_ms = outbox.clock.now_ms()
+        for _ in range(10 * BATCH_ROWS_MAX):
+            await outbox.happen(account_id="acct_long")
+        event = await outbox.happen(account_id="acct_short")
+        for account_id, host in (("acct_long", "long.test"), ("acct_short", "short.test")):
+            await outbox.register(host, account_id)
+        long_id = await run_job(outbox, "replay-missing", since_ms, "acct_long")
+        await run_job(outbox, "replay-missing", since_ms, "acct_short")
+        await short.count(1)
+
+        job = realm_db.point(find_job, "acct_long", long_id)
+        assert job is not None
+        assert job.queued < 10 * BATCH_ROWS_MAX
+        assert [one.event for one in short.received] == [event]
+        await outbox.drained()
+        job = realm_db.point(find_job, "acct_long", long_id)
+        assert job is not None
+        assert (job.state, job.done) == ("done", 10 * BATCH_ROWS_MAX)
 
 
 async def test_a_job_that_a_crash_interrupted_is_finished_and_sends_nothing_twice(

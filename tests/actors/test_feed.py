@@ -7,7 +7,17 @@ from trio.testing import wait_all_tasks_blocked
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import TextMessage
 
-from payd.actors.feed import AccountFeed, Bell, PaymentFeed, Update, text_frame
+from payd.actors.feed import (
+    LEASE_S,
+    RESENDS_MAX,
+    AccountFeed,
+    Bell,
+    Leases,
+    Listener,
+    PaymentFeed,
+    Update,
+    text_frame,
+)
 
 
 class Page:
@@ -88,8 +98,8 @@ def test_a_frame_is_what_a_websocket_client_reads() -> None:
 async def test_an_account_wakes_its_own_listeners() -> None:
     feed = AccountFeed()
     mine, other = Bell(), Bell()
-    feed.subscribe("acct_1", mine)
-    feed.subscribe("acct_2", other)
+    feed.subscribe("acct_1", Listener(mine.wake))
+    feed.subscribe("acct_2", Listener(other.wake))
     assert feed.wake("acct_1") == 1
     with trio.fail_after(1):
         await mine.wait()
@@ -97,6 +107,61 @@ async def test_an_account_wakes_its_own_listeners() -> None:
         await other.wait()
 
     assert scope.cancelled_caught
+
+
+def test_a_resend_reaches_every_listener_of_the_account_once_in_order() -> None:
+    feed = AccountFeed()
+    rings: list[str] = []
+    one, two = Listener(lambda: rings.append("one")), Listener(lambda: rings.append("two"))
+    other = Listener(lambda: rings.append("other"))
+    feed.subscribe("acct_1", one)
+    feed.subscribe("acct_1", two)
+    feed.subscribe("acct_2", other)
+
+    assert feed.resend("acct_1", 7) == 2
+    assert feed.resend("acct_1", 3) == 2
+
+    assert sorted(rings) == ["one", "one", "two", "two"]
+    assert (one.take_resends(10), two.take_resends(1), two.take_resends(10)) == ([7, 3], [7], [3])
+    assert (one.take_resends(10), other.take_resends(10)) == ([], [])
+
+
+def test_of_too_many_resends_the_oldest_are_forgotten() -> None:
+    listener = Listener(lambda: None)
+    for seq in range(RESENDS_MAX + 2):
+        listener.resend(seq)
+
+    assert listener.take_resends(2 * RESENDS_MAX) == list(range(2, RESENDS_MAX + 2))
+
+
+def test_a_key_lapses_once_its_listener_is_not_heard_of_for_a_while() -> None:
+    leases = Leases()
+    leases.grant("key_1", "acct_1", 0)
+    leases.grant("key_2", "acct_1", 0)
+    leases.grant("key_3", "acct_2", 1)
+    leases.renew("key_2", 30)
+    leases.renew("key_of_a_person", 30)
+    assert leases.take_lapsed(LEASE_S - 1) == []
+    assert leases.take_lapsed(LEASE_S) == [("acct_1", "key_1")]
+    assert leases.take_lapsed(LEASE_S + 29) == [("acct_2", "key_3")]
+    assert leases.take_lapsed(10 * LEASE_S) == [("acct_1", "key_2")]
+    assert leases.take_lapsed(20 * LEASE_S) == [], "each once"
+
+
+def test_a_key_that_is_watched_is_not_granted_anew() -> None:
+    leases = Leases()
+    leases.grant("key_1", "acct_1", 0)
+    leases.grant("key_1", "acct_1", LEASE_S)
+    assert leases.take_lapsed(LEASE_S) == [("acct_1", "key_1")]
+
+
+def test_a_changed_secret_wakes_the_accounts_own_listeners() -> None:
+    feed = AccountFeed()
+    rings: list[str] = []
+    feed.subscribe("acct_1", Listener(lambda: rings.append("mine")))
+    feed.subscribe("acct_2", Listener(lambda: rings.append("other")))
+    assert feed.secret_changed("acct_1") == 1
+    assert rings == ["mine"]
 
 
 async def test_a_ring_while_nobody_waits_is_kept_and_many_are_one() -> None:

@@ -12,11 +12,15 @@ from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, Lane, _Queue
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL
 from payd.core.errors import StoreUnavailable
-from payd.store.attempts import AttemptEnd, Recorded, record_attempt
+from payd.entropy import new_id
+from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Head, Work, postpone, requeue
-from payd.store.endpoints import put_endpoint
+from payd.store.deliveries import Head, Work, count_pending, postpone, requeue
+from payd.store.endpoints import put_endpoint, switch_endpoint
+from payd.store.notices import Notices
 from tests.store.test_deliveries import happen
+
+NOTICES = Notices(False, new_id)
 
 
 class Bench:
@@ -30,6 +34,7 @@ class Bench:
         self.error_class: str | None = None
         self.crashes: deque[Exception] = deque()
         self.retired = False
+        self.share = 100
         self._news = trio.Event()
         self.lane = Lane(
             "ep_1",
@@ -37,6 +42,7 @@ class Bench:
             clock=self.clock,
             attempt=self.attempt,
             gate=trio.CapacityLimiter(100),
+            share=lambda own: self.share,
             ended=lambda: None,
             retire=self.retire,
         )
@@ -44,7 +50,7 @@ class Bench:
     def retire(self) -> None:
         self.retired = True
 
-    async def attempt(self, work: Work, trigger: str) -> tuple[str | None, Recorded]:
+    async def attempt(self, work: Work, trigger: Trigger) -> tuple[AttemptEnd, Recorded]:
         self.started.append(work.delivery_id)
         news, self._news = self._news, trio.Event()
         news.set()
@@ -55,7 +61,7 @@ class Bench:
         now_ms = self.clock.now_ms()
         status = None if self.error_class else 200
         end = AttemptEnd(trigger, now_ms, now_ms, status, self.error_class, 0, None, b"")
-        return self.error_class, await self.db.write(record_attempt, work.delivery_id, end)
+        return end, await self.db.write(record_attempt, work.delivery_id, end, NOTICES)
 
     async def attempts(self, number: int) -> None:
         """Return when that many attempts have begun."""
@@ -128,7 +134,7 @@ async def test_a_lane_that_is_owed_nothing_retires_at_once(bench: Bench) -> None
 
 async def test_it_takes_the_next_when_one_ends_and_retires_after_the_last(bench: Bench) -> None:
     for number in range(IN_FLIGHT_MAX + 2):
-        await happen(bench.db, number)
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
         await bench.settle()
@@ -146,11 +152,11 @@ async def test_it_takes_the_next_when_one_ends_and_retires_after_the_last(bench:
 
 
 async def test_what_is_owed_while_it_works_is_seen_after_a_wake(bench: Bench) -> None:
-    await happen(bench.db, 1)
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
         await bench.settle()
-        await happen(bench.db, 2)
+        await happen(bench.db, 2, now_ms=bench.clock.now_ms())
         await bench.settle()
         assert bench.started == ["dlv_1"]
         bench.lane.wake()
@@ -160,7 +166,7 @@ async def test_what_is_owed_while_it_works_is_seen_after_a_wake(bench: Bench) ->
 
 
 async def test_a_replay_waits_behind_what_is_fresh(bench: Bench) -> None:
-    await happen(bench.db, 1)
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
 
     def cancel(tx: Tx) -> None:
         tx.execute("UPDATE deliveries SET state = 'cancelled'")
@@ -168,7 +174,7 @@ async def test_a_replay_waits_behind_what_is_fresh(bench: Bench) -> None:
     await bench.db.write(cancel)
     await bench.db.write(requeue, "dlv_1", 0)
     bench.lane.limit = 1
-    await happen(bench.db, 2)
+    await happen(bench.db, 2, now_ms=bench.clock.now_ms())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
         await bench.settle()
@@ -179,7 +185,7 @@ async def test_a_replay_waits_behind_what_is_fresh(bench: Bench) -> None:
 
 
 async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget(bench: Bench) -> None:
-    await happen(bench.db, 1)
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
     bench.crashes.extend([RuntimeError("one"), RuntimeError("two"), RuntimeError("three")])
     started_s = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -195,7 +201,7 @@ async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget
 
 
 async def test_nothing_is_sent_while_the_store_takes_no_writes(bench: Bench) -> None:
-    await happen(bench.db, 1)
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
     bench.db._failure = "the disk is full"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
@@ -220,22 +226,104 @@ async def test_it_slows_down_after_three_timeouts_and_speeds_up_by_doubling(benc
         None,
         None,
     ]:
-        bench.lane._pace(error_class)
+        bench.lane._pace(error_class, None)
         limits.append(bench.lane.limit)
 
     assert limits == [10, 10, 1, 1, 2, 4, 8, 10]
 
 
+@pytest.mark.parametrize(
+    ("error_class", "status", "limit"),
+    [
+        ("connection_refused", None, 1),
+        ("connection_reset", None, 1),
+        ("dns_error", None, 1),
+        ("network_unreachable", None, 1),
+        ("http_status", 429, 1),
+        ("http_status", 503, 1),
+        ("http_status", 500, IN_FLIGHT_MAX),  # there, and it answers: a fault of one event's handling
+        ("redirect", 302, IN_FLIGHT_MAX),
+        ("tls_error", None, IN_FLIGHT_MAX),
+    ],
+)
+async def test_a_receiver_that_is_away_is_asked_with_one_request_at_a_time(
+    bench: Bench, error_class: str, status: int | None, limit: int
+) -> None:
+    for _ in range(3):
+        bench.lane._pace(error_class, status)
+
+    assert bench.lane.limit == limit
+
+
 async def test_timeouts_that_an_answer_interrupts_do_not_slow_it_down(bench: Bench) -> None:
     for error_class in ["timeout_response", "timeout_response", "http_status"] * 3:
-        bench.lane._pace(error_class)
+        bench.lane._pace(error_class, None)
 
     assert bench.lane.limit == IN_FLIGHT_MAX
 
 
+async def test_after_our_downtime_it_begins_with_one_request_and_doubles(bench: Bench) -> None:
+    for number in range(40):
+        await happen(bench.db, number)  # due since 1970
+    in_flight = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        for _ in range(5):
+            await bench.settle()
+            in_flight.append(bench.lane.in_flight)
+            for event in list(bench.ends.values()):
+                event.set()
+        nursery.cancel_scope.cancel()
+
+    assert in_flight == [1, 2, 8, 10, 10]  # two successes double twice
+
+
+async def test_what_is_fresh_begins_with_all_it_may(bench: Bench) -> None:
+    for number in range(40):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms() - 20_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert bench.lane.in_flight == IN_FLIGHT_MAX
+        assert bench.lane.is_full
+        nursery.cancel_scope.cancel()
+
+
+async def test_it_takes_no_more_than_its_share_and_more_when_that_grows(bench: Bench) -> None:
+    for number in range(40):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    bench.share = 3
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert bench.lane.in_flight == 3
+        assert bench.lane.is_full
+        bench.share = 100
+        bench.ends[bench.started[0]].set()
+        await bench.settle()
+        assert bench.lane.in_flight == IN_FLIGHT_MAX
+        nursery.cancel_scope.cancel()
+
+
+async def test_on_hold_it_finishes_what_is_in_flight_and_takes_nothing_more(bench: Bench) -> None:
+    for number in range(IN_FLIGHT_MAX + 5):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        await bench.db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=0, actor="test")
+        bench.lane.wake()
+        for event in bench.ends.values():
+            event.set()
+
+    assert bench.retired
+    assert len(bench.started) == IN_FLIGHT_MAX
+    assert bench.db.point(count_pending) == 5
+
+
 async def test_a_stopping_lane_takes_nothing_more_and_retires(bench: Bench) -> None:
     for number in range(IN_FLIGHT_MAX + 5):
-        await happen(bench.db, number)
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
         await bench.settle()
@@ -251,8 +339,8 @@ async def test_a_stopping_lane_takes_nothing_more_and_retires(bench: Bench) -> N
 async def test_what_cannot_even_be_put_off_waits_its_time_and_harms_no_other_delivery(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await happen(bench.db, 1)
-    await happen(bench.db, 2)
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
+    await happen(bench.db, 2, now_ms=bench.clock.now_ms())
     bench.crashes.append(RuntimeError("one"))
     write = bench.db.write
 

@@ -1,0 +1,218 @@
+"""The sending of an attempt: sign frozen bytes with every valid secret, POST them, and say how it ended.
+
+Source: SPEC.md, "Signature"; SPEC.md, "Delivery rules".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from payd.actors.webhook_stats import WebhookStats
+from payd.clock import Clock
+from payd.core.endpoint import Endpoint, valid_secrets
+from payd.core.retry import read_date_s, read_retry_after_s
+from payd.core.signature import sign
+from payd.entropy import Entropy
+from payd.net.addresses import Network, may_call
+from payd.net.dial import dial_from
+from payd.net.http import Client, Reply, Target, tls_context
+from payd.net.proxy import Proxy
+from payd.store.attempts import HEADERS_BYTES_MAX, AttemptEnd, Trigger
+from payd.store.db import Database
+from payd.store.endpoints import secrets_of
+from payd.store.seal import Seal
+
+# Opened secrets and parsed URLs kept in memory; an endpoint has a handful of the one and one of the other.
+KEPT_MAX: Final = 4096
+# Notices are rare, and a canary is to prove the whole way: no connection is kept for them.
+ONCE: Final = (("connection", "close"),)
+# A clock does not drift faster than this needs to know.
+COMPARE_EVERY_S: Final = 60.0
+
+
+class WebhookRules(msgspec.Struct, frozen=True):
+    """What a realm's endpoints may be, and where requests to them come from.
+
+    Attributes:
+        allow_http: Whether plain http is allowed.
+        allow_networks: Networks that are open though they are not public.
+        ca_file: Authorities beside the system's.
+        bind: Source addresses, at most one of each family; empty: the system chooses.
+        proxy: Through which every request goes.
+    """
+
+    allow_http: bool = False
+    allow_networks: tuple[Network, ...] = ()
+    ca_file: Path | None = None
+    bind: tuple[str, ...] = ()
+    proxy: Proxy | None = None
+
+    def may_call(self, address: str) -> bool:
+        """Whether a delivery may go to this address."""
+        return may_call(address, self.allow_networks)
+
+
+def webhook_client(rules: WebhookRules) -> Client:
+    """The client that a realm's deliveries are sent with. Close it with `aclose`."""
+    return Client(
+        may_call=rules.may_call,
+        tls=tls_context(rules.ca_file),
+        dial=dial_from(rules.bind),
+        proxy=rules.proxy,
+    )
+
+
+def house_client() -> Client:
+    """The client for the house's own endpoints, whose addresses are the operator's word; close it, too."""
+    return Client(may_call=lambda address: True)
+
+
+class Poster:
+    """Makes attempts. Keeps nothing but what it has opened and parsed before."""
+
+    def __init__(
+        self,
+        *,
+        db: Database,
+        clock: Clock,
+        http: Client,
+        house_http: Client,
+        seal: Seal,
+        entropy: Entropy,
+        rules: WebhookRules,
+        stats: WebhookStats,
+        user_agent: str,
+        jitter: bool,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._http = http
+        self._house_http = house_http
+        self._stats = stats
+        self._seal = seal
+        self._entropy = entropy
+        self._rules = rules
+        self._user_agent = user_agent
+        self._jitter = jitter
+        self._opened: dict[bytes, str] = {}
+        self._targets: dict[str, Target] = {}
+        self._compared_s: dict[str, float] = {}
+
+    async def post(self, endpoint: Endpoint, message_id: str, body: bytes, trigger: Trigger) -> AttemptEnd:
+        """One attempt. A refusal or a dead network is an end like any other.
+
+        Args:
+            endpoint: Where to, as stored now.
+            message_id: The `webhook-id`, the same in every attempt.
+            body: The frozen bytes.
+            trigger: auto, manual, replay or test.
+
+        Raises:
+            SealBroken: The endpoint's secret was sealed with another key.
+        """
+        started_ms = self._clock.now_ms()
+        timestamp_s = self._clock.real_ms() // 1000
+        target = self._target(endpoint.url)
+        if target.scheme == "http" and not (self._rules.allow_http or endpoint.is_house):
+            words = "Plain http is not allowed in this mode."
+            return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"", words)
+        signature = sign(self._secrets(endpoint.id, started_ms), message_id, timestamp_s, body)
+        headers = (
+            ("content-type", "application/json"),
+            ("user-agent", self._user_agent),
+            ("webhook-id", message_id),
+            ("webhook-timestamp", str(timestamp_s)),
+            ("webhook-signature", signature),
+            *(ONCE if endpoint.is_house else self._added(endpoint)),
+        )
+        http = self._house_http if endpoint.is_house else self._http
+        reply = await http.send("POST", target, headers, body)
+        error_class = verdict(reply)
+        self._compare_clocks(endpoint, reply)
+        return AttemptEnd(
+            trigger=trigger,
+            at_ms=started_ms,
+            ended_at_ms=self._clock.now_ms(),
+            status=reply.status,
+            error_class=error_class,
+            duration_ms=reply.duration_ms,
+            remote_ip=reply.remote_ip,
+            body=reply.body,
+            error="" if error_class is None else reply.detail,
+            headers=_header_lines(reply),
+            is_whole=reply.is_whole or reply.status is None,
+            dns_ms=reply.timing.dns_ms,
+            connect_ms=reply.timing.connect_ms,
+            tls_ms=reply.timing.tls_ms,
+            retry_after_s=None if error_class is None else self._retry_after_s(reply),
+            jitter=0.0 if error_class is None else self._draw_jitter(),
+        )
+
+    def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
+        """The `whsec_…` in a stored secret.
+
+        Raises:
+            SealBroken: It was sealed with another key.
+        """
+        secret = self._opened.get(sealed)
+        if secret is None:
+            if len(self._opened) >= KEPT_MAX:
+                self._opened.clear()
+            secret = self._opened[sealed] = self._seal.open(sealed, endpoint_id).decode("ascii")
+        return secret
+
+    def _added(self, endpoint: Endpoint) -> Iterable[tuple[str, str]]:
+        """The headers that the merchant added."""
+        if endpoint.headers is None:
+            return ()
+        headers: dict[str, str] = msgspec.json.decode(self.open_secret(endpoint.headers, endpoint.id))
+        return headers.items()
+
+    def _compare_clocks(self, endpoint: Endpoint, reply: Reply) -> None:
+        """Once a minute for each endpoint: what its `Date` says against our clock."""
+        now_s, key = self._clock.real_ms() / 1000, endpoint.id
+        if reply.status is None or now_s - self._compared_s.get(key, 0) < COMPARE_EVERY_S:
+            return
+        if len(self._compared_s) >= KEPT_MAX:
+            self._compared_s.clear()
+        self._compared_s[key] = now_s
+        said_s = read_date_s(reply.header("date"))
+        if said_s is not None:
+            self._stats.clock_skew(key, now_s - said_s)
+
+    def _secrets(self, endpoint_id: str, now_ms: int) -> list[str]:
+        # Only what is valid is opened: the times alone decide that.
+        valid = valid_secrets(self._db.point(secrets_of, endpoint_id), now_ms)
+        return [self.open_secret(one.sealed, endpoint_id) for one in valid]
+
+    def _target(self, url: str) -> Target:
+        target = self._targets.get(url)
+        if target is None:
+            if len(self._targets) >= KEPT_MAX:
+                self._targets.clear()
+            target = self._targets[url] = Target.of(url)
+        return target
+
+    def _draw_jitter(self) -> float:
+        return int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0
+
+    def _retry_after_s(self, reply: Reply) -> int | None:
+        if reply.status is None:
+            return None
+        return read_retry_after_s(reply.status, reply.header("retry-after"), self._clock.real_ms() // 1000)
+
+
+def verdict(reply: Reply) -> str | None:
+    """None for a success, else the class of the failure. Only a 2xx is one; redirects are not followed."""
+    if reply.status is None or 200 <= reply.status <= 299:
+        return reply.error_class
+    return "redirect" if 300 <= reply.status <= 399 else "http_status"
+
+
+def _header_lines(reply: Reply) -> bytes:
+    lines = b"".join(b"%b: %b\r\n" % header for header in reply.headers)
+    return lines if len(lines) <= HEADERS_BYTES_MAX else lines[:HEADERS_BYTES_MAX].rpartition(b"\r\n")[0]
