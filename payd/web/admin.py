@@ -137,7 +137,7 @@ async def _converse(house: House, stream: trio.SocketStream) -> None:
 
 async def _answer(house: House, peer: trio.socket.SocketType, line: bytes) -> Reply:
     # Here and not above: the commands know every handler, and who only calls should not wait for them.
-    from payd.web.commands import run_command
+    from payd.web.commands import COMMANDS, run_command
 
     command = ""
     try:
@@ -153,7 +153,7 @@ async def _answer(house: House, peer: trio.socket.SocketType, line: bytes) -> Re
     except Exception:
         log.exception("admin.crashed", command=command)
         return _refused(InternalError("Something broke in the server; its log says what."))
-    log.info("admin.done", command=command)
+    (log.info if COMMANDS[command].changes else log.debug)("admin.done", command=command)
     return Reply(result=result)
 
 

@@ -7,89 +7,67 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
+import trio
 
 import payd
-from payd.core.errors import InvalidParams
+from payd.core.advice import advice
+from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
+from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.core.version import DEFAULT
 from payd.entropy import new_id
-from payd.store.accounts import Account, choose_account, insert_account, list_accounts
+from payd.store.accounts import Account, insert_account, list_accounts
 from payd.store.apps import App, insert_app, list_apps, revoke_app
+from payd.store.attempts import attempts_of
+from payd.store.clock import newest_event_seq
+from payd.store.deliveries import list_deliveries
+from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
-from payd.web.auth import Caller
-from payd.web.call import JSON_TYPE, Call, Request
-from payd.web.routes import match_route
+from payd.store.notices import notify_secret
+from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
+from payd.web.cursor import encode_cursor
+from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
 if TYPE_CHECKING:
     from payd.web.house import House, Realm
 
-ACTOR: Final = "cli"
-"""Who the audit says it was."""
-
 LIST_MAX: Final = 10_000  # merchants in one answer; more are for the API and its pages
 
-DELIVERIES_SHOWN: Final = 20  # the newest: a screen; more are for the API and its pages
-
-Mode = Literal["test", "live"]
-
-
-class Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of a command."""
+NOTICES_SHOWN: Final = 10  # they are rare; more are history
 
 
 class _AccountCreate(Args, frozen=True):
     name: str
 
 
-class _OfMode(Args, frozen=True, kw_only=True):
-    """What all commands on a realm take. `account` is an id or a name; where there is one, it goes unsaid."""
-
-    mode: Mode = "test"
-    account: str | None = None
-
-
-class _KeyCreate(_OfMode, frozen=True, kw_only=True):
+class _KeyCreate(OfMode, frozen=True, kw_only=True):
     name: str = "unnamed"
     scopes: list[str] | None = None
     merchants: list[str] | None = None
 
 
-class _Named(_OfMode, frozen=True, kw_only=True):
+class _Named(OfMode, frozen=True, kw_only=True):
     name: str
 
 
-class _OfId(_OfMode, frozen=True, kw_only=True):
-    id: str
-
-
-class _MerchantCreate(_OfMode, frozen=True, kw_only=True):
+class _MerchantCreate(OfMode, frozen=True, kw_only=True):
     name: str
     email: str
 
 
-class _Destinations(_OfMode, frozen=True, kw_only=True):
+class _Destinations(OfMode, frozen=True, kw_only=True):
     merchant: str
 
 
 class _DestinationAdd(_Destinations, frozen=True, kw_only=True):
     asset: str
     destination: str
-
-
-class _WebhookSet(_OfMode, frozen=True, kw_only=True):
-    url: str
-    events: list[str] | None = None
-
-
-class _WebhookTest(_OfMode, frozen=True, kw_only=True):
-    type: str = "payment.succeeded"
 
 
 class _AccountWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -124,18 +102,6 @@ class _AppWire(msgspec.Struct, frozen=True, rename="camel"):
     revoked_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command: what it takes and what it does. It raises `PaydError` to refuse.
-
-    `needs_server` is for what the long-lived tasks do: with the stores alone open it would never be done.
-    """
-
-    args: type[Args]
-    run: Callable[[House, Any], Awaitable[Any]]
-    needs_server: bool = False
-
-
 async def run_command(house: House, name: str, args: bytes | msgspec.Raw) -> Any:
     """Do a command by its name.
 
@@ -164,7 +130,7 @@ async def run_command(house: House, name: str, args: bytes | msgspec.Raw) -> Any
 
 
 async def _account_create(house: House, args: _AccountCreate) -> _AccountWire:
-    now_ms = _real_ms(house)
+    now_ms = real_ms(house)
     made = Account(new_id("acct_", now_ms, house.entropy), args.name, DEFAULT, now_ms)
     account = await house.office.write(insert_account, made)
     house.accounts[account.id] = account
@@ -176,7 +142,7 @@ async def _account_list(house: House, _args: Args) -> list[_AccountWire]:
 
 
 async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
-    realm, account = _realm(house, args.mode), _account(house, args)
+    realm, account = realm_of(house, args.mode), account_of(house, args)
     api_key = make_api_key(args.mode, house.entropy(KEY_ENTROPY_BYTES))
     now_ms = realm.clock.now_ms()
     key = await realm.db.write(
@@ -193,13 +159,13 @@ async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
     return msgspec.structs.replace(_key_wire(key, args.mode), api_key=api_key)
 
 
-async def _key_list(house: House, args: _OfMode) -> list[_KeyWire]:
-    keys = await _realm(house, args.mode).db.read(list_keys, _account(house, args).id)
+async def _key_list(house: House, args: OfMode) -> list[_KeyWire]:
+    keys = await realm_of(house, args.mode).db.read(list_keys, account_of(house, args).id)
     return [_key_wire(key, args.mode) for key in keys]
 
 
-async def _key_revoke(house: House, args: _OfId) -> _KeyWire:
-    realm, account = _realm(house, args.mode), _account(house, args)
+async def _key_revoke(house: House, args: OfId) -> _KeyWire:
+    realm, account = realm_of(house, args.mode), account_of(house, args)
     key = await realm.db.write(
         revoke_key, account_id=account.id, key_id=args.id, actor=ACTOR, now_ms=realm.clock.now_ms()
     )
@@ -207,7 +173,7 @@ async def _key_revoke(house: House, args: _OfId) -> _KeyWire:
 
 
 async def _app_create(house: House, args: _Named) -> _AppWire:
-    realm, account = _realm(house, args.mode), _account(house, args)
+    realm, account = realm_of(house, args.mode), account_of(house, args)
     now_ms = realm.clock.now_ms()
     app_id = new_id("app_t" if args.mode == "test" else "app_l", now_ms, house.entropy)
     app = await realm.db.write(
@@ -216,13 +182,13 @@ async def _app_create(house: House, args: _Named) -> _AppWire:
     return _app_wire(app, args.mode)
 
 
-async def _app_list(house: House, args: _OfMode) -> list[_AppWire]:
-    apps = await _realm(house, args.mode).db.read(list_apps, _account(house, args).id)
+async def _app_list(house: House, args: OfMode) -> list[_AppWire]:
+    apps = await realm_of(house, args.mode).db.read(list_apps, account_of(house, args).id)
     return [_app_wire(app, args.mode) for app in apps]
 
 
-async def _app_revoke(house: House, args: _OfId) -> _AppWire:
-    realm, account = _realm(house, args.mode), _account(house, args)
+async def _app_revoke(house: House, args: OfId) -> _AppWire:
+    realm, account = realm_of(house, args.mode), account_of(house, args)
     app = await realm.db.write(
         revoke_app, account_id=account.id, app_id=args.id, actor=ACTOR, now_ms=realm.clock.now_ms()
     )
@@ -231,14 +197,14 @@ async def _app_revoke(house: House, args: _OfId) -> _AppWire:
 
 async def _merchant_create(house: House, args: _MerchantCreate) -> Any:
     body = {"merchantName": args.name, "merchantEmail": args.email}
-    return (await _ask(house, args, "POST", "/v1/merchants", body))["merchant"]
+    return (await ask(house, args, "POST", "/v1/merchants", body))["merchant"]
 
 
-async def _merchant_list(house: House, args: _OfMode) -> Any:
+async def _merchant_list(house: House, args: OfMode) -> Any:
     merchants: list[Any] = []
     query = {"limit": ["100"]}
     while len(merchants) < LIST_MAX:
-        page = await _ask(house, args, "GET", "/v1/merchants", query=query)
+        page = await ask(house, args, "GET", "/v1/merchants", query=query)
         merchants += page["data"]
         if page["nextCursor"] is None:
             break
@@ -249,42 +215,96 @@ async def _merchant_list(house: House, args: _OfMode) -> Any:
 async def _destination_add(house: House, args: _DestinationAdd) -> Any:
     body = {"settlements": [{"asset": args.asset, "destination": args.destination}]}
     path = f"/v1/merchants/{quote(args.merchant, safe='')}/settlements/crypto"
-    return (await _ask(house, args, "POST", path, body))["settlements"][0]
+    return (await ask(house, args, "POST", path, body))["settlements"][0]
 
 
 async def _destination_list(house: House, args: _Destinations) -> Any:
     path = f"/v1/merchants/{quote(args.merchant, safe='')}/settlements"
-    return (await _ask(house, args, "GET", path))["crypto"]
+    return (await ask(house, args, "GET", path))["crypto"]
 
 
-async def _webhook_set(house: House, args: _WebhookSet) -> Any:
-    body: dict[str, Any] = {"url": args.url}
-    if args.events is not None:
-        body["events"] = args.events
-    made = await _ask(house, args, "PUT", "/v1/webhooks/endpoint", body)
-    if "secret" in made:
-        return made
-    # The API shows the secret of a new endpoint only; here it may always be seen, and the audit says so.
-    revealed = await _ask(house, args, "POST", "/v1/webhooks/endpoint/reveal")
-    return {**made, "secret": revealed["secret"]}
+async def _listen_open(house: House, args: OfMode) -> Any:
+    """What a listener needs: a key that can read events and nothing else, and where the newest event is.
+
+    The key is revoked when the listener ends, or when nothing is heard of it any more.
+    """
+    realm, account = realm_of(house, args.mode), account_of(house, args)
+    await revoke_left_keys(realm)
+    shown = await _listen_secret(house, args)
+    wanted = _KeyCreate(mode=args.mode, account=account.id, name=LISTENER, scopes=["webhooks:read"])
+    key = await _key_create(house, wanted)
+    realm.account_feed.leases.grant(key.id, account.id, trio.current_time())
+    return {
+        **shown,
+        "accountId": account.id,
+        "accountName": account.name,
+        "apiKey": key.api_key,
+        "keyId": key.id,
+        "cursor": encode_cursor(realm.db.point(newest_event_seq)),
+    }
 
 
-async def _webhook_deliveries(house: House, args: _OfMode) -> Any:
-    query = {"limit": [str(DELIVERIES_SHOWN)]}
-    return (await _ask(house, args, "GET", "/v1/webhooks/deliveries", query=query))["data"]
+async def _listen_secret(house: House, args: OfMode) -> Any:
+    """The endpoint's own secret; without an endpoint, one that stays the same for the account.
+
+    `secrets` are all that sign now, that one first: after a rotation the one before signs along.
+    """
+    realm, account = realm_of(house, args.mode), account_of(house, args)
+    try:
+        secret = (await ask(house, args, "POST", "/v1/webhooks/endpoint/reveal"))["secret"]
+    except NotFound:
+        secret = listen_secret(realm.seal, account.id)
+        return {"url": house.base_url, "secret": secret, "secrets": [secret]}
+    found = realm.db.point(what_signs, account.id, realm.clock.now_ms())
+    valid = [] if found is None else [realm.deliveries.open_secret(one, found[0]) for one in found[1]]
+    return {"url": house.base_url, "secret": secret, "secrets": list(dict.fromkeys([secret, *valid]))}
 
 
-async def _webhook_test(house: House, args: _WebhookTest) -> Any:
-    return await _ask(house, args, "POST", "/v1/webhooks/endpoint/test", {"type": args.type})
+async def _notify_show(house: House, args: OfMode) -> Any:
+    """Where notices of this mode go, what signs them, and how the last ones fared."""
+    realm = realm_of(house, args.mode)
+    endpoint = _notify_endpoint(realm)
+    rows = await realm.db.read(list_deliveries, NOTIFY, limit=NOTICES_SHOWN)
+    return {
+        "url": endpoint.url,
+        "secret": notify_secret(realm.seal),
+        "failingSince": None if endpoint.failing_since_ms is None else iso_ms(endpoint.failing_since_ms),
+        "notices": [
+            {
+                "type": row.event_type,
+                "createdAt": iso_ms(row.created_at_ms),
+                "state": row.state,
+                **_last_attempt(realm, row.id),
+            }
+            for row in rows
+        ],
+    }
 
 
-def _endpoint(method: str, act: str = "") -> Callable[[House, _OfMode], Awaitable[Any]]:
-    """A command that is one call of the webhook endpoint's API."""
+def _last_attempt(realm: Realm, delivery_id: str) -> dict[str, int | str | None]:
+    """How the newest attempt of a delivery ended."""
+    log = realm.db.point(attempts_of, delivery_id)
+    return {"status": log[-1].status, "errorClass": log[-1].error_class} if log else {}
 
-    async def run(house: House, args: _OfMode) -> Any:
-        return await _ask(house, args, method, f"/v1/webhooks/endpoint{act}")
 
-    return run
+async def _notify_test(house: House, args: OfMode) -> Any:
+    """Send a notice that says it is a test, and what came of it."""
+    realm = realm_of(house, args.mode)
+    delivery_id, end = await realm.deliveries.send_test(_notify_endpoint(realm), "notify.test")
+    return {
+        "deliveryId": delivery_id,
+        "status": end.status,
+        "errorClass": end.error_class,
+        "advice": advice(end.status, end.error_class),
+        "durationMs": end.duration_ms,
+    }
+
+
+def _notify_endpoint(realm: Realm) -> Endpoint:
+    endpoint = realm.db.point(endpoint_of_id, NOTIFY)
+    if endpoint is None or endpoint.state is not EndpointState.ENABLED:
+        raise NotFound("Notices go nowhere: set url in [notify] of payd.toml, and start the server again.")
+    return endpoint
 
 
 async def _status(house: House, _args: Args) -> Any:
@@ -305,68 +325,25 @@ async def _status(house: House, _args: Args) -> Any:
 
 COMMANDS: Final[dict[str, Command]] = {
     "account.create": Command(_AccountCreate, _account_create),
-    "account.list": Command(Args, _account_list),
+    "account.list": Command(Args, _account_list, changes=False),
     "key.create": Command(_KeyCreate, _key_create),
-    "key.list": Command(_OfMode, _key_list),
-    "key.revoke": Command(_OfId, _key_revoke),
+    "key.list": Command(OfMode, _key_list, changes=False),
+    "key.revoke": Command(OfId, _key_revoke),
     "app.create": Command(_Named, _app_create),
-    "app.list": Command(_OfMode, _app_list),
-    "app.revoke": Command(_OfId, _app_revoke),
+    "app.list": Command(OfMode, _app_list, changes=False),
+    "app.revoke": Command(OfId, _app_revoke),
     "merchant.create": Command(_MerchantCreate, _merchant_create),
-    "merchant.list": Command(_OfMode, _merchant_list),
+    "merchant.list": Command(OfMode, _merchant_list, changes=False),
     "destination.add": Command(_DestinationAdd, _destination_add),
-    "destination.list": Command(_Destinations, _destination_list),
-    "webhook.set": Command(_WebhookSet, _webhook_set),
-    "webhook.show": Command(_OfMode, _endpoint("GET")),
-    "webhook.rotate": Command(_OfMode, _endpoint("POST", "/rotate")),
-    "webhook.reveal": Command(_OfMode, _endpoint("POST", "/reveal")),
-    "webhook.enable": Command(_OfMode, _endpoint("POST", "/enable")),
-    "webhook.disable": Command(_OfMode, _endpoint("POST", "/disable")),
-    "webhook.delete": Command(_OfMode, _endpoint("DELETE")),
-    "webhook.deliveries": Command(_OfMode, _webhook_deliveries),
-    "webhook.test": Command(_WebhookTest, _webhook_test, needs_server=True),
-    "status": Command(Args, _status, needs_server=True),
+    "destination.list": Command(_Destinations, _destination_list, changes=False),
+    **WEBHOOK_COMMANDS,
+    "listen.open": Command(OfMode, _listen_open, needs_server=True),
+    "listen.secret": Command(OfMode, _listen_secret),
+    "notify.show": Command(OfMode, _notify_show, changes=False),
+    "notify.test": Command(OfMode, _notify_test, needs_server=True),
+    "status": Command(Args, _status, needs_server=True, changes=False),
 }
-"""Every command of an operator."""
-
-
-async def _ask(
-    house: House,
-    args: _OfMode,
-    method: str,
-    path: str,
-    body: Any = None,
-    query: dict[str, list[str]] | None = None,
-) -> Any:
-    """What the API's own handler answers to the operator, who may do everything in the account."""
-    realm, account = _realm(house, args.mode), _account(house, args)
-    request_id = new_id("req_", _real_ms(house), house.entropy)
-    headers = {"idempotency-key": request_id}
-    if body is not None:
-        headers["content-type"] = JSON_TYPE
-    encoded = b"" if body is None else msgspec.json.encode(body)
-    request = Request(method, path, query or {}, headers, encoded, client_ip=ACTOR)
-    route, params = match_route(method, path)
-    assert route is not None, f"{method} {path} is no route"
-    caller = Caller(realm, account.id, ACTOR, frozenset(SCOPES), None)
-    answer = await route.handler(Call(request, params, request_id, house, caller, realm, DEFAULT))
-    return msgspec.json.decode(answer.body)
-
-
-def _real_ms(house: House) -> int:
-    """Unix milliseconds by the wall: the office has no realm's time."""
-    return house.realms["test"].clock.real_ms()
-
-
-def _realm(house: House, mode: Mode) -> Realm:
-    realm = house.realms.get(mode)
-    if realm is None:
-        raise InvalidParams("This version has no live chains yet, so there is no live mode. Use --mode test.")
-    return realm
-
-
-def _account(house: House, args: _OfMode) -> Account:
-    return house.office.point(choose_account, args.account)
+"""Every command of an operator; those on webhooks have a table of their own."""
 
 
 def _account_wire(account: Account) -> _AccountWire:

@@ -91,7 +91,8 @@ async def _routed(
     headers: list[tuple[str, str]],
 ) -> Answer:
     if route.family == "open":
-        _take(house.limits.per_ip.take(rate_key(request.client_ip)))
+        if not route.unlimited:
+            _take(house.limits.per_ip.take(rate_key(request.client_ip)))
         return await route.handler(_open_call(house, request, request_id, params))
     caller = known_caller(house, request, gateway=route.family == "gateway")
     if route.scope is not None:

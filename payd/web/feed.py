@@ -12,10 +12,13 @@ import msgspec
 import trio
 
 from payd.actors.feed import AccountFeed, PaymentFeed
+from payd.core.endpoint import valid_secrets
 from payd.core.errors import Forbidden, PaymentNotFound, UpgradeRequired
 from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
+from payd.store.endpoints import Tx, find_endpoint, secrets_of
 from payd.store.events import events_after
+from payd.store.keys import active_keys_named, revoke_key
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.cursor import decode_cursor, encode_cursor
@@ -24,6 +27,16 @@ from payd.web.schema import Words, buyer_page
 
 # How long a listener may stay after its key was revoked.
 CHECK_S: Final = 25.0
+# How many events that wait behind a cursor are counted.
+BEHIND_MAX: Final = 100
+
+LISTENER: Final = "payd listen"
+"""The name of the keys that listeners get: it says in a list what they are for."""
+
+SECRET_CHANGED: Final = b'{"secret":"changed"}'
+"""What a listener that asked with `tell=secret` is sent, before the events that this secret signs."""
+
+HOUSE_ACTOR: Final = "server"
 
 
 async def not_an_upgrade(call: Call) -> Answer:
@@ -82,19 +95,31 @@ class Feeds:
         caller.check_scope("webhooks:read")
         if caller.merchants is not None:
             raise Forbidden("The feed is the whole account's; this key is limited to some of its merchants.")
-        return AccountEvents(caller, self._house, dict(request.headers))
+        tells_secret = "secret" in request.query.get("tell", [])
+        return AccountEvents(caller, self._house, dict(request.headers), tells_secret=tells_secret)
 
 
 class AccountEvents:
-    """One listener's view of its account's events; implements `web.sockets.AccountSource`."""
+    """One listener's view of its account's events; implements `web.sockets.AccountSource`.
 
-    def __init__(self, caller: Caller, house: House, headers: dict[str, str]) -> None:
+    Args:
+        caller: Who listens.
+        house: Whose events.
+        headers: With the key, which is shown again each time.
+        tells_secret: Whether the listener is told that its endpoint's secret changed.
+    """
+
+    def __init__(
+        self, caller: Caller, house: House, headers: dict[str, str], *, tells_secret: bool = False
+    ) -> None:
         assert caller.account_id is not None
         self.account_id: str = caller.account_id
         self.feed: AccountFeed = caller.realm.account_feed
         self._realm = caller.realm
         self._house = house
         self._headers = headers
+        self._tells_secret = tells_secret
+        self._signs = self._what_signs()
 
     async def start(self, after: str | None) -> int:
         """The place to go on from: behind a cursor, or behind the newest event.
@@ -106,31 +131,84 @@ class AccountEvents:
             return decode_cursor(after, (int,))[0]
         return self._realm.db.point(newest_event_seq)
 
+    async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
+        """Headers: the cursor before the first event that comes, and how many wait, at most `BEHIND_MAX`.
+
+        Who asked for what is new can so go on from here, also when nothing came before the connection broke.
+        """
+        rows = await self._realm.db.look(events_after, self.account_id, cursor, BEHIND_MAX)
+        return ("feed-cursor", encode_cursor(cursor)), ("feed-behind", str(len(rows)))
+
     async def events_after(self, cursor: int, limit: int) -> list[tuple[int, bytes]]:
-        """The next events as messages `{cursor, event}`.
+        """The next events as messages `{cursor, event}`; before them `SECRET_CHANGED` where that is so.
 
         Raises:
             PaydError: The key was revoked meanwhile.
         """
-        authenticate(self._house, self._headers, gateway=False)
+        caller = authenticate(self._house, self._headers, gateway=False)
+        self.feed.leases.renew(caller.actor, trio.current_time())
         rows = await self._realm.db.look(events_after, self.account_id, cursor, limit)
-        return [
+        # Looked at behind the events: none that came after a change is sent before the word of it.
+        signed, self._signs = self._signs, self._what_signs()
+        news = [] if signed == self._signs else [(cursor, SECRET_CHANGED)]
+        return news + [
             (row.seq, b'{"cursor":"%b","event":%b}' % (encode_cursor(row.seq).encode(), row.body))
             for row in rows
         ]
+
+    def _what_signs(self) -> tuple[str, tuple[bytes, ...]] | None:
+        if not self._tells_secret:
+            return None
+        return self._realm.db.point(what_signs, self.account_id, self._realm.clock.now_ms())
+
+    async def events_again(self, seqs: list[int]) -> list[bytes]:
+        """Events as messages `{cursor, event, resent}`; what is not the account's is left out."""
+        form = b'{"cursor":"%b","event":%b,"resent":true}'
+        found = [await self._realm.db.look(events_after, self.account_id, seq - 1, 1) for seq in seqs]
+        return [
+            form % (encode_cursor(row.seq).encode(), row.body)
+            for seq, rows in zip(seqs, found, strict=True)
+            for row in rows
+            if row.seq == seq
+        ]
+
+
+def what_signs(tx: Tx, account_id: str, now_ms: int) -> tuple[str, tuple[bytes, ...]] | None:
+    """An endpoint's id and its sealed secrets that are valid now, the current one first; None without one."""
+    endpoint = find_endpoint(tx, account_id)
+    if endpoint is None:
+        return None
+    valid = valid_secrets(secrets_of(tx, endpoint.id), now_ms)
+    return endpoint.id, tuple(one.sealed for one in valid)
 
 
 async def check_listeners(house: House) -> None:
     """Have all who listen to an account show their key again each `CHECK_S`; runs until cancelled.
 
     A listener is asked for its key when there is something to send: where nothing happens, one whose key was
-    revoked would stay.
+    revoked would stay. Keys whose listeners are gone are revoked, also those from before this start.
     """
+    for realm in house.realms.values():
+        for key in await realm.db.read(active_keys_named, LISTENER):
+            realm.account_feed.leases.grant(key.id, key.account_id, trio.current_time())
     while True:
         await trio.sleep(CHECK_S)
         for realm in house.realms.values():
             for account_id in house.accounts:
                 realm.account_feed.wake(account_id)
+            await revoke_left_keys(realm)
+
+
+async def revoke_left_keys(realm: Realm) -> None:
+    """Revoke the keys of listeners that are gone, killed ones too."""
+    for account_id, key_id in realm.account_feed.leases.take_lapsed(trio.current_time()):
+        await realm.db.write(
+            revoke_key,
+            account_id=account_id,
+            key_id=key_id,
+            actor=HOUSE_ACTOR,
+            now_ms=realm.clock.now_ms(),
+        )
 
 
 def is_last(payment: Payment) -> bool:

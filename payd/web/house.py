@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from payd.actors.advance import Advance
+from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.payments import Payments
@@ -55,6 +56,7 @@ class Realm:
     clock: Clock
     payments: Payments
     deliveries: Deliveries
+    canary: Canary
     payment_feed: PaymentFeed
     account_feed: AccountFeed
     seal: Seal
@@ -77,6 +79,9 @@ class House:
     default_version: str = DEFAULT
     stopping: bool = False
     metrics_token: str = ""
+    own_url: str = ""
+    """Where this process itself reaches its listener, once it is open."""
+
     street: Street | None = None
     """The listener, once it is open."""
 

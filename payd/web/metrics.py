@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
 from payd import __version__
-from payd.core.errors import NotFound
+from payd.core.errors import NotFound, StoreUnavailable
 from payd.web.call import Answer, Call, Request
-from payd.web.house import House
+from payd.web.house import House, Realm
+from payd.web.metrics_webhooks import Watched, webhook_families
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -64,29 +67,51 @@ class _House:
         from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
 
         house = self._house
-        info = Gauge("payd_info", "Which payd this is.", labels=["version"])
+        info = Gauge("payd_info", "Which payd this is; the number is always 1.", labels=["version"])
         info.add_metric([__version__], 1)
         yield info
-        requests = Counter("payd_http_requests", "Requests answered.", labels=["route", "status"])
+        requests = Counter(
+            "payd_http_requests",
+            "Requests answered, by the route's pattern and the status. Worry about 5xx: 500 is a fault of"
+            " payd and in its log, 503 a store that takes no writes. 429 is a caller above its limit.",
+            labels=["route", "status"],
+        )
         for (route, status), count in sorted(house.answered.items()):
             requests.add_metric([route, str(status)], count)
         yield requests
         if house.street is not None:
-            yield Gauge("payd_connections", "Open connections.", value=len(house.street))
+            yield Gauge("payd_connections", "Open connections of clients.", value=len(house.street))
             yield Counter(
-                "payd_connections_failed", "Connections that the guard ended.", value=house.street.caught
+                "payd_connections_failed",
+                "Connections that broke inside payd and were ended. Worry at the first one: it is a fault,"
+                " and the log has it (front.connection_failed).",
+                value=house.street.caught,
             )
-        yield Gauge("payd_long_polls", "Long polls held now.", value=len(house.held))
+        yield Gauge(
+            "payd_long_polls",
+            "Requests that are held open until a payment changes.",
+            value=len(house.held),
+        )
         yield from self._stores(Counter, Gauge)
-        yield from self._realms(Gauge)
+        yield from self._payments(Gauge)
+        watched: dict[str, Watched] = {name: _watched(realm) for name, realm in house.realms.items()}
+        yield from webhook_families(watched, trio.current_time())
 
     def _stores(self, counter: Any, gauge: Any) -> Iterator[Metric]:
         stores = {"office": self._house.office} | {
             name: realm.db for name, realm in self._house.realms.items()
         }
         stats = {name: db.stats() for name, db in stores.items()}
-        healthy = gauge("payd_db_healthy", "Whether writes are taken.", labels=["db"])
-        staged = gauge("payd_db_staged", "Writes that wait for their commit.", labels=["db"])
+        healthy = gauge(
+            "payd_db_healthy",
+            "1 while writes are taken. At 0 no payment moves: /readyz says why; look at the disk.",
+            labels=["db"],
+        )
+        staged = gauge(
+            "payd_db_staged",
+            "Writes that wait for their commit. Worry when it stays in the hundreds: the disk is too slow.",
+            labels=["db"],
+        )
         for name, db in stores.items():
             healthy.add_metric([name], float(db.healthy))
             staged.add_metric([name], stats[name].staged)
@@ -94,32 +119,49 @@ class _House:
         yield staged
         for field, words in (
             ("commits", "Transactions committed."),
-            ("steps", "Steps committed; several share a transaction."),
-            ("failures", "Transactions that the disk refused."),
-            ("checkpoints", "Times the log was taken into the database."),
+            ("steps", "Writes committed; several share a transaction, more of them under load."),
+            ("failures", "Transactions that failed as a whole. Worry at the first one: see payd_db_healthy."),
+            ("checkpoints", "Times that the write-ahead log was taken into the database file."),
         ):
             family = counter(f"payd_db_{field}", words, labels=["db"])
             for name, one in stats.items():
                 family.add_metric([name], getattr(one, field))
             yield family
 
-    def _realms(self, gauge: Any) -> Iterator[Metric]:
+    def _payments(self, gauge: Any) -> Iterator[Metric]:
         awake = gauge("payd_payments_awake", "Payments kept in memory.", labels=["realm"])
         parked = gauge(
-            "payd_payments_parked", "Payments given up on; each waits for a person.", labels=["realm"]
-        )
-        in_flight = gauge("payd_webhook_in_flight", "Deliveries being sent.", labels=["realm"])
-        oldest = gauge(
-            "payd_webhook_oldest_due_seconds", "Age of the oldest delivery that is due.", labels=["realm"]
+            "payd_payments_parked",
+            "Payments whose work crashed too often and was given up. Worry at the first one: the log says"
+            " which and why (payment.parked), and a restart tries again.",
+            labels=["realm"],
         )
         for name, realm in self._house.realms.items():
             awake.add_metric([name], len(realm.payments.turns))
-            parked.add_metric([name], realm.payments.parked)
-            in_flight.add_metric([name], realm.deliveries.in_flight)
-            due_ms = realm.deliveries.next_due_ms()
-            late_ms = 0 if due_ms is None else max(0, realm.clock.now_ms() - due_ms)
-            oldest.add_metric([name], late_ms / 1000)
+            if (count := _readable(_parked, realm)) is not None:
+                parked.add_metric([name], count)
         yield awake
         yield parked
-        yield in_flight
-        yield oldest
+
+
+def _watched(realm: Realm) -> Watched:
+    deliveries = realm.deliveries
+    return Watched(deliveries.stats, deliveries.in_flight, _readable(_oldest_due_s, realm))
+
+
+def _parked(realm: Realm) -> float:
+    return realm.payments.parked
+
+
+def _oldest_due_s(realm: Realm) -> float:
+    """Looked up by every scrape, in an index: a number that a task keeps would stand still with the task."""
+    due_ms = realm.deliveries.next_due_ms()
+    return 0.0 if due_ms is None else max(0, realm.clock.now_ms() - due_ms) / 1000
+
+
+def _readable(read: Callable[[Realm], float], realm: Realm) -> float | None:
+    """What a realm's store says; None while it cannot be read, when the page is wanted most."""
+    try:
+        return read(realm)
+    except StoreUnavailable:
+        return None

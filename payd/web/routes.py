@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from payd.web import (
+    canary,
+    deliveries,
     events,
     feed,
     gateway,
@@ -46,6 +48,7 @@ class Route:
         merchant: Whether a `Merchant-Id` header is needed.
         idempotency: Whether an `Idempotency-Key` header is needed.
         open_to_browsers: Whether any origin may call it from a page.
+        unlimited: Whether the limit of an address is passed over; who calls an open path proves itself.
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
             that is limited to some of them is refused.
     """
@@ -58,6 +61,7 @@ class Route:
     merchant: Need = "none"
     idempotency: Need = "none"
     open_to_browsers: bool = False
+    unlimited: bool = False
     account_wide: bool = False
 
 
@@ -134,13 +138,17 @@ ROUTES: Final[tuple[Route, ...]] = (
     _account("POST", f"{WEBHOOKS}/endpoint/reveal", webhooks.reveal, "webhooks:secret"),
     _account("POST", f"{WEBHOOKS}/endpoint/enable", webhooks.enable, "webhooks:write"),
     _account("POST", f"{WEBHOOKS}/endpoint/disable", webhooks.disable, "webhooks:write"),
+    _account("POST", f"{WEBHOOKS}/endpoint/pause", webhooks.pause, "webhooks:write"),
+    _account("POST", f"{WEBHOOKS}/endpoint/resume", webhooks.resume, "webhooks:write"),
     _account("POST", f"{WEBHOOKS}/endpoint/test", webhooks.test, "webhooks:write"),
-    _events(f"{WEBHOOKS}/deliveries", webhooks.list_deliveries),
-    _events(f"{WEBHOOKS}/deliveries/{{id}}", webhooks.read_delivery),
-    Route("POST", f"{WEBHOOKS}/deliveries/{{id}}/resend", webhooks.resend, "webhooks:write"),
-    _account("POST", f"{WEBHOOKS}/recover", webhooks.recover, "webhooks:write", "optional"),
-    _account("POST", f"{WEBHOOKS}/replay-missing", webhooks.replay_missing, "webhooks:write", "optional"),
-    Route("GET", f"{WEBHOOKS}/jobs/{{id}}", webhooks.read_job, "webhooks:read"),
+    _events(f"{WEBHOOKS}/deliveries", deliveries.list_deliveries),
+    _events(f"{WEBHOOKS}/deliveries/{{id}}", deliveries.read_delivery),
+    Route("POST", f"{WEBHOOKS}/deliveries/{{id}}/resend", deliveries.resend, "webhooks:write"),
+    _account("POST", f"{WEBHOOKS}/recover", deliveries.recover, "webhooks:write", "optional"),
+    _account("POST", f"{WEBHOOKS}/replay-missing", deliveries.replay_missing, "webhooks:write", "optional"),
+    Route("GET", f"{WEBHOOKS}/jobs", deliveries.read_jobs, "webhooks:read"),
+    Route("GET", f"{WEBHOOKS}/jobs/{{id}}", deliveries.read_job, "webhooks:read"),
+    _account("POST", f"{WEBHOOKS}/jobs/{{id}}/cancel", deliveries.end_job, "webhooks:write"),
     _events("/v1/events", events.list_events),
     _events("/v1/events/{id}", events.read_event),
     Route(
@@ -158,6 +166,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/versions", health.versions, None, "open"),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
+    Route("POST", "/canary/{realm}", canary.arrive, None, "open", unlimited=True),
     Route("GET", "/metrics", metrics.scrape, None, "open"),
     Route("GET", "/pay/{id}", checkout.page, None, "open"),
     Route("GET", "/pay/{id}/status", checkout.status, None, "open"),

@@ -22,7 +22,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, Ping, Pong
 from wsproto.utilities import generate_accept_token
 
-from payd.actors.feed import AccountFeed, PaymentFeed, Update, text_frame
+from payd.actors.feed import AccountFeed, Listener, PaymentFeed, Update, text_frame
 from payd.core.errors import InvalidParams, PaydError, PaymentNotFound, RateLimited, UpgradeRequired
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies
@@ -61,10 +61,11 @@ _PING_FRAME: Final = bytes(Connection(ConnectionType.SERVER).send(Ping()))
 
 _SWITCHING: Final = (
     b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
-    b"sec-websocket-accept: %b\r\n\r\n"
+    b"sec-websocket-accept: %b\r\n%b\r\n"
 )
 
 Pull = Callable[[], Awaitable[list[bytes]]]
+Headers = tuple[tuple[str, str], ...]
 
 
 class AccountSource(Protocol):
@@ -76,8 +77,14 @@ class AccountSource(Protocol):
     async def start(self, after: str | None) -> Any:
         """The cursor to read on from: `after`, or the newest event. Raises PaydError if it is none."""
 
+    async def greeting(self, cursor: Any) -> Headers:
+        """What the handshake's answer tells: where the feed begins, and how much waits there."""
+
     async def events_after(self, cursor: Any, limit: int) -> list[tuple[Any, bytes]]:
         """The next events: cursor and message of each. Raises PaydError when the caller may no more."""
+
+    async def events_again(self, seqs: list[int]) -> list[bytes]:
+        """The messages of events that are sent once more."""
 
 
 class FeedSocket(Protocol):
@@ -90,7 +97,7 @@ class FeedSocket(Protocol):
         """See `payd.actors.feed.Reader`."""
 
     def wake(self) -> None:
-        """See `payd.actors.feed.Listener`."""
+        """Have its task pull."""
 
     def ping(self) -> None:
         """Ask whether the client is there; give it up if it did not answer before."""
@@ -98,8 +105,8 @@ class FeedSocket(Protocol):
     async def refuse(self, answer: Answer) -> None:
         """Answer with plain HTTP instead of a websocket."""
 
-    async def open(self, first: Update | None) -> None:
-        """Accept the websocket and send the first message."""
+    async def open(self, first: Update | None, headers: Headers = ()) -> None:
+        """Accept the websocket, with these headers, and send the first message."""
 
     async def run(self, pull: Pull | None) -> None:
         """Serve until one side ends it. `pull` is asked for messages at the start and after each wake."""
@@ -223,6 +230,7 @@ class Sockets:
             cursor = await source.start(request.query.get("after", [None])[-1])
         except PaydError as error:
             return await self._refuse(socket, request, error)
+        listener = Listener(socket.wake)
 
         async def pull() -> list[bytes]:
             nonlocal cursor
@@ -233,22 +241,26 @@ class Sockets:
                 return []
             if events:
                 cursor = events[-1][0]
-            return [message for _, message in events]
+            # Behind what is new, so that nothing comes again before it came.
+            again = listener.take_resends(BATCH_MAX - len(events))
+            return [message for _, message in events] + (await source.events_again(again) if again else [])
 
-        source.feed.subscribe(source.account_id, socket)
+        source.feed.subscribe(source.account_id, listener)
         try:
-            await self._run(socket, None, pull)
+            await self._run(socket, None, pull, await source.greeting(cursor))
         finally:
-            source.feed.unsubscribe(source.account_id, socket)
+            source.feed.unsubscribe(source.account_id, listener)
 
-    async def _run(self, socket: FeedSocket, first: Update | None, pull: Pull | None) -> None:
+    async def _run(
+        self, socket: FeedSocket, first: Update | None, pull: Pull | None, headers: Headers = ()
+    ) -> None:
         group = self._groups[self._opened % BEATS]
         self._opened += 1
         group.add(socket)
         try:
             if self._stopping:
                 socket.close(RESTART)
-            await socket.open(first)
+            await socket.open(first, headers)
             await socket.run(pull)
         finally:
             group.discard(socket)
@@ -331,11 +343,12 @@ class StreamSocket:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
 
-    async def open(self, first: Update | None) -> None:
+    async def open(self, first: Update | None, headers: Headers = ()) -> None:
         """Send the handshake's answer and the first frame in one go."""
         if first is not None and self._latest is not None and not is_newer(self._latest, first):
             self._latest = None
-        self._tail = _SWITCHING % generate_accept_token(self._key) + (first.frame if first else b"")
+        told = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("latin-1")
+        self._tail = _SWITCHING % (generate_accept_token(self._key), told) + (first.frame if first else b"")
         if first is not None and first.final:
             self.close(NORMAL)
 

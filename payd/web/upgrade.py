@@ -15,7 +15,7 @@ import trio
 from payd.actors.feed import Update
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies, client_ip
-from payd.web.sockets import NORMAL, POLICY, STUCK_S, Pull, Sockets, is_newer
+from payd.web.sockets import NORMAL, POLICY, STUCK_S, Headers, Pull, Sockets, is_newer
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -84,9 +84,10 @@ class UpgradeSocket:
         )
         await self._send({"type": "websocket.http.response.body", "body": answer.body})
 
-    async def open(self, first: Update | None) -> None:
+    async def open(self, first: Update | None, headers: Headers = ()) -> None:
         """Accept, and send the first message."""
-        await self._send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        told = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        await self._send({"type": "websocket.accept", "subprotocol": None, "headers": told})
         if first is None:
             return
         await self._send_text(first.payload)

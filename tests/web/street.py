@@ -94,6 +94,14 @@ class Account:
         last = min(cursor + limit, len(self.events))
         return [(n + 1, self.events[n]) for n in range(cursor, last)]
 
+    async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
+        await trio.lowlevel.checkpoint()
+        return (("feed-cursor", str(cursor)),)
+
+    async def events_again(self, seqs: list[int]) -> list[bytes]:
+        await trio.lowlevel.checkpoint()
+        return [b'{"again":%d}' % seq for seq in seqs]
+
 
 class Street:
     """The front, what it serves, and what came in."""

@@ -14,11 +14,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from payd.core.errors import InvalidParams
 from payd.web import admin, commands
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin, serve_admin
-from payd.web.commands import Args, Command
+from payd.web.command import Args, Command
 from payd.web.house import House
 
 pytestmark = pytest.mark.real_time
@@ -48,6 +49,10 @@ async def crash(_house: Any, _args: Args) -> Any:
     raise RuntimeError("a bug with whsec_secret inside")
 
 
+async def look(_house: Any, _args: Args) -> Any:
+    return None
+
+
 async def wait(_house: Any, _args: Args) -> Any:
     await trio.sleep_forever()
 
@@ -57,6 +62,7 @@ def _commands(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {"echo": (Echo, echo), "refuse": (Args, refuse), "crash": (Args, crash), "wait": (Args, wait)}
     for name, (args, run) in table.items():
         monkeypatch.setitem(commands.COMMANDS, name, Command(args, run))
+    monkeypatch.setitem(commands.COMMANDS, "look", Command(Args, look, changes=False))
 
 
 @asynccontextmanager
@@ -86,6 +92,16 @@ async def test_a_command_is_done_and_answered(tmp_path: Path) -> None:
         assert (await call_admin(path, "echo", {"text": "hi"})).result == {"text": "hi"}
         assert (await call_admin(path, "echo", Echo("struct"))).result == {"text": "struct"}
         assert house.calls == ["hi", "struct"]
+
+
+async def test_what_only_looks_leaves_no_line_in_the_log(tmp_path: Path) -> None:
+    path = tmp_path / SOCKET_NAME
+    with capture_logs() as lines:
+        async with served(path):
+            for command in ("look", "echo", "look"):
+                await call_admin(path, command, {})
+    done = [(line["command"], line["log_level"]) for line in lines if line["event"] == "admin.done"]
+    assert done == [("look", "debug"), ("echo", "info"), ("look", "debug")]
 
 
 async def test_arguments_may_be_left_out(tmp_path: Path) -> None:

@@ -8,18 +8,23 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
+from payd.actors.feed import LEASE_S
 from payd.clock import VirtualWall
 from payd.config import load
 from payd.core.errors import InvalidParams, NotFound, PaydError
 from payd.core.ids import hash_api_key
+from payd.core.signature import key_of
 from payd.server import open_house
 from payd.store.apps import find_app
 from payd.store.keys import SCOPES, find_key
 from payd.web.call import Request
-from payd.web.commands import COMMANDS, DELIVERIES_SHOWN, run_command
+from payd.web.commands import COMMANDS, run_command
+from payd.web.cursor import encode_cursor
 from payd.web.dispatch import answer
 from payd.web.house import House
+from payd.web.webhook_commands import DELIVERIES_SHOWN
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 WALLET = "eip155:8453:0x1111111111111111111111111111111111111111"
@@ -180,7 +185,7 @@ async def test_a_webhook_endpoint_lives_its_life(house: House) -> None:
 
 async def test_the_last_deliveries_are_listed_newest_first(house: House) -> None:
     await do(house, "account.create", name="main")
-    assert await do(house, "webhook.deliveries") == []
+    assert await do(house, "webhook.deliveries") == {"data": [], "nextCursor": None}
     await do(house, "webhook.set", url="http://127.0.0.1:9/hook")
     merchant = await do(house, "merchant.create", name="Shop", email="shop@example.com")
     await do(house, "destination.add", merchant=merchant["id"], asset=USDC, destination=WALLET)
@@ -201,10 +206,53 @@ async def test_the_last_deliveries_are_listed_newest_first(house: House) -> None
         )
         assert made.status == 201
         newest = msgspec.json.decode(made.body)["paymentId"]
-    listed = await do(house, "webhook.deliveries")
+    listed = (await do(house, "webhook.deliveries"))["data"]
     assert len(listed) == DELIVERIES_SHOWN
     assert listed[0]["paymentId"] == newest
     assert (listed[0]["eventType"], listed[0]["state"]) == ("payment.created", "pending")
+
+
+async def test_a_listener_gets_a_key_that_reads_events_and_nothing_else(house: House) -> None:
+    account = await do(house, "account.create", name="main")
+    opened = await do(house, "listen.open")
+    [key] = await do(house, "key.list")
+    assert (key["id"], key["name"], key["scopes"]) == (opened["keyId"], "payd listen", ["webhooks:read"])
+    assert (opened["accountId"], opened["accountName"]) == (account["id"], "main")
+    assert opened["url"] == house.base_url
+    assert opened["cursor"] == encode_cursor(0)
+    found = house.realms["test"].db.point(find_key, hash_api_key(opened["apiKey"]))
+    assert found is not None
+    assert found.id == key["id"]
+    await do(house, "key.revoke", id=opened["keyId"])
+    assert house.realms["test"].db.point(find_key, hash_api_key(opened["apiKey"])) is None
+
+
+async def test_the_next_listener_ends_the_keys_of_those_that_were_killed(house: House) -> None:
+    await do(house, "account.create", name="main")
+    killed = await do(house, "listen.open")
+    await do(house, "listen.open")
+    assert [key["revokedAt"] for key in await do(house, "key.list")] == [None, None]
+    await trio.sleep(LEASE_S)
+    last = await do(house, "listen.open")
+    assert [key["id"] for key in await do(house, "key.list") if key["revokedAt"] is None] == [last["keyId"]]
+    assert house.realms["test"].db.point(find_key, hash_api_key(killed["apiKey"])) is None
+
+
+async def test_a_listener_signs_as_the_endpoint_does_or_always_the_same(house: House) -> None:
+    account = await do(house, "account.create", name="main")
+    own = (await do(house, "listen.open"))["secret"]
+    assert key_of(own) == house.realms["test"].seal.derive(f"listen:{account['id']}")
+    assert await do(house, "listen.secret") == {"url": house.base_url, "secret": own, "secrets": [own]}
+    endpoint = await do(house, "webhook.set", url="http://127.0.0.1:9/hook")
+    assert (await do(house, "listen.open"))["secret"] == endpoint["secret"]
+    rotated = await do(house, "webhook.rotate")
+    assert (await do(house, "listen.secret"))["secret"] == rotated["secret"] != endpoint["secret"]
+    both = [rotated["secret"], endpoint["secret"]]
+    assert (await do(house, "listen.open"))["secrets"] == both, "as real deliveries are signed"
+    await do(house, "webhook.delete")
+    assert (await do(house, "listen.secret"))["secret"] == own
+    await do(house, "account.create", name="other")
+    assert (await do(house, "listen.secret", account="other"))["secret"] != own
 
 
 async def test_a_refused_address_names_the_key_to_set(house: House) -> None:
@@ -248,5 +296,14 @@ async def test_arguments_that_are_no_json_are_refused(house: House) -> None:
         await run_command(house, "account.create", b"{")
 
 
+def test_what_only_looks_is_no_news_for_the_log() -> None:
+    looks = {name for name, command in COMMANDS.items() if not command.changes}
+    webhooks = {"show", "deliveries", "delivery", "jobs", "job", "watch", "explain"}
+    lists = {f"{noun}.list" for noun in ("account", "key", "app", "merchant", "destination")}
+    assert looks == {"status", "notify.show", *lists, *(f"webhook.{name}" for name in webhooks)}
+
+
 def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
-    assert {name for name, command in COMMANDS.items() if command.needs_server} == {"webhook.test", "status"}
+    webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
+    needy = {name for name, command in COMMANDS.items() if command.needs_server}
+    assert needy == {"status", "listen.open", "notify.test", *(f"webhook.{name}" for name in webhooks)}

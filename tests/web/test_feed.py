@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import trio
 
-from payd.actors.feed import Bell
+from payd.actors.feed import LEASE_S, Bell, Listener
+from payd.core.endpoint import SECRET_OVERLAP_MS
 from payd.core.errors import (
     Forbidden,
     InvalidApiKey,
@@ -20,11 +21,22 @@ from payd.core.errors import (
     RateLimited,
 )
 from payd.entropy import new_id
-from payd.store.keys import list_keys, revoke_key
+from payd.store.keys import active_keys_named, list_keys, revoke_key
 from payd.web.call import Request
+from payd.web.commands import run_command
 from payd.web.cursor import encode_cursor
 from payd.web.dispatch import known_caller
-from payd.web.feed import AccountEvents, Feeds, check_listeners, is_last, page_bytes
+from payd.web.feed import (
+    CHECK_S,
+    LISTENER,
+    SECRET_CHANGED,
+    AccountEvents,
+    Feeds,
+    check_listeners,
+    is_last,
+    page_bytes,
+    revoke_left_keys,
+)
 from payd.web.limits import RateLimit
 from tests.shop import BUYER, SIGNATURE, Shop, open_shop
 
@@ -39,6 +51,12 @@ def request_of(**headers: str) -> Request:
 
 def feeds_of(shop: Shop) -> Feeds:
     return Feeds(shop.house, partial(known_caller, shop.house, gateway=False))
+
+
+async def secret_listener(shop: Shop) -> AccountEvents:
+    request = request_of(api_key=shop.key)
+    request.query["tell"] = ["secret"]
+    return await feeds_of(shop).authenticate(request)
 
 
 async def listener(shop: Shop, key: str = "") -> AccountEvents:
@@ -163,6 +181,28 @@ async def test_an_event_is_sent_byte_for_byte_as_the_webhook_is(shop: Shop) -> N
     assert message == b'{"cursor":"%b","event":%b}' % (encode_cursor(seq).encode(), body)
 
 
+async def test_an_event_is_sent_again_as_it_was_and_says_so(shop: Shop) -> None:
+    await shop.pay()
+    await shop.pay()
+    feed = await listener(shop)
+    first, second = await feed.events_after(0, 10)
+    assert await feed.events_again([second[0], first[0]]) == [
+        message[:-1] + b',"resent":true}' for _, message in (second, first)
+    ]
+    assert await feed.events_again([0, second[0] + 1]) == [], "what is not there is left out"
+    other = await listener(shop, shop.other_key)
+    assert await other.events_again([first[0]]) == [], "what is somebody else's too"
+
+
+async def test_a_feed_tells_where_it_begins_and_how_much_waits(shop: Shop) -> None:
+    for _ in range(3):
+        await shop.pay()
+    feed = await listener(shop)
+    newest = await feed.start(None)
+    assert await feed.greeting(newest) == (("feed-cursor", encode_cursor(newest)), ("feed-behind", "0"))
+    assert dict(await feed.greeting(newest - 2))["feed-behind"] == "2"
+
+
 async def test_a_key_revoked_meanwhile_hears_nothing_more(shop: Shop) -> None:
     known = {key.id for key in await shop.realm.db.read(list_keys, shop.account_id)}
     key = await shop.new_key()
@@ -190,7 +230,7 @@ async def test_wrong_keys_at_the_feed_are_slowed_down_as_at_every_door(shop: Sho
 
 async def test_an_idle_listener_is_soon_asked_for_its_key_again(shop: Shop) -> None:
     bell = Bell()
-    shop.realm.account_feed.subscribe(shop.account_id, bell)
+    shop.realm.account_feed.subscribe(shop.account_id, Listener(bell.wake))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_listeners, shop.house)
         with trio.move_on_after(60) as patience:
@@ -198,3 +238,88 @@ async def test_an_idle_listener_is_soon_asked_for_its_key_again(shop: Shop) -> N
             await bell.wait()
         nursery.cancel_scope.cancel()
     assert not patience.cancelled_caught
+
+
+async def register(shop: Shop) -> None:
+    made = await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://93.184.216.34/hook"})
+    assert made.status == 200, made.body
+
+
+async def test_who_asks_for_it_is_told_of_a_changed_secret_before_the_events_it_signs(shop: Shop) -> None:
+    feed, unasked = await secret_listener(shop), await listener(shop)
+    assert await feed.events_after(0, 10) == []
+    for change in ("PUT", "POST", "DELETE"):
+        if change == "PUT":
+            await register(shop)
+        else:
+            rest = "/rotate" if change == "POST" else ""
+            assert (await shop.call(change, f"/v1/webhooks/endpoint{rest}")).status == 200
+        await shop.pay()
+        first, *events = await feed.events_after(0, 10)
+        assert first == (0, SECRET_CHANGED), change
+        assert events == await unasked.events_after(0, 10), "it moves no cursor, and others hear nothing"
+        assert await feed.events_after(0, 10) == events, "it is told once"
+
+
+async def test_another_url_is_no_other_secret_and_one_that_has_run_out_is(shop: Shop) -> None:
+    await register(shop)
+    feed = await secret_listener(shop)
+    await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://93.184.216.34/other"})
+    assert await feed.events_after(0, 10) == []
+    await shop.call("POST", "/v1/webhooks/endpoint/rotate")
+    assert await feed.events_after(0, 10) == [(0, SECRET_CHANGED)]
+    await trio.sleep(SECRET_OVERLAP_MS / 1000)
+    assert await feed.events_after(0, 10) == [(0, SECRET_CHANGED)], "the old one signs no more"
+
+
+async def test_a_listener_is_woken_by_each_change_of_the_secret(shop: Shop) -> None:
+    rings: list[str] = []
+    shop.realm.account_feed.subscribe(shop.account_id, Listener(lambda: rings.append("")))
+    await register(shop)
+    assert len(rings) == 1
+    await register(shop)
+    assert len(rings) == 1, "the endpoint was there before"
+    await shop.call("POST", "/v1/webhooks/endpoint/rotate")
+    assert len(rings) == 2
+    await shop.call("DELETE", "/v1/webhooks/endpoint")
+    assert len(rings) == 3
+
+
+async def named_key(shop: Shop, name: str) -> str:
+    args = {"account": shop.account_id, "name": name, "scopes": ["webhooks:read"]}
+    made = await run_command(shop.house, "key.create", msgspec.json.encode(args))
+    return str(made.api_key)
+
+
+async def left_keys(shop: Shop) -> list[str]:
+    return [key.id for key in await shop.realm.db.read(active_keys_named, LISTENER)]
+
+
+async def test_a_key_whose_listener_was_killed_is_revoked_a_minute_later(shop: Shop) -> None:
+    killed, used = await named_key(shop, LISTENER), await named_key(shop, LISTENER)
+    own = await named_key(shop, "mine")
+    feed, other = await listener(shop, used), await listener(shop, own)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(check_listeners, shop.house)
+        await trio.sleep(1)
+        for _ in range(8):
+            assert len(await left_keys(shop)) == (2 if trio.current_time() < LEASE_S else len([used]))
+            await feed.events_after(0, 1)
+            await trio.sleep(CHECK_S)
+        with pytest.raises(InvalidApiKey):
+            await listener(shop, killed)
+        await other.events_after(0, 1)
+        nursery.cancel_scope.cancel()
+    assert len(await left_keys(shop)) == 1
+
+
+async def test_a_key_that_is_just_being_opened_stays(shop: Shop) -> None:
+    await named_key(shop, LISTENER)
+    [key_id] = await left_keys(shop)
+    shop.realm.account_feed.leases.grant(key_id, shop.account_id, trio.current_time())
+    await trio.sleep(LEASE_S - 1)
+    await revoke_left_keys(shop.realm)
+    assert await left_keys(shop) == [key_id]
+    await trio.sleep(1)
+    await revoke_left_keys(shop.realm)
+    assert await left_keys(shop) == []

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
+from payd.actors.webhook_stats import Backlog
 from payd.core.version import VERSIONS
+from payd.store.seal import Seal
 from tests.shop import Shop
 
 
@@ -36,3 +39,33 @@ async def test_the_versions_are_those_of_the_table(shop: Shop) -> None:
     found = await shop.call("GET", "/versions", key=None)
     assert found.body == {"stable": ["2026-02-18"], "preview": ["2026-02-19.preview"]}
     assert {version for group in found.body.values() for version in group} == set(VERSIONS)
+
+
+async def test_a_clock_that_receivers_disagree_with_is_a_warning_and_no_failure(shop: Shop) -> None:
+    stats = shop.realm.deliveries.stats
+    stats.clock_skew("ep_1", 30.0)
+    assert (await shop.call("GET", "/readyz", key=None)).body == {"status": "ok"}
+    stats.clock_skew("ep_1", -90.0)
+    found = await shop.call("GET", "/readyz", key=None)
+    assert (found.status, found.body["status"]) == (200, "ok")
+    assert "ours is 90 s behind" in found.body["warnings"][0]
+
+
+async def test_webhooks_that_nobody_sends_keep_the_server_from_being_ready(shop: Shop) -> None:
+    shop.realm.deliveries.stats.backlog = Backlog(1, 0.0, {}, ("webhooks wait",))
+    found = await shop.call("GET", "/readyz", key=None)
+    assert (found.status, found.body) == (503, {"status": "failing", "problems": ["test: webhooks wait"]})
+
+
+async def test_webhooks_that_break_on_this_side_are_a_warning(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://a.test/"})
+    shop.realm.deliveries._attempts._poster._seal = Seal(b"\1" * 32)  # a key that somebody made anew
+    await shop.pay()
+    await trio.sleep(10)
+    found = await shop.call("GET", "/readyz", key=None)
+    assert found.status == 200
+    assert found.body["warnings"] == [
+        "test: 1 webhooks cannot be sent for a reason on this side; see webhook.broken in the log"
+    ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from payd.web.call import Request
@@ -12,6 +16,20 @@ from payd.web.metrics import may_scrape
 from tests.shop import Shop, open_shop
 
 TOKEN = "0123456789abcdef0123"
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Shop]:
+    """A shop that may be scraped from afar."""
+    async with open_shop(tmp_path / "data", PAYD_METRICS_TOKEN=TOKEN) as shop:
+        yield shop
+
+
+async def scrape(shop: Shop) -> dict[str, Metric]:
+    """The page's families by name."""
+    page = await shop.call("GET", "/metrics", key=None, authorization=f"Bearer {TOKEN}")
+    assert page.status == 200
+    return {family.name: family for family in text_string_to_metric_families(page.raw.decode())}
 
 
 @pytest.mark.parametrize(
@@ -39,14 +57,12 @@ async def test_a_stranger_is_told_that_there_is_nothing(shop: Shop) -> None:
     assert (found.status, found.code) == (404, "not_found")
 
 
-async def test_the_page_is_well_formed_and_counts_what_happened(tmp_path: Path) -> None:
-    async with open_shop(tmp_path / "data", PAYD_METRICS_TOKEN=TOKEN) as shop:
-        await shop.pay()
-        await shop.call("GET", "/v1/payments/pay_nobody")
-        page = await shop.call("GET", "/metrics", key=None, authorization=f"Bearer {TOKEN}")
+async def test_the_page_is_well_formed_and_counts_what_happened(watched: Shop) -> None:
+    await watched.pay()
+    await watched.call("GET", "/v1/payments/pay_nobody")
 
-    assert page.status == 200
-    families = {family.name: family for family in text_string_to_metric_families(page.raw.decode())}
+    families = await scrape(watched)
+
     answered = {
         (sample.labels["route"], sample.labels["status"]): sample.value
         for sample in families["payd_http_requests"].samples
@@ -55,7 +71,39 @@ async def test_the_page_is_well_formed_and_counts_what_happened(tmp_path: Path) 
     assert answered["/v1/payments/{id}", "404"] == 1
     assert {sample.labels["db"] for sample in families["payd_db_healthy"].samples} == {"office", "test"}
     assert families["payd_payments_awake"].samples[0].value == 1
-    assert "payd_webhook_oldest_due_seconds" in families
+    assert families["payd_webhook_oldest_due_seconds"].samples[0].value == 0
+
+
+async def test_the_deliveries_of_each_realm_are_on_the_page(watched: Shop) -> None:
+    watched.realm.deliveries.stats.attempt("auto", "dns_error", 12)
+
+    families = await scrape(watched)
+
+    assert {
+        (sample.labels["realm"], sample.labels["outcome"], sample.labels["error_class"])
+        for sample in families["payd_webhook_attempts"].samples
+        if sample.value
+    } == {("test", "failed", "dns_error")}
+
+
+async def test_a_store_that_cannot_be_read_takes_its_own_numbers_from_the_page_and_no_others(
+    watched: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await scrape(watched)
+    with monkeypatch.context() as broken:
+        broken.setattr(watched.realm.db._connections, "point", None)
+        after = await scrape(watched)
+
+    assert before.keys() - after.keys() == {"payd_webhook_oldest_due_seconds"}
+    assert after["payd_payments_parked"].samples == []
+    assert after["payd_payments_awake"].samples != []
+
+
+def test_a_server_that_nobody_watches_does_not_load_the_library() -> None:
+    program = "import sys, payd.server; assert 'payd.web.metrics' in sys.modules; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert [name for name in done.stdout.split() if name.startswith("prometheus_client")] == []
 
 
 async def test_labels_do_not_grow_with_what_strangers_send(tmp_path: Path) -> None:

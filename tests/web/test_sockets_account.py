@@ -51,6 +51,28 @@ async def test_an_account_without_a_cursor_gets_what_is_new() -> None:
         assert await socket.text() == '{"cursor":6}'
 
 
+async def test_the_handshake_tells_where_the_feed_begins() -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        await client.send(ACCOUNT_FEED.replace(b"after=0", b"after=3"))
+        head = bytes(await client.stream.receive_some(4096))
+        assert b"\r\nfeed-cursor: 3\r\n" in head
+
+
+async def test_what_is_sent_again_comes_behind_what_is_new_and_moves_no_cursor() -> None:
+    many = BATCH_MAX + 1
+    async with open_account(0) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.events = [b'{"cursor":%d}' % n for n in range(1, many + 1)]
+        for seq in range(2, many + 2):
+            street.account.feed.resend("acct_1", seq)
+        assert [await socket.text() for _ in range(many)] == [f'{{"cursor":{n}}}' for n in range(1, many + 1)]
+        assert [await socket.text() for _ in range(many)] == [f'{{"again":{n}}}' for n in range(2, many + 2)]
+        street.account.events.append(b'{"cursor":"new"}')
+        street.account.feed.wake("acct_1")
+        assert await socket.text() == '{"cursor":"new"}'
+
+
 async def test_a_silent_account_is_not_asked_again() -> None:
     async with open_account(0) as (street, _):
         await trio.sleep(20)

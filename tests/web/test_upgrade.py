@@ -43,6 +43,14 @@ async def test_a_page_gets_the_snapshot_the_updates_and_the_end() -> None:
         assert await page.closed() == 1000
 
 
+async def test_an_accounts_handshake_tells_where_the_feed_begins() -> None:
+    async with open_street() as street:
+        client = await used(street)
+        await client.send(ACCOUNT_FEED.replace(b"after=0", b"after=3"))
+        head = bytes(await client.stream.receive_some(4096))
+        assert b"\r\nfeed-cursor: 3\r\n" in head
+
+
 async def test_a_final_snapshot_is_the_end() -> None:
     async with open_street() as street:
         street.snapshots["pay_t1"] = (b'{"version":9}', True)

@@ -1,82 +1,18 @@
-"""The webhook endpoint, its deliveries and replay jobs, as a client of the API sees them."""
+"""The webhook endpoint, as a client of the API sees it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from payd.core.advice import advice
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.event import iso_ms
-from payd.net.dns import DnsFailed
-from payd.store.webhook_jobs import running_jobs
-from tests.outbox import advance
-from tests.receiver import Does, Receiver, Script, always
-from tests.shop import Got, Shop, open_shop
-
-ENDPOINT = "/v1/webhooks/endpoint"
-HOOK = "http://a.test/hook"
-
-
-@dataclass
-class Hooked:
-    """A shop, and a receiver that every host name leads to."""
-
-    shop: Shop
-    receiver: Receiver
-
-    async def register(self, **more: Any) -> dict[str, Any]:
-        """Register the endpoint; the answer."""
-        made = await self.shop.call("PUT", ENDPOINT, {"url": HOOK, **more})
-        assert made.status == 200, made.body
-        return dict(made.body)
-
-    async def advance(self, seconds: float) -> None:
-        """Move the clock, and let every delivery that falls due on the way happen in order."""
-        await advance(self.shop.realm.deliveries, self.shop.realm.clock, seconds)
-
-    async def drained(self) -> None:
-        """Return when what is due now has had its attempt."""
-        await self.shop.realm.deliveries.drained(self.shop.realm.clock.now_ms())
-
-    async def deliveries(self, query: str = "") -> list[dict[str, Any]]:
-        """One page of deliveries."""
-        return list((await self.shop.call("GET", f"/v1/webhooks/deliveries{query}")).body["data"])
-
-    async def job(self, kind: str, since: str | int) -> dict[str, Any]:
-        """Run a job to its end; its last state."""
-        started = await self.shop.call("POST", f"/v1/webhooks/{kind}", {"since": since})
-        assert started.status == 202, started.body
-        assert started.body["state"] == "running"
-        await self.drained()
-        return dict((await self.shop.call("GET", f"/v1/webhooks/jobs/{started.body['id']}")).body)
-
-
-async def resolve(host: str) -> list[str]:
-    """Every name is public but `inside.test`; `gone.test` is none."""
-    await trio.lowlevel.checkpoint()
-    if host == "gone.test":
-        raise DnsFailed(host)
-    if host[0].isdigit() or ":" in host:
-        return [host]
-    return ["93.184.216.34", "10.0.0.1"] if host == "inside.test" else ["93.184.216.34"]
-
-
-@asynccontextmanager
-async def open_hooked(
-    folder: Path, script: Script | None = None, *, live: bool = False, allow_http: str = "true"
-) -> AsyncIterator[Hooked]:
-    opened = open_shop(folder, live=live, PAYD_WEBHOOKS_TEST_ALLOW_HTTP=allow_http)
-    async with trio.open_nursery() as nursery, opened as shop:
-        receiver = Receiver(nursery, script or always(Does()))
-        for realm in shop.house.realms.values():
-            realm.deliveries.http.resolve, realm.deliveries.http.dial = resolve, receiver.dial
-        yield Hooked(shop, receiver)
-        nursery.cancel_scope.cancel()
+from tests.receiver import Does, always
+from tests.shop import START_MS, Got
+from tests.web.hooked import ENDPOINT, HOOK, open_hooked
 
 
 async def test_an_endpoint_is_registered_shown_and_changed(tmp_path: Path) -> None:
@@ -123,7 +59,7 @@ REFUSED_URLS = [
     ("https://a.test\\@b.test/", "backslash"),
     ("https://127.0.0.1/hook", "allow_networks in [webhooks.test]"),
     ("https://[::1]/hook", "allow_networks in [webhooks.test]"),
-    ("https://169.254.169.254/latest", "allow_networks in [webhooks.test]"),
+    ("https://169.254.169.254/latest", "payd never calls, such as cloud metadata"),
     ("https://inside.test/hook", "allow_networks in [webhooks.test]"),
 ]
 
@@ -194,6 +130,8 @@ async def test_the_secret_can_be_revealed_and_rotated_and_both_are_audited(tmp_p
         assert revealed.body["secret"] == made["secret"]
         assert rotated.body["secret"] != made["secret"]
         assert again.body["secret"] == rotated.body["secret"]
+        assert made["oldSecretsUntil"] is None
+        assert rotated.body["oldSecretsUntil"] == iso_ms(START_MS + 24 * 3_600_000)
         acts = hooked.shop.realm.db.point(
             lambda tx: [
                 act for (act,) in tx.execute("SELECT act FROM audit WHERE act LIKE 'endpoint.%' ORDER BY seq")
@@ -213,102 +151,6 @@ async def test_six_secrets_at_once_are_too_many(tmp_path: Path) -> None:
         assert (await hooked.shop.call("POST", f"{ENDPOINT}/rotate")).status == 200
 
 
-async def test_a_payment_is_told_of_and_its_delivery_is_in_the_log(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path, always(Does(status=500, body=b"caf\xc3\xa9 \xff"))) as hooked:
-        await hooked.register()
-        payment_id = await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
-        detail = (await hooked.shop.call("GET", f"/v1/webhooks/deliveries/{row['id']}")).body
-
-        assert row["id"].startswith("dlv_")
-        assert row["eventId"].startswith("evt_")
-        assert (row["eventType"], row["paymentId"]) == ("payment.created", payment_id)
-        assert (row["state"], row["attempts"], row["lastStatus"]) == ("pending", 1, 500)
-        assert row["nextAttemptAt"] > row["createdAt"]
-        assert set(row) == set(
-            [
-                "id",
-                "eventId",
-                "eventType",
-                "paymentId",
-                "state",
-                "attempts",
-                "lastStatus",
-                "nextAttemptAt",
-                "createdAt",
-            ]
-        )
-        assert detail == {**row, "attemptLog": detail["attemptLog"]}
-        [attempt] = detail["attemptLog"]
-        assert attempt == {
-            "n": 1,
-            "trigger": "auto",
-            "at": attempt["at"],
-            "status": 500,
-            "errorClass": "http_status",
-            "durationMs": 0,
-            "remoteIp": "93.184.216.34",
-            "body": "café \ufffd",
-        }
-
-
-async def test_deliveries_are_filtered_and_paged(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        payments = [await hooked.shop.pay() for _ in range(5)]
-        await hooked.drained()
-        seen: list[str] = []
-        cursor = ""
-        while True:
-            page = (await hooked.shop.call("GET", f"/v1/webhooks/deliveries?limit=2{cursor}")).body
-            seen += [row["paymentId"] for row in page["data"]]
-            if page["nextCursor"] is None:
-                break
-            cursor = f"&cursor={page['nextCursor']}"
-
-        assert seen == payments[::-1]
-        assert [row["paymentId"] for row in await hooked.deliveries(f"?paymentId={payments[2]}")] == [
-            payments[2]
-        ]
-        assert len(await hooked.deliveries("?state=succeeded")) == 5
-        assert await hooked.deliveries("?state=failed") == []
-        for query in ("state=lost", "limit=0", "limit=101", "limit=x", "cursor=x", "cursor=WyJhIl0"):
-            refused = await hooked.shop.call("GET", f"/v1/webhooks/deliveries?{query}")
-            assert (query, refused.status, refused.code) == (query, 400, "invalid_params")
-
-
-async def test_a_delivery_of_another_account_is_not_found(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
-        path = f"/v1/webhooks/deliveries/{row['id']}"
-        answers = [
-            await hooked.shop.call("GET", path, key=hooked.shop.other_key),
-            await hooked.shop.call("POST", f"{path}/resend", key=hooked.shop.other_key),
-        ]
-
-        assert [(one.status, one.code) for one in answers] == [(404, "not_found")] * 2
-        assert (await hooked.shop.call("GET", "/v1/webhooks/deliveries", key=hooked.shop.other_key)).body == {
-            "data": [],
-            "nextCursor": None,
-        }
-
-
-async def test_a_resend_answers_with_the_delivery_after_it(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
-        sent = await hooked.shop.call("POST", f"/v1/webhooks/deliveries/{row['id']}/resend")
-
-        assert (sent.status, sent.body["state"], sent.body["attempts"]) == (200, "succeeded", 2)
-        assert [one["trigger"] for one in sent.body["attemptLog"]] == ["auto", "manual"]
-
-
 async def test_a_test_event_of_each_type_is_sent_and_its_end_told(tmp_path: Path) -> None:
     async with open_hooked(tmp_path, always(Does(status=418, body=b"teapot"))) as hooked:
         await hooked.register(events=["payment.created"])
@@ -321,6 +163,8 @@ async def test_a_test_event_of_each_type_is_sent_and_its_end_told(tmp_path: Path
                 "deliveryId": row["id"],
                 "status": 418,
                 "errorClass": "http_status",
+                "error": None,
+                "advice": advice(418, "http_status"),
                 "durationMs": 0,
                 "body": "teapot",
             }
@@ -365,60 +209,10 @@ async def test_a_disabled_endpoint_gets_nothing_but_tests_until_it_is_enabled(tm
             "queued": 1,
             "done": 1,
             "failed": 0,
+            "takenBack": 0,
+            "retrying": 0,
         }
         assert [row["paymentId"] for row in await hooked.deliveries()] == [missed, None]
-
-
-async def test_recover_sends_again_what_failed_for_good(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path, always(Does(status=500))) as hooked:
-        await hooked.register(events=["payment.created"])
-        since = hooked.shop.realm.clock.now_ms() // 1000
-        await hooked.shop.pay()
-        await hooked.advance(30 * 3600)
-        assert [row["state"] for row in await hooked.deliveries()] == ["failed"]
-        hooked.receiver.script = always(Does())
-        job = await hooked.job("recover", since)
-
-        assert (job["state"], job["matched"], job["queued"], job["done"]) == ("done", 1, 1, 1)
-        assert [row["state"] for row in await hooked.deliveries()] == ["succeeded"]
-
-
-async def test_a_replay_reaches_back_fourteen_days_and_five_minutes_of_grace(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.advance(20 * 24 * 3600)
-        now_s = hooked.shop.realm.clock.now_ms() // 1000
-        reach_s = 14 * 24 * 3600
-        sinces = [
-            now_s - reach_s - 200,
-            now_s - reach_s - 301,
-            now_s + 60,
-            "yesterday",
-            "2026-05-18",
-            True,
-            None,
-        ]
-        answers = [
-            await hooked.shop.call("POST", "/v1/webhooks/recover", {"since": since}) for since in sinces
-        ]
-
-        assert [one.status for one in answers] == [202, 400, 400, 400, 400, 400, 400]
-        assert [one.code for one in answers[1:5]] == ["invalid_params"] * 4
-        assert [one.code for one in answers[5:]] == ["params_validation"] * 2
-        assert "14 days" in answers[1].body["message"]
-
-
-async def test_a_job_is_started_once_for_one_idempotency_key(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        since = iso_ms(hooked.shop.realm.clock.now_ms())
-        jobs = [
-            await hooked.shop.call("POST", "/v1/webhooks/recover", {"since": since}, idempotency_key="k1")
-            for _ in range(2)
-        ]
-
-        assert jobs[0].raw == jobs[1].raw
-        assert jobs[1].headers["idempotent-replayed"] == "true"
 
 
 async def test_a_deleted_endpoint_is_gone_and_the_next_one_has_another_secret(tmp_path: Path) -> None:
@@ -462,16 +256,6 @@ async def test_a_key_for_some_merchants_cannot_lead_the_events_of_all_elsewhere(
         assert (await hooked.shop.call("GET", f"{path}/{row['id']}", key=others)).status == 404
 
 
-async def test_a_client_that_leaves_does_not_take_its_job_along(tmp_path: Path) -> None:
-    async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        since = iso_ms(hooked.shop.realm.clock.now_ms())
-        await hooked.shop.leave("POST", "/v1/webhooks/recover", {"since": since})
-        await trio.sleep(1)
-
-        assert hooked.shop.realm.db.point(running_jobs) == []
-
-
 async def test_what_is_in_flight_is_dropped_also_when_who_deleted_the_endpoint_leaves(
     tmp_path: Path,
 ) -> None:
@@ -496,3 +280,95 @@ async def test_a_key_for_some_merchants_cannot_send_test_events_to_the_endpoint_
 
         assert (sent.status, sent.code) == (403, "forbidden")
         assert hooked.receiver.received == []
+
+
+async def test_a_paused_endpoint_keeps_its_events_and_gets_them_when_it_goes_on(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register(events=["payment.created"])
+        paused = await hooked.shop.call("POST", f"{ENDPOINT}/pause")
+        payment_id = await hooked.shop.pay()
+        await hooked.advance(3600)
+        assert (paused.body["state"], paused.body["offSince"]) == ("paused", iso_ms(START_MS))
+        assert hooked.receiver.received == []
+        assert [row["state"] for row in await hooked.deliveries()] == ["pending"]
+        resumed = await hooked.shop.call("POST", f"{ENDPOINT}/resume")
+        await hooked.drained()
+
+        assert (resumed.body["state"], resumed.body["offSince"]) == ("enabled", None)
+        [received] = hooked.receiver.received
+        assert payment_id.encode() in received.body
+        again = await hooked.shop.call("POST", f"{ENDPOINT}/resume")
+        assert again.body == resumed.body
+
+
+async def test_a_disabled_endpoint_is_neither_paused_nor_resumed(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.shop.call("POST", f"{ENDPOINT}/disable")
+        for act in ("pause", "resume"):
+            refused = await hooked.shop.call("POST", f"{ENDPOINT}/{act}")
+            assert (refused.status, refused.code) == (409, "endpoint_disabled")
+
+
+async def test_enabling_counts_what_was_missed_and_a_replay_sends_exactly_that(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.shop.pay()  # before there was an endpoint: nobody missed it
+        await hooked.advance(60)
+        await hooked.register(events=["payment.created", "payment.succeeded"])
+        await hooked.shop.call("POST", f"{ENDPOINT}/disable")
+        for _ in range(3):
+            await hooked.shop.pay()
+        enabled = (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body
+        job = await hooked.job("replay-missing", enabled["missedSince"])
+
+        assert enabled["missedEvents"] == 3
+        assert (job["matched"], job["done"], job["state"]) == (3, 3, "done")
+        assert len(hooked.receiver.received) == 3
+        assert (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body["missedEvents"] == 0
+
+
+async def test_headers_of_the_merchant_go_along_and_only_their_names_are_shown(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        made = await hooked.register(headers={"Authorization": "Bearer s3cret", "X-Shop": "1"})
+        await hooked.shop.pay()
+        await hooked.drained()
+        [received] = hooked.receiver.received
+        assert made["headers"] == ["authorization", "x-shop"]
+        assert (received.headers["authorization"], received.headers["x-shop"]) == ("Bearer s3cret", "1")
+
+        kept = await hooked.register(url="http://b.test/")
+        assert kept["headers"] == ["authorization", "x-shop"]
+        cleared = await hooked.register(headers={})
+        await hooked.shop.pay()
+        await hooked.drained()
+        assert cleared["headers"] == []
+        assert "authorization" not in hooked.receiver.received[-1].headers
+        audit = hooked.shop.realm.db.point(lambda tx: str(tx.execute("SELECT * FROM audit").fetchall()))
+        rows = hooked.shop.realm.db.point(lambda tx: str(tx.execute("SELECT * FROM endpoints").fetchall()))
+        assert "endpoint.headers" in audit
+        assert "s3cret" not in audit + rows
+
+
+async def test_a_header_that_is_not_the_merchants_to_set_registers_nothing(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        for headers in ({"webhook-id": "x"}, {"a": "b\r\nc: d"}, {"Host": "other"}):
+            refused = await hooked.shop.call("PUT", ENDPOINT, {"url": HOOK, "headers": headers})
+            assert (refused.status, refused.code) == (400, "params_validation")
+            assert refused.body["issues"][0]["field"] == "headers"
+        assert (await hooked.shop.call("GET", ENDPOINT)).status == 404
+
+
+async def test_while_it_fails_it_says_when_it_is_given_up(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path, always(Does(status=500))) as hooked:
+        await hooked.register()
+        await hooked.shop.pay()
+        await hooked.drained()
+        shown = (await hooked.shop.call("GET", ENDPOINT)).body
+
+        assert shown["failingSince"] == iso_ms(START_MS)
+        assert shown["disablesAt"] == iso_ms(START_MS + 5 * 24 * 3_600_000)
+
+
+async def test_where_deliveries_come_from_is_shown(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path, PAYD_WEBHOOKS_BIND="203.0.113.7,2001:db8::7") as hooked:
+        assert (await hooked.register())["sourceAddresses"] == ["203.0.113.7", "2001:db8::7"]

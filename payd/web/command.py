@@ -1,0 +1,111 @@
+"""What a command of an operator is, and how it asks the API's own handlers.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from payd.core.errors import InvalidParams
+from payd.core.version import DEFAULT
+from payd.entropy import new_id
+from payd.store.accounts import Account, choose_account
+from payd.store.keys import SCOPES
+from payd.web.auth import Caller
+from payd.web.call import JSON_TYPE, Call, Request
+from payd.web.routes import match_route
+
+if TYPE_CHECKING:
+    from payd.web.house import House, Realm
+
+ACTOR: Final = "cli"
+"""Who the audit says it was."""
+
+Mode = Literal["test", "live"]
+
+
+class Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of a command."""
+
+
+class OfMode(Args, frozen=True, kw_only=True):
+    """What all commands on a realm take. `account` is an id or a name; where there is one, it goes unsaid."""
+
+    mode: Mode = "test"
+    account: str | None = None
+
+
+class OfId(OfMode, frozen=True, kw_only=True):
+    """A command on one thing."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it takes and what it does. It raises `PaydError` to refuse.
+
+    `needs_server` is for what the long-lived tasks do: with the stores alone open it would never be done.
+    `changes` is whether a log of what operators did has to have it: not so what only looks, which somebody
+    may do twice a second.
+    """
+
+    args: type[Args]
+    run: Callable[[House, Any], Awaitable[Any]]
+    needs_server: bool = False
+    changes: bool = True
+
+
+async def ask(
+    house: House,
+    args: OfMode,
+    method: str,
+    path: str,
+    body: Any = None,
+    query: dict[str, list[str]] | None = None,
+) -> Any:
+    """What the API's own handler answers to the operator, who may do everything in the account."""
+    realm, account = realm_of(house, args.mode), account_of(house, args)
+    request_id = new_id("req_", real_ms(house), house.entropy)
+    headers = {"idempotency-key": request_id}
+    if body is not None:
+        headers["content-type"] = JSON_TYPE
+    encoded = b"" if body is None else msgspec.json.encode(body)
+    request = Request(method, path, query or {}, headers, encoded, client_ip=ACTOR)
+    route, params = match_route(method, path)
+    assert route is not None, f"{method} {path} is no route"
+    caller = Caller(realm, account.id, ACTOR, frozenset(SCOPES), None)
+    answer = await route.handler(Call(request, params, request_id, house, caller, realm, DEFAULT))
+    return msgspec.json.decode(answer.body)
+
+
+def real_ms(house: House) -> int:
+    """Unix milliseconds by the wall: the office has no realm's time."""
+    return house.realms["test"].clock.real_ms()
+
+
+def realm_of(house: House, mode: Mode) -> Realm:
+    """The realm of a mode.
+
+    Raises:
+        InvalidParams: There is none.
+    """
+    realm = house.realms.get(mode)
+    if realm is None:
+        raise InvalidParams("This version has no live chains yet, so there is no live mode. Use --mode test.")
+    return realm
+
+
+def account_of(house: House, args: OfMode) -> Account:
+    """Whose the command is.
+
+    Raises:
+        NotFound: There is no such account, or none at all.
+        InvalidParams: There are several, and none is named.
+    """
+    return house.office.point(choose_account, args.account)

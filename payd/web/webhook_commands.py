@@ -1,0 +1,194 @@
+"""What an operator can do with webhooks: all but `webhook.explain` are one call of the API's own handler.
+
+Source: DESIGN.md, "12. Operations"; DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from payd.core.diagnosis import Received
+from payd.core.errors import InvalidParams, ParamsValidation, StoreUnavailable
+from payd.core.event import iso_ms
+from payd.web.command import Command, OfId, OfMode, account_of, ask, realm_of
+from payd.web.explain import Explained, explain
+from payd.web.query import parse_instant_ms
+from payd.web.simulation import parse_duration_s
+
+if TYPE_CHECKING:
+    from payd.web.house import House
+
+DELIVERIES_SHOWN: Final = 20  # the newest: a screen; more are asked for
+
+Run = Callable[["House", Any], Awaitable[Any]]
+
+_ENDPOINT: Final = "/v1/webhooks/endpoint"
+_DELIVERY: Final = "/v1/webhooks/deliveries/{id}"
+_JOB: Final = "/v1/webhooks/jobs/{id}"
+
+
+class _Set(OfMode, frozen=True, kw_only=True):
+    url: str
+    events: list[str] | None = None
+    headers: dict[str, str] | None = None
+
+
+class _Test(OfMode, frozen=True, kw_only=True):
+    type: str = "payment.succeeded"
+
+
+class _Deliveries(OfMode, frozen=True, kw_only=True):
+    state: str | None = None
+    payment: str | None = None
+    cursor: str | None = None
+    limit: int = DELIVERIES_SHOWN
+
+
+class _Replay(OfMode, frozen=True, kw_only=True):
+    """`since` is RFC 3339 text, Unix seconds, or a span back from the realm's time such as `3d`."""
+
+    since: str
+    preview: bool = False
+
+
+class _Explain(OfMode, frozen=True, kw_only=True, rename="camel"):
+    """The three headers, the body in base64, and a digest of the receiver's secret, never the secret."""
+
+    id: str
+    timestamp: str
+    signature: str
+    body_b64: str
+    secret_sha256: str | None = None
+
+
+async def _set(house: House, args: _Set) -> Any:
+    body: dict[str, Any] = {"url": args.url}
+    if args.events is not None:
+        body["events"] = args.events
+    if args.headers is not None:
+        body["headers"] = args.headers
+    made = await ask(house, args, "PUT", _ENDPOINT, body)
+    if "secret" in made:
+        return made
+    # The API shows the secret of a new endpoint only; here it may always be seen, and the audit says so.
+    revealed = await ask(house, args, "POST", f"{_ENDPOINT}/reveal")
+    return {**made, "secret": revealed["secret"]}
+
+
+async def _test(house: House, args: _Test) -> Any:
+    return await ask(house, args, "POST", f"{_ENDPOINT}/test", {"type": args.type})
+
+
+async def _show(house: House, args: OfMode) -> Any:
+    """The endpoint, and the realm's time, by which its own times are told."""
+    endpoint = await ask(house, args, "GET", _ENDPOINT)
+    return {**endpoint, "now": iso_ms(realm_of(house, args.mode).clock.now_ms())}
+
+
+async def _enable(house: House, args: OfMode) -> Any:
+    """The endpoint with `missedEvents`, and with `failedDeliveries`, which `recover` sends."""
+    endpoint = await ask(house, args, "POST", f"{_ENDPOINT}/enable")
+    failed: int | None = None
+    with suppress(StoreUnavailable):
+        wanted = {"since": endpoint["missedSince"], "preview": True}
+        failed = (await ask(house, args, "POST", "/v1/webhooks/recover", wanted))["matched"]
+    return {**endpoint, "failedDeliveries": failed}
+
+
+async def _deliveries(house: House, args: _Deliveries) -> Any:
+    wanted = {"state": args.state, "paymentId": args.payment, "cursor": args.cursor, "limit": str(args.limit)}
+    query = {name: [value] for name, value in wanted.items() if value is not None}
+    return await ask(house, args, "GET", "/v1/webhooks/deliveries", query=query)
+
+
+async def _jobs(house: House, args: OfMode) -> Any:
+    return (await ask(house, args, "GET", "/v1/webhooks/jobs"))["data"]
+
+
+async def _explain(house: House, args: _Explain) -> Explained:
+    try:
+        body = base64.b64decode(args.body_b64, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidParams("bodyB64 must be base64.") from None
+    received = Received(args.id, args.timestamp, args.signature, body)
+    realm = realm_of(house, args.mode)
+    return await explain(realm, account_of(house, args).id, received, args.secret_sha256)
+
+
+def _endpoint(method: str, act: str = "") -> Run:
+    """A command that is one call on the webhook endpoint."""
+
+    async def run(house: House, args: OfMode) -> Any:
+        return await ask(house, args, method, f"{_ENDPOINT}{act}")
+
+    return run
+
+
+def _one(method: str, path: str) -> Run:
+    """A command that is one call on what an id names."""
+
+    async def run(house: House, args: OfId) -> Any:
+        return await ask(house, args, method, path.replace("{id}", quote(args.id, safe="")))
+
+    return run
+
+
+def _replay(kind: str) -> Run:
+    """A command that starts a job over many deliveries, or counts what it would send."""
+
+    async def run(house: House, args: _Replay) -> Any:
+        now_ms = realm_of(house, args.mode).clock.now_ms()
+        body: dict[str, Any] = {"since": _since(args.since, now_ms)}
+        if args.preview:
+            body["preview"] = True
+        return await ask(house, args, "POST", f"/v1/webhooks/{kind}", body)
+
+    return run
+
+
+def _since(text: str, now_ms: int) -> str | int:
+    """What was typed, as the API takes it: a span reaches back from the realm's own time.
+
+    Raises:
+        InvalidParams: It is none of the three.
+    """
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    with suppress(ParamsValidation):
+        return iso_ms(max(0, now_ms - parse_duration_s(text) * 1000))
+    try:
+        parse_instant_ms(text, "since")
+    except InvalidParams as refused:
+        raise InvalidParams(f"{refused.message} Or Unix seconds, or a span back such as 2h or 3d.") from None
+    return text
+
+
+WEBHOOK_COMMANDS: Final[dict[str, Command]] = {
+    "webhook.set": Command(_Set, _set),
+    "webhook.show": Command(OfMode, _show, changes=False),
+    "webhook.rotate": Command(OfMode, _endpoint("POST", "/rotate")),
+    "webhook.reveal": Command(OfMode, _endpoint("POST", "/reveal")),
+    "webhook.enable": Command(OfMode, _enable),
+    "webhook.disable": Command(OfMode, _endpoint("POST", "/disable")),
+    "webhook.pause": Command(OfMode, _endpoint("POST", "/pause")),
+    "webhook.resume": Command(OfMode, _endpoint("POST", "/resume")),
+    "webhook.delete": Command(OfMode, _endpoint("DELETE")),
+    "webhook.test": Command(_Test, _test, needs_server=True),
+    "webhook.deliveries": Command(_Deliveries, _deliveries, changes=False),
+    "webhook.delivery": Command(OfId, _one("GET", _DELIVERY), changes=False),
+    "webhook.resend": Command(OfId, _one("POST", f"{_DELIVERY}/resend"), needs_server=True),
+    "webhook.recover": Command(_Replay, _replay("recover"), needs_server=True),
+    "webhook.replay-missing": Command(_Replay, _replay("replay-missing"), needs_server=True),
+    "webhook.jobs": Command(OfMode, _jobs, changes=False),
+    "webhook.job": Command(OfId, _one("GET", _JOB), changes=False),
+    # For who waits: without a server, nothing would ever happen to it.
+    "webhook.watch": Command(OfId, _one("GET", _JOB), needs_server=True, changes=False),
+    "webhook.cancel-job": Command(OfId, _one("POST", f"{_JOB}/cancel")),
+    "webhook.explain": Command(_Explain, _explain, changes=False),
+}
+"""The commands on webhooks."""
