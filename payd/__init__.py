@@ -25,9 +25,10 @@ flows:
    that goes away cancels its handler and nothing else.
 3. Expiry. No request: one heap of deadlines, refilled from the rows' due times, wakes the actor, whose
    trigger is `WindowClosed`. A restart and a first start are one code path.
-4. Webhook. `actors/deliveries.py` takes what is due, signs the bytes that were frozen with the event
-   (`core/signature.py`), posts them (`net/http.py`), and records the attempt in one step, which asks
-   `core/retry.py` when the next one is due and `core/endpoint.py` whether to go on.
+4. Webhook. Each endpoint's actor (`actors/lane.py`) takes what it is owed; `actors/poster.py` signs the bytes
+   that were frozen with the event (`core/signature.py`) and posts them (`net/http.py`); `store/attempts.py`
+   records the attempt in one step, which asks `core/retry.py` when the next one is due and `core/endpoint.py`
+   whether to go on. `actors/deliveries.py` holds them together.
 5. Feed. `actors/feed.py` hands a page the current snapshot at once and the newest after each change. A slow
    page skips states; it never sees an older one and never delays a payment.
 

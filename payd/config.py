@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from payd.core.errors import InvalidParams
+
 FILE_NAME: Final = "payd.toml"
 FILE_BYTES_MAX: Final = 1 << 20  # a configuration is read by people; more is a wrong file
 DAY_S: Final = 86_400
@@ -55,6 +57,11 @@ class Kind(NamedTuple):
     parse: Callable[[Any], Any]  # from the TOML value to ours
     from_text: Callable[[str], Any] = str  # from an environment variable to the TOML value
     unit: str = ""
+    is_secret: bool = False  # not to be repeated where it is wrong, nor shown
+
+    def refusal(self, value: Any) -> str:
+        """What is said of a value that is not allowed."""
+        return f"must be {self.words}" + ("" if self.is_secret else f", not {value!r}")
 
 
 class Key(NamedTuple):
@@ -122,6 +129,35 @@ def _parse_url(value: Any) -> str:
     return str(value).rstrip("/")
 
 
+def _parse_target(value: Any) -> str:
+    _need(type(value) is str)
+    if value:
+        from payd.net.http import Target  # brings the HTTP client, which few commands need
+
+        try:
+            Target.of(value)
+        except InvalidParams:
+            raise ValueError from None
+    return str(value)
+
+
+def _parse_proxy(value: Any) -> str:
+    _need(type(value) is str)
+    if value:
+        from payd.net.proxy import Proxy  # brings the HTTP client, which few commands need
+
+        Proxy.of(value)
+    return str(value)
+
+
+def _parse_sources(value: Any) -> tuple[str, ...]:
+    _need(type(value) is list and all(type(item) is str for item in value))
+    addresses = [ipaddress.ip_address(item) for item in value]
+    _need(len({address.version for address in addresses}) == len(addresses))
+    _need(not any(address.is_unspecified or address.is_multicast for address in addresses))
+    return tuple(map(str, addresses))
+
+
 def _parse_networks(value: Any) -> tuple[Network, ...]:
     _need(type(value) is list and all(type(item) is str for item in value))
     return tuple(ipaddress.ip_network(item) for item in value)
@@ -132,7 +168,7 @@ def _parse_token(value: Any) -> str:
     return str(value)
 
 
-_TOKEN = Kind('16 to 256 visible ASCII characters, or "" for none', _parse_token)
+_TOKEN = Kind('16 to 256 visible ASCII characters, or "" for none', _parse_token, is_secret=True)
 _FLAG = Kind("true or false", _parse_flag, {"true": True, "false": False}.get)
 _FILE = Kind('a path, or "" for none', _parse_file)
 _FOLDER = Kind("a path", _parse_folder)
@@ -143,6 +179,13 @@ _NETWORKS = Kind(
     _parse_networks,
     lambda text: [item.strip() for item in text.split(",") if item.strip()],
 )
+_SOURCES = Kind(
+    'a list of at most one IPv4 and one IPv6 address, such as ["203.0.113.7", "2001:db8::7"]',
+    _parse_sources,
+    lambda text: [item.strip() for item in text.split(",") if item.strip()],
+)
+_PROXY = Kind('"http://[user:password@]host:port", or ""', _parse_proxy, is_secret=True)
+_TARGET = Kind('an http or https URL without user and password, or ""', _parse_target, is_secret=True)
 _OPEN = _number("connections", 0, COUNT_MAX)
 _RATE = _number("requests a second", 0, COUNT_MAX)
 _LISTEN_DEFAULT: Final = Address("127.0.0.1", 8420)
@@ -227,10 +270,25 @@ class TestWebhooks(LiveWebhooks):
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """`[webhooks]`."""
+    """`[webhooks]`: deliveries of both modes."""
 
+    bind: Annotated[
+        tuple[str, ...], _SOURCES, "Source addresses, one of each family at most; none: the system's choice."
+    ] = ()
+    proxy: Annotated[str, _PROXY, "HTTP proxy for all deliveries; none is read from the environment."] = ""
+    keep_days: Annotated[
+        int, _number("days", 15, 3650), "How long events, deliveries and their attempts are kept."
+    ] = 30
+    canary: Annotated[bool, _FLAG, "Prove each minute that a delivery arrives, by one to payd itself."] = True
     test: TestWebhooks = field(default_factory=TestWebhooks)
     live: LiveWebhooks = field(default_factory=LiveWebhooks)
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """`[notify]`: where the operator hears of endpoints that fail."""
+
+    url: Annotated[str, _TARGET, "Gets a signed POST; `payd notify show` shows the secret."] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +320,7 @@ class Config:
     payments: Payments = field(default_factory=Payments)
     test: Simulated = field(default_factory=Simulated)
     webhooks: Webhooks = field(default_factory=Webhooks)
+    notify: Notify = field(default_factory=Notify)
     feeds: Feeds = field(default_factory=Feeds)
     metrics: Metrics = field(default_factory=Metrics)
     file: Path | None = None
@@ -274,6 +333,10 @@ class Config:
         """
         if self.base_url:
             return self.base_url
+        return self.own_url(bound_port)
+
+    def own_url(self, bound_port: int | None = None) -> str:
+        """Where the server is reached on this machine, without a slash at its end."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen.host, self.listen.host)
         return f"http://{Address(host, bound_port or self.listen.port)}"
 
@@ -315,7 +378,7 @@ def load(path: Path | None = None, env: Mapping[str, str] | None = None) -> Conf
             try:
                 values[key] = KEYS[key].kind.parse(KEYS[key].kind.from_text(text))
             except (ValueError, TypeError):
-                problems.append(f"{variable}: must be {KEYS[key].kind.words}, not {text!r}")
+                problems.append(f"{variable}: {KEYS[key].kind.refusal(text)}")
     if problems:
         raise ConfigError(problems)
     config = _build(Config, values)
@@ -328,7 +391,8 @@ def unknown_variables(env: Mapping[str, str]) -> dict[str, str | None]:
 
     Orchestrators add their own: no error.
     """
-    known = (*VARIABLES, "PAYD_CONFIG", "PAYD_WEBHOOK_SECRET")  # the last one is of `payd webhook verify`
+    # The last two are what `payd listen` and `payd webhook verify` read.
+    known = (*VARIABLES, "PAYD_CONFIG", "PAYD_API_KEY", "PAYD_WEBHOOK_SECRET")
     unknown = sorted(name for name in env if name.startswith("PAYD_") and name not in known)
     return {name: next(iter(difflib.get_close_matches(name, known, 1, NEAR)), None) for name in unknown}
 
@@ -362,7 +426,7 @@ def _from_file(file: Path, problems: list[str]) -> dict[str, Any]:
         try:
             parsed = key.kind.parse(value)
         except (ValueError, TypeError):
-            problems.append(f"{file}:{_line_of(text, name)}: {name} must be {key.kind.words}, not {value!r}")
+            problems.append(f"{file}:{_line_of(text, name)}: {name} {key.kind.refusal(value)}")
             continue
         values[name] = file.parent / parsed if isinstance(parsed, Path) else parsed
     return values

@@ -5,7 +5,7 @@
     │  └─ office, test, live         databases: a committer and a keeper each
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
-       ├─ realm: deadlines, maintenance, clock, deliveries
+       ├─ realm: deadlines, maintenance, clock, deliveries, canary
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
 
@@ -31,26 +31,31 @@ import trio
 
 from payd import __version__
 from payd.actors.advance import Advance
-from payd.actors.attempts import WebhookRules, webhook_client
+from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.actors.maintenance import Maintenance
 from payd.actors.payments import Payments, Tell
+from payd.actors.poster import WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
 from payd.chains.base import Chain
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.clock import Clock, WallMs, system_wall_ms
 from payd.config import Config
+from payd.core.endpoint import NOTIFY
 from payd.core.ids import Realm as RealmName
 from payd.core.payment import Payment
 from payd.entropy import Entropy, new_id, system_entropy
+from payd.net.proxy import Proxy
 from payd.store.accounts import list_accounts
 from payd.store.apps import ensure_checkout_app
 from payd.store.bridge import bridge
 from payd.store.clock import get_clock
 from payd.store.db import Database, open_database
+from payd.store.endpoints import put_house_endpoint
 from payd.store.lock import hold_data_dir
+from payd.store.notices import Notices, notify_secret
 from payd.store.seal import Seal, load_key
 from payd.web.admin import SOCKET_NAME, serve_admin
 from payd.web.app import make_app
@@ -105,12 +110,16 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             name, payments = realm.name, realm.payments
             await chores.start(realm.deliveries.run)
             chores.start_soon(keep_running, f"{name}.deadlines", payments.deadlines.run)
-            chores.start_soon(keep_running, f"{name}.maintenance", Maintenance(realm.db, realm.clock).run)
+            maintenance = Maintenance(realm.db, realm.clock, config.webhooks.keep_days)
+            chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
         front, listeners = await _open_front(house, config)
+        for realm in house.realms.values():
+            url = f"{house.own_url}/canary/{realm.name}" if config.webhooks.canary else None
+            chores.start_soon(keep_running, f"{realm.name}.canary", partial(realm.canary.run, url))
         async with trio.open_nursery() as doors:
             await doors.start(front.serve, listeners, stop)
             _tune_gc()
@@ -176,18 +185,7 @@ async def _open_realm(
         live = name == "live"
         clock = Clock(wall, db.point(get_clock).offset_ms)
         chains: tuple[Chain, ...] = () if live else (_simulated(config),)
-        rules = webhook_rules(config, name)
-        deliveries = Deliveries(
-            db=db,
-            clock=clock,
-            http=webhook_client(rules),
-            seal=seal,
-            entropy=entropy,
-            rules=rules,
-            config_key=f"webhooks.{name}",
-            user_agent=f"payd/{__version__}",
-            jitter=live,  # a test clock is moved to the second, and the schedule should hold to it
-        )
+        deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
         payment_feed, account_feed = PaymentFeed(), AccountFeed()
         app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)
         realm = Realm(
@@ -205,6 +203,14 @@ async def _open_realm(
                 nursery=turns,
             ),
             deliveries=deliveries,
+            canary=Canary(
+                db=db,
+                clock=clock,
+                seal=seal,
+                entropy=entropy,
+                wake=deliveries.wake,
+                report=deliveries.stats.canary,
+            ),
             payment_feed=payment_feed,
             account_feed=account_feed,
             seal=seal,
@@ -218,6 +224,28 @@ async def _open_realm(
                 payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
 
         yield realm
+
+
+async def _open_deliveries(
+    config: Config, name: RealmName, db: Database, clock: Clock, seal: Seal, entropy: Entropy
+) -> Deliveries:
+    """A realm's deliveries, with the house's own endpoint for notices pointed to where it goes now."""
+    secret = seal.seal(notify_secret(seal).encode("ascii"), NOTIFY)
+    await db.write(put_house_endpoint, NOTIFY, config.notify.url or None, secret, clock.now_ms())
+    live, rules = name == "live", webhook_rules(config, name)
+    return Deliveries(
+        db=db,
+        clock=clock,
+        http=webhook_client(rules),
+        house_http=house_client(),
+        seal=seal,
+        entropy=entropy,
+        rules=rules,
+        config_key=f"webhooks.{name}",
+        user_agent=f"payd/{__version__}",
+        notices=Notices(live, partial(new_id, entropy=entropy)),
+        jitter=live,  # a test clock is moved to the second, and the schedule should hold to it
+    )
 
 
 @asynccontextmanager
@@ -245,7 +273,8 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
     except OSError as error:
         error.filename = f"{config.listen.host}:{config.listen.port}"  # so that the message can name it
         raise
-    house.base_url = config.public_url(listeners[0].socket.getsockname()[1])
+    port = listeners[0].socket.getsockname()[1]
+    house.base_url, house.own_url = config.public_url(port), config.own_url(port)
     trusted = TrustedProxies(config.http.trusted_proxies)
     answering = partial(answer, house)
     feeds = Feeds(house, partial(known_caller, house, gateway=False))
@@ -272,11 +301,16 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
 
 
 def webhook_rules(config: Config, name: RealmName) -> WebhookRules:
-    """What endpoints of a realm may be."""
-    if name == "live":
-        return WebhookRules(False, tuple(config.webhooks.live.allow_networks), config.webhooks.live.ca_file)
-    chosen = config.webhooks.test
-    return WebhookRules(chosen.allow_http, tuple(chosen.allow_networks), chosen.ca_file)
+    """What endpoints of a realm may be, and where their deliveries come from."""
+    webhooks = config.webhooks
+    chosen = webhooks.live if name == "live" else webhooks.test
+    return WebhookRules(
+        allow_http=name == "test" and webhooks.test.allow_http,
+        allow_networks=tuple(chosen.allow_networks),
+        ca_file=chosen.ca_file,
+        bind=webhooks.bind,
+        proxy=Proxy.of(webhooks.proxy) if webhooks.proxy else None,
+    )
 
 
 def _simulated(config: Config) -> SimulatedChain:

@@ -98,6 +98,10 @@ VALUES = {
     "webhooks.test.ca_file": ("ca.pem", Path("ca.pem")),
     "webhooks.live.ca_file": ("ca.pem", Path("ca.pem")),
     "webhooks.test.allow_http": ("true", True),
+    "webhooks.bind": ("203.0.113.7, 2001:db8::7", ("203.0.113.7", "2001:db8::7")),
+    "webhooks.proxy": ("http://proxy.example:3128", "http://proxy.example:3128"),
+    "webhooks.canary": ("false", False),
+    "notify.url": ("https://ntfy.example/payd?a=b", "https://ntfy.example/payd?a=b"),
     "metrics.token": ("0123456789abcdef", "0123456789abcdef"),
 }
 
@@ -169,6 +173,8 @@ def test_an_unknown_key_names_its_line_and_the_nearest_key(file: Path, text: str
     [
         ("[payments]\nlifetime_s = '15m'\n", LIFETIME + ", 1 to 86400, not '15m'"),
         ("[payments]\nlifetime_s = 86401\n", LIFETIME),
+        ("[notify]\nurl = 'https://a.test:99999/'\n", "payd.toml:2: notify.url must be an http or https URL"),
+        ("[notify]\nurl = 'https://a..test/'\n", "payd.toml:2: notify.url must be an http or https URL"),
         ("[payments]\nlifetime_s = 900.0\n", LIFETIME),
         ("[payments]\nlifetime_s = true\n", LIFETIME),
         ("payments = {lifetime_s = 0}\n", "payd.toml:1: payments.lifetime_s must be"),
@@ -265,3 +271,34 @@ def test_links_begin_with_what_can_be_opened(listen: str, port: int | None, url:
 def test_a_base_url_wins_over_what_is_listened_on(file: Path) -> None:
     loaded = load(None, {"PAYD_BASE_URL": "https://pay.example/x/", "PAYD_LISTEN": "0.0.0.0:1"})
     assert loaded.public_url(9) == "https://pay.example/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[webhooks]\nbind = ["1.2.3.4", "1.2.3.5"]\n', "at most one IPv4 and one IPv6 address"),
+        ('[webhooks]\nbind = ["eth0"]\n', "at most one IPv4 and one IPv6 address"),
+        ("[webhooks]\nkeep_days = 14\n", "a whole number of days, 15 to 3650"),
+        ('[webhooks]\ncanary = "yes"\n', "true or false"),
+        ('[notify]\nurl = "ops.example"\n', "an http or https URL"),
+        ('[notify]\nurl = "https://user:pass@ops.example"\n', "an http or https URL"),
+    ],
+)
+def test_what_webhooks_cannot_be_is_refused_with_what_they_can(file: Path, text: str, words: str) -> None:
+    [problem] = problems(file, text)
+    assert problem.startswith("payd.toml:2: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "variable"),
+    [
+        ('[webhooks]\nproxy = "http://user:hunter2@"\n', "PAYD_WEBHOOKS_PROXY"),
+        ('[metrics]\ntoken = "hunter2"\n', "PAYD_METRICS_TOKEN"),
+    ],
+)
+def test_a_secret_that_is_wrong_is_not_repeated(file: Path, text: str, variable: str) -> None:
+    [in_file] = problems(file, text)
+    [in_variable] = problems(file, "", {variable: text.split('"')[1]})
+    assert "hunter2" not in in_file + in_variable
+    assert "must be" in in_file
