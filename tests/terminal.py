@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from click.testing import CliRunner, Result
 
 from payd.cli import cli
@@ -38,3 +39,9 @@ class Terminal:
         result = self(*args, code=code)
         assert result.stdout == ""
         return result.stderr
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *, columns: int) -> None:
+    """From now on, what is printed goes to a terminal as wide as this."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))

@@ -19,6 +19,8 @@ COMMANDS: Final = (
     "app",
     "merchant",
     "webhook",
+    "listen",
+    "notify",
     "check-config",
     "version",
 )
@@ -34,6 +36,7 @@ Your own shop, in test mode:
   payd init                      the same, without starting a server
   payd key create --mode test    another key; it is shown once
   payd merchant create NAME --email ADDRESS
+  payd listen --forward-to localhost:4242/hook       while you write your receiver
   payd webhook set --mode test --url https://shop.example/hook
 
 \b

@@ -44,8 +44,6 @@ def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
 def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
     from payd.web.commands import COMMANDS
 
-    if COMMANDS[command].needs_server:
-        raise Unreachable(f"This needs the running server. Start it in another terminal: {pasted('serve')}")
     try:
         with writing(config.data_dir):
             if command != FIRST and not (config.data_dir / "office.db").exists():
@@ -53,6 +51,9 @@ def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
                     f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs,"
                     f" or give --data-dir; for a new one: {pasted('init')}"
                 )
+            if COMMANDS[command].needs_server:
+                start = pasted("serve")
+                raise Unreachable(f"This needs the running server. Start it in another terminal: {start}")
             return trio.run(_on_store, config, command, args)
     except DataDirectoryBusy as busy:
         raise Unreachable(f"{busy}; it does not answer on its admin socket") from busy

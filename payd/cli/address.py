@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
 
 import trio
 
 from payd.cli.failure import Refused
 from payd.config import Address
+from payd.net.dial import check_sources
+from payd.net.http import tls_context
 
 ANOTHER = "Choose another with --listen HOST:PORT, such as --listen 127.0.0.1:{port}"
 
@@ -44,3 +49,29 @@ def _words(error: OSError, address: Address) -> str:
             return f"This user may not listen at {address}: low ports are the system's"
         case _:
             return f"payd cannot listen at {address}: {error.strerror or error}"
+
+
+def check_ca_file(file: Path | None) -> None:
+    """Return when deliveries can trust the authorities in it.
+
+    Raises:
+        Refused: It cannot be read, or has none.
+    """
+    try:
+        tls_context(file)
+    except (OSError, ssl.SSLError) as error:
+        reason = "it has no certificate in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
+        raise Refused(f"ca_file in [webhooks.test] or [webhooks.live] names {file}: {reason}") from error
+
+
+def check_sources_are_ours(bind: Sequence[str]) -> None:
+    """Return when deliveries can come from these addresses.
+
+    Raises:
+        Refused: One is not this machine's.
+    """
+    try:
+        check_sources(bind)
+    except OSError as error:
+        words = f"bind in [webhooks] names {error.filename}, which is no address of this machine"
+        raise Refused(f"{words} ({error.strerror}). `ip addr` shows those there are.") from error

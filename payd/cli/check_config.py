@@ -26,7 +26,7 @@ def check_config(config_file: str | None, data_dir: str | None, as_json: bool) -
     config = load_config(config_file, data_dir)
     for variable, meant in unknown_variables(os.environ).items():
         click.echo(f"Note: {variable} sets nothing." + (f" Did you mean {meant}?" if meant else ""), err=True)
-    values = {name: _plain(_value(config, name)) for name in KEYS}
+    values = {name: _shown(key, _plain(_value(config, name))) for name, key in KEYS.items()}
     if as_json:
         show_json({"file": None if config.file is None else str(config.file), "values": values})
         return
@@ -48,6 +48,11 @@ def _value(config: Config, name: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part)
     return value
+
+
+def _shown(key: Key, value: Any) -> Any:
+    """A secret's own text belongs on no screen and in no report."""
+    return "(set)" if key.kind.is_secret and value else value
 
 
 def _plain(value: Any) -> Any:

@@ -44,10 +44,11 @@ def create(operator: Operator, name: str, scopes: tuple[str, ...], merchants: tu
 
 
 @key.command("list")
+@click.option("--all", "with_revoked", is_flag=True, help="Revoked ones, too.")
 @on_realm
-def list_all(operator: Operator) -> None:
-    """Show the keys, revoked ones too; never the keys themselves."""
-    keys = operator.ask("key.list")
+def list_all(operator: Operator, with_revoked: bool) -> None:
+    """Show the keys that are not revoked; never the keys themselves."""
+    keys = [one for one in operator.ask("key.list") if with_revoked or one["revokedAt"] is None]
     if operator.as_json:
         show_json(keys)
         return

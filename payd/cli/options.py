@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from payd.cli.act import ask
-from payd.cli.failure import writing
+from payd.cli.as_commands import as_commands
+from payd.cli.failure import Refused, told, writing
+from payd.cli.pasted import pasted
 from payd.config import KEYS, Config, load
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +36,17 @@ class Operator:
             click.ClickException: It was refused, or the data directory is in use.
         """
         given = {name: value for name, value in args.items() if value is not None}
-        return ask(self.config, command, {**self.scope, **given})
+        try:
+            with told():
+                return ask(self.config, command, {**self.scope, **given})
+        except Refused as refused:
+            raise Refused(as_commands(refused.message, self.pasted)) from refused
+
+    def pasted(self, words: str) -> str:
+        """A command on the same realm and account, for a hint."""
+        return pasted(
+            " ".join([words, *(f"--{name} {shlex.quote(one)}" for name, one in self.scope.items())])
+        )
 
 
 def load_config(file: str | None, data_dir: str | None, **overrides: str | None) -> Config:
@@ -81,8 +94,13 @@ def operates(function: Callable[..., None]) -> Callable[..., None]:
 
 def on_realm(function: Callable[..., None]) -> Callable[..., None]:
     """As `operates`, with `--mode` and `--account`."""
+    return realm_options(operates(function))
+
+
+def realm_options(function: F) -> F:
+    """Adds `--mode` and `--account`."""
     mode = click.option(
         "--mode", type=click.Choice(["test", "live"]), default="test", show_default=True, help="Which realm."
     )
     account = click.option("--account", metavar="NAME|ID", help="Whose. Needed when there are several.")
-    return mode(account(operates(function)))
+    return mode(account(function))

@@ -9,7 +9,7 @@ import click
 
 import payd
 from payd import logs
-from payd.cli.address import check_address
+from payd.cli.address import check_address, check_ca_file, check_sources_are_ours
 from payd.cli.failure import writing
 from payd.cli.options import config_options, is_named, load_config
 from payd.cli.pasted import pasted
@@ -54,6 +54,9 @@ def serve(
         # First what can go wrong: a start that fails leaves nothing behind.
         check_free(config.data_dir)
         check_address(config.listen)
+        check_sources_are_ours(config.webhooks.bind)
+        for rules in (config.webhooks.test, config.webhooks.live):
+            check_ca_file(rules.ca_file)
         if (
             demo
             and not seed.has_account(config)

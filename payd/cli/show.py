@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
+
+Row: TypeAlias = Mapping[str, Any]
 
 # Where nobody looks, a line is as long as it is: ids must never be folded for a program.
 UNFOLDED: Final = 10_000
@@ -20,13 +22,17 @@ def show_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
-def show_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:
+def show_rows(
+    rows: Sequence[Row], columns: Mapping[str, str], empty: str, brief: Callable[[Row], str] | None = None
+) -> None:
     """Print a table.
 
     Args:
         rows: What to show.
         columns: Heading by field, in order.
         empty: What to say when there are no rows.
+        brief: A row in a few lines, for terminals that are too narrow for the table: ids that are folded
+            into columns cannot be copied.
     """
     if not rows:
         click.echo(empty)
@@ -36,21 +42,35 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], emp
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(_text(row.get(field)) for field in columns))
-    console().print(table)
+    screen = console()
+    if brief is not None and screen.measure(table, options=_unfolded(screen)).maximum > screen.width:
+        for row in rows:
+            click.echo(brief(row))
+    else:
+        screen.print(table)
 
 
 def show_fields(fields: Mapping[str, Any]) -> None:
     """Print one thing, a line a field; what is None is left out."""
-    width = max(map(len, fields), default=0)
-    for name, value in fields.items():
-        if value is not None:
-            click.echo(f"{click.style(name.ljust(width), bold=True)}  {_text(value)}")
+    there = {name: value for name, value in fields.items() if value is not None}
+    width = max(map(len, there), default=0)
+    for name, value in there.items():
+        click.echo(f"{click.style(name.ljust(width), bold=True)}  {_text(value)}")
+
+
+def moment(instant: str | None) -> str | None:
+    """An ISO instant to the second and without its letters, so that a row has room for its ids."""
+    return None if instant is None else instant[:19].replace("T", " ")
 
 
 def console() -> Console:
     """A console for what is standard output now."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=UNFOLDED)
+
+
+def _unfolded(screen: Console) -> ConsoleOptions:
+    return screen.options.update(width=UNFOLDED)
 
 
 def _text(value: Any) -> Text:

@@ -1,36 +1,43 @@
-"""`payd webhook`: the endpoint that is told of each change, and a check of what it received."""
+"""`payd webhook`: the endpoint that is told of each change, from its first test event to its repair."""
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 
+from payd.cli.deliveries import deliveries, delivery, failure, outcome, resend, show_advice
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
-from payd.cli.show import show_fields, show_json, show_rows
-from payd.clock import system_wall_ms
-from payd.core.endpoint import EVENT_TYPES
-from payd.core.signature import SignatureRefused
-from payd.core.signature import verify as check_signature
+from payd.cli.replay import cancel_job, job, jobs, recover, replay_missing
+from payd.cli.show import console, moment, show_fields, show_json, show_rows
+from payd.cli.verify import verify
+from payd.core.endpoint import EVENT_TYPES, FAILURE_GAP_MAX_MS
 
-# As much as payd would ever send.
-BODY_BYTES_MAX = 1 << 20
+TEST_TYPE: Final = "payment.succeeded"
+GAP_H: Final = FAILURE_GAP_MAX_MS // 3_600_000
 
-# What to look at when a test event was not answered, by the class of the failure.
-CAUSES: Final = {
-    "connection_refused": "Is your receiver running?",
-    "connection_reset": "Does your receiver speak HTTP there?",
-    "dns_error": "Is the host spelled right?",
-    "timeout_connect": "Is there a firewall between?",
-    "timeout_response": "Answer at once, and do the work afterwards.",
-    "tls_error": "Is its certificate valid for this host?",
+SECTIONS: Final = {
+    "The endpoint": ("set", "show", "test", "pause", "resume", "disable", "enable", "delete"),
+    "Its signing secret": ("reveal", "rotate", "verify"),
+    "Deliveries": ("deliveries", "delivery", "resend"),
+    "After an outage": ("recover", "replay-missing", "jobs", "job", "cancel-job"),
 }
+"""In the order in which they are needed."""
 
 
-@click.group()
+class _Sections(click.Group):
+    """Shows its commands by what they are for, not by their letters."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])
+
+
+@click.group(cls=_Sections)
 def webhook() -> None:
-    """Set and test the webhook endpoint, and check deliveries.
+    """Set and test the webhook endpoint, and repair what failed.
 
     There is one for each mode. It is told of every change of a payment by a signed POST.
     """
@@ -41,10 +48,23 @@ def webhook() -> None:
 @click.option(
     "--event", "events", multiple=True, metavar="TYPE", help="Only these types; repeat. Without: all."
 )
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Sent with each delivery; repeat. They replace those before. Without: these stay.",
+)
+@click.option("--no-headers", is_flag=True, help="Send none of your own any more.")
 @on_realm
-def set_endpoint(operator: Operator, url: str, events: tuple[str, ...]) -> None:
+def set_endpoint(
+    operator: Operator, url: str, events: tuple[str, ...], headers: tuple[str, ...], no_headers: bool
+) -> None:
     """Register the endpoint, or change it. The secret stays the same until it is rotated."""
-    _show(operator, operator.ask("webhook.set", url=url, events=events or None))
+    if headers and no_headers:
+        raise click.UsageError("--header and --no-headers exclude each other.")
+    sent = _headers(headers) if headers or no_headers else None
+    _show(operator, operator.ask("webhook.set", url=url, events=events or None, headers=sent))
 
 
 @webhook.command("show")
@@ -57,22 +77,62 @@ def show(operator: Operator) -> None:
 @webhook.command("rotate")
 @on_realm
 def rotate(operator: Operator) -> None:
-    """Make a new signing secret; the old one signs along for 24 hours."""
+    """Make a new signing secret; the old one signs along for 24 hours.
+
+    So your receiver has a day to take the new one; `payd webhook show` says until when.
+    """
     _show(operator, operator.ask("webhook.rotate"))
 
 
 @webhook.command("reveal")
 @on_realm
 def reveal(operator: Operator) -> None:
-    """Show the current signing secret."""
-    _show(operator, operator.ask("webhook.reveal"))
+    """Show the current signing secret.
+
+    Where no terminal shows it, it is printed alone: SECRET=$(payd webhook reveal).
+    """
+    endpoint = operator.ask("webhook.reveal")
+    if operator.as_json or console().is_terminal:
+        _show(operator, endpoint)
+    else:
+        click.echo(endpoint["secret"])
+
+
+@webhook.command("pause")
+@on_realm
+def pause(operator: Operator) -> None:
+    """Deliver nothing for a while; events are kept, and sent on resume."""
+    _show(operator, operator.ask("webhook.pause"))
+
+
+@webhook.command("resume")
+@on_realm
+def resume(operator: Operator) -> None:
+    """Deliver again, beginning with what was kept during the pause."""
+    _show(operator, operator.ask("webhook.resume"))
 
 
 @webhook.command("enable")
 @on_realm
 def enable(operator: Operator) -> None:
-    """Deliver again, after the endpoint was disabled."""
-    _show(operator, operator.ask("webhook.enable"))
+    """Deliver again, after the endpoint was disabled.
+
+    What happened meanwhile was missed, and what was tried before may have failed for good; this says how
+    much it was, and how to send it.
+    """
+    endpoint = operator.ask("webhook.enable")
+    _show(operator, endpoint)
+    if operator.as_json:
+        return
+    missed, failed = endpoint.get("missedEvents"), endpoint.get("failedDeliveries")
+    if missed:
+        were = "event was" if missed == 1 else "events were"
+        replay = operator.pasted(f"webhook replay-missing --since {endpoint['missedSince']}")
+        click.echo(f"\n{missed} {were} missed while it was off. Send them: {replay}")
+    if failed:
+        deliveries = "delivery" if failed == 1 else "deliveries"
+        recover = operator.pasted(f"webhook recover --since {endpoint['missedSince']}")
+        click.echo(f"\n{failed} {deliveries} failed for good. Send them again: {recover}")
 
 
 @webhook.command("disable")
@@ -93,90 +153,78 @@ def delete(operator: Operator) -> None:
 
 
 @webhook.command("test", epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
-@click.option(
-    "--type", "event_type", default="payment.succeeded", show_default=True, help="Which event to send."
-)
+@click.option("--type", "event_type", metavar="TYPE", help=f"Which event to send. Without: {TEST_TYPE}.")
+@click.option("--all", "every", is_flag=True, help="Send one of each type.")
 @on_realm
-def test(operator: Operator, event_type: str) -> None:
-    """Send a test event with sample data, and show what the endpoint answered; no answer is a failure."""
-    sent = operator.ask("webhook.test", type=event_type)
+def test(operator: Operator, event_type: str | None, every: bool) -> None:
+    """Send a test event, and show what the endpoint answered.
+
+    It has sample data, and `live` is false. Anything but a 2xx within 15 s is a failure, as it always is.
+    """
+    if every and event_type:
+        raise click.UsageError("--type and --all exclude each other.")
+    if every:
+        _test_all(operator)
+        return
+    sent = operator.ask("webhook.test", type=event_type or TEST_TYPE)
     if operator.as_json:
         show_json(sent)
-    if sent["status"] is None:
-        url, reason = operator.ask("webhook.show")["url"], sent["errorClass"]
-        words = f"{url} did not answer: {reason.replace('_', ' ')}. {CAUSES.get(reason, '')}"
-        raise Refused(words.rstrip())
-    if operator.as_json:
-        return
-    show_fields(
-        {
-            "Delivery": sent["deliveryId"],
-            "Status": sent["status"],
-            "Took": f"{sent['durationMs']} ms",
-            "Body": sent["body"] or None,
-        }
-    )
-
-
-@webhook.command("deliveries")
-@on_realm
-def deliveries(operator: Operator) -> None:
-    """Show the last deliveries, newest first: where they stand, and when they are tried again."""
-    found = operator.ask("webhook.deliveries")
-    if operator.as_json:
-        show_json(found)
-        return
-    columns = {
-        "at": "Time (UTC)",
-        "eventType": "Event",
-        "paymentId": "Payment",
-        "state": "State",
-        "attempts": "Attempts",
-        "lastStatus": "Last status",
-        "next": "Next attempt",
-    }
-    rows = [
-        {**each, "at": _moment(each["createdAt"]), "next": _moment(each["nextAttemptAt"])} for each in found
-    ]
-    show_rows(rows, columns, "There is none: an endpoint is told of what happens once it is set.")
-
-
-@webhook.command("verify")
-@click.option("--secret", required=True, envvar="PAYD_WEBHOOK_SECRET", show_envvar=True, help="whsec_…")
-@click.option("--id", "message_id", required=True, help="The webhook-id header.")
-@click.option("--timestamp", required=True, help="The webhook-timestamp header.")
-@click.option("--signature", required=True, help="The webhook-signature header.")
-@click.option(
-    "--body", required=True, type=click.File("rb"), metavar="FILE", help="The raw bytes; - reads them here."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def verify(
-    secret: str, message_id: str, timestamp: str, signature: str, body: BinaryIO, as_json: bool
-) -> None:
-    """Check a delivery as its receiver should: the signature on the raw bytes, and the time."""
-    raw = body.read(BODY_BYTES_MAX)
-    try:
-        check_signature(
-            secret,
-            message_id=message_id,
-            timestamp=timestamp,
-            signature=signature,
-            body=raw,
-            now_s=system_wall_ms() // 1000,
+    elif sent["status"] is not None:
+        show_fields(
+            {
+                "Delivery": sent["deliveryId"],
+                "Status": sent["status"],
+                "Took": f"{sent['durationMs']} ms",
+                "Body": sent["body"] or None,
+            }
         )
-    except SignatureRefused as refused:
-        if as_json:
-            show_json({"authentic": False, "reason": str(refused)})
-        raise Refused(str(refused)) from None
-    if as_json:
-        show_json({"authentic": True})
-        return
-    click.echo("Authentic: the signature fits and the time is right.")
+    if sent["errorClass"] is not None:
+        raise Refused(f"{operator.ask('webhook.show')['url']} {outcome(sent)}")
 
 
-def _moment(instant: str | None) -> str | None:
-    """To the second, so that a row has room for its ids."""
-    return None if instant is None else instant[:19].replace("T", " ")
+for _command in (deliveries, delivery, resend, verify, recover, replay_missing, jobs, job, cancel_job):
+    webhook.add_command(_command)
+
+
+def _test_all(operator: Operator) -> None:
+    """One test event of each type; every one must be answered with a 2xx."""
+    results: list[dict[str, Any]] = []
+    with console().status("") as shown:
+        for event_type in EVENT_TYPES:
+            shown.update(f"{event_type} …")
+            sent = operator.ask("webhook.test", type=event_type)
+            results.append({"type": event_type, **sent, "error": failure(sent)})
+    failed = [one for one in results if one["errorClass"] is not None]
+    if operator.as_json:
+        show_json([{name: value for name, value in one.items() if name != "error"} for one in results])
+    else:
+        columns = {"type": "Event", "status": "Status", "durationMs": "ms", "error": "Error"}
+        show_rows(results, columns, "")
+        show_advice(failed)
+    if failed:
+        raise Refused(f"{len(failed)} of {len(results)} test events failed.")
+
+
+def _headers(typed: tuple[str, ...]) -> dict[str, str]:
+    """Headers as they were typed. What is wrong is said without the value, which may be a password."""
+    headers: dict[str, str] = {}
+    for one in typed:
+        name, colon, value = (part.strip() for part in one.partition(":"))
+        if not (name and colon and value):
+            raise click.BadParameter("must be 'Name: value'.", param_hint="--header")
+        if name.lower() in map(str.lower, headers):
+            raise click.BadParameter(f"{name} is given twice.", param_hint="--header")
+        headers[name] = value
+    return headers
+
+
+def _disabling(at: str | None, now: str | None) -> str | None:
+    """What gives an endpoint up that fails: never the clock alone."""
+    if at is None:
+        return None
+    if now is not None and at <= now:
+        return f"by its next failure, unless that comes after {GAP_H} h without an attempt"
+    return f"by the first failure after {moment(at)} UTC; {GAP_H} h without an attempt start the count again"
 
 
 def _show(operator: Operator, endpoint: dict[str, Any]) -> None:
@@ -187,9 +235,26 @@ def _show(operator: Operator, endpoint: dict[str, Any]) -> None:
         "id": "Id",
         "url": "URL",
         "events": "Events",
+        "headers": "Headers",
         "state": "State",
         "failingSince": "Failing since",
+        "disabling": "Gets disabled",
+        "sourceAddresses": "Comes from",
         "secret": "Secret",
+        "oldSecrets": "Old secrets",
         "deleted": "Deleted",
     }
-    show_fields({title: endpoint.get(name) for name, title in names.items()})
+    until = moment(endpoint.get("oldSecretsUntil"))
+    shown = {
+        **endpoint,
+        "disabling": _disabling(endpoint.get("disablesAt"), endpoint.get("now")),
+        "oldSecrets": until and f"sign along until {until} UTC",
+    }
+    show_fields({title: shown.get(name) for name, title in names.items() if shown.get(name) != []})
+    state = endpoint.get("state")
+    if state == "paused":
+        click.echo(f"\nEvents are kept. Send them and go on: {operator.pasted('webhook resume')}")
+    if state == "disabled":
+        since = moment(endpoint.get("offSince"))
+        when = f"It is off since {since} UTC" if since else "It is off"
+        click.echo(f"\n{when}. Switch it on: {operator.pasted('webhook enable')}")

@@ -6,10 +6,12 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
+from payd.config import Config
 from tests.terminal import Terminal
 
 
@@ -37,3 +39,17 @@ def begun(payd: Terminal) -> Terminal:
     """The program, after `payd init`."""
     payd("init")
     return payd
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the server answers to each command, in place of a server; each command that was asked is kept."""
+    given: dict[str, Any] = {"asked": []}
+
+    def ask(_config: Config, command: str, args: dict[str, Any]) -> Any:
+        given["asked"].append((command, args))
+        found = given[command]
+        return found(args) if callable(found) else found
+
+    monkeypatch.setattr("payd.cli.options.ask", ask)
+    return given

@@ -99,6 +99,11 @@ def test_nothing_is_made_where_nothing_is(payd: Terminal) -> None:
     assert not Path("data").exists()
 
 
+def test_where_no_data_is_no_server_is_asked_for(payd: Terminal) -> None:
+    with pytest.raises(Refused, match=r"No payd data in .* Go to the folder where payd runs"):
+        do("webhook.test")
+
+
 def test_the_first_account_begins_a_data_directory(payd: Terminal) -> None:
     assert do("account.create", name="main")["name"] == "main"
     assert Path("data/office.db").exists()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import socket
+from pathlib import Path
 
 import pytest
 
 from payd.cli import address
-from payd.cli.address import check_address
+from payd.cli.address import check_address, check_ca_file
 from payd.cli.failure import Refused
 from payd.config import Address
+from tests.receiver import CA_FILE
 
 
 def test_a_free_address_is_let_go_again() -> None:
@@ -57,3 +59,13 @@ def test_every_other_reason_has_words(error: OSError, words: str, monkeypatch: p
         check_address(Address("shop.example", 80))
     assert "--listen HOST:PORT" in str(caught.value)
     assert "Errno" not in str(caught.value)
+
+
+def test_a_file_of_authorities_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    check_ca_file(None)
+    check_ca_file(CA_FILE)
+    with pytest.raises(Refused, match=r"nope\.pem: No such file"):
+        check_ca_file(tmp_path / "nope.pem")
+    (tmp_path / "junk.pem").write_text("junk")
+    with pytest.raises(Refused, match=r"junk\.pem: it has no certificate in PEM form"):
+        check_ca_file(tmp_path / "junk.pem")

@@ -52,3 +52,11 @@ def test_a_variable_that_sets_nothing_is_pointed_out(payd: Terminal, monkeypatch
     result = payd("check-config")
     assert "PAYD_LISTN sets nothing. Did you mean PAYD_LISTEN?" in result.stderr
     assert "PAYD_LISTN" not in result.stdout
+
+
+def test_a_secret_is_not_shown(payd: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAYD_WEBHOOKS_PROXY", "http://user:hunter2@proxy.example:3128")
+    shown = payd("check-config").output
+    assert "hunter2" not in shown
+    assert payd.json("check-config")["values"]["webhooks.proxy"] == "(set)"
+    assert payd.json("check-config")["values"]["metrics.token"] == ""

@@ -35,10 +35,14 @@ def test_an_unknown_scope_is_refused_with_those_there_are(begun: Terminal) -> No
     assert "payments:write" in said
 
 
-def test_a_revoked_key_is_shown_as_such(begun: Terminal) -> None:
+def test_a_revoked_key_is_shown_as_such_and_listed_only_where_all_are_wanted(begun: Terminal) -> None:
     made = begun.json("key", "create")
     assert begun.json("key", "revoke", made["id"])["revokedAt"] is not None
     assert "Revoked" in begun("key", "revoke", made["id"]).output
+    assert made["id"] not in begun("key", "list").output
+    assert [key["id"] == made["id"] for key in begun.json("key", "list")] == [False]
+    assert made["id"] in begun("key", "list", "--all").output
+    assert [key["id"] == made["id"] for key in begun.json("key", "list", "--all")] == [False, True]
 
 
 def test_a_key_that_is_not_there_cannot_be_revoked(begun: Terminal) -> None:

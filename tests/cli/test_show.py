@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import click
 import msgspec
 import pytest
 
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import moment, show_fields, show_json, show_rows
+from tests.terminal import on_terminal
 
 LONG = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" * 5
 
@@ -42,3 +44,25 @@ def test_an_empty_table_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_field_without_a_value_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     show_fields({"Id": "x", "Secret": None, "Events": ["a", "b"]})
     assert capsys.readouterr().out == "Id      x\nEvents  a b\n"
+
+
+def test_a_table_that_a_terminal_is_too_narrow_for_is_told_briefly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"a": "x" * 30, "b": 1}, {"a": "y", "b": 2}]
+
+    def shown() -> str:
+        show_rows(rows, {"a": "A", "b": "B"}, "none", lambda row: f"{row['b']}: {row['a']}")
+        return capsys.readouterr().out
+
+    table = shown()
+    assert table.startswith("A")
+    on_terminal(monkeypatch, columns=33)
+    assert click.unstyle(shown()) == table, "it just fits"
+    on_terminal(monkeypatch, columns=32)
+    assert shown() == f"1: {'x' * 30}\n2: y\n"
+
+
+def test_an_instant_is_shown_to_the_second() -> None:
+    assert moment("2026-05-18T09:59:00.123Z") == "2026-05-18 09:59:00"
+    assert moment(None) is None

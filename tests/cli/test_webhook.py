@@ -1,21 +1,17 @@
-"""`payd webhook` registers the endpoint, keeps its secret in hand, and checks deliveries."""
+"""`payd webhook` registers the endpoint, keeps its secret in hand, and tests it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from payd.clock import system_wall_ms
-from payd.config import Config
+from payd.cli.webhook import SECTIONS, webhook
 from payd.core.endpoint import EVENT_TYPES
-from payd.core.signature import make_secret, sign
-from tests.terminal import Terminal
+from tests.terminal import Terminal, on_terminal
 
 URL = "http://127.0.0.1:9/hook"
-SECRET = make_secret(b"s" * 32)
 
 
 def test_a_set_endpoint_prints_url_events_and_secret(begun: Terminal) -> None:
@@ -47,6 +43,57 @@ def test_the_secret_is_rotated_and_revealed(begun: Terminal) -> None:
     assert begun.json("webhook", "reveal")["secret"] == second
 
 
+def test_a_revealed_secret_is_alone_where_no_terminal_shows_it(
+    begun: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = begun.json("webhook", "set", "--url", URL)["secret"]
+    assert begun("webhook", "reveal").output == f"{secret}\n"
+    on_terminal(monkeypatch, columns=200)
+    shown = begun("webhook", "reveal").output
+    assert secret in shown
+    assert URL in shown
+
+
+def test_a_rotation_says_until_when_the_old_secret_signs(begun: Terminal) -> None:
+    assert "Old secrets" not in begun("webhook", "set", "--url", URL).output
+    rotated = begun.json("webhook", "rotate")
+    until = rotated["oldSecretsUntil"][:19].replace("T", " ")
+    assert f"Old secrets  sign along until {until} UTC\n" in begun("webhook", "show").output
+    for _ in range(3):
+        begun("webhook", "rotate")
+    assert f"rotate again when the oldest stops, at {rotated['oldSecretsUntil']}" in begun.error(
+        "webhook", "rotate"
+    )
+
+
+def test_what_disables_a_failing_endpoint_is_a_failure_not_the_clock(
+    payd: Terminal, answers: dict[str, Any]
+) -> None:
+    failing = {"state": "enabled", "disablesAt": "2026-11-25T10:00:00.000Z"}
+    answers["webhook.show"] = {**failing, "now": "2026-11-25T09:59:59.999Z"}
+    said = payd("webhook", "show").output
+    assert "by the first failure after 2026-11-25 10:00:00 UTC; 24 h without an attempt start" in said
+    answers["webhook.show"] = {**failing, "now": "2026-11-25T10:00:00.000Z"}
+    said = payd("webhook", "show").output
+    assert "by its next failure, unless that comes after 24 h without an attempt" in said
+    assert "10:00:00" not in said
+    answers["webhook.show"] = {**failing, "disablesAt": None, "now": "2026-11-25T10:00:00.000Z"}
+    assert "disabled" not in payd("webhook", "show").output
+
+
+def test_what_the_api_asks_for_is_told_as_a_command(begun: Terminal) -> None:
+    said = begun.error("webhook", "show")
+    assert said.startswith("Error: There is no webhook endpoint. Set it: ")
+    assert said.endswith("payd webhook set --url URL --mode test\n")
+    begun("webhook", "set", "--url", URL)
+    begun("webhook", "disable")
+    for act in ("pause", "resume"):
+        said = begun.error("webhook", act, "--account", "main")
+        assert "The webhook endpoint is disabled. Enable it first: " in said
+        assert said.endswith("payd webhook enable --mode test --account main\n")
+        assert "POST" not in said
+
+
 def test_the_endpoint_is_disabled_and_enabled(begun: Terminal) -> None:
     begun("webhook", "set", "--url", URL)
     assert begun.json("webhook", "disable")["state"] == "disabled"
@@ -66,46 +113,147 @@ def test_a_test_event_needs_the_running_server(begun: Terminal) -> None:
     assert "payd serve" in begun.error("webhook", "test", code=3)
 
 
+def answered(status: int | None, error_class: str | None) -> dict[str, Any]:
+    """What a test event came to."""
+    return {
+        "deliveryId": "dlv_1",
+        "status": status,
+        "errorClass": error_class,
+        "durationMs": 7,
+        "body": "thanks" if status else "",
+    }
+
+
 @pytest.mark.parametrize(
-    ("reason", "words"),
+    ("status", "reason", "words"),
     [
-        ("connection_refused", "did not answer: connection refused. Is your receiver running?"),
-        ("protocol_error", "did not answer: protocol error.\n"),
+        (None, "connection_refused", "did not take it: the connection was refused. Is your receiver running"),
+        (None, "protocol_error", "did not take it: the answer is not HTTP/1.1. Is this"),
+        (None, "something_new", "did not take it: something new.\n"),
+        (None, "timeout_response", "did not take it: no answer within 15 s. Answer at once"),
+        (None, "blocked_address", "did not take it: an address that payd may not call. The host is"),
+        (500, "http_status", "answered 500. Your receiver crashed"),
+        (404, "http_status", "answered 404. Nothing is served at this path."),
+        (308, "redirect", "answered 308. Redirects are not followed"),
     ],
 )
-def test_no_answer_to_a_test_event_is_a_failure_that_says_why(
-    begun: Terminal, monkeypatch: pytest.MonkeyPatch, reason: str, words: str
+def test_a_test_event_that_fails_says_why_and_what_to_do(
+    payd: Terminal, answers: dict[str, Any], status: int | None, reason: str, words: str
 ) -> None:
-    silent = {"deliveryId": "dlv_1", "status": None, "errorClass": reason, "durationMs": 1, "body": ""}
-
-    def ask(_config: Config, command: str, _args: dict[str, Any]) -> Any:
-        return {"webhook.test": silent, "webhook.show": {"url": URL}}[command]
-
-    monkeypatch.setattr("payd.cli.options.ask", ask)
-    assert f"{URL} {words}" in begun.error("webhook", "test")
-    result = begun("webhook", "test", "--json", code=1)
-    assert msgspec.json.decode(result.stdout) == silent
+    answers.update({"webhook.test": answered(status, reason), "webhook.show": {"url": URL}})
+    result = payd("webhook", "test", code=1)
+    assert f"{URL} {words}" in result.stderr
+    assert ("thanks" in result.stdout) is (status is not None)
+    result = payd("webhook", "test", "--json", code=1)
+    assert msgspec.json.decode(result.stdout) == answered(status, reason)
 
 
-def test_the_last_deliveries_are_shown(begun: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "There is none" in begun("webhook", "deliveries").output
-    assert begun.json("webhook", "deliveries", "--mode", "test") == []
-    one = {
-        "id": "dlv_1",
-        "eventType": "payment.created",
-        "paymentId": "pay_t1",
-        "state": "pending",
-        "attempts": 2,
-        "lastStatus": 503,
-        "nextAttemptAt": "2026-01-01T00:05:00.000Z",
-        "createdAt": "2026-01-01T00:00:00.000Z",
-    }
-    monkeypatch.setattr("payd.cli.options.ask", lambda *_args: [one])
-    _, row = begun("webhook", "deliveries").output.splitlines()
-    assert row.split() == [
-        *("2026-01-01", "00:00:00", "payment.created", "pay_t1", "pending", "2", "503"),
-        *("2026-01-01", "00:05:00"),
+def test_a_test_event_that_is_answered_shows_the_answer(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["webhook.test"] = answered(204, None)
+    shown = payd("webhook", "test", "--type", "payment.failed").output
+    assert ("204" in shown, "7 ms" in shown, "thanks" in shown) == (True, True, True)
+    assert answers["asked"] == [("webhook.test", {"mode": "test", "type": "payment.failed"})]
+
+
+def test_one_of_each_type_is_sent_and_the_failures_are_counted(
+    payd: Terminal, answers: dict[str, Any]
+) -> None:
+    failing = {"payment.failed": (None, "timeout_response"), "payment.settled": (500, "http_status")}
+    answers["webhook.test"] = lambda args: answered(*failing.get(args["type"], (200, None)))
+    result = payd("webhook", "test", "--all", code=1)
+    _, *rows = [line.split() for line in result.stdout.splitlines()][: 1 + len(EVENT_TYPES)]
+    assert rows == [
+        ["payment.created", "200", "7", "–"],
+        ["payment.processing", "200", "7", "–"],
+        ["payment.succeeded", "200", "7", "–"],
+        ["payment.failed", "–", "7", "no", "answer", "within", "15", "s"],
+        ["payment.expired", "200", "7", "–"],
+        ["payment.cancelled", "200", "7", "–"],
+        ["payment.settled", "500", "7", "–"],
     ]
+    assert "No answer within 15 s: Answer at once" in result.stdout
+    assert "500: Your receiver crashed" in result.stdout
+    assert "2 of 7 test events failed" in result.stderr
+    sent = msgspec.json.decode(payd("webhook", "test", "--all", "--json", code=1).stdout)
+    assert [one["type"] for one in sent] == list(EVENT_TYPES)
+
+
+def test_when_all_are_answered_all_is_well(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["webhook.test"] = answered(200, None)
+    assert payd("webhook", "test", "--all").stderr == ""
+    assert "exclude each other" in payd.error("webhook", "test", "--all", "--type", "payment.failed", code=2)
+
+
+def test_headers_are_sent_as_they_were_typed(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["webhook.set"] = {"id": "ep_1", "url": URL, "headers": ["X-Shop", "Authorization"]}
+    typed = ["--header", "X-Shop:1", "--header", "Authorization: Bearer a:b "]
+    assert "X-Shop Authorization" in payd("webhook", "set", "--url", URL, *typed).output
+    payd("webhook", "set", "--url", URL, "--no-headers")
+    payd("webhook", "set", "--url", URL)
+    sent = [args.get("headers") for _, args in answers["asked"]]
+    assert sent == [{"X-Shop": "1", "Authorization": "Bearer a:b"}, {}, None]
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["--header", "Authorization hunter2"], "must be 'Name: value'"),
+        (["--header", ": hunter2"], "must be 'Name: value'"),
+        (["--header", "X-Shop:"], "must be 'Name: value'"),
+        (["--header", "X-Shop: hunter2", "--header", "x-shop: 2"], "x-shop is given twice"),
+        (["--header", "X-Shop: hunter2", "--no-headers"], "exclude each other"),
+    ],
+)
+def test_a_wrong_header_is_refused_without_its_value(payd: Terminal, typed: list[str], words: str) -> None:
+    said = payd.error("webhook", "set", "--url", URL, *typed, code=2)
+    assert words in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(("missed", "words"), [(1, "1 event was missed"), (12, "12 events were missed")])
+def test_enabling_says_what_was_missed_and_how_to_send_it(
+    payd: Terminal, answers: dict[str, Any], missed: int, words: str
+) -> None:
+    since = "2026-11-20T10:00:00.000Z"
+    answers["webhook.enable"] = {"state": "enabled", "missedSince": since, "missedEvents": missed}
+    said = payd("webhook", "enable", "--account", "my shop").output
+    assert words in said
+    assert f"webhook replay-missing --since {since} --mode test --account 'my shop'" in said
+    for nothing in (0, None):
+        answers["webhook.enable"] = {"state": "enabled", "missedSince": since, "missedEvents": nothing}
+        assert "missed" not in payd("webhook", "enable").output
+
+
+@pytest.mark.parametrize(("failed", "words"), [(1, "1 delivery failed"), (5, "5 deliveries failed")])
+def test_enabling_says_what_failed_for_good_and_how_to_send_it_again(
+    payd: Terminal, answers: dict[str, Any], failed: int, words: str
+) -> None:
+    since = "2026-11-20T10:00:00.000Z"
+    endpoint = {"state": "enabled", "missedSince": since, "missedEvents": 0}
+    answers["webhook.enable"] = {**endpoint, "failedDeliveries": failed}
+    said = payd("webhook", "enable").output
+    assert f"{words} for good. Send" in said
+    assert f"payd webhook recover --since {since} --mode test\n" in said
+    answers["webhook.enable"] = {**endpoint, "failedDeliveries": 0}
+    assert "recover" not in payd("webhook", "enable").output
+
+
+def test_an_endpoint_that_is_off_says_how_to_switch_it_on(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["webhook.show"] = {"state": "paused", "headers": []}
+    said = payd("webhook", "show").output
+    assert "webhook resume --mode test" in said
+    assert "Headers" not in said, "there are none"
+    answers["webhook.show"] = {"state": "disabled", "offSince": "2026-11-20T10:00:00.000Z"}
+    said = payd("webhook", "show").output
+    assert "off since 2026-11-20 10:00:00 UTC" in said
+    assert "webhook enable --mode test" in said
+
+
+def test_the_help_shows_every_command_whole_under_what_it_is_for(payd: Terminal) -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(webhook.commands)
+    shown = payd("webhook", "--help").output
+    assert all(f"{title}:" in shown for title in SECTIONS)
+    assert "..." not in shown.replace("[ARGS]...", "")
 
 
 def test_a_url_without_its_scheme_is_told_what_is_missing(begun: Terminal) -> None:
@@ -115,59 +263,3 @@ def test_a_url_without_its_scheme_is_told_what_is_missing(begun: Terminal) -> No
 
 def test_a_private_address_is_refused_with_the_key_to_set(begun: Terminal) -> None:
     assert "webhooks.test" in begun.error("webhook", "set", "--url", "http://10.0.0.1/hook")
-
-
-def verify_options(body: Path, **changes: str) -> list[str]:
-    now_s = str(system_wall_ms() // 1000)
-    given = {"id": "msg_1", "timestamp": now_s, "secret": SECRET, "body": str(body)}
-    given["signature"] = sign([SECRET], "msg_1", int(now_s), b'{"a": 1}')
-    return [part for name, value in {**given, **changes}.items() for part in (f"--{name}", value)]
-
-
-@pytest.fixture
-def body(tmp_path: Path) -> Path:
-    path = tmp_path / "body"
-    path.write_bytes(b'{"a": 1}')
-    return path
-
-
-def test_an_authentic_delivery_verifies(payd: Terminal, body: Path) -> None:
-    assert "Authentic" in payd("webhook", "verify", *verify_options(body)).output
-    assert payd.json("webhook", "verify", *verify_options(body)) == {"authentic": True}
-
-
-def test_the_body_may_come_in_on_standard_input(payd: Terminal, body: Path) -> None:
-    assert "Authentic" in payd("webhook", "verify", *verify_options(Path("-")), input=b'{"a": 1}').output
-
-
-def test_the_secret_may_come_from_a_variable(
-    payd: Terminal, body: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = verify_options(body)
-    at = options.index("--secret")
-    monkeypatch.setenv("PAYD_WEBHOOK_SECRET", SECRET)
-    assert "Authentic" in payd("webhook", "verify", *options[:at], *options[at + 2 :]).output
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"secret": make_secret(b"x" * 32)}, "No v1 signature fits"),
-        ({"secret": "hunter2"}, "must begin with whsec_"),
-        ({"id": "msg_2"}, "No v1 signature fits"),
-        ({"timestamp": "yesterday"}, "whole Unix seconds"),
-        ({"signature": "v1,AAAA"}, "No v1 signature fits"),
-    ],
-)
-def test_what_is_not_authentic_says_why(
-    payd: Terminal, body: Path, changes: dict[str, str], words: str
-) -> None:
-    said = payd.error("webhook", "verify", *verify_options(body, **changes))
-    assert words in said
-    assert "hunter2" not in said
-
-
-def test_changed_bytes_do_not_verify(payd: Terminal, body: Path) -> None:
-    body.write_bytes(b'{"a":1}')
-    result = payd("webhook", "verify", *verify_options(body), "--json", code=1)
-    assert '"authentic": false' in result.stdout

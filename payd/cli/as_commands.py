@@ -1,0 +1,39 @@
+"""What the API tells its callers to do, as the command that does it: who typed one has no HTTP client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+_COMMANDS: Final = tuple(
+    (re.compile(told), words, command)
+    for told, words, command in (
+        (r"; PUT /v1/webhooks/endpoint registers one\.", "Set it", "webhook set --url URL"),
+        (r"; POST /v1/webhooks/endpoint/enable first\.", "Enable it first", "webhook enable"),
+        (r"; enable it first\.", "Enable it first", "webhook enable"),
+        (r"; POST /v1/webhooks/endpoint/resume first\.", "Let it go on first", "webhook resume"),
+        (r"; POST /v1/webhooks/endpoint/test sends another\.", "Send another", "webhook test"),
+        (
+            r"\. Send its event to the present one: POST /v1/webhooks/replay-missing since (\S+)\.",
+            "Send its event to the present one",
+            r"webhook replay-missing --since \1",
+        ),
+    )
+)
+"""How a sentence of the API ends, what is said instead, and the command behind it."""
+
+
+def as_commands(message: str, pasted: Callable[[str], str]) -> str:
+    """A message of the API for the command line.
+
+    Args:
+        message: As the API gives it.
+        pasted: Makes a command that can be pasted from the words behind `payd`.
+    """
+    for told, words, command in _COMMANDS:
+        found = told.search(message)
+        if found is not None:
+            typed = pasted(found.expand(command))
+            return f"{message[: found.start()]}. {words}: {typed}{message[found.end() :]}"
+    return message

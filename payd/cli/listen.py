@@ -1,0 +1,262 @@
+"""`payd listen`: the account's events, as signed webhooks, at a receiver on the developer's machine.
+
+Source: DESIGN.md, "8. Feed"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Awaitable, Callable, Container
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+import trio
+
+from payd.cli.doors import FolderDoor, ListenDoor, RemoteDoor, server_url
+from payd.cli.feed_connection import Message
+from payd.cli.following import Follower, Inbox, Tell
+from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers, receiver_url
+from payd.cli.options import Operator, config_options, load_config
+from payd.cli.pasted import pasted
+from payd.cli.progress import Progress, kept_cursor, typed_cursor
+from payd.cli.ticker import HIDDEN, Head, JsonTicker, PlainTicker, Stopped, Ticker, told
+from payd.clock import system_wall_ms
+from payd.core.endpoint import EVENT_TYPES
+from payd.core.signature import MalformedSecret, key_of
+from payd.net.http import Client, Target
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to do with events.
+
+    Attributes:
+        url: Where to forward to; None: they are only printed.
+        headers: To add.
+        events: The types.
+        cursor: Where to begin; None: behind the newest.
+        origin: Where that is from, for people.
+        file: Where the cursor is kept.
+        again: The command, as typed, without a cursor.
+    """
+
+    url: str | None
+    headers: tuple[Header, ...]
+    events: frozenset[str]
+    cursor: str | None
+    origin: str
+    file: Path | None
+    again: str
+
+
+@click.command(epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
+@click.option("--forward-to", metavar="URL", help="Your receiver, such as localhost:4242/hook or :4242/hook.")
+@click.option("--events", "lists", multiple=True, metavar="A,B", help="Only these types. Without: all.")
+@click.option("-H", "--header", "lines", multiple=True, metavar="'K: V'", help="Add a header; repeat.")
+@click.option("--after", metavar="CURSOR", help="Begin behind this cursor. Without: what is new.")
+@click.option(
+    "--cursor",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the cursor in this file, and go on from it the next time.",
+)
+@click.option("--print-secret", is_flag=True, help="Print the signing secret; alone: and nothing else.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: an object a line."
+)
+@click.option("--url", metavar="URL", help="A server elsewhere, such as https://pay.example.com.")
+@click.option("--api-key", metavar="KEY", help="Its key, with the scope webhooks:read. [PAYD_API_KEY]")
+@click.option(
+    "--secret", metavar="SECRET", help="Sign with this secret, whsec_…. [with --url: PAYD_WEBHOOK_SECRET]"
+)
+@click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm.")
+@click.option("--account", metavar="NAME|ID", help="Whose. Needed when there are several.")
+@config_options
+def listen(
+    config_file: str | None,
+    data_dir: str | None,
+    forward_to: str | None,
+    lists: tuple[str, ...],
+    lines: tuple[str, ...],
+    after: str | None,
+    file: Path | None,
+    print_secret: bool,
+    form: str,
+    url: str | None,
+    api_key: str | None,
+    secret: str | None,
+    mode: str,
+    account: str | None,
+) -> None:
+    """Forward events to a receiver on your machine, signed as webhooks are, in order.
+
+    While the receiver cannot be reached, and while the server is away, events wait. An answer that is not a
+    2xx is shown and not repeated. Without --forward-to, events are printed.
+
+    In the folder of a server it needs no key. Signed with the secret of the webhook endpoint, as it is by
+    then; where there is no endpoint, with one that stays the same: --print-secret shows it.
+    """
+    where = {"config": config_file, "data-dir": data_dir}
+    whose = {"mode": mode.replace("test", ""), "account": account}
+    typed = {**where, "forward-to": forward_to, "url": url, **whose, "secret": secret and HIDDEN}
+    typed |= {"cursor": str(file or ""), "format": form.replace("text", "")}
+    resend = None if url else pasted(_options("webhook resend", {**where, **whose}))
+    ticker: Ticker = JsonTicker() if form == "json" else PlainTicker(resend)
+    wanted = Wanted(
+        url=None if forward_to is None else receiver_url(forward_to),
+        headers=extra_headers(lines),
+        events=chosen_events(lists),
+        cursor=_begins(after, file),
+        origin="--after" if after else str(file),
+        file=file,
+        again=_again(typed, lists, lines, api_key),
+    )
+    _check(url, api_key, secret, account)
+    door: ListenDoor
+    if url is None:
+        scope = {"mode": mode} if account is None else {"mode": mode, "account": account}
+        operator = Operator(load_config(config_file, data_dir), False, scope)
+        door = FolderDoor(operator, secret, wanted.cursor, origin=wanted.origin, tell=ticker.state)
+    else:
+        signs = print_secret or forward_to is not None
+        door = _remote(url, api_key, secret, signs=signs, tell=ticker.state)
+    if forward_to is not None or not print_secret:
+        door.check()
+    if print_secret:
+        ticker.secret(door.reveal())
+    if forward_to is None and print_secret:
+        return
+    progress = Progress(file)
+    run_until_told(partial(_follow, wanted, door, ticker, progress), door)
+    ticker.state(Stopped(progress.cursor, _go_on(wanted, progress.cursor)))
+
+
+def run_until_told(run: Callable[[], Awaitable[None]], door: ListenDoor) -> None:
+    """Run until somebody says stop, and close the door.
+
+    Whoever says it again does not want to wait: then the key stays, and the server gives it up a minute
+    later.
+    """
+    try:
+        # A signal that came while the first one was obeyed is raised behind the receiver.
+        with suppress(KeyboardInterrupt):
+            trio.run(_until_told, run)
+    finally:
+        with suppress(KeyboardInterrupt):
+            door.close()
+
+
+async def _until_told(run: Callable[[], Awaitable[None]]) -> None:
+    """Run until somebody says stop, by Ctrl-C or otherwise."""
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            async for _ in signals:
+                return nursery.cancel_scope.cancel()
+
+
+async def _follow(wanted: Wanted, door: ListenDoor, ticker: Ticker, progress: Progress) -> None:
+    inbox = Inbox()
+    follower = Follower(door, inbox, ticker.state, cursor=wanted.cursor, begin=progress.move)
+    async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+        forwarder: Forwarder | None = None
+        if wanted.url is not None:
+            client = Client(may_call=lambda _address: True)
+            stack.push_async_callback(client.aclose)
+            forwarder = Forwarder(
+                client,
+                url=wanted.url,
+                target=Target.of(wanted.url),
+                headers=wanted.headers,
+                secrets=door.secrets,
+                tell=ticker.state,
+                wall_ms=system_wall_ms,
+            )
+        nursery.start_soon(follower.run)
+        while True:
+            await hand_on(await inbox.get(), wanted.events, forwarder, ticker, progress)
+
+
+async def hand_on(
+    message: Message,
+    events: Container[str],
+    forwarder: Forwarder | None,
+    ticker: Ticker,
+    progress: Progress,
+) -> None:
+    """One event to its end: forwarded if it is wanted, printed, and only then counted as done."""
+    body = bytes(message.event)
+    head = msgspec.json.decode(body, type=Head)
+    if head.type in events:
+        reply = None if forwarder is None else await forwarder.forward(head.id, body)
+        ticker.event(told(message, head, reply), system_wall_ms())
+    if not message.resent:
+        progress.move(message.cursor)
+
+
+def _remote(url: str, api_key: str | None, secret: str | None, *, signs: bool, tell: Tell) -> RemoteDoor:
+    key = api_key or os.environ.get("PAYD_API_KEY")
+    if not key:
+        raise click.UsageError("--url needs a key: --api-key or PAYD_API_KEY.")
+    if not (key.isascii() and key.isprintable()):
+        raise click.BadParameter("it is no API key.", param_hint="--api-key")
+    fallback = os.environ.get("PAYD_WEBHOOK_SECRET") or None
+    _check_secret(fallback, "PAYD_WEBHOOK_SECRET")
+    return RemoteDoor(server_url(url), key, secret=secret, fallback=fallback, signs=signs, tell=tell)
+
+
+def _begins(after: str | None, file: Path | None) -> str | None:
+    if after and file:
+        words = (
+            "--after and --cursor do not go together: the file says where to go on. Leave one of them out."
+        )
+        raise click.UsageError(words)
+    if after:
+        return typed_cursor(after)
+    return None if file is None else kept_cursor(file)
+
+
+def _check(url: str | None, api_key: str | None, secret: str | None, account: str | None) -> None:
+    if url is None and api_key is not None:
+        raise click.UsageError("--api-key goes with --url; in the folder of a server none is needed.")
+    if url is not None and account is not None:
+        raise click.UsageError("--account is for the folder of a server; with --url the key says whose.")
+    _check_secret(secret, "--secret")
+
+
+def _check_secret(secret: str | None, hint: str) -> None:
+    try:
+        if secret is not None:
+            key_of(secret)
+    except MalformedSecret as error:
+        raise click.BadParameter(str(error), param_hint=hint) from None
+
+
+def _again(
+    options: dict[str, str | None], lists: tuple[str, ...], lines: tuple[str, ...], api_key: str | None
+) -> str:
+    """The command as it was typed, without a cursor, and with `HIDDEN` for keys, secrets and headers."""
+    given = [f"--events {shlex.quote(text)}" for text in lists]
+    given += [f"-H {shlex.quote(line.partition(':')[0] + ': ' + HIDDEN)}" for line in lines]
+    key = f"PAYD_API_KEY={HIDDEN} " if api_key else ""
+    return key + " ".join([pasted(_options("listen", options)), *given])
+
+
+def _options(command: str, options: dict[str, str | None]) -> str:
+    given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
+    return " ".join([command, *given])
+
+
+def _go_on(wanted: Wanted, cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    return wanted.again if wanted.file else f"{wanted.again} --after {cursor}"
