@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +10,14 @@ import httpx
 import pytest
 
 from tests.contract.outside import Caller, Receiver, Server, Shop, open_receiver, open_server
+from tests.contract.verifiers import (
+    NODE_PACKAGES,
+    Verify,
+    install_node_packages,
+    node_verifier,
+    python_standardwebhooks,
+    python_svix,
+)
 
 # A receiver on this machine, as a developer opens it. Refused credentials have no limit here, because these
 # tests are refused more often than a caller should be; test_rate_limits.py has a server of its own.
@@ -32,7 +39,6 @@ per_key = 3
 per_ip = 4
 failed_auth = 2
 """
-NODE_PACKAGE = ("standardwebhooks", "1.1.1")
 
 
 @pytest.fixture(scope="session")
@@ -102,12 +108,20 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """A folder from which Node finds the pinned verifier; installed once and kept."""
-    name, version = NODE_PACKAGE
+    """A folder from which Node finds the pinned verifiers; installed once and kept."""
     folder = Path(__file__).parents[2] / ".cache" / "node"
-    manifest = folder / "node_modules" / name / "package.json"
-    if not manifest.exists() or f'"version": "{version}"' not in manifest.read_text():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder)]
-        subprocess.run([*command, f"{name}@{version}"], check=True, timeout=120, capture_output=True)
+    install_node_packages(folder)
     return folder
+
+
+@pytest.fixture(
+    scope="session", params=["PyPI standardwebhooks", "PyPI svix", "npm standardwebhooks", "npm svix"]
+)
+def verify(request: pytest.FixtureRequest, node_modules: Path) -> Verify:
+    """Somebody else's verifier, each in turn."""
+    verifiers: dict[str, Verify] = {
+        "PyPI standardwebhooks": python_standardwebhooks,
+        "PyPI svix": python_svix,
+        **{f"npm {name}": node_verifier(name, node_modules) for name in NODE_PACKAGES},
+    }
+    return verifiers[request.param]

@@ -5,16 +5,11 @@ Source: SPEC.md, "Webhook event envelope"
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
-import standardwebhooks
 
 from tests.contract.outside import (
     ID_REST,
@@ -29,6 +24,7 @@ from tests.contract.outside import (
     ok,
     until,
 )
+from tests.contract.verifiers import Verify, forged, genuine
 
 ENDPOINT = "/v1/webhooks/endpoint"
 ENVELOPE = {"id", "type", "api_version", "created_at", "data"}
@@ -203,69 +199,80 @@ def test_a_delivery_is_a_json_post_with_the_standard_headers(lives: dict[str, li
     assert len({d.headers["webhook-id"] for d in every(lives)}) == len(every(lives))
 
 
-def test_the_python_library_verifies_every_delivery(lives: dict[str, list[Delivery]], secret: str) -> None:
-    verifier = standardwebhooks.Webhook(secret)
-    for delivery in every(lives):
-        assert verifier.verify(delivery.raw, dict(delivery.headers)) == delivery.event
-        with pytest.raises(standardwebhooks.WebhookVerificationError):
-            verifier.verify(delivery.raw + b" ", dict(delivery.headers))
-
-
-def node_verdicts(folder: Path, asked: list[tuple[str, Delivery, bytes]]) -> list[Any]:
-    """Ask the npm library about secrets, deliveries and bodies; return its verdicts in order."""
-    lines = [
-        json.dumps({"secret": s, "headers": dict(d.headers), "body": base64.b64encode(raw).decode()})
-        for s, d, raw in asked
-    ]
-    script = Path(__file__).with_name("verify.mjs")
-    done = subprocess.run(
-        ["node", str(script), str(folder)],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def test_the_node_library_verifies_every_delivery(
-    lives: dict[str, list[Delivery]], secret: str, node_modules: Path
+def test_every_verifier_accepts_every_delivery(
+    lives: dict[str, list[Delivery]], secret: str, verify: Verify
 ) -> None:
     deliveries = every(lives)
-    good = node_verdicts(node_modules, [(secret, d, d.raw) for d in deliveries])
-    assert good == [{"ok": True, "id": d.event["id"]} for d in deliveries]
-    bad = node_verdicts(node_modules, [(secret, d, d.raw + b" ") for d in deliveries])
-    assert [verdict["ok"] for verdict in bad] == [False] * len(deliveries)
+    assert verify([genuine(secret, d) for d in deliveries]) == [d.event["id"] for d in deliveries]
 
 
-def test_during_a_rotation_both_secrets_verify(
-    shops: dict[str, Shop], receiver: Receiver, node_modules: Path
+def test_every_verifier_refuses_a_delivery_in_which_anything_was_changed(
+    lives: dict[str, list[Delivery]], secret: str, verify: Verify
 ) -> None:
+    changed = [one for delivery in every(lives) for one in forged(secret, delivery)]
+    assert len({(one.raw, *one.headers.values()) for one in changed}) == len(changed)
+    assert verify(changed) == [None] * len(changed)
+
+
+class Rotated(NamedTuple):
+    """A delivery at one stage of a rotation, and the secrets that are valid then, the newest first."""
+
+    delivery: Delivery
+    valid: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def rotation(shops: dict[str, Shop], receiver: Receiver) -> list[Rotated]:
+    """An endpoint whose secret is rotated twice within a day, told of a payment at each stage."""
     owner, door = shops["endpoint"], receiver.door()
     owner.api.delete(ENDPOINT)
     merchant_id = owner.merchant()
-    old = ok(owner.api.put(ENDPOINT, {"url": door.url}))["secret"]
-    new = ok(owner.api.post(f"{ENDPOINT}/rotate"))["secret"]
-    payment_id = owner.payment(merchant_id)
-    delivery = door.wait_for(payment_id, "payment.created")[0]
-    entries = delivery.headers["webhook-signature"].split(" ")
-    assert len(entries) == 2
-    assert all(entry.startswith("v1,") for entry in entries)
-    for secret in (old, new):
-        standardwebhooks.Webhook(secret).verify(delivery.raw, dict(delivery.headers))
-    verdicts = node_verdicts(node_modules, [(old, delivery, delivery.raw), (new, delivery, delivery.raw)])
-    assert [verdict["ok"] for verdict in verdicts] == [True, True]
-    owner.advance("23h")
-    overlapping = door.wait_for(owner.payment(merchant_id), "payment.created")[0]
-    assert len(overlapping.headers["webhook-signature"].split(" ")) == 2
+    stages: list[Rotated] = []
+
+    def sell(*valid: str) -> None:
+        payment_id = owner.payment(merchant_id)
+        stages.append(Rotated(door.wait_for(payment_id, "payment.created")[0], valid))
+
+    first = ok(owner.api.put(ENDPOINT, {"url": door.url}))["secret"]
+    sell(first)
+    second = ok(owner.api.post(f"{ENDPOINT}/rotate"))["secret"]
+    sell(second, first)
+    owner.advance("1h")
+    third = ok(owner.api.post(f"{ENDPOINT}/rotate"))["secret"]
+    sell(third, second, first)
+    owner.advance("22h")
+    sell(third, second, first)
+    # A secret signs for a day after the rotation that replaced it.
     owner.advance("61m")
-    after = door.wait_for(owner.payment(merchant_id), "payment.created")[0]
-    assert len(after.headers["webhook-signature"].split(" ")) == 1
-    standardwebhooks.Webhook(new).verify(after.raw, dict(after.headers))
-    with pytest.raises(standardwebhooks.WebhookVerificationError):
-        standardwebhooks.Webhook(old).verify(after.raw, dict(after.headers))
+    sell(third, second)
+    owner.advance("1h")
+    sell(third)
     ok(owner.api.delete(ENDPOINT))
+    return stages
+
+
+def test_a_delivery_carries_one_signature_for_each_valid_secret(rotation: list[Rotated]) -> None:
+    entries = [stage.delivery.headers["webhook-signature"].split(" ") for stage in rotation]
+    assert [len(signatures) for signatures in entries] == [len(stage.valid) for stage in rotation]
+    assert [len(stage.valid) for stage in rotation] == [1, 2, 3, 3, 2, 1]
+    assert all(entry.startswith("v1,") for signatures in entries for entry in signatures)
+
+
+def test_every_verifier_accepts_a_rotation_with_each_valid_secret_and_no_other(
+    rotation: list[Rotated], verify: Verify
+) -> None:
+    secrets = rotation[2].valid
+    pairs = [(stage, secret) for stage in rotation for secret in secrets]
+    accepted = [stage.delivery.event["id"] if secret in stage.valid else None for stage, secret in pairs]
+    assert accepted.count(None) == 6
+    assert verify([genuine(secret, stage.delivery) for stage, secret in pairs]) == accepted
+
+
+def test_every_verifier_refuses_a_changed_delivery_also_during_a_rotation(
+    rotation: list[Rotated], verify: Verify
+) -> None:
+    changed = [one for stage in rotation for secret in stage.valid for one in forged(secret, stage.delivery)]
+    assert verify(changed) == [None] * len(changed)
 
 
 def test_events_can_be_read_back_byte_for_byte(hooks: Shop, lives: dict[str, list[Delivery]]) -> None:

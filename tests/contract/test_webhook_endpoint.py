@@ -93,11 +93,9 @@ def test_a_body_that_misses_its_schema_registers_nothing(owner: Shop, body: Any)
     [
         "https://10.0.0.1/hook",
         "https://192.168.1.1/hook",
-        "https://169.254.169.254/latest/meta-data",
         "https://[::1]/hook",
         "https://[fd00::1]/hook",
         "https://[::ffff:10.0.0.1]/hook",
-        "https://0.0.0.0/hook",
         "https://100.64.0.1/hook",
     ],
 )
@@ -105,6 +103,13 @@ def test_an_address_that_is_not_public_is_refused_with_the_key_to_set(owner: Sho
     message = assert_refused(owner.api.put(ENDPOINT, {"url": url}), 400, "invalid_params")["message"]
     assert "allow_networks" in message
     assert_refused(owner.api.get(ENDPOINT), 404, "not_found")
+
+
+@pytest.mark.parametrize("url", ["https://169.254.169.254/latest/meta-data", "https://0.0.0.0/hook"])
+def test_an_address_that_no_configuration_opens_is_refused_without_one(owner: Shop, url: str) -> None:
+    message = assert_refused(owner.api.put(ENDPOINT, {"url": url}), 400, "invalid_params")["message"]
+    assert "never calls" in message
+    assert "allow_networks" not in message
 
 
 @pytest.mark.parametrize(
