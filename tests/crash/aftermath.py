@@ -25,6 +25,8 @@ DISKS: Final = (("payd", "serve"), ("tests.crash.slow_disk", "serve"))
 # Long past everything that a delivery or a payment waits for.
 REST: Final = "40h"
 POLL_S: Final = 0.05
+# The canary goes the same way, and is nobody's event.
+OF_EVENTS: Final = "kind = 'event'"
 # Who has not heard of an event by now will not.
 HEAR_MAX_S: Final = 5
 # What makes a hang a failure; a run takes half of it.
@@ -62,6 +64,7 @@ class Rows:
     payments: dict[str, dict[str, Any]]
     events: list[dict[str, Any]]
     deliveries: list[dict[str, Any]]
+    attempts: list[dict[str, Any]]
     chains: dict[str, list[tuple[int, str]]]
 
 
@@ -85,8 +88,8 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
                 deaths = await _shop_and_die(server, at, ledger, rng)
                 receiver.script = always(Does())
                 async with Client(server.port) as client:
-                    await _come_to_rest(client, at)
-                    events = await _all_events(client, at)
+                    await come_to_rest(client, at)
+                    events = await all_events(client, at)
                     details = await _all_details(client, at, ledger)
                 with trio.move_on_after(HEAR_MAX_S):
                     while len(ledger.heard) < len(events):  # the server decides when
@@ -102,7 +105,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
         received=receiver.received,
         events=events,
         details=details,
-        rows=_read_rows(folder / "data" / "test.db"),
+        rows=read_rows(folder / "data" / "test.db"),
         exit_code=exit_code,
         deaths=deaths,
         ready_after_s=server.ready_after_s,
@@ -158,9 +161,9 @@ async def _shop_and_die(server: Server, at: Furnished, ledger: Ledger, rng: Rand
     return deaths
 
 
-async def _come_to_rest(client: Client, at: Furnished) -> None:
+async def come_to_rest(client: Client, at: Furnished, after: str = REST) -> None:
     """Move the clock past all retries and deadlines, and wait for what was due on the way."""
-    moved = await client.ask("POST", "/v1/test/clock", {"advance": REST}, at.headers)
+    moved = await client.ask("POST", "/v1/test/clock", {"advance": after}, at.headers)
     assert moved.status == 202, moved.raw
     while True:
         now = await client.ask("GET", "/v1/test/clock", None, at.headers)
@@ -169,7 +172,8 @@ async def _come_to_rest(client: Client, at: Furnished) -> None:
         await trio.sleep(POLL_S)
 
 
-async def _all_events(client: Client, at: Furnished) -> list[dict[str, Any]]:
+async def all_events(client: Client, at: Furnished) -> list[dict[str, Any]]:
+    """All pages of `GET /v1/events`, oldest first."""
     events: list[dict[str, Any]] = []
     cursor = ""
     while True:
@@ -188,7 +192,8 @@ async def _all_details(client: Client, at: Furnished, ledger: Ledger) -> dict[st
     return details
 
 
-def _read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> Rows:
+    """All of a realm that these tests compare with what was told."""
     db = sqlite3.connect(path)
     db.row_factory = sqlite3.Row
     try:
@@ -203,7 +208,14 @@ def _read_rows(path: Path) -> Rows:
             integrity=[row[0] for row in db.execute("PRAGMA integrity_check")],
             payments={row["id"]: dict(row) for row in db.execute("SELECT * FROM payments")},
             events=events,
-            deliveries=[dict(row) for row in db.execute("SELECT * FROM deliveries")],
+            deliveries=[dict(row) for row in db.execute(f"SELECT * FROM deliveries WHERE {OF_EVENTS}")],
+            attempts=[
+                dict(row)
+                for row in db.execute(
+                    "SELECT * FROM attempts WHERE delivery_id IN"
+                    f" (SELECT id FROM deliveries WHERE {OF_EVENTS}) ORDER BY seq"
+                )
+            ],
             chains=chains,
         )
     finally:
