@@ -6,17 +6,27 @@ import argparse
 import sys
 import tempfile
 import time
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from tests.bench.machine import describe
 from tests.bench.measure import PARTS, Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.table import TITLES, Line, feed_lines, generator_line, markdown, rate_line, start_lines
+from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
+from tests.bench.webhook_table import NOTES as WEBHOOK_NOTES
+from tests.bench.webhook_table import webhook_lines
+from tests.bench.webhooks import Sends
 
 QUICK: Final = Plan(rounds=3, seconds=0.5, warm_s=0.1, confirms=160, readers=(1000,), pushes=2, starts=3)
+QUICK_SENDS: Final = Sends(
+    rounds=2, deliveries=2000, pool_s=5.0, seconds=3.0, hang_s=5.0, warm_s=0.5, backlog=20_000
+)
 CEILING_AT: Final = 16
+WEBHOOKS: Final = "webhooks"
+ALL_PARTS: Final = (*PARTS, WEBHOOKS)
 
 NOTES: Final = """\
 Server and load generator are a process each; both servers stay up, one idle while the other is measured.
@@ -57,6 +67,12 @@ async def bench(plan: Plan, parts: list[str]) -> list[Line]:
     return lines
 
 
+async def bench_webhooks(plan: Sends) -> list[Line]:
+    """Measure the webhooks."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await webhook_lines(Path(name), plan, say)
+
+
 def _fresh(folder: Path, name: str) -> Path:
     made = folder / name
     made.mkdir()
@@ -71,28 +87,32 @@ def say(words: str) -> None:
 def main() -> None:
     """Read the arguments, measure, print."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less of everything, in about a minute")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s")
+    parser.add_argument("part", nargs="*", help=f"measure these alone: {', '.join(ALL_PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="less of everything, in about two minutes")
+    parser.add_argument("--parts", default=",".join(ALL_PARTS), help="some of %(default)s")
     parser.add_argument("--connections", help="such as 1,16,100")
     parser.add_argument("--rounds", type=int, help="of each part, payd and the others in turn")
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     args = parser.parse_args()
-    plan = QUICK if args.quick else Plan()
-    plan = Plan(**{**vars(plan), **_chosen(args)})
-    parts = args.parts.split(",")
-    if unknown := set(parts) - set(PARTS):
+    chosen = _chosen(args)
+    plan = replace(QUICK if args.quick else Plan(), **chosen)
+    sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
+    parts = args.part or args.parts.split(",")
+    if unknown := set(parts) - set(ALL_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     machine, started_s = describe(), time.monotonic()
-    table = markdown(trio.run(bench, plan, parts))
-    print(
-        f"{table}\n\n{machine}.\nMedians of {plan.rounds} alternated rounds of {plan.seconds} s;"
-        f" {time.monotonic() - started_s:.0f} s in all.\n{NOTES}"
-    )
+    if others := [part for part in parts if part != WEBHOOKS]:
+        table = markdown(trio.run(bench, plan, others))
+        print(f"{table}\n\nMedians of {plan.rounds} alternated rounds of {plan.seconds} s.\n{NOTES}\n")
+    if WEBHOOKS in parts:
+        table = markdown(trio.run(bench_webhooks, sends), WEBHOOK_HEADER)
+        print(f"{table}\n\nMedians of {sends.rounds} alternated rounds.\n{WEBHOOK_NOTES}\n")
+    print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 
-def _chosen(args: argparse.Namespace) -> dict[str, object]:
-    chosen: dict[str, object] = {}
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
     for name in ("connections", "readers"):
         if text := getattr(args, name):
             chosen[name] = tuple(int(part) for part in text.split(","))
@@ -100,6 +120,12 @@ def _chosen(args: argparse.Namespace) -> dict[str, object]:
         if (value := getattr(args, name)) is not None:
             chosen[name] = value
     return chosen
+
+
+def _of(plan: type[Sends], chosen: dict[str, Any]) -> dict[str, Any]:
+    """What of it this kind of plan has."""
+    named = {one.name for one in fields(plan)}
+    return {name: value for name, value in chosen.items() if name in named}
 
 
 if __name__ == "__main__":

@@ -96,9 +96,9 @@ def start_lines(payd: Started) -> list[Line]:
     ]
 
 
-def markdown(lines: Iterable[Line]) -> str:
+def markdown(lines: Iterable[Line], header: Line = HEADER) -> str:
     """The table."""
-    rows = [HEADER, ("---",) * len(HEADER), *lines]
+    rows = [header, ("---",) * len(header), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

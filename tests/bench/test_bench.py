@@ -6,13 +6,33 @@ from pathlib import Path
 
 import pytest
 
+from payd.net.http import Client, Target, tls_context
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.sink import Expect, Receivers, open_sink
 from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
+from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
+from tests.bench.webhook_table import webhook_lines
+from tests.bench.webhooks import Sends
+from tests.receiver import CA_FILE
 
 pytestmark = pytest.mark.real_time
 
 MOMENT = Plan(
     connections=(2,), rounds=1, seconds=0.1, warm_s=0.02, confirms=8, readers=(5,), pushes=1, starts=1
+)
+
+A_FEW = Sends(
+    rounds=1,
+    endpoints=(2,),
+    deliveries=40,
+    apart=2,
+    pool_s=0.5,
+    rate=40,
+    seconds=0.5,
+    hang_s=0.5,
+    warm_s=0.1,
+    backlog=80,
+    settle_s=0.1,
 )
 
 
@@ -47,3 +67,40 @@ async def test_a_start_is_measured_until_the_server_is_ready(tmp_path: Path) -> 
     assert len(payd.ready_ms) == 1
     assert payd.idle_mib[0] > 10
     assert len(start_lines(payd)) == 2
+
+
+async def test_webhooks_are_measured_where_they_arrive(tmp_path: Path) -> None:
+    lines = await webhook_lines(tmp_path, A_FEW, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(WEBHOOK_HEADER)}
+    assert len(lines) == 10
+    table = markdown(lines, WEBHOOK_HEADER)
+    assert "| 2 endpoints |" in table
+    assert "80 pending, 4 endpoints hang" in table
+
+
+async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
+    client = Client(may_call=lambda _address: True, tls=tls_context(CA_FILE))
+    async with open_sink(Receivers(answering=1, hanging=1)) as sink:
+        await sink.expect(Expect(2))
+        replies = [
+            await client.send("POST", Target.of(url), [("webhook-id", message_id)], b"{}", deadline_s=0.5)
+            for url, message_id in (
+                (sink.hanging[0], "msg_1"),
+                (sink.answering[0], "msg_2"),
+                (sink.answering[0], "msg_3"),
+            )
+        ]
+        answered = await sink.arrived()
+        await sink.expect(Expect(1, seconds=0.1))
+        nothing = await sink.arrived()
+        await client.aclose()
+
+    assert [(one.status, one.error_class) for one in replies] == [
+        (None, "timeout_response"),
+        (200, None),
+        (200, None),
+    ]
+    assert answered.ids == ["msg_2", "msg_3"]
+    assert answered.at_s == sorted(answered.at_s)
+    assert nothing.ids == []
