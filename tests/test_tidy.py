@@ -44,6 +44,8 @@ STARTERS = {
     "payd/actors/": "the tasks that live long",
     "payd/server.py": "the tree of them all",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
+    "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
+    "payd/cli/feed_connection.py": "both directions of one websocket",
     "payd/store/db.py": "the committer and the checkpoints",
     "payd/web/front.py": "one guard a connection",
     "payd/web/sockets.py": "both directions of one websocket",
