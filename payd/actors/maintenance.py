@@ -14,7 +14,7 @@ import trio
 from payd.clock import Clock
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
-from payd.store.retention import prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
+from payd.store.retention import Pruned, prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
 
 log = structlog.get_logger("payd.maintenance")
 
@@ -55,8 +55,8 @@ class Maintenance:
         before_ms = now_ms - self._keep_ms
         pruned = {
             "answers": await self._prune(prune_answers, now_ms - ANSWERS_KEPT_MS),
-            "deliveries": await self._prune_deliveries(before_ms),
-            "events": await self._prune(prune_events, before_ms),
+            "deliveries": await self._prune_pages(prune_deliveries, before_ms),
+            "events": await self._prune_pages(prune_events, before_ms),
             "jobs": await self._prune(prune_jobs, before_ms),
             "secrets": await self._prune(prune_secrets, before_ms),
         }
@@ -75,10 +75,10 @@ class Maintenance:
             await trio.sleep(BREATH_S)
         return pruned
 
-    async def _prune_deliveries(self, before_ms: int) -> int:
+    async def _prune_pages(self, step: Callable[[Tx, int, int, int], Pruned], before_ms: int) -> int:
         pruned, after_seq = 0, 0
         while True:
-            count, next_seq = await self._db.write(prune_deliveries, after_seq, before_ms, BATCH_MAX)
+            count, next_seq = await self._db.write(step, after_seq, before_ms, BATCH_MAX)
             pruned += count
             if next_seq is None:
                 return pruned

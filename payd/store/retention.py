@@ -8,7 +8,7 @@ Source: DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 import sqlite3
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -40,22 +40,23 @@ def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Prun
     gone = [(seq, delivery_id) for seq, delivery_id, _, stays in old if not stays]
     tx.executemany("DELETE FROM attempts WHERE delivery_id = ?", [(each,) for _, each in gone])
     tx.executemany("DELETE FROM deliveries WHERE seq = ?", [(seq,) for seq, _ in gone])
-    ended = len(rows) < limit or len(old) < len(rows)
-    return Pruned(len(gone), None if ended else rows[-1][0])
+    return _pruned(len(gone), rows, old, limit)
 
 
-def prune_events(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget at most `limit` events of before that of which no delivery is left; returns how many.
+def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+    """Forget events from before that of which no delivery is left, among the `limit` next rows.
 
     The newest stays whatever its age: the next one is numbered after it, and listeners resume by numbers.
     """
-    return tx.execute(
-        "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE created_at_ms < ?"
-        " AND seq < (SELECT max(seq) FROM events)"
-        " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_seq = events.seq)"
-        " ORDER BY created_at_ms LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    rows = tx.execute(
+        "SELECT seq, created_at_ms, EXISTS (SELECT 1 FROM deliveries d WHERE d.event_seq = events.seq)"
+        " OR seq = (SELECT max(seq) FROM events) FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+        (after_seq, limit),
+    ).fetchall()
+    old = [row for row in rows if row[1] < before_ms]
+    gone = [(seq,) for seq, _, stays in old if not stays]
+    tx.executemany("DELETE FROM events WHERE seq = ?", gone)
+    return _pruned(len(gone), rows, old, limit)
 
 
 def prune_jobs(tx: Tx, before_ms: int, limit: int) -> int:
@@ -96,3 +97,9 @@ def shrink(tx: Tx) -> bool:
         # Page by page: a step of this pragma frees one, and the driver takes one step of what has no columns.
         tx.execute("PRAGMA incremental_vacuum(1)")
     return bool(spare > VACUUM_PAGES)
+
+
+def _pruned(count: int, rows: list[Any], old: list[Any], limit: int) -> Pruned:
+    """The first young row ends it: rows are in the order of their making."""
+    ended = len(rows) < limit or len(old) < len(rows)
+    return Pruned(count, None if ended else rows[-1][0])

@@ -14,9 +14,6 @@ ALTER TABLE attempts ADD COLUMN tls_ms INTEGER;
 ALTER TABLE attempts ADD COLUMN retry_after_s INTEGER;                -- what the receiver asked for
 ALTER TABLE attempts ADD COLUMN next_at_ms INTEGER;                   -- when the next one was due after it
 
--- Pruning goes by age. Delivery rows are in the order of their creation, and so are jobs' ids.
-CREATE INDEX events_by_age ON events (created_at_ms);
-
 -- When something is due is asked of one endpoint at a time, so that a paused one counts for nothing.
 DROP INDEX deliveries_next;
 
