@@ -36,7 +36,7 @@ from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.actors.maintenance import Maintenance
 from payd.actors.payments import Payments, Tell
-from payd.actors.poster import WebhookRules, house_client, webhook_client
+from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
 from payd.chains.base import Chain
 from payd.chains.rates import RateTable
@@ -233,18 +233,20 @@ async def _open_deliveries(
     secret = seal.seal(notify_secret(seal).encode("ascii"), NOTIFY)
     await db.write(put_house_endpoint, NOTIFY, config.notify.url or None, secret, clock.now_ms())
     live, rules = name == "live", webhook_rules(config, name)
-    return Deliveries(
+    poster = Poster(
         db=db,
         clock=clock,
-        http=webhook_client(rules),
-        house_http=house_client(),
         seal=seal,
         entropy=entropy,
         rules=rules,
-        config_key=f"webhooks.{name}",
         user_agent=f"payd/{__version__}",
-        notices=Notices(live, partial(new_id, entropy=entropy)),
+        http=webhook_client(rules),
+        house_http=house_client(),
         jitter=live,  # a test clock is moved to the second, and the schedule should hold to it
+    )
+    notices = Notices(live, partial(new_id, entropy=entropy))
+    return Deliveries(
+        db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, config_key=f"webhooks.{name}"
     )
 
 

@@ -12,7 +12,7 @@ import trio
 from standardwebhooks import Webhook
 
 from payd.actors.deliveries import Deliveries
-from payd.actors.poster import WebhookRules
+from payd.actors.poster import Poster, WebhookRules
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL, Endpoint
 from payd.core.event import sample_event
@@ -199,18 +199,24 @@ def make_outbox(
     )
     clock = clock or Clock(VirtualWall())
     seal = seal or Seal(bytes(32))
-    deliveries = Deliveries(
+    poster = Poster(
         db=db,
         clock=clock,
-        http=http,
-        house_http=http,
         seal=seal,
         entropy=system_entropy,
         rules=rules,
-        config_key="webhooks.test",
         user_agent="payd/test",
-        notices=Notices(False, new_id),
+        http=http,
+        house_http=http,
         jitter=False,
+    )
+    deliveries = Deliveries(
+        db=db,
+        clock=clock,
+        poster=poster,
+        entropy=system_entropy,
+        notices=Notices(False, new_id),
+        config_key="webhooks.test",
     )
     outbox = Outbox(db, clock, nursery, deliveries, seal, hosts if hosts is not None else {})
     return outbox

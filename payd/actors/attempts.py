@@ -12,7 +12,6 @@ import structlog
 import trio
 
 from payd.actors.poster import Poster
-from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
 from payd.core.endpoint import CANARY, NOTIFY, Endpoint, EndpointState
 from payd.core.event import iso_ms, sample_event
@@ -54,7 +53,6 @@ class Attempts:
         poster: Sends.
         entropy: For ids.
         notices: Writes what the operator is told of endpoints.
-        stats: Counts.
         wake: Has an endpoint's actor look at what it is owed.
     """
 
@@ -66,7 +64,6 @@ class Attempts:
         poster: Poster,
         entropy: Entropy,
         notices: Notices,
-        stats: WebhookStats,
         wake: Callable[[str], None],
     ) -> None:
         self._db = db
@@ -74,7 +71,7 @@ class Attempts:
         self._poster = poster
         self._entropy = entropy
         self._notices = notices
-        self._stats = stats
+        self._stats = poster.stats
         self._wake = wake
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:

@@ -17,14 +17,13 @@ from payd.actors.backlog import look_back
 from payd.actors.lane import Lane
 from payd.actors.poster import Poster, WebhookRules
 from payd.actors.supervisor import RESTART, in_background, keep_running
-from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
 from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, InternalError, InvalidParams, RateLimited
 from payd.entropy import Entropy, new_id
 from payd.net.addresses import is_never_called
 from payd.net.dns import DnsFailed
-from payd.net.http import DNS_DEADLINE_S, Client, Target
+from payd.net.http import DNS_DEADLINE_S, Target
 from payd.store.db import Database
 from payd.store.deliveries import (
     astray,
@@ -36,7 +35,6 @@ from payd.store.deliveries import (
 )
 from payd.store.endpoints import endpoint_of_id
 from payd.store.notices import Notices
-from payd.store.seal import Seal
 from payd.store.webhook_jobs import advance_job, running_jobs
 
 __all__ = ["Deliveries", "TestResult", "WebhookRules"]
@@ -71,17 +69,15 @@ class Deliveries:
     Args:
         db: The realm's database.
         clock: The realm's clock; due times follow it, `webhook-timestamp` and deadlines do not.
-        http: Such as `actors.poster.webhook_client` makes; its idle connections are closed when `run` ends.
-        house_http: Likewise `actors.poster.house_client`, for the house's own endpoints.
-        seal: Opens the endpoints' secrets.
-        entropy: For ids and jitter.
-        rules: What endpoints may be.
-        config_key: The realm's table in the configuration, such as `webhooks.test`, for refusals.
-        user_agent: The header's value.
+        poster: Makes the requests; its clients' idle connections are closed when `run` ends.
+        entropy: For ids.
         notices: Writes what the operator is told of endpoints.
-        jitter: Whether retries are spread; without it the schedule is exact.
+        config_key: The realm's table in the configuration, such as `webhooks.test`, for refusals.
 
     Attributes:
+        http: The client for accounts' endpoints.
+        house_http: The client for the house's own.
+        rules: What endpoints may be.
         stats: What was done since the start.
     """
 
@@ -90,43 +86,19 @@ class Deliveries:
         *,
         db: Database,
         clock: Clock,
-        http: Client,
-        house_http: Client,
-        seal: Seal,
+        poster: Poster,
         entropy: Entropy,
-        rules: WebhookRules,
-        config_key: str,
-        user_agent: str,
         notices: Notices,
-        jitter: bool = True,
+        config_key: str,
     ) -> None:
-        self.rules = rules
-        self.stats = WebhookStats()
+        self.http, self.house_http = poster.http, poster.house_http
+        self.rules, self.stats = poster.rules, poster.stats
         self._db = db
         self._clock = clock
-        self.http = http
-        self._house_http = house_http
         self._entropy = entropy
         self._config_key = config_key
         self._attempts = Attempts(
-            db=db,
-            clock=clock,
-            poster=Poster(
-                db=db,
-                clock=clock,
-                http=http,
-                house_http=house_http,
-                seal=seal,
-                entropy=entropy,
-                rules=rules,
-                stats=self.stats,
-                user_agent=user_agent,
-                jitter=jitter,
-            ),
-            entropy=entropy,
-            notices=notices,
-            stats=self.stats,
-            wake=self.wake,
+            db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, wake=self.wake
         )
         self._gate = trio.CapacityLimiter(IN_FLIGHT_MAX)
         self._lanes: dict[str, Lane] = {}
@@ -163,7 +135,7 @@ class Deliveries:
             self._nursery = None
             with trio.CancelScope(shield=True):
                 await self.http.aclose()
-                await self._house_http.aclose()
+                await self.house_http.aclose()
 
     async def stop(self) -> None:
         """Start nothing more, let what is in flight end for at most 15 s, and end `run`."""
@@ -306,7 +278,7 @@ class Deliveries:
                 self.wake(endpoint_id)
             self._jobs_wanted.set()
             await self.http.close_unfit()
-            await self._house_http.close_unfit()
+            await self.house_http.close_unfit()
             self.stats.backlog = await look_back(self._db, self._clock.now_ms(), self._lanes)
             self._polled_s = trio.current_time()
             with trio.move_on_after(POLL_S):

@@ -72,30 +72,47 @@ def house_client() -> Client:
 
 
 class Poster:
-    """Makes attempts. Keeps nothing but what it has opened and parsed before."""
+    """Makes the requests of one realm. Keeps nothing but what it has opened and parsed before.
+
+    Args:
+        db: The realm's database.
+        clock: The realm's clock.
+        seal: Opens the endpoints' secrets.
+        entropy: For jitter.
+        rules: What endpoints may be.
+        user_agent: The header's value.
+        http: Such as `webhook_client` makes.
+        house_http: Such as `house_client` makes.
+        jitter: Whether retries are spread; without it the schedule is exact.
+
+    Attributes:
+        http: See above.
+        house_http: See above.
+        rules: See above.
+        stats: What was done since the start.
+    """
 
     def __init__(
         self,
         *,
         db: Database,
         clock: Clock,
-        http: Client,
-        house_http: Client,
         seal: Seal,
         entropy: Entropy,
         rules: WebhookRules,
-        stats: WebhookStats,
         user_agent: str,
+        http: Client,
+        house_http: Client,
         jitter: bool,
     ) -> None:
+        self.http = http
+        self.house_http = house_http
+        self.rules = rules
+        self.stats = WebhookStats()
         self._db = db
         self._clock = clock
-        self._http = http
-        self._house_http = house_http
-        self._stats = stats
         self._seal = seal
         self._entropy = entropy
-        self._rules = rules
         self._user_agent = user_agent
         self._jitter = jitter
         self._opened: dict[bytes, str] = {}
@@ -117,7 +134,7 @@ class Poster:
         started_ms = self._clock.now_ms()
         timestamp_s = self._clock.real_ms() // 1000
         target = self._target(endpoint.url)
-        if target.scheme == "http" and not (self._rules.allow_http or endpoint.is_house):
+        if target.scheme == "http" and not (self.rules.allow_http or endpoint.is_house):
             words = "Plain http is not allowed in this mode."
             return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"", words)
         signature = sign(self._secrets(endpoint.id, started_ms), message_id, timestamp_s, body)
@@ -129,7 +146,7 @@ class Poster:
             ("webhook-signature", signature),
             *(ONCE if endpoint.is_house else self._added(endpoint)),
         )
-        http = self._house_http if endpoint.is_house else self._http
+        http = self.house_http if endpoint.is_house else self.http
         reply = await http.send("POST", target, headers, body)
         error_class = verdict(reply)
         self._compare_clocks(endpoint, reply)
@@ -182,7 +199,7 @@ class Poster:
         self._compared_s[key] = now_s
         said_s = read_date_s(reply.header("date"))
         if said_s is not None:
-            self._stats.clock_skew(key, now_s - said_s)
+            self.stats.clock_skew(key, now_s - said_s)
 
     def _secrets(self, endpoint_id: str, now_ms: int) -> list[str]:
         # Only what is valid is opened: the times alone decide that.

@@ -29,7 +29,7 @@ import trio
 
 from payd.actors.deliveries import Deliveries
 from payd.actors.lane import IN_FLIGHT_MAX
-from payd.actors.poster import WebhookRules, house_client, webhook_client
+from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.clock import Clock
 from payd.core.signature import sign
 from payd.entropy import new_id, system_entropy
@@ -81,17 +81,24 @@ async def send_as_payd(job: Job, started: trio.Event) -> None:
     """The real machinery."""
     async with open_database(job.path, "realm") as db, trio.open_nursery() as nursery:
         clock = Clock()
-        deliveries = Deliveries(
+        poster = Poster(
             db=db,
             clock=clock,
-            http=webhook_client(RULES),
             seal=SEAL,
             entropy=system_entropy,
             rules=RULES,
-            config_key="webhooks.test",
             user_agent=USER_AGENT,
+            http=webhook_client(RULES),
             house_http=house_client(),
+            jitter=True,
+        )
+        deliveries = Deliveries(
+            db=db,
+            clock=clock,
+            poster=poster,
+            entropy=system_entropy,
             notices=Notices(False, new_id),
+            config_key="webhooks.test",
         )
         await _get_ready(started)
         await nursery.start(deliveries.run)

@@ -32,8 +32,8 @@ async def post(hooked: Hooked, sent: Received, path: str = "/canary/test", **hea
 
 async def test_a_canary_is_taken_and_everything_else_is_not_there(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        hooked.shop.realm.deliveries._house_http.dial = hooked.receiver.dial
-        hooked.shop.realm.deliveries._house_http.resolve = resolve
+        hooked.shop.realm.deliveries.house_http.dial = hooked.receiver.dial
+        hooked.shop.realm.deliveries.house_http.resolve = resolve
         sent = await one(hooked)
 
         assert await post(hooked, sent) == 204
@@ -45,8 +45,8 @@ async def test_a_canary_is_taken_and_everything_else_is_not_there(tmp_path: Path
 
 async def test_the_limit_of_an_address_does_not_keep_a_canary_out(tmp_path: Path) -> None:
     async with open_hooked(tmp_path, PAYD_RATE_LIMITS_PER_IP="1") as hooked:
-        hooked.shop.realm.deliveries._house_http.dial = hooked.receiver.dial
-        hooked.shop.realm.deliveries._house_http.resolve = resolve
+        hooked.shop.realm.deliveries.house_http.dial = hooked.receiver.dial
+        hooked.shop.realm.deliveries.house_http.resolve = resolve
         sent = await one(hooked)
 
         assert [await post(hooked, sent) for _ in range(5)] == [204] * 5
@@ -56,7 +56,7 @@ async def test_the_limit_of_an_address_does_not_keep_a_canary_out(tmp_path: Path
 
 async def test_canaries_that_do_not_come_back_keep_the_server_from_being_ready(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        hooked.shop.realm.deliveries._house_http.resolve = resolve  # and nobody is there
+        hooked.shop.realm.deliveries.house_http.resolve = resolve  # and nobody is there
         realm = hooked.shop.realm
         with trio.move_on_after(600):
             await realm.canary.run(URL)
