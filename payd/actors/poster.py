@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
@@ -147,6 +148,7 @@ class Poster:
             *(ONCE if endpoint.is_house else self._added(endpoint)),
         )
         http = self.house_http if endpoint.is_house else self.http
+        started_s = trio.current_time()
         reply = await http.send("POST", target, headers, body)
         error_class = verdict(reply)
         self._compare_clocks(endpoint, reply)
@@ -165,6 +167,7 @@ class Poster:
             dns_ms=reply.timing.dns_ms,
             connect_ms=reply.timing.connect_ms,
             tls_ms=reply.timing.tls_ms,
+            total_ms=round((trio.current_time() - started_s) * 1000),
             retry_after_s=None if error_class is None else self._retry_after_s(reply),
             jitter=0.0 if error_class is None else self._draw_jitter(),
         )

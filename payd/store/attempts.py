@@ -35,6 +35,7 @@ class AttemptEnd(NamedTuple):
         dns_ms: How long it took to find the address; None on a connection that was there.
         connect_ms: To connect; None likewise.
         tls_ms: To agree on TLS; None likewise.
+        total_ms: With the body, where `duration_ms` ends with the status line; None without a request.
         retry_after_s: What the receiver asked for.
         jitter: 0 to 1: how much of a step's largest jitter to add.
     """
@@ -53,6 +54,7 @@ class AttemptEnd(NamedTuple):
     dns_ms: int | None = None
     connect_ms: int | None = None
     tls_ms: int | None = None
+    total_ms: int | None = None
     retry_after_s: int | None = None
     jitter: float = 0.0
 
@@ -80,6 +82,7 @@ class AttemptRow(NamedTuple):
     dns_ms: int | None
     connect_ms: int | None
     tls_ms: int | None
+    total_ms: int | None
     remote_ip: str | None
     retry_after_s: int | None
     next_at_ms: int | None
@@ -183,7 +186,7 @@ def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
     """The newest of a delivery's log, at most `LOG_SHOWN_MAX`, oldest attempt first."""
     rows = tx.execute(
         "SELECT n, trigger, at_ms, status, error_class, error, duration_ms, dns_ms, connect_ms, tls_ms,"
-        " remote_ip, retry_after_s, next_at_ms, headers, body, truncated FROM attempts"
+        " total_ms, remote_ip, retry_after_s, next_at_ms, headers, body, truncated FROM attempts"
         " WHERE delivery_id = ? ORDER BY seq DESC LIMIT ?",
         (delivery_id, LOG_SHOWN_MAX),
     )
@@ -196,8 +199,9 @@ _NEXT_N: Final = "(SELECT coalesce(max(a.n), 0) + 1 FROM attempts a WHERE a.deli
 def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: int | None) -> None:
     tx.execute(
         "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, error_class, error, duration_ms,"
-        " dns_ms, connect_ms, tls_ms, remote_ip, retry_after_s, next_at_ms, headers, body, truncated)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " dns_ms, connect_ms, tls_ms, total_ms, remote_ip, retry_after_s, next_at_ms, headers, body,"
+        " truncated)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             delivery_id,
             n,
@@ -210,6 +214,7 @@ def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: 
             end.dns_ms,
             end.connect_ms,
             end.tls_ms,
+            end.total_ms,
             end.remote_ip,
             end.retry_after_s,
             next_at_ms,

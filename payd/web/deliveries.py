@@ -73,11 +73,12 @@ class DeliveryPage(_Out, frozen=True):
 
 
 class TimingOut(_Out, frozen=True):
-    """Milliseconds to find the address, to connect, and to agree on TLS."""
+    """Milliseconds to find the address, to connect, to agree on TLS, and in all, with the body."""
 
     dns_ms: int | None
     connect_ms: int | None
     tls_ms: int | None
+    total_ms: int | None
 
 
 class AttemptOut(_Out, frozen=True):
@@ -315,7 +316,7 @@ def _attempt_out(row: AttemptRow) -> AttemptOut:
         error=row.error,
         advice=advice(row.status, row.error_class),
         duration_ms=row.duration_ms,
-        timing=TimingOut(row.dns_ms, row.connect_ms, row.tls_ms),
+        timing=TimingOut(row.dns_ms, row.connect_ms, row.tls_ms, row.total_ms),
         remote_ip=row.remote_ip,
         retry_after_s=row.retry_after_s,
         next_attempt_at=None if row.next_at_ms is None else iso_ms(row.next_at_ms),

@@ -213,3 +213,14 @@ async def test_an_endpoint_that_is_switched_off_while_it_fails_is_not_told_of(
         await outbox.advance(200 * HOUR_S)
 
         assert notices.received == []
+
+
+async def test_a_slow_body_counts_in_the_whole_time_and_not_in_the_verdicts(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does(delay_s=1, drips=True)))
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+
+        [attempt] = outbox.log(outbox.rows()[0])
+        assert (attempt.status, attempt.duration_ms, attempt.total_ms) == (200, 1000, 3000)

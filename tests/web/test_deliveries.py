@@ -55,7 +55,7 @@ async def test_a_payment_is_told_of_and_its_delivery_is_in_the_log(tmp_path: Pat
             "error": None,
             "advice": advice(500, "http_status"),
             "durationMs": 0,
-            "timing": {"dnsMs": 0, "connectMs": 0, "tlsMs": None},
+            "timing": {"dnsMs": 0, "connectMs": 0, "tlsMs": None, "totalMs": 0},
             "remoteIp": "93.184.216.34",
             "retryAfterS": None,
             "nextAttemptAt": row["nextAttemptAt"],

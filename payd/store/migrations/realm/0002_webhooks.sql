@@ -11,6 +11,7 @@ ALTER TABLE attempts ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0; -- whether
 ALTER TABLE attempts ADD COLUMN dns_ms INTEGER;
 ALTER TABLE attempts ADD COLUMN connect_ms INTEGER;
 ALTER TABLE attempts ADD COLUMN tls_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN total_ms INTEGER;                     -- with the body; duration_ms is up to the status
 ALTER TABLE attempts ADD COLUMN retry_after_s INTEGER;                -- what the receiver asked for
 ALTER TABLE attempts ADD COLUMN next_at_ms INTEGER;                   -- when the next one was due after it
 
