@@ -15,7 +15,7 @@ import trio
 from payd.actors.attempts import Attempts, TestResult
 from payd.actors.backlog import look_back
 from payd.actors.lane import Lane
-from payd.actors.poster import Poster, WebhookRules
+from payd.actors.poster import Poster
 from payd.actors.supervisor import RESTART, in_background, keep_running
 from payd.clock import Clock
 from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState
@@ -36,8 +36,6 @@ from payd.store.deliveries import (
 from payd.store.endpoints import endpoint_of_id
 from payd.store.notices import Notices
 from payd.store.webhook_jobs import advance_job, running_jobs
-
-__all__ = ["Deliveries", "TestResult", "WebhookRules"]
 
 log = structlog.get_logger("payd.deliveries")
 
