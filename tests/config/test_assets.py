@@ -70,7 +70,7 @@ WRONG = [
     ("name", '"a\\nb"'),
     ("name", '"' + "x" * 65 + '"'),
     ("decimals", "-1"),
-    ("decimals", "37"),
+    ("decimals", "19"),
     ("decimals", '"6"'),
     ("decimals", "true"),
     ("kind", '"spl"'),
