@@ -149,7 +149,7 @@ async def test_accounts_on_chains_that_the_merchant_does_not_take_get_no_option(
 
 async def test_an_expired_payment_is_refused_even_before_its_actor_has_said_so(shop: Shop) -> None:
     payment = await shop.pay()
-    shop.realm.payments.deadlines.reload = lambda: None  # type: ignore[method-assign]
+    shop.realm.payments.tending.deadlines.reload = lambda: None  # type: ignore[method-assign]
     await trio.sleep(900)
 
     with pytest.raises(PaymentExpired):
