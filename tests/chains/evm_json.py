@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from payd.chains.evm_codec import to_data, to_quantity, word_of_address, word_of_uint
+from payd.chains.evm_codec import BadAnswer, to_data, to_quantity, word_of_address, word_of_uint
 from payd.chains.evm_events import AUTHORIZATION_USED, TRANSFER
+
+T = TypeVar("T")
 
 TOKEN = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 OTHER_TOKEN = "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42"
@@ -113,3 +116,11 @@ def block_json(*transactions: object, **changes: object) -> dict[str, Any]:
         "transactions": list(transactions),
         **changes,
     }
+
+
+def check_read_or_refused(read: Callable[[T], object], answer: T) -> None:
+    """Whatever a node says is read, or refused as what no node says; anything else fails the test."""
+    try:
+        read(answer)
+    except BadAnswer as refused:
+        assert str(refused).isprintable()
