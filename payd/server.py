@@ -110,7 +110,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
         for realm in house.realms.values():
             name, payments = realm.name, realm.payments
             await chores.start(realm.deliveries.run)
-            chores.start_soon(keep_running, f"{name}.deadlines", payments.deadlines.run)
+            chores.start_soon(keep_running, f"{name}.deadlines", payments.tending.deadlines.run)
             maintenance = Maintenance(realm.db, realm.clock, config.webhooks.keep_days)
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             if realm.advance is not None:
