@@ -19,7 +19,6 @@ from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
 from payd.config import load
-from payd.entropy import new_id
 from payd.server import open_house, serve
 from payd.web.commands import run_command
 from payd.web.house import House
@@ -154,7 +153,7 @@ class Street:
             now = "settled" if detail["settlement"] and detail["settlement"]["settled"] else detail["status"]
             return now if now in wanted else None
 
-        return await self.wait_for(reached, mining=mining)
+        return str(await self.wait_for(reached, mining=mining))
 
     async def wait_for(self, question: Callable[[], Any], *, mining: bool = False) -> Any:
         """Ask until the answer is true, and give it; with `mining`, a block comes with each question."""
@@ -172,37 +171,75 @@ def signed(typed_data: str, place: int = BUYER) -> str:
     return "0x" + bytes(account(place).sign_message(message).signature).hex()
 
 
-def configuration(
-    urls: Sequence[str], *, chain: str = "", fee: str = "", asset: str = "", sponsor: bool = True
-) -> str:
+CONFIGURATION: Final = """
+[rates]
+source = "table"
+table = { "USDC/USD" = "1", "DAI/USD" = "1", "ETH/USD" = "2500" }
+
+[relayer]
+keystore = "relayer.json"
+password_file = "password"
+
+[fee]
+@fee
+
+[[chains]]
+id = "@id"
+rpc = @rpc
+poll_ms = 50
+@chain
+
+[[assets]]
+asset = "@id/erc20:@usdc"
+symbol = "USDC"
+name = "USD Coin"
+decimals = 6
+kind = "eip3009"
+domain = { name = "USD Coin", version = "2" }
+par = "USD"
+
+[[assets]]
+asset = "@id/erc20:@dai"
+symbol = "DAI"
+name = "Dai"
+decimals = 6
+kind = "erc20"
+par = "USD"
+
+[[assets]]
+asset = "@id/slip44:60"
+symbol = "ETH"
+name = "Ether"
+decimals = 18
+kind = "native"
+
+[rate_limits]
+per_key = 0
+per_ip = 0
+
+[webhooks]
+canary = false
+"""
+
+
+def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "") -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
         chain: More lines of its [[chains]].
         fee: Lines of [fee].
-        asset: The row of the token; None: TestUSD.
-        sponsor: Whether a relayer is there and pays for gas.
     """
-    token = asset or (
-        f'asset = "{USDC}"\nsymbol = "USDC"\nname = "USD Coin"\ndecimals = 6\nkind = "eip3009"\n'
-        'domain = { name = "USD Coin", version = "2" }\npar = "USD"\n'
-    )
-    relayer = '[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n' if sponsor else ""
-    return (
-        f'[rates]\nsource = "table"\ntable = {{ "USDC/USD" = "1", "DAI/USD" = "1", "ETH/USD" = "2500" }}\n{relayer}[fee]\n{fee}\n'
-        f'[[chains]]\nid = "{CHAIN}"\nrpc = {json.dumps(list(urls))}\nsponsor = {str(sponsor).lower()}\n'
-        f"poll_ms = 50\n{chain or 'depth = 2'}\n"
-        f'[[assets]]\n{token}\n[[assets]]\nasset = "{DAI}"\nsymbol = "DAI"\nname = "Dai"\ndecimals = 6\n'
-        f'kind = "erc20"\npar = "USD"\n[[assets]]\nasset = "{ETH}"\nsymbol = "ETH"\nname = "Ether"\ndecimals = 18\n'
-        'kind = "native"\n'
-        "[rate_limits]\nper_key = 0\nper_ip = 0\n[webhooks]\ncanary = false\n"
-    )
+    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee}
+    text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
+    for name, value in values.items():
+        text = text.replace(f"@{name}", value)
+    return text
 
 
 def write_keystore(folder: Path) -> None:
     """The relayer's key: that of the development account which is rich in gas."""
-    from eth_keyfile import create_keyfile_json
+    from eth_keyfile.keyfile import create_keyfile_json
 
     file = folder / "relayer.json"
     key = create_keyfile_json(bytes(account(RELAYER).key), PASSWORD.encode(), kdf="scrypt", iterations=4096)
@@ -228,19 +265,16 @@ async def furnish_house(house: House, destination: str | None = None) -> dict[st
     """An account with a live key, and a merchant that is paid in the token and in the coin."""
 
     async def do(command: str, **args: Any) -> dict[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(
-            await run_command(house, command, msgspec.json.encode(args))
-        )
-        return made
+        made = await run_command(house, command, msgspec.json.encode(args))
+        return dict(msgspec.to_builtins(made))
 
     await do("account.create", name="shop")
     key = await do("key.create", mode="live", name="till", scopes=list(SCOPES))
     merchant = await do("merchant.create", mode="live", name="Shop", email="till@shop.example")
     to = destination or address(MERCHANT)
     for asset in (USDC, DAI, ETH):
-        await do(
-            "destination.add", mode="live", merchant=merchant["id"], asset=asset, destination=f"{CHAIN}:{to}"
-        )
+        where = {"merchant": merchant["id"], "asset": asset, "destination": f"{CHAIN}:{to}"}
+        await do("destination.add", mode="live", **where)
     return {"api-key": str(key["apiKey"]), "merchant-id": str(merchant["id"])}
 
 
@@ -262,7 +296,7 @@ async def open_street(
     urls: Sequence[str] = (),
     *,
     destination: str | None = None,
-    **configured: Any,
+    **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
 
@@ -273,11 +307,7 @@ async def open_street(
         destination: The merchant's address.
         configured: As for `configuration`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    first = not (folder / "payd.toml").exists()
-    (folder / "payd.toml").write_text(configuration(urls or (chain.anvil.url,), **configured))
-    if first:
-        write_keystore(folder)
+    first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
     config = load(folder / "payd.toml", {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"})
     stop, ready = trio.Event(), trio.Event()
 
@@ -294,13 +324,28 @@ async def open_street(
         street = Street(house.own_url, http, chain, house)
         if first:
             street.headers = await furnish_house(house, destination)
-            (folder / "headers.json").write_text(json.dumps(street.headers))
+            save_headers(folder, street.headers)
         else:
-            street.headers = json.loads((folder / "headers.json").read_text())
+            street.headers = saved_headers(folder)
         yield street
         stop.set()
 
 
-def new_reference() -> str:
-    """One of a kind."""
-    return new_id("ref_", 0)
+def prepare(folder: Path, text: str) -> bool:
+    """Write what a server starts with; whether it is the first time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    first = not (folder / "payd.toml").exists()
+    (folder / "payd.toml").write_text(text)
+    if first:
+        write_keystore(folder)
+    return first
+
+
+def save_headers(folder: Path, headers: dict[str, str]) -> None:
+    """Keep what the merchant's backend sends, for another start."""
+    (folder / "headers.json").write_text(json.dumps(headers))
+
+
+def saved_headers(folder: Path) -> dict[str, str]:
+    """What the merchant's backend sends."""
+    return dict(json.loads((folder / "headers.json").read_text()))
