@@ -209,10 +209,15 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
     known = _known(tx, seen)
     payment = _claimed(tx, seen, known)
-    account_id = payment.account_id if payment is not None else _owner(tx, seen)
+    judged = _judge(tx, payment, seen, known)
+    account_id = None if payment is None else payment.account_id
+    if judged.kind == "unmatched":
+        # It may carry the binding of somebody else's payment: it belongs to whom it was paid.
+        owner_id = _owner(tx, seen)
+        if owner_id != account_id:
+            account_id, payment = owner_id, None
     if account_id is None:
         return None
-    judged = _judge(tx, payment, seen, known)
     follows = judged.kind == "matched" and payment is not None and payment.settled is None
     now = Sighting(
         account_id=account_id,
