@@ -195,6 +195,15 @@ def reopen_above(tx: Tx, chain: str, number: int) -> int:
     return len(mined)
 
 
+def is_over_from(tx: Tx, chain: str, sender: str, count: int) -> bool:
+    """Whether any is over whose nonce the chain has not counted, so that it can not be."""
+    query = (
+        "SELECT 1 FROM relay_transactions"
+        " WHERE chain = ? AND sender = ? AND nonce >= ? AND state <> 'open' LIMIT 1"
+    )
+    return tx.execute(query, (chain, sender, count)).fetchone() is not None
+
+
 def reopen_from(tx: Tx, chain: str, sender: str, count: int, limit: int) -> int:
     """Take back what does not hold of nonces that the chain has not counted; the lowest first.
 
