@@ -229,7 +229,7 @@ async def open_shop(
     ):
         for realm in house.realms.values():
             await chores.start(realm.deliveries.run)
-            chores.start_soon(realm.payments.deadlines.run)
+            chores.start_soon(realm.payments.tending.deadlines.run)
             if realm.advance is not None:
                 chores.start_soon(realm.advance.run)
         shop = Shop(house, "", "", folder)

@@ -1,7 +1,7 @@
 """House rules, as tests: what a reviewer would otherwise have to say again.
 
 Here is what the others cannot say: ruff has the banned calls (clocks, randomness, print), mypy the types,
-`test_layers.py` the order of floors, `test_config.py` the keys of payd.toml.
+`test_layers.py` the order of floors, `config/test_sections.py` the keys of payd.toml.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ STARTERS = {
     "payd/web/sockets.py": "both directions of one websocket",
     "payd/chains/market.py": "every source of prices asked at once, which ends with the call",
     "payd/net/dial.py": "a race between addresses, which ends with the call",
+    "payd/chains/rpc.py": "one question to several nodes at once, which ends with the call",
 }
 STARTING = {"start_soon", "open_nursery", "spawn_system_task"}
 

@@ -121,7 +121,7 @@ class Advance:
         """Wait until nothing that is due by now is left, in payments and then in their deliveries."""
         while True:
             now_ms = self._clock.now_ms()
-            await self._payments.idle_until(now_ms)
+            await self._payments.tending.idle_until(now_ms)
             await self._deliveries.drained(now_ms)
             due_at_ms = self._payments.next_due_ms()
             if due_at_ms is None or due_at_ms > now_ms:

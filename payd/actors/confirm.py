@@ -16,14 +16,16 @@ import trio
 
 from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
-from payd.chains.base import Accepted, Misaligned, Refused, Verdict
+from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import parse_account
 from payd.core.errors import InternalError, InvalidState
 from payd.core.option import Quote, Result, hash_results, told_hashes
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.options import insert_hints, keep_hints
+from payd.store.options import insert_hints, keep_hints, told_before
+from payd.store.relays import insert_job
+from payd.store.transfers import transfers_of_payment
 
 log = structlog.get_logger("payd.confirm")
 
@@ -36,11 +38,12 @@ MISALIGNED_REASON: Final = "The wallet's results do not match the actions in len
 async def confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
     """Take a wallet's results for an option.
 
-    Safe to repeat: the results already accepted give the payment as it is now, in every state. Goes on to
-    its end when the caller is cancelled.
+    Safe to repeat: the results already accepted give the payment as it is now, in every state; so does the
+    hash of a transaction that the chain itself showed first. Goes on to its end when the caller is gone.
 
     Returns:
-        The payment after it, or as it is when it is cancelled or failed.
+        The payment after it, or as it is when it is cancelled or failed, or when no node shows the
+        transaction yet: its hash is kept, and its transfer found once it is mined.
 
     Raises:
         PaymentNotFound: There is no such payment.
@@ -57,7 +60,9 @@ async def confirm(payments: Payments, payment_id: str, option_id: str, results: 
 async def _confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
     key = hash_results(option_id, results)
     try:
-        quotes = await payments.ask(payment_id, lambda actor: _reserve(payments, actor, option_id, key))
+        quotes = await payments.ask(
+            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_hashes(results))
+        )
         if isinstance(quotes, Payment):
             if quotes.results_hash != key:
                 await _keep_hints(payments, payment_id, option_id, results)
@@ -69,7 +74,7 @@ async def _confirm(payments: Payments, payment_id: str, option_id: str, results:
 
 
 async def _reserve(
-    payments: Payments, actor: PaymentActor, option_id: str, key: bytes
+    payments: Payments, actor: PaymentActor, option_id: str, key: bytes, told: Sequence[str]
 ) -> list[Quote] | Payment:
     """Turn 1: quotes to check against, with the payment reserved; or the payment, if nothing is to do."""
     payment = actor.load()
@@ -78,10 +83,18 @@ async def _reserve(
     now_ms = payments.clock.now_ms()
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
+        if payment.results_hash is None and _shown(payments, payment, told):
+            return payment
         raise InvalidState(f"The payment is {payment.status.value} with other results. Do not pay again.")
     quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=True)
     actor.reserved = True
     return quotes
+
+
+def _shown(payments: Payments, payment: Payment, told: Sequence[str]) -> bool:
+    """Whether the chain moved the payment before its wallet could, by what the wallet tells of now."""
+    ids = {transfer.tx_id for transfer in payments.db.point(transfers_of_payment, payment.id)}
+    return bool(told) and (ids.issuperset(told) or payments.db.point(told_before, payment.id, told))
 
 
 async def _check_and_commit(
@@ -116,13 +129,16 @@ async def _check(
     assert chain is not None, "the route was checked in the turn before"
     now_ms = payments.clock.now_ms()
     refused: Refused | None = None
+    unseen: Unseen | None = None
     for quote in quotes:
         match await chain.check(payment, quote, results, now_ms):
             case Accepted() as accepted:
                 return accepted
+            case Unseen() as nothing:
+                unseen = nothing
             case Refused() as refusal:
                 refused = refused or refusal
-    return refused or Misaligned()
+    return unseen or refused or Misaligned()
 
 
 async def _commit(
@@ -140,10 +156,22 @@ async def _commit(
         insert_hints(tx, actor.key, option_id, told_hashes(results), now_ms)
 
     match verdict:
-        case Accepted(processing=processing):
-            return await actor.move(FundsCommitted(processing, key), also=hints)
+        case Accepted(processing=processing, job=job):
+
+            def owed(tx: Tx) -> None:
+                hints(tx)
+                if job is not None:
+                    insert_job(tx, actor.key, job, now_ms)
+
+            payment = await actor.move(FundsCommitted(processing, key), also=owed)
+            if job is not None:
+                payments.tell_relay(job.chain)
+            return payment
         case Misaligned():
             return await actor.move(PaymentFailed(MISALIGNED_REASON), also=hints)
+        case Unseen():
+            await _keep_hints(payments, actor.key, option_id, results)
+            return actor.load()
         case Refused(error=error):
             raise error
 

@@ -13,8 +13,16 @@ from typing import Final
 import msgspec
 
 from payd.actors.payments import Payments
+from payd.chains.base import Ask, Chain
 from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
-from payd.core.errors import InvalidParams, InvalidState, PaymentExpired, QuoteExpired, RouteExpired
+from payd.core.errors import (
+    ChainUnavailable,
+    InvalidParams,
+    InvalidState,
+    PaymentExpired,
+    QuoteExpired,
+    RouteExpired,
+)
 from payd.core.option import OPTIONS_PER_ANSWER_MAX, Build, Offer, Quote, WalletRpc
 from payd.core.payment import Payment
 from payd.core.status import Status
@@ -53,30 +61,63 @@ async def offer_options(
         PaymentNotFound: There is no such payment.
         PaymentExpired: Its window has closed.
         RateLimited: It was offered to too many accounts, and to none of these.
+        ChainUnavailable: No node answers, and there is nothing else to offer.
     """
     now_ms = payments.clock.now_ms()
     payment = payments.find(payment_id)
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
         return None
-    offers: list[tuple[Route, Offer]] = []
-    for route in payments.db.point(routes_of, payment.id, payment.merchant_id):
-        asset = parse_asset(route.asset)
-        chain = payments.chain_of(str(asset.chain))
-        for account in accounts:
-            if (
-                chain is None
-                or canonical_chain(account.chain) != parse_asset(route.asset_key).chain
-                or len(offers) >= OPTIONS_PER_ANSWER_MAX
-            ):
-                continue
-            offer = await chain.offer(payment, asset, account, route.destination, now_ms)
-            if offer is not None:
-                offers.append((route, offer))
+    offers = await _offers(payments, payment, accounts, now_ms)
     if not offers:
         return []
     ids = [new_id("opt_", now_ms, payments.entropy) for _ in offers]
     return await payments.db.write(_hand_out_all, payment_id, offers, ids, now_ms)
+
+
+async def _offers(
+    payments: Payments, payment: Payment, accounts: Sequence[AccountId], now_ms: int
+) -> list[tuple[Route, Offer]]:
+    """What the chains offer; one that no node answers for takes nothing from the others.
+
+    Raises:
+        ChainUnavailable: There is no offer, and a chain that might have had one was not there to be asked.
+    """
+    found: dict[int, tuple[Route, Offer]] = {}
+    down: ChainUnavailable | None = None
+    for chain, asked in _asked(payments, payment, accounts):
+        try:
+            await chain.read_ahead(payment, [ask for _, _, ask in asked], now_ms)
+            for place, route, ask in asked:
+                offer = await chain.offer(payment, ask.asset, ask.account, ask.destination, now_ms)
+                if offer is not None:
+                    found[place] = (route, offer)
+                if len(found) >= OPTIONS_PER_ANSWER_MAX:
+                    break
+        except ChainUnavailable as unavailable:
+            down = unavailable
+    if down is not None and not found:
+        raise down
+    return [found[place] for place in sorted(found)][:OPTIONS_PER_ANSWER_MAX]
+
+
+def _asked(
+    payments: Payments, payment: Payment, accounts: Sequence[AccountId]
+) -> list[tuple[Chain, list[tuple[int, Route, Ask]]]]:
+    """What to ask of each chain, and its place in the order of the merchant's destinations."""
+    by_chain: dict[int, tuple[Chain, list[tuple[int, Route, Ask]]]] = {}
+    place = 0
+    for route in payments.db.point(routes_of, payment.id, payment.merchant_id):
+        asset, on = parse_asset(route.asset), parse_asset(route.asset_key).chain
+        chain = payments.chain_of(str(on))
+        if chain is None:
+            continue
+        _, asked = by_chain.setdefault(id(chain), (chain, []))
+        for account in accounts:
+            if canonical_chain(account.chain) == on:
+                asked.append((place, route, Ask(asset, account, route.destination)))
+                place += 1
+    return [each for each in by_chain.values() if each[1]]
 
 
 async def fetch_actions(
@@ -164,7 +205,7 @@ def _hand_out_all(
         for (route, offer), option_id in zip(offers, ids, strict=True)
         if route in routes
     ]
-    return hand_out(tx, payment_id, still, now_ms)
+    return hand_out(tx, payment_id, still, now_ms, payment.expires_at_ms)
 
 
 def _resolved(quote: Quote, build: Build, calls: Sequence[WalletRpc], now_ms: int) -> Quote:

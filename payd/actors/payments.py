@@ -5,31 +5,26 @@ Source: DESIGN.md, "5. A payment is an actor".
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import structlog
 import trio
 
-from payd.actors.deadlines import Deadlines, Due
-from payd.actors.supervisor import Backoff, in_background
+from payd.actors.supervisor import in_background
+from payd.actors.tending import Tending, followed_on
 from payd.actors.turns import Actor, Turns
-from payd.chains.base import Chain, Found, SeenTransfer
+from payd.chains.base import Chain, SeenTransfer
 from payd.clock import Clock
 from payd.core.errors import (
-    InternalError,
     InvalidParams,
     NotFound,
-    OutcomeUnknown,
-    PaydError,
     PaymentNotFound,
-    StoreUnavailable,
 )
 from payd.core.event import encode_event
 from payd.core.ids import is_id
-from payd.core.payment import Payment, Transition, Trigger, WindowClosed, open_payment, transition
+from payd.core.payment import Payment, Transition, Trigger, open_payment, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
 from payd.store.db import Database, Tx
@@ -38,13 +33,10 @@ from payd.store.merchants import find_merchant
 from payd.store.payments import (
     EventToStore,
     count_parked,
-    due_payments,
     find_payment,
     insert_payment,
     next_payment_due_ms,
-    park_payment,
     record_transition,
-    unpark_payments,
 )
 from payd.store.settlements import has_settlement
 from payd.store.transfers import Transfer, match_transfer
@@ -54,16 +46,6 @@ log = structlog.get_logger("payd.payments")
 T = TypeVar("T")
 Also = Callable[[Tx], None]
 Render = Callable[[Tx, Payment], bytes]
-
-# After this many bugs in a row nobody but a person can help a payment.
-CRASHES_MAX: Final = 5
-BACKOFF: Final = Backoff(first_s=1.0, last_s=60.0)
-# A store that refuses recovers by itself, and then the due-time index is read again.
-STORE_RETRY_MS: Final = 10_000
-# A node that says nothing for this long will say nothing.
-LOOK_DEADLINE_S: Final = 20.0
-# Looks at chains at the same moment: what a node may be asked at once.
-LOOKS_AT_ONCE_MAX: Final = 256
 
 
 class TransferUsedTwice(RuntimeError):
@@ -82,6 +64,9 @@ class Tell:
 
     endpoint: Callable[[str], object]
     """A webhook endpoint is owed a delivery."""
+
+    relay: Callable[[str], object] = lambda chain: None
+    """The relayer of a chain is owed a job."""
 
 
 class PaymentActor(Actor):
@@ -181,12 +166,7 @@ class Payments:
         self._live = live
         self._prefix = "pay_l" if live else "pay_t"
         self._tell = tell
-        self._looks = trio.CapacityLimiter(LOOKS_AT_ONCE_MAX)
-        self._crashes: Counter[str] = Counter()
-        self._timeouts: Counter[str] = Counter()
-        self._gone: set[str] = set()
-        self._loaded = False
-        self.deadlines = Deadlines(clock, self._load_due, self._tend)
+        self.tending = Tending(self)
         db.on_reload(self._reload)
 
     # Asking.
@@ -282,8 +262,6 @@ class Payments:
 
         return await self.ask(payment_id, unless_answered)
 
-    # What a payment waits for.
-
     def chain_of(self, chain: str) -> Chain | None:
         """The chain that serves this CAIP-2 id."""
         return next((one for one in self.chains if one.serves(chain)), None)
@@ -292,66 +270,24 @@ class Payments:
         """When the payment must be looked at next: derived from its state, kept nowhere else."""
         if payment.status is Status.REQUIRES_ACTION:
             return payment.expires_at_ms
-        followed = _followed_on(payment)
+        followed = followed_on(payment)
         chain = None if followed is None else self.chain_of(followed)
         return None if chain is None else chain.due_at_ms(payment)
 
-    async def _tend(self, payment_id: str) -> None:
-        """Look after one payment whose time has come."""
-        try:
-            await self._tend_once(payment_id)
-        except trio.TooSlowError:
-            self._timed_out(payment_id)
-        except InternalError as broken:
-            await self._crashed(payment_id, broken)
-        except PaydError as refusal:
-            # It moved meanwhile; whoever moved it set its next deadline.
-            log.debug("payment.tend_refused", payment_id=payment_id, code=refusal.code)
-        except Exception as bug:
-            self._bug(payment_id, bug)
-            await self._crashed(payment_id, bug)
-        else:
-            self._crashes.pop(payment_id, None)
-            self._timeouts.pop(payment_id, None)
+    def next_due_ms(self) -> int | None:
+        """When the next payment is due, in realm time."""
+        return self.db.point(next_payment_due_ms)
 
-    async def _tend_once(self, payment_id: str) -> None:
-        payment = self.find(payment_id)
-        due_at_ms = self.due_at_ms(payment)
-        if due_at_ms is None:
-            followed = _followed_on(payment)
-            if followed is not None:
-                await self._chain_gone(payment_id, followed)
-            return
-        if due_at_ms > self.clock.now_ms():
-            self.deadlines.add(payment_id, due_at_ms)
-            return
-        if payment.status is Status.REQUIRES_ACTION:
-            await self.turns.ask(payment_id, _close_window, limited=False)
-            return
-        found = await self._look(payment)
-        if found is not None:
-            await self.turns.ask(
-                payment_id, lambda actor: self._apply(actor, payment.version, found), limited=False
-            )
-
-    async def _look(self, payment: Payment) -> Found | None:
-        assert payment.processing is not None
-        chain = self.chain_of(payment.processing.chain)
-        assert chain is not None, "only a served chain makes a payment due"
-        async with self._looks:
-            with trio.fail_after(LOOK_DEADLINE_S):
-                return await chain.look(payment, self.clock.now_ms())
-
-    async def _apply(self, actor: PaymentActor, version: int, found: Found) -> None:
-        payment = actor.load()
-        if payment.version == version:
-            await actor.move(found.trigger, also=lambda tx: self.keep_transfers(tx, payment, found.transfers))
+    @property
+    def parked(self) -> int:
+        """How many payments were given up on and wait for a person."""
+        return self.db.point(count_parked)
 
     def keep_transfers(self, tx: Tx, payment: Payment, transfers: Sequence[SeenTransfer]) -> None:
         """Store transfers that pay a payment, inside its step.
 
         Raises:
-            TransferUsedTwice: One of them paid before.
+            TransferUsedTwice: One of them paid for another payment.
         """
         for seen in transfers:
             fresh = match_transfer(
@@ -373,31 +309,7 @@ class Payments:
             if not fresh:
                 raise TransferUsedTwice(f"transfer {seen.tx_id} paid for something already")
 
-    async def idle_until(self, now_ms: int) -> None:
-        """Return when nothing that is due by now is left to do. For the test clock."""
-        while True:
-            due_at_ms = self.next_due_ms()
-            if not self.deadlines.busy and (due_at_ms is None or due_at_ms > now_ms):
-                return
-            await self.deadlines.ended.park()
-
-    def next_due_ms(self) -> int | None:
-        """When the next payment is due, in realm time."""
-        return self.db.point(next_payment_due_ms)
-
-    @property
-    def parked(self) -> int:
-        """How many payments were given up on and wait for a person."""
-        return self.db.point(count_parked)
-
-    async def _load_due(self, after: Due, until_ms: int, limit: int) -> list[Due]:
-        # Whoever started the server anew may have mended what payments were parked for: each has another try.
-        if not self._loaded and self.parked:
-            await self.db.write(unpark_payments)
-        self._loaded = True
-        return await self.db.look(due_payments, after, until_ms, limit)
-
-    # Telling, and surviving.
+    # Telling.
 
     def event_of(self, moved: Transition) -> EventToStore:
         """The event of a transition, encoded: its bytes are frozen from here on."""
@@ -414,70 +326,22 @@ class Payments:
         """Tell everyone who follows; only after the change is stored."""
         due_at_ms = self.due_at_ms(payment)
         if due_at_ms is not None:
-            self.deadlines.add(payment.id, due_at_ms)
+            self.tending.deadlines.add(payment.id, due_at_ms)
         self._tell.changed(payment)
         self._tell.event(payment.account_id)
         if endpoint_id is not None:
             self._tell.endpoint(endpoint_id)
 
+    def tell_relay(self, chain: str) -> None:
+        """A job for the relayer of this chain is stored."""
+        self._tell.relay(chain)
+
     def _reload(self) -> None:
         self.turns.forget_all()
-        self.deadlines.reload()
+        self.tending.deadlines.reload()
 
     def _bug(self, payment_id: str, bug: Exception) -> None:
         log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
-
-    async def _crashed(self, payment_id: str, error: Exception) -> None:
-        """Come back later, and give up loudly when that never helps."""
-        if isinstance(error, (StoreUnavailable, OutcomeUnknown)) or not self.db.healthy:
-            log.debug("payment.tend_put_off", payment_id=payment_id, error=repr(error))
-            self.deadlines.add(payment_id, self.clock.now_ms() + STORE_RETRY_MS)
-            return
-        self._crashes[payment_id] += 1
-        if self._crashes[payment_id] < CRASHES_MAX:
-            self.nursery.start_soon(self._come_back, payment_id, BACKOFF.delay_s(self._crashes[payment_id]))
-            return
-        log.critical("payment.parked", payment_id=payment_id, crashes=CRASHES_MAX, error=repr(error))
-        del self._crashes[payment_id]
-        await self._park(payment_id)
-
-    def _timed_out(self, payment_id: str) -> None:
-        log.warning("payment.look_timed_out", payment_id=payment_id)
-        # Others wait for their look: the next window brings this one back.
-        if not self._looks.statistics().tasks_waiting:
-            self._timeouts[payment_id] += 1
-            self.nursery.start_soon(self._come_back, payment_id, BACKOFF.delay_s(self._timeouts[payment_id]))
-
-    async def _come_back(self, payment_id: str, delay_s: float) -> None:
-        # By real time: a test clock that is moved must not turn a backoff into a busy loop.
-        await trio.sleep(delay_s)
-        self.deadlines.add(payment_id, self.clock.now_ms())
-
-    async def _chain_gone(self, payment_id: str, chain: str) -> None:
-        """Nobody can follow the payment until its chain is served again, which takes a restart."""
-        if chain not in self._gone:
-            self._gone.add(chain)
-            log.warning("payment.chain_gone", chain=chain, payment_id=payment_id)
-        await self._park(payment_id)
-
-    async def _park(self, payment_id: str) -> None:
-        try:
-            await self.db.write(park_payment, payment_id, self.clock.now_ms())
-        except InternalError as broken:
-            log.error("payment.park_failed", payment_id=payment_id, error=repr(broken))
-
-
-def _followed_on(payment: Payment) -> str | None:
-    """The chain on which more can happen to the payment; None when nothing can."""
-    if payment.status not in (Status.PROCESSING, Status.SUCCEEDED) or payment.settled is not None:
-        return None
-    return None if payment.processing is None else payment.processing.chain
-
-
-async def _close_window(actor: PaymentActor) -> None:
-    payment = actor.load()
-    if payment.status is Status.REQUIRES_ACTION:
-        await actor.move(WindowClosed())
 
 
 def _check_payable(tx: Tx, draft: Payment) -> None:

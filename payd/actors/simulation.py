@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from payd.actors.payments import PaymentActor, Payments, Render
-from payd.chains.base import Found
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
 from payd.core.payment import (
@@ -91,10 +90,10 @@ async def _simulate(
     if to == "succeeded" and payment.status is Status.REQUIRES_ACTION:
         payment = await actor.move(_commitment(payments, payment))
     if to == "succeeded":
-        found = Found(TransferConfirmed(f"test:{payment.id}"), _chain(payments).transfers(payment))
+        transfers = _chain(payments).transfers(payment)
         return await actor.move(
-            found.trigger,
-            also=lambda tx: payments.keep_transfers(tx, payment, found.transfers),
+            TransferConfirmed(f"test:{payment.id}"),
+            also=lambda tx: payments.keep_transfers(tx, payment, transfers),
             request=request,
             render=render,
         )

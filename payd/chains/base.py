@@ -17,6 +17,16 @@ from payd.core.caip import AccountId, AssetId
 from payd.core.errors import PaydError
 from payd.core.option import Display, Offer, Quote, Result, WalletRpc
 from payd.core.payment import Payment, Processing, Trigger
+from payd.core.relay import RelayJob
+from payd.store.transfers import Follow
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Whether an account can pay in an asset. `destination` is CAIP-10."""
+
+    asset: AssetId
+    account: AccountId
+    destination: str
 
 
 class SeenTransfer(msgspec.Struct, frozen=True):
@@ -32,9 +42,19 @@ class SeenTransfer(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The results are good: the funds are committed."""
+    """The results are good: the funds are committed.
+
+    Attributes:
+        processing: The commitment.
+        job: What the relayer then owes; stored with the commitment or not at all.
+    """
 
     processing: Processing
+    job: RelayJob | None = None
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """A node shows nothing yet of the transaction that the wallet told of; the payment stays open."""
 
 
 class Misaligned(msgspec.Struct, frozen=True):
@@ -47,14 +67,21 @@ class Refused(msgspec.Struct, frozen=True):
     error: PaydError
 
 
-Verdict = Accepted | Misaligned | Refused
+Verdict = Accepted | Unseen | Misaligned | Refused
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a look at the chain found: a trigger for the payment, and the transfers seen with it."""
+    """What a look at the chain found.
 
-    trigger: Trigger
+    Attributes:
+        trigger: What moves the payment; None when only the time of the next look has changed.
+        transfers: Seen with it, and not stored yet.
+        follow: The stored transfer that it rests on.
+    """
+
+    trigger: Trigger | None
     transfers: tuple[SeenTransfer, ...] = ()
+    follow: Follow | None = None
 
 
 class Chain(Protocol):
@@ -66,10 +93,21 @@ class Chain(Protocol):
     def display(self, asset: AssetId) -> Display | None:
         """How amounts of the asset are shown; None when the asset is not known here."""
 
+    async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
+        """Read in one go what the offers for these will need.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+
     async def offer(
         self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
     ) -> Offer | None:
-        """What the account would pay in the asset now; None when it cannot."""
+        """What the account would pay in the asset now; None when it cannot.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
 
     async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
         """The calls behind a build action.
@@ -79,16 +117,27 @@ class Chain(Protocol):
         """
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
-        """Whether results pay the quote. Has no effect on the chain."""
+        """Whether results pay the quote. Has no effect on the chain.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+
+    def read_until_ms(self, chain: str) -> int | None:
+        """Up to which time of its own clock each block of the chain was read; None: always up to now.
+
+        A payment that could be paid there does not expire before its window lies behind this.
+        """
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When a processing or succeeded payment should be looked at next, by its stored notes alone."""
 
     async def look(self, payment: Payment, now_ms: int) -> Found | None:
-        """Look now: what the chain says about a processing or succeeded payment; None when nothing new."""
+        """Look now: what the chain says about a payment; None when nothing new.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
 
     async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
         """What is wrong with the transaction that a merchant names as a refund; None if nothing is."""
-
-    def hold(self, payment: Payment, processing: Processing) -> Processing:
-        """The same commitment, waiting for a person to move it (the simulation API)."""

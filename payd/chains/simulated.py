@@ -26,7 +26,7 @@ import base58
 import msgspec
 
 from payd.chains.assets import display_of, find_asset, find_network
-from payd.chains.base import Accepted, Found, Misaligned, Refused, SeenTransfer, Verdict
+from payd.chains.base import Accepted, Ask, Found, Misaligned, Refused, SeenTransfer, Verdict
 from payd.chains.rates import RateTable
 from payd.chains.simulated_actions import (
     UNKNOWN_DECIMALS,
@@ -133,6 +133,9 @@ class SimulatedChain:
         unknown = Display(f"T{symbol}", "Test asset", UNKNOWN_DECIMALS, network_name=find_network(asset))
         return display_of(asset) or unknown
 
+    async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
+        """Nothing: there is nobody to ask."""
+
     async def offer(
         self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
     ) -> Offer | None:
@@ -193,6 +196,10 @@ class SimulatedChain:
             case "refused" if magic is None:
                 return _refused_signature()
         return Accepted(self._processing(payment, quote, magic, now_ms))
+
+    def read_until_ms(self, chain: str) -> int | None:
+        """Always up to now: what happens here happens by results alone."""
+        return None
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When the payment confirms, is given up or settles, by its notes; None when nothing is to come."""

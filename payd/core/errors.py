@@ -249,5 +249,9 @@ class StoreUnavailable(InternalError):
     """The store refused the write and nothing was stored: the disk is full or read-only."""
 
 
+class ChainUnavailable(InternalError):
+    """No node of a chain gave a usable answer; nothing was changed."""
+
+
 class OutcomeUnknown(InternalError):
     """The commit ended in an I/O error: it may or may not be stored."""

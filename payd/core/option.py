@@ -57,7 +57,10 @@ class Display(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a chain would take now, for one asset from one buyer account."""
+    """What a chain would take now, for one asset from one buyer account.
+
+    `bindings` is what transfers will carry, 32 bytes each; of chains that are read for them.
+    """
 
     asset: str
     account: str
@@ -65,6 +68,7 @@ class Offer(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
     eta_s: int
     valid_until_ms: int
+    bindings: tuple[bytes, ...] = ()
 
 
 class Quote(msgspec.Struct, frozen=True):

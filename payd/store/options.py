@@ -8,9 +8,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from payd.core.caip import canonical_account, parse_account
+from payd.core.caip import canonical_account, parse_account, parse_asset
 from payd.core.errors import RateLimited
 from payd.core.option import OPTIONS_STORED_MAX, QUOTES_VALID_MAX, Action, Offer, Quote
+from payd.store.watches import Watch, insert_watches
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -63,8 +64,12 @@ def routes_of(tx: Tx, payment_id: str, merchant_id: str) -> list[Route]:
     return [Route(*row) for row in rows]
 
 
-def hand_out(tx: Tx, payment_id: str, offers: Sequence[tuple[Route, Offer, str]], now_ms: int) -> list[Quote]:
+def hand_out(
+    tx: Tx, payment_id: str, offers: Sequence[tuple[Route, Offer, str]], now_ms: int, window_end_ms: int
+) -> list[Quote]:
     """Store that offers are handed to a wallet, each with the id that its option takes if it is a new one.
+
+    What their transfers will carry is watched for from here on.
 
     The option's id is the same for the same (payment, asset, account), so asking again does not kill what a
     wallet holds. A valid quote that says the same and lasts long enough is handed out again; so is the newest
@@ -78,6 +83,9 @@ def hand_out(tx: Tx, payment_id: str, offers: Sequence[tuple[Route, Offer, str]]
     """
     room = _room(tx, payment_id)
     found = [_hand_out(tx, room, payment_id, offer, now_ms) for offer in offers]
+    for (route, offer, _), handed in zip(offers, found, strict=True):
+        if handed is not None:
+            insert_watches(tx, _watches(payment_id, route, offer, window_end_ms))
     quotes = [quote for quote in found if quote is not None]
     if offers and not quotes:
         raise RateLimited(
@@ -114,6 +122,17 @@ def quotes_of(tx: Tx, payment_id: str, option_id: str, now_ms: int = 0) -> list[
     return [_quote(row) for row in rows]
 
 
+def quotes_in(tx: Tx, payment_id: str, asset_key: str) -> list[Quote]:
+    """Every hand-out of the payment in an asset, valid or not, newest first; `QUOTES_STORED_MAX` at most."""
+    rows = tx.execute(
+        "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
+        " q.valid_until_ms, q.seq FROM options o JOIN quotes q ON q.option_id = o.id"
+        " WHERE o.payment_id = ? AND o.asset_key = ? ORDER BY q.seq DESC",
+        (payment_id, asset_key),
+    )
+    return [_quote(row) for row in rows]
+
+
 def asset_key_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
     """The canonical asset of an option; None when it was not handed out for this payment."""
     row = tx.execute(
@@ -140,6 +159,12 @@ def insert_hints(tx: Tx, payment_id: str, option_id: str, hashes: Sequence[str],
             " ON CONFLICT DO NOTHING",
             (payment_id, option_id, told, now_ms),
         )
+
+
+def told_before(tx: Tx, payment_id: str, hashes: Sequence[str]) -> bool:
+    """Whether a wallet told each of these hashes before, for an option of the payment."""
+    rows = tx.execute("SELECT hash FROM hints WHERE payment_id = ? AND option_id <> ''", (payment_id,))
+    return {str(row[0]) for row in rows}.issuperset(hashes)
 
 
 def _hand_out(
@@ -170,6 +195,15 @@ def _hand_out(
     handed = _append(tx, room, quote, now_ms + (offer.valid_until_ms - now_ms) // REUSE_SHARE)
     # The wallet finds its account by the text that it sent.
     return None if handed is None else msgspec.structs.replace(handed, account=offer.account)
+
+
+def _watches(payment_id: str, route: Route, offer: Offer, until_ms: int) -> list[Watch]:
+    chain = str(parse_asset(route.asset_key).chain)
+    destination = canonical_account(parse_account(route.destination))
+    return [
+        Watch(binding, route.asset_key, payment_id, chain, destination, until_ms)
+        for binding in offer.bindings
+    ]
 
 
 def _insert_option(

@@ -16,6 +16,24 @@ _COLUMNS: Final = (
 )
 
 
+class Follow(msgspec.Struct, frozen=True):
+    """Which stored transfer pays a payment, and when the chain is to be looked at again for it.
+
+    Attributes:
+        chain: CAIP-2.
+        tx_id: Of the transfer.
+        block_hash: The block that it is in; once it is in another one, nothing of what was found holds.
+        awaits: Until the head is at `look_at`, or its block is final; None: nothing more is to come.
+        look_at: A block number.
+    """
+
+    chain: str
+    tx_id: str
+    block_hash: str
+    awaits: Literal["depth", "final"] | None
+    look_at: int | None = None
+
+
 class Transfer(msgspec.Struct, frozen=True):
     """One stored transfer; `value` in minor units of the asset."""
 
@@ -48,16 +66,32 @@ def match_transfer(tx: Tx, transfer: Transfer) -> bool:
     """Store a transfer that pays for something, or claim one that was seen before and paid for nothing.
 
     Returns:
-        False when it paid before: it can pay for nothing again.
+        False when it paid for something else: it can pay for nothing again.
     """
     return (
         tx.execute(
             f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET kind = excluded.kind, account_id = excluded.account_id,"
-            " payment_id = excluded.payment_id WHERE kind <> 'matched'",
+            " payment_id = excluded.payment_id WHERE kind <> 'matched' OR payment_id = excluded.payment_id",
             msgspec.structs.astuple(transfer),
         ).rowcount
         == 1
+    )
+
+
+def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:
+    """Note when the transfer that pays a payment is looked at next.
+
+    Returns:
+        False when there is none such in this block: a reorg took it, or it pays for something else.
+    """
+    return (
+        tx.execute(
+            "UPDATE transfers SET awaits = ?, look_at = ? WHERE payment_id = ? AND chain = ? AND tx_id = ?"
+            " AND kind = 'matched' AND block_hash = ?",
+            (follow.awaits, follow.look_at, payment_id, follow.chain, follow.tx_id, follow.block_hash),
+        ).rowcount
+        >= 1
     )
 
 

@@ -47,6 +47,7 @@ STATUS: Final[dict[type[PaydError], int]] = {
     errors.UpgradeRequired: 426,
     errors.RateLimited: 429,
     errors.InternalError: 500,
+    errors.ChainUnavailable: 503,
     errors.OutcomeUnknown: 500,
     errors.StoreUnavailable: 503,
 }
@@ -65,7 +66,7 @@ def error_answer(error: PaydError, request_id: str) -> Answer:
     """The answer to a refused request. `retryAfterS` in the details becomes a `Retry-After` header."""
     headers: list[tuple[str, str]] = []
     details = dict(error.details)
-    if isinstance(error, errors.StoreUnavailable):
+    if isinstance(error, errors.StoreUnavailable | errors.ChainUnavailable):
         details.setdefault("retryAfterS", 5)
     if "retryAfterS" in details:
         headers.append(("Retry-After", str(details["retryAfterS"])))

@@ -12,8 +12,7 @@ from payd.core.caip import AccountId, AssetId, ChainId, canonical_chain
 from payd.core.errors import InvalidParams
 from payd.core.money import asset_amount
 from payd.core.option import ACTIONS_MAX, Build, Offer, Quote, Result, WalletRpc
-from payd.core.payment import FundsCommitted, Payment, TransferConfirmed, transition
-from payd.core.status import Status
+from payd.core.payment import FundsCommitted, Payment, transition
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -199,21 +198,3 @@ class ChainConformance:
 
         assert due_at_ms is not None
         assert due_at_ms >= case.now_ms
-
-    async def test_a_held_commitment_differs_in_the_notes_of_its_chain_alone(self, case: Case) -> None:
-        processing = (await case.paid()).processing
-        assert processing is not None
-        held = case.chain.hold(case.payment, processing)
-
-        assert held.track != processing.track
-        assert msgspec.structs.replace(held, track=processing.track) == processing
-
-    async def test_a_held_payment_is_never_confirmed_by_the_chain(self, case: Case) -> None:
-        payment = await case.paid()
-        assert payment.processing is not None
-        held = msgspec.structs.replace(payment, processing=case.chain.hold(payment, payment.processing))
-        for at_ms in (case.now_ms, payment.expires_at_ms, payment.expires_at_ms * 2):
-            found = await case.chain.look(held, at_ms)
-
-            assert found is None or not isinstance(found.trigger, TransferConfirmed)
-        assert payment.status is Status.PROCESSING

@@ -318,6 +318,15 @@ async def test_a_succeeded_payment_settles_when_due_and_only_once(chain: Simulat
     assert await chain.look(settled, at_ms + 10 * SETTLE_MS) is None
 
 
+async def test_a_held_commitment_differs_in_the_notes_of_its_chain_alone(chain: SimulatedChain) -> None:
+    payment = await case_of(chain).paid()
+    assert payment.processing is not None
+    held = chain.hold(payment, payment.processing)
+
+    assert held.track != payment.processing.track
+    assert msgspec.structs.replace(held, track=payment.processing.track) == payment.processing
+
+
 async def test_a_held_payment_is_given_up_fifteen_minutes_after_its_window(chain: SimulatedChain) -> None:
     payment = await case_of(chain).paid()
     assert payment.processing is not None

@@ -30,6 +30,8 @@ CALL = WalletRpc("eip155:1", "eth_sendTransaction", [{"to": "0x1", "n": 1}])
 ACTIONS = (CALL, Build("data"))
 MERCHANT = Merchant("mrch_1", "acct_1", "Café", "shop@example.com", None, "active", 1000)
 
+WINDOW_END_MS = 900_000
+
 
 def offer(account: str = "eip155:1:0xbb", *, amount: int = 10**30, until_ms: int = 601_000) -> Offer:
     return Offer(ASSET, account, amount, ACTIONS, 1, until_ms)
@@ -43,7 +45,7 @@ async def hand(
     payment: str = "pay_1",
     route: Route = ROUTE,
 ) -> Quote:
-    (quote,) = await db.write(hand_out, payment, [(route, given, new_id)], now_ms)
+    (quote,) = await db.write(hand_out, payment, [(route, given, new_id)], now_ms, WINDOW_END_MS)
     return quote
 
 
@@ -211,12 +213,14 @@ async def test_a_resolved_build_is_stored_once_and_has_its_own_room(realm_db: Da
 
 async def test_a_payment_is_offered_to_so_many_accounts_and_known_ones_stay(realm_db: Database) -> None:
     many = [(ROUTE, offer(f"eip155:1:{n}"), f"opt_{n}") for n in range(OPTIONS_STORED_MAX + 1)]
-    assert len(await realm_db.write(hand_out, "pay_1", many, 1000)) == OPTIONS_STORED_MAX
+    assert len(await realm_db.write(hand_out, "pay_1", many, 1000, WINDOW_END_MS)) == OPTIONS_STORED_MAX
     with pytest.raises(RateLimited) as found:
         await hand(realm_db, offer("eip155:1:new"), "opt_new")
     assert found.value.details["retryAfterS"] > 0
     mixed = [(ROUTE, offer("eip155:1:new"), "opt_new"), (ROUTE, offer("eip155:1:7"), "x")]
-    assert [one.option_id for one in await realm_db.write(hand_out, "pay_1", mixed, 1000)] == ["opt_7"]
+    assert [one.option_id for one in await realm_db.write(hand_out, "pay_1", mixed, 1000, WINDOW_END_MS)] == [
+        "opt_7"
+    ]
     assert await stored(realm_db, "options") == OPTIONS_STORED_MAX
     await hand(realm_db, offer(), "opt_other", payment="pay_2")
 
@@ -226,12 +230,12 @@ async def test_a_payment_has_so_many_quotes_and_then_its_valid_ones(
 ) -> None:
     monkeypatch.setattr(store, "QUOTES_STORED_MAX", 3)
     given = [(ROUTE, offer(f"eip155:1:{n}"), f"opt_{n}") for n in range(5)]
-    assert len(await realm_db.write(hand_out, "pay_1", given, 1000)) == 3
+    assert len(await realm_db.write(hand_out, "pay_1", given, 1000, WINDOW_END_MS)) == 3
     assert (await hand(realm_db, offer("eip155:1:0", amount=7), "x")).amount == 10**30
     with pytest.raises(RateLimited):
         await hand(realm_db, offer("eip155:1:0", until_ms=900_000), "x", 601_001)
     assert (await stored(realm_db, "options"), await stored(realm_db, "quotes")) == (3, 3)
-    assert await realm_db.write(hand_out, "pay_1", [], 1000) == []
+    assert await realm_db.write(hand_out, "pay_1", [], 1000, WINDOW_END_MS) == []
 
 
 # Hints
