@@ -1,0 +1,153 @@
+"""JSON-RPC 2.0 as bytes: calls into the body of a POST, and a reply into their results.
+
+What a node sends is not trusted to be anything: what does not fit is a fault of the node.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from payd.chains.rpc_errors import MESSAGE_MAX, RpcError, kind_of
+from payd.core.retry import read_retry_after_s
+from payd.net.http import Reply
+
+Call: TypeAlias = tuple[str, *tuple[Any, ...]]
+"""A method's name and its parameters."""
+Results: TypeAlias = list[Any]
+"""One for each call, in order; a `RpcError` where the node answered so."""
+
+# A shorter part of a URL is no key.
+KEY_CHARS_MIN: Final = 8
+
+
+class Fault(Exception):
+    """The node gave no answer; the words say why. One that asks for patience is not asked again before."""
+
+    def __init__(self, words: str, *, patience_s: int | None = None) -> None:
+        super().__init__(words)
+        self.words = words
+        self.patience_s = patience_s
+
+
+class TooManyCalls(Exception):
+    """The node takes no batch of that length."""
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    message: str | None = None
+    data: Any = None
+
+
+class _Answer(msgspec.Struct):
+    id: int | str | None = None
+    result: Any = msgspec.UNSET
+    error: _Error | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(list[_Answer] | _Answer)
+
+
+class Redactor:
+    """Takes the keys of a URL out of what a node says about its request."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        words = re.split("[/&=]", f"{parts.path}/{parts.query}")
+        self._keys = sorted({word for word in words if len(word) >= KEY_CHARS_MIN}, key=len, reverse=True)
+
+    def __call__(self, message: str | None) -> str:
+        """The message without them, cut to `MESSAGE_MAX`."""
+        words = message or ""
+        for key in self._keys:
+            words = words.replace(key, "[redacted]")
+        return words[:MESSAGE_MAX]
+
+
+def encode(calls: Sequence[Call], first_id: int) -> bytes:
+    """The body of a POST: one call as an object, because some nodes take no batch, more of them as a list."""
+    requests = [
+        {"jsonrpc": "2.0", "id": first_id + place, "method": method, "params": params}
+        for place, (method, *params) in enumerate(calls)
+    ]
+    return msgspec.json.encode(requests if len(requests) > 1 else requests[0])
+
+
+def read_results(reply: Reply, calls: Sequence[Call], first_id: int, redact: Redactor) -> Results:
+    """The results of the calls, in their order.
+
+    Raises:
+        TooManyCalls: The node may answer shorter batches.
+        Fault: The reply is no answer to all of them.
+    """
+    is_batch = len(calls) > 1
+    if is_batch and reply.status == 413:
+        raise TooManyCalls
+    answers = _decoded(reply)
+    listed = answers if isinstance(answers, list) else [answers]
+    for (method, *_), answer in zip(calls, listed, strict=False):
+        _check_limit(method, answer, redact)
+    if is_batch and _is_refusal(answers):
+        raise TooManyCalls
+    if not is_batch and len(listed) == 1 and listed[0].id is None and listed[0].error is not None:
+        listed[0].id = first_id  # Said before the request was looked into.
+    by_id = {answer.id: answer for answer in listed}
+    if by_id.keys() != set(range(first_id, first_id + len(calls))) or len(listed) != len(calls):
+        raise Fault("its answer does not fit the request")
+    return [_result(method, by_id[first_id + place], redact) for place, (method, *_) in enumerate(calls)]
+
+
+def _decoded(reply: Reply) -> list[_Answer] | _Answer:
+    if reply.status is None:
+        raise Fault(f"{reply.error_class}: {reply.detail}")
+    # Some send errors with a status of their own; a key that is refused is none of a call.
+    if reply.status not in (200, 400):
+        raise Fault(f"HTTP {reply.status}", patience_s=_patience_s(reply.status, reply))
+    if not reply.is_whole:
+        raise Fault("its answer is too long, or was cut off")
+    try:
+        answers: list[_Answer] | _Answer = _DECODER.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else "HTTP 400") from error
+    return answers
+
+
+def _patience_s(status: int, reply: Reply) -> int | None:
+    # No wall clock here: a date asks for the longest rest there is.
+    asked_s = read_retry_after_s(status, reply.header("retry-after"), 0)
+    return 0 if asked_s is None and status == 429 else asked_s
+
+
+def _check_limit(method: str, answer: _Answer, redact: Redactor) -> None:
+    if answer.error is not None:
+        words = redact(answer.error.message)
+        if kind_of(method, answer.error.code, words) == "limited":
+            raise Fault(f"it asks for patience: {words}", patience_s=0)
+
+
+def _is_refusal(answers: list[_Answer] | _Answer) -> bool:
+    """Whether a batch was not looked into because of its length, or its answer became too long."""
+    if isinstance(answers, _Answer):
+        return answers.error is not None
+    if len(answers) == 1:
+        return answers[0].error is not None
+    return any(
+        one.error is not None and "response too large" in (one.error.message or "").lower() for one in answers
+    )
+
+
+def _result(method: str, answer: _Answer, redact: Redactor) -> Any:
+    if answer.error is not None:
+        message = redact(answer.error.message)
+        kind = kind_of(method, answer.error.code, message)
+        return RpcError(answer.error.code, message, answer.error.data, kind)
+    if answer.result is msgspec.UNSET:
+        raise Fault("its answer has neither a result nor an error")
+    return answer.result
