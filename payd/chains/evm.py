@@ -1,7 +1,7 @@
 """One EVM chain with real funds: what the `Chain` of the test realm plays, on nodes that are not trusted.
 
 The rooms: `evm_offers.py` and `evm_ways.py` ask, `evm_confirm.py` checks what wallets hand back, and
-`evm_look.py` follows what the watcher found: `evm_evidence.py` proves it, `evm_fate.py` ends what never came.
+`evm_look.py` follows what the watcher found: `evm_evidence.py` proves it, `evm_ending.py` ends what never came.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -16,7 +16,7 @@ from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_confirm import Checks
 from payd.chains.evm_evidence import Evidence
 from payd.chains.evm_facts import Facts
-from payd.chains.evm_fate import Fates
+from payd.chains.evm_ending import Endings
 from payd.chains.evm_look import Looks
 from payd.chains.evm_offers import Offers
 from payd.chains.evm_refund import refund_problem
@@ -70,8 +70,8 @@ class EvmChain:
         ways = Ways(terms, facts, can_relay)
         self._offers = Offers(terms, book, prices, facts, Tokens(rpc, terms.chain), ways)
         self._checks = Checks(Signed(rpc, terms.relayer, commitments), Sent(rpc, commitments))
-        fates = Fates(terms, self.evidence)
-        self._looks = Looks(terms, rpc, db, commitments, self.evidence, fates)
+        endings = Endings(terms, self.evidence)
+        self._looks = Looks(terms, rpc, db, commitments, self.evidence, endings)
 
     def serves(self, chain: str) -> bool:
         """Whether this CAIP-2 chain is mine."""

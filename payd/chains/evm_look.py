@@ -21,9 +21,9 @@ from payd.chains.evm_codec import BadAnswer
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_defaults import Depth
 from payd.chains.evm_evidence import Evidence, watched_for
-from payd.chains.evm_fate import Fates
+from payd.chains.evm_ending import Endings
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_reading import read
+from payd.chains.evm_asking import read
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track, read_track, recipient_of
 from payd.chains.rpc import Rpc, RpcError
@@ -63,7 +63,7 @@ class Looks:
         db: The realm's store.
         commitments: Makes what is stored of what the chain shows first.
         evidence: Proves what moves a payment.
-        fates: What becomes of what the chain never shows.
+        endings: What becomes of what the chain never shows.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Looks:
         db: Database,
         commitments: Commitments,
         evidence: Evidence,
-        fates: Fates,
+        endings: Endings,
     ) -> None:
         self._terms = terms
         self._name = str(terms.chain)
@@ -81,7 +81,7 @@ class Looks:
         self._db = db
         self._commitments = commitments
         self._evidence = evidence
-        self._fates = fates
+        self._fates = endings
 
     async def look(self, payment: Payment, now_ms: int) -> Found | None:
         """What is new about a payment; None when nothing is.

@@ -11,7 +11,7 @@ from payd.chains.evm_answers import decode_block, decode_receipt, decode_transac
 from payd.chains.evm_codec import BadAnswer, from_hash, to_quantity
 from payd.chains.evm_evidence import watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_reading import answered, read, unavailable
+from payd.chains.evm_asking import answered, read, unavailable
 from payd.chains.evm_track import read_track
 from payd.chains.rpc import Rpc
 from payd.core.caip import ChainId, canonical_account, parse_account

@@ -30,7 +30,7 @@ from payd.chains.evm_authorization import (
 )
 from payd.chains.evm_codec import BadAnswer, from_data
 from payd.chains.evm_commitment import Commitments
-from payd.chains.evm_reading import decoded, eth_call, read, refused_by_contract, said, unavailable
+from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.evm_signature import is_6492, normalise_signature
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError

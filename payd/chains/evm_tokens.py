@@ -32,7 +32,7 @@ from payd.chains.evm_authorization import (
     transfer_with_authorization_call,
 )
 from payd.chains.evm_codec import ZERO_ADDRESS, BadAnswer, from_data
-from payd.chains.evm_reading import decoded, eth_call, read, refused_by_contract, said, unavailable
+from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.rpc import Node, Rpc, RpcError
 from payd.core.caip import ChainId, parse_asset
 

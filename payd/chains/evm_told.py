@@ -21,7 +21,7 @@ from payd.chains.evm_binding import payment_tag, tags_in
 from payd.chains.evm_codec import BadAnswer
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_proof import Watched, paid_by
-from payd.chains.evm_reading import unavailable
+from payd.chains.evm_asking import unavailable
 from payd.chains.evm_track import Told
 from payd.chains.rpc import Rpc, RpcError
 from payd.core.caip import AccountId, canonical_account, parse_account

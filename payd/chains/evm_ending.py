@@ -23,7 +23,7 @@ from payd.chains.evm_codec import (
 )
 from payd.chains.evm_evidence import Evidence, depth_call, has_depth, watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_reading import decoded, eth_call
+from payd.chains.evm_asking import decoded, eth_call
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track
 from payd.chains.rpc import Call, RpcError
@@ -59,8 +59,8 @@ REPLACED: Final = "The buyer's wallet replaced the transaction by another one; n
 End = PaymentFailed | WindowClosed
 
 
-class Fates:
-    """The fates of commitments on one chain.
+class Endings:
+    """The endings of commitments on one chain.
 
     Args:
         terms: What the operator set.
