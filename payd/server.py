@@ -38,6 +38,7 @@ from payd.actors.maintenance import Maintenance
 from payd.actors.payments import Payments, Tell
 from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
+from payd.chains.assets import AssetBook, shipped_book
 from payd.chains.base import Chain
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
@@ -160,7 +161,8 @@ async def open_house(
             )
             build = partial(_open_realm, config, seal=seal, entropy=entropy, wall=wall, inline=inline)
             async with build("test") as realms["test"]:
-                if not (config.data_dir / "live.db").exists():
+                # Chains that are gone left payments behind, which are still shown and answered for.
+                if not (config.chains or (config.data_dir / "live.db").exists()):
                     yield house
                 else:
                     async with build("live") as realms["live"]:
@@ -184,6 +186,7 @@ async def _open_realm(
     ):
         live = name == "live"
         clock = Clock(wall, db.point(get_clock).offset_ms)
+        assets = _live_assets(config) if live else shipped_book()
         chains: tuple[Chain, ...] = () if live else (_simulated(config),)
         deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
         payment_feed, account_feed = PaymentFeed(), AccountFeed()
@@ -193,6 +196,7 @@ async def _open_realm(
             live=live,
             db=db,
             clock=clock,
+            assets=assets,
             payments=Payments(
                 db=db,
                 clock=clock,
@@ -313,6 +317,10 @@ def webhook_rules(config: Config, name: RealmName) -> WebhookRules:
         bind=webhooks.bind,
         proxy=Proxy.of(webhooks.proxy) if webhooks.proxy else None,
     )
+
+
+def _live_assets(config: Config) -> AssetBook:
+    return AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
 
 
 def _simulated(config: Config) -> SimulatedChain:

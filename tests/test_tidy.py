@@ -1,7 +1,7 @@
 """House rules, as tests: what a reviewer would otherwise have to say again.
 
 Here is what the others cannot say: ruff has the banned calls (clocks, randomness, print), mypy the types,
-`test_layers.py` the order of floors, `test_config.py` the keys of payd.toml.
+`test_layers.py` the order of floors, `config/test_sections.py` the keys of payd.toml.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import msgspec
 from eth_abi.abi import encode
 
 from payd.chains.evm_abi import call
-from payd.chains.evm_codec import keccak256, to_data
+from payd.chains.evm_codec import WORD_BYTES, keccak256, to_data
 from payd.chains.evm_signature import SIGNATURE_BYTES, recover_signer
 from payd.core.caip import to_checksum_address
 
@@ -102,7 +102,7 @@ def read_typed_data(typed: dict[str, Any]) -> Authorization:
             valid_before_s=int(message["validBefore"]),
             nonce=bytes.fromhex(message["nonce"][2:]),
         )
-        same = typed_data(read) == typed
+        same = typed_data(read) == typed and len(read.nonce) == WORD_BYTES
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("this is not the typed data of an authorization") from error
     if not same:
@@ -111,7 +111,7 @@ def read_typed_data(typed: dict[str, Any]) -> Authorization:
 
 
 def domain_separator(domain: TokenDomain) -> bytes:
-    """The hash of the domain, 32 bytes: what the token's `DOMAIN_SEPARATOR()` returns if all of it is right."""
+    """The domain's hash, 32 bytes: what the token's own `DOMAIN_SEPARATOR()` returns if all is right."""
     return keccak256(
         encode(
             ["bytes32", "bytes32", "bytes32", "uint256", "address"],
@@ -152,7 +152,7 @@ def transfer_with_authorization_call(authorization: Authorization, signature: by
     arguments = _arguments(authorization)
     if len(signature) != SIGNATURE_BYTES:
         return call("transferWithAuthorization", [*_MESSAGE_TYPES, "bytes"], *arguments, signature)
-    r, s, v = signature[:32], signature[32:64], signature[64]
+    r, s, v = signature[:WORD_BYTES], signature[WORD_BYTES:-1], signature[-1]
     return call(
         "transferWithAuthorization", [*_MESSAGE_TYPES, "uint8", "bytes32", "bytes32"], *arguments, v, r, s
     )

@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
 
 
 def market_client(allow_networks: Iterable[Network] = (), ca_file: Path | None = None) -> Client:
-    """The client for price services, at public addresses and in these networks only; close it with `aclose`."""
+    """The client for price services: public addresses and these networks only. Close it (`aclose`)."""
     networks = tuple(allow_networks)
     return Client(may_call=lambda address: may_call(address, networks), tls=tls_context(ca_file))
 
@@ -109,6 +109,5 @@ def _age_ms(reply: Reply) -> int:
     text = reply.header("age")
     if text is None:
         return 0
-    text = text.strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= 9
     return int(text) * 1000 if is_number else FRESH_MS

@@ -35,9 +35,14 @@ _TOO_WIDE: Final = (
     "range too",
     "max range",
     "range limit",
+    "ranges over",
+    "exceeds max",
+    "blocks at once",
     "limited to a",
     "query timeout exceeded",
 )
+# These speak of a range, and not of its width.
+_NOT_WIDE: Final = ("invalid block range", "beyond current head")
 _CANNOT: Final = (
     "method not found",
     "unsupported method",
@@ -51,6 +56,7 @@ _CANNOT: Final = (
     "missing block",
     "cannot be found",
     "blockoutofrange",
+    "beyond current head",
     "cannot query unfinalized",
     "missing trie node",
     "state not available",
@@ -153,7 +159,7 @@ def kind_of(method: str, code: int, message: str) -> Kind:
     may be any, so they are not looked into.
     """
     words = message.lower()
-    if method == "eth_getLogs" and (_has(words, _TOO_WIDE) or words.strip(" .") == "limit exceeded"):
+    if method == "eth_getLogs" and _is_too_wide(words):
         return "too_wide"
     if code in _REVERT_CODES or "revert" in words:
         return "answer"
@@ -170,6 +176,10 @@ def classify(message: str) -> Verdict:
     if _UNKNOWN in words:
         return "other"
     return next((verdict for verdict, parts in _VERDICTS if _has(words, parts)), "other")
+
+
+def _is_too_wide(words: str) -> bool:
+    return (_has(words, _TOO_WIDE) and not _has(words, _NOT_WIDE)) or words.strip(" .") == "limit exceeded"
 
 
 def _has(words: str, parts: tuple[str, ...]) -> bool:

@@ -92,16 +92,19 @@ def read_results(reply: Reply, calls: Sequence[Call], first_id: int, redact: Red
         raise TooManyCalls
     answers = _decoded(reply)
     listed = answers if isinstance(answers, list) else [answers]
-    for (method, *_), answer in zip(calls, listed, strict=False):
-        _check_limit(method, answer, redact)
+    methods: dict[int | str | None, str] = {
+        first_id + place: method for place, (method, *_) in enumerate(calls)
+    }
+    for answer in listed:
+        _check_limit(methods.get(answer.id, calls[0][0]), answer, redact)
     if is_batch and _is_refusal(answers):
         raise TooManyCalls
     if not is_batch and len(listed) == 1 and listed[0].id is None and listed[0].error is not None:
         listed[0].id = first_id  # Said before the request was looked into.
     by_id = {answer.id: answer for answer in listed}
-    if by_id.keys() != set(range(first_id, first_id + len(calls))) or len(listed) != len(calls):
+    if by_id.keys() != methods.keys() or len(listed) != len(calls):
         raise Fault("its answer does not fit the request")
-    return [_result(method, by_id[first_id + place], redact) for place, (method, *_) in enumerate(calls)]
+    return [_result(method, by_id[one], redact) for one, method in methods.items()]
 
 
 def _decoded(reply: Reply) -> list[_Answer] | _Answer:

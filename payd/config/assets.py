@@ -16,7 +16,7 @@ from payd.config.kinds import Kind, choice, need, number, text
 from payd.core.caip import AccountId, account_problem, parse_asset
 from payd.core.money import MINOR_UNITS
 
-DECIMALS_MAX: Final = 36
+DECIMALS_MAX: Final = 18  # what payments are shown and counted in
 DOMAIN_CHARS_MAX: Final = 64
 SYMBOL: Final = "[!-.0-~]{1,16}"
 """No slash, which stands between a symbol and a currency in `[rates] table`."""
@@ -40,6 +40,10 @@ def _parse_domain(value: Any) -> Domain:
     return Domain(**value)
 
 
+def _domain_shown(domain: Domain | None) -> dict[str, str] | None:
+    return None if domain is None else {"name": domain.name, "version": domain.version}
+
+
 def _parse_par(value: Any) -> str | None:
     need(value == "" or value in MINOR_UNITS)
     return str(value) or None
@@ -50,7 +54,9 @@ ASSET: Final = Kind(
     " checksum, or eip155:<chain>/slip44:<coin>",
     _parse_asset,
 )
-DOMAIN: Final = Kind('{ name = "…", version = "…" } of the token\'s EIP-712 domain', _parse_domain)
+DOMAIN: Final = Kind(
+    '{ name = "…", version = "…" } of the token\'s EIP-712 domain', _parse_domain, shown=_domain_shown
+)
 PAR: Final = Kind('a currency of ISO 4217, such as "USD", or "" for none', _parse_par)
 
 

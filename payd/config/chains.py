@@ -82,6 +82,7 @@ DEPTH: Final = Kind(
     f'1 to {DEPTH_MAX} blocks, "safe", "finalized", or a table of these by US dollars that starts at "0" and'
     ' asks no less of larger payments, such as { "0" = 3, "1000" = "finalized" }',
     DepthPolicy.of,
+    shown=DepthPolicy.written,
 )
 FINAL: Final = Kind(f'"finalized", or 1 to {FINAL_BLOCKS_MAX} blocks', _parse_final)
 EVM_ADDRESS: Final = Kind(

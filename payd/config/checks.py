@@ -6,13 +6,14 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from payd.chains.assets import Asset, AssetBook, shipped_table
+from payd.chains.assets import Asset, shipped_book, shipped_table
 from payd.config.keys import Place
 from payd.config.sections import Config
-from payd.core.caip import canonical_asset, parse_asset
+from payd.core.caip import parse_asset
 
-NATIVE_DECIMALS = 18
+NATIVE_DECIMALS: Final = 18
 """Of every EVM chain's own coin: balances and gas are counted in them."""
 
 Disagreement = tuple[Place, str]
@@ -22,20 +23,17 @@ Disagreement = tuple[Place, str]
 def disagreements(config: Config) -> Iterator[Disagreement]:
     """All of them; none, and the configuration can be used."""
     yield from _repeated("chains", "id", [chain.id for chain in config.chains])
-    keys = [AssetBook().key(parse_asset(row.asset)) for row in config.assets]
+    keys = [shipped_book().key(parse_asset(row.asset)) for row in config.assets]
     yield from _repeated("assets", "asset", keys)
-    known = shipped_table().networks.keys() | {chain.id for chain in config.chains}
-    coins = {chain: key for key, chain in _coins(shipped_table().assets)}
-    for place, (row, key) in enumerate(zip(config.assets, keys, strict=True)):
-        for name, words in _row_problems(row, known):
+    known_chains = shipped_table().networks.keys() | {chain.id for chain in config.chains}
+    for place, row in enumerate(config.assets):
+        for name, words in _row_problems(row, known_chains):
             yield ("assets", place, name), words
-        chain = str(parse_asset(row.asset).chain)
-        if row.kind == "native" and coins.setdefault(chain, key) != key:
-            yield ("assets", place, "asset"), f"is a second native coin of {chain}, which has {coins[chain]}"
+    yield from _second_coins(keys)
     yield from _rate_problems(config)
     if config.fee.is_on and config.fee.mandatory:
-        for place, configured in enumerate(config.chains):
-            if not configured.fee_address:
+        for place, chain in enumerate(config.chains):
+            if not chain.fee_address:
                 words = "is missing: with a mandatory [fee], nothing on this chain could be paid without it"
                 yield ("chains", place, "fee_address"), words
 
@@ -59,11 +57,15 @@ def _row_problems(row: Asset, known_chains: set[str]) -> Iterator[tuple[str, str
         yield "decimals", f"must be {NATIVE_DECIMALS}, as native coins of EVM chains have"
 
 
-def _coins(rows: tuple[Asset, ...]) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        if row.kind == "native":
-            asset = parse_asset(row.asset)
-            yield canonical_asset(asset), str(asset.chain)
+def _second_coins(keys: list[str]) -> Iterator[Disagreement]:
+    """Native coins besides the one that a chain has, shipped or configured before."""
+    coins = {
+        str(parse_asset(row.asset).chain): row.asset for row in shipped_table().assets if row.kind == "native"
+    }
+    for place, key in enumerate(keys):
+        asset = parse_asset(key)
+        if asset.namespace == "slip44" and (coin := coins.setdefault(str(asset.chain), key)) != key:
+            yield ("assets", place, "asset"), f"is a second native coin of {asset.chain}, which has {coin}"
 
 
 def _rate_problems(config: Config) -> Iterator[Disagreement]:

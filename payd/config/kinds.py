@@ -40,8 +40,8 @@ class Kind(NamedTuple):
     parse: Callable[[Any], Any]  # from the TOML value to ours
     from_text: Callable[[str], Any] = str  # from an environment variable to the TOML value
     unit: str = ""
-    is_secret: bool = False  # not to be repeated where it is wrong, nor shown
-    shown: Callable[[Any], Any] | None = None  # what may be shown of a secret; None: only that there is one
+    is_secret: bool = False  # not to be repeated where it is wrong
+    shown: Callable[[Any], Any] | None = None  # as it is written, without what is secret
 
     def refusal(self, value: Any) -> str:
         """What is said of a value that is not allowed."""
@@ -76,7 +76,7 @@ def decimal(unit: str, high: int, places: int, *, positive: bool = False) -> Kin
         return found
 
     words = f'a decimal in quotes, such as "0.5", {"above 0 and" if positive else "0 or more,"} up to {high}'
-    return Kind(f"{words}, at most {places} places", parse, str, unit)
+    return Kind(f"{words}, at most {places} places", parse, str, unit, shown=lambda found: f"{found:f}")
 
 
 def choice(*words: str) -> Kind:

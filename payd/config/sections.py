@@ -72,6 +72,7 @@ TABLE: Final = Kind(
     'a table of SYMBOL/CURRENCY and a decimal above 0 in quotes, such as { "USDC/USD" = "1" }',
     _parse_table,
     _split_table,
+    shown=dict,
 )
 
 

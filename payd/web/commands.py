@@ -142,6 +142,15 @@ async def _account_list(house: House, _args: Args) -> list[_AccountWire]:
 
 
 async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
+    if not realm_of(house, args.mode).payments.chains:
+        raise InvalidParams(
+            "With no chain configured, a live key could do nothing. Add [[chains]] to payd.toml and start the"
+            " server again, or use --mode test."
+        )
+    return await _make_key(house, args)
+
+
+async def _make_key(house: House, args: _KeyCreate) -> _KeyWire:
     realm, account = realm_of(house, args.mode), account_of(house, args)
     api_key = make_api_key(args.mode, house.entropy(KEY_ENTROPY_BYTES))
     now_ms = realm.clock.now_ms()
@@ -232,7 +241,7 @@ async def _listen_open(house: House, args: OfMode) -> Any:
     await revoke_left_keys(realm)
     shown = await _listen_secret(house, args)
     wanted = _KeyCreate(mode=args.mode, account=account.id, name=LISTENER, scopes=["webhooks:read"])
-    key = await _key_create(house, wanted)
+    key = await _make_key(house, wanted)
     realm.account_feed.leases.grant(key.id, account.id, trio.current_time())
     return {
         **shown,

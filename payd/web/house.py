@@ -15,6 +15,7 @@ from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.payments import Payments
+from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import Realm as RealmName
@@ -54,6 +55,7 @@ class Realm:
     live: bool
     db: Database
     clock: Clock
+    assets: AssetBook
     payments: Payments
     deliveries: Deliveries
     canary: Canary

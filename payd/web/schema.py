@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from payd.chains.assets import display_of
 from payd.chains.base import Chain
 from payd.core.caip import parse_asset
 from payd.core.event import iso_ms
@@ -200,13 +201,16 @@ class Words:
         return Amount(amount.unit, amount.value, self.display(amount.unit))
 
     def display(self, unit: str) -> Display:
-        """How amounts of a unit are shown; a unit nobody knows is shown by its own name, in minor units."""
+        """How amounts of a unit are shown; one that nobody knows is shown by its own name, in minor units.
+
+        What was paid on a chain that is no longer configured is known all the same.
+        """
         kind, _, name = unit.partition("/")
         if kind == "iso4217":
             return Display(asset_symbol=name, asset_name=name, decimals=exponent(name))
         asset = parse_asset(name)
         chain = next((one for one in self._chains if one.serves(str(asset.chain))), None)
-        known = None if chain is None else chain.display(asset)
+        known = display_of(asset) if chain is None else chain.display(asset)
         return known or Display(asset_symbol=asset.reference[:12], asset_name=name, decimals=0)
 
     def info(self, payment: Payment) -> PaidInfo | None:

@@ -25,6 +25,7 @@ from payd.web.cursor import encode_cursor
 from payd.web.dispatch import answer
 from payd.web.house import House
 from payd.web.webhook_commands import DELIVERIES_SHOWN
+from tests.shop import open_shop
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 WALLET = "eip155:8453:0x1111111111111111111111111111111111111111"
@@ -98,8 +99,23 @@ async def test_a_key_is_limited_to_what_was_asked(house: House) -> None:
 
 async def test_a_live_key_is_refused_with_what_to_do_instead_while_there_is_no_chain(house: House) -> None:
     await do(house, "account.create", name="main")
-    with pytest.raises(InvalidParams, match=r"no live chains yet.*--mode test"):
+    with pytest.raises(InvalidParams, match=r"no chain is configured.*--mode test"):
         await do(house, "key.create", mode="live")
+
+
+async def test_a_live_key_needs_a_chain_even_where_live_payments_are_left(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        with pytest.raises(InvalidParams, match=r"no chain configured.*\[\[chains\]\].*--mode test"):
+            await do(shop.house, "key.create", mode="live", account=shop.account_id)
+        opened = await do(shop.house, "listen.open", mode="live", account=shop.account_id)
+        assert opened["apiKey"].startswith("svc_"), "what is left can still be listened to"
+
+        live = shop.house.realms["live"]
+        live.payments.chains = shop.realm.payments.chains
+        made = await do(shop.house, "key.create", mode="live", account=shop.account_id)
+        found = live.db.point(find_key, hash_api_key(made["apiKey"]))
+        assert found is not None
+        assert found.id == made["id"]
 
 
 async def test_an_app_id_is_made_listed_and_revoked(house: House) -> None:

@@ -77,7 +77,18 @@ def test_an_amount_is_shown_with_symbol_name_and_decimals() -> None:
 def test_an_asset_whose_chain_is_off_is_still_shown() -> None:
     shown = wire(NO_CHAINS.amount(PAID))
     assert shown["value"] == "25000000"
-    assert shown["display"]["decimals"] == 0
+    assert shown["display"] == {
+        "assetSymbol": "USDC",
+        "assetName": "USD Coin",
+        "decimals": 6,
+        "networkName": "Base",
+    }
+
+
+def test_an_asset_that_nobody_knows_is_shown_by_its_own_name_in_its_smallest_units() -> None:
+    unknown = "eip155:31337/erc20:0x1111111111111111111111111111111111111111"
+    shown = wire(NO_CHAINS.amount(AmountWire(f"caip19/{unknown}", "25")))
+    assert shown["display"] == {"assetSymbol": "0x1111111111", "assetName": unknown, "decimals": 0}
 
 
 def test_a_detail_names_every_time_as_it_should() -> None:
