@@ -110,7 +110,6 @@ class KrakenSource:
             return name
         answer = await self._service.get("/0/public/Ticker", {"pair": name}, _Envelope[_Ticker])
         if _is_unknown(answer.said.error):
-            self._names.pop(pair, None)
             return _UNLISTED
         if list(answer.said.result) != [name]:
             raise SourceFailed("a ticker of another pair than the one asked for")

@@ -176,9 +176,13 @@ async def test_stablecoins_may_be_half_as_far_apart_as_others() -> None:
     assert await stable.price("EUR", USDC, NOW_MS) is None
 
 
-async def test_two_sources_of_one_provider_are_one_word() -> None:
-    older, newer = spot("2500", NOW_MS - 5000), spot("2501")
-    same = [Says("chainlink/a", "chainlink", older), Says("chainlink/b", "chainlink", newer)]
+@pytest.mark.parametrize(("older_s", "newer_s"), [(1, 2), (2, 1)])
+async def test_two_sources_of_one_provider_are_one_word_and_the_newer_one(
+    older_s: float, newer_s: float
+) -> None:
+    older = Says("chainlink/a", "chainlink", spot("2500", NOW_MS - 5000), delay_s=older_s)
+    newer = Says("chainlink/b", "chainlink", spot("2501"), delay_s=newer_s)
+    same = [older, newer]
 
     assert await MarketPrices(same).price("EUR", ETH, NOW_MS) is None
     found = await MarketPrices([*same, Says("kraken", answer=spot("2501"))]).price("EUR", ETH, NOW_MS)

@@ -119,13 +119,16 @@ async def test_a_cross_needs_both_feeds_fresh(old: str) -> None:
     assert await ask(contracts(**{old: stale}), "USDC", "EUR") == NoSpot("too old")
 
 
-async def test_a_cross_is_as_old_as_the_older_one() -> None:
-    older = FakeFeed("EUR / USD", 110_000_000, updated_at_s=NOW_S - DAY_S)
+@pytest.mark.parametrize(("address", "name"), [("0xusdc", "USDC / USD"), ("0xeur", "EUR / USD")])
+async def test_a_cross_is_as_old_as_the_older_one_and_good_no_longer(address: str, name: str) -> None:
+    age_s = DAY_S * 11 // 10 - 1
+    older = FakeFeed(name, 110_000_000, updated_at_s=NOW_S - age_s)
 
-    found = await ask(contracts(**{"0xeur": older}), "USDC", "EUR")
+    found = await ask(contracts(**{address: older}), "USDC", "EUR")
 
     assert isinstance(found, Spot)
-    assert found.at_ms == NOW_MS - DAY_S * 1000
+    assert found.at_ms == NOW_MS - age_s * 1000
+    assert found.good_until_ms == NOW_MS + 1000
 
 
 @pytest.mark.parametrize("answer", [0, -1, -275_012_345_678, 2**255 - 1, -(2**255)])

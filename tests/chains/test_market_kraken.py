@@ -94,7 +94,7 @@ async def test_a_pair_that_is_suspended_has_no_price() -> None:
     assert await ask(exchanges) == NoSpot("not traded now")
 
 
-async def test_a_pair_that_is_delisted_is_looked_up_anew() -> None:
+async def test_a_pair_that_is_delisted_has_no_price_until_it_is_listed_again() -> None:
     exchanges = books()
     async with open_line(exchanges) as (client, receiver):
         source = Source(client, KRAKEN)
