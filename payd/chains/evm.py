@@ -14,9 +14,9 @@ from payd.chains.assets import AssetBook
 from payd.chains.base import Ask, Found, Verdict
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_confirm import Checks
+from payd.chains.evm_ending import Endings
 from payd.chains.evm_evidence import Evidence
 from payd.chains.evm_facts import Facts
-from payd.chains.evm_ending import Endings
 from payd.chains.evm_look import Looks
 from payd.chains.evm_offers import Offers
 from payd.chains.evm_refund import refund_problem

@@ -16,14 +16,14 @@ import structlog
 from payd.chains.base import Found
 from payd.chains.evm_actions import Sending, read_actions
 from payd.chains.evm_answers import Transaction, decode_receipt, decode_transaction
+from payd.chains.evm_asking import read
 from payd.chains.evm_binding import authorization_nonce, payment_tag
 from payd.chains.evm_codec import BadAnswer
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_defaults import Depth
-from payd.chains.evm_evidence import Evidence, watched_for
 from payd.chains.evm_ending import Endings
+from payd.chains.evm_evidence import Evidence, watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_asking import read
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track, read_track, recipient_of
 from payd.chains.rpc import Rpc, RpcError
