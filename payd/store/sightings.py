@@ -167,7 +167,7 @@ def give_up(tx: Tx, chain: str) -> int:
 def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
     """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits."""
     row = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms > ?2)"
+        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
         " OR EXISTS (SELECT 1 FROM transfers WHERE chain = ?1 AND awaits IS NOT NULL)"
         " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))",
         (chain, now_ms),
