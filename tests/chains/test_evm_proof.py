@@ -142,6 +142,12 @@ def test_a_tag_is_for_the_recipient_that_was_called_with() -> None:
     assert bound(*paid(given, transfer_log(BUYER, SHOP, 500))) == [None]
 
 
+def test_a_direct_call_is_the_word_of_its_sender_and_of_its_token_alone() -> None:
+    call = tagged_transfer(SHOP, 500, TAGS[0])
+    assert bound(*paid(sent(call, sender=THIRD), transfer_log(BUYER, SHOP, 490))) == [None]
+    assert bound(*paid(sent(call), transfer_log(BUYER, SHOP, 490, token=OTHER_TOKEN))) == [None]
+
+
 def test_what_a_wallet_writes_behind_the_tag_changes_nothing() -> None:
     given = sent(tagged_transfer(SHOP, 500, TAGS[0]) + b"\x80\x21" * 8)
     assert bound(*paid(given, transfer_log(BUYER, SHOP, 500))) == [TAGS[0]]
@@ -384,6 +390,12 @@ def test_candidates_are_what_could_bind_a_transfer() -> None:
     assert candidate_bindings(CHAIN, coin(TAGS[3]), receipt(), WATCHED) == (TAGS[3],)
     direct = sent(tagged_transfer(SHOP, 500, TAGS[0]))
     assert candidate_bindings(CHAIN, direct, receipt(transfer_log(BUYER, SHOP, 490)), WATCHED) == (TAGS[0],)
+
+
+def test_less_than_32_bytes_are_no_candidate() -> None:
+    assert candidate_bindings(CHAIN, coin(TAGS[0][:31]), receipt(), WATCHED) == ()
+    cut = sent(tagged_transfer(SHOP, 500, TAGS[0])[:-1])
+    assert candidate_bindings(CHAIN, cut, receipt(transfer_log(BUYER, SHOP, 500)), WATCHED) == ()
 
 
 def test_candidates_are_bounded() -> None:
