@@ -150,6 +150,11 @@ class Street:
                 return found[::-1]
             cursor = f"&cursor={page['nextCursor']}"
 
+    def wake(self) -> None:
+        """Have the chain read now: where nothing is open, that is every 15 seconds."""
+        for one in self.house.realms["live"].live_chains:
+            one.watcher.wake()
+
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
 

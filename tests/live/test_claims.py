@@ -1,4 +1,4 @@
-"""Transfers that are not what was asked for, and claims of what is not one's own: nothing is credited by them.
+"""Transfers that are not what was asked for, and claims of what is not one's own: none is credited.
 
 Each is sent by a real wallet on a real node. What payd can see of it is recorded and shown, never dropped.
 """
@@ -221,6 +221,7 @@ async def test_a_late_transfer_is_recorded_and_changes_nothing(street: Street) -
     option = await street.option(payment_id, DAI)
     await street.until(payment_id, "expired")
     [tx_id] = await street.execute(option)
+    street.wake()
 
     stray = await unmatched(street, tx_id)
 
