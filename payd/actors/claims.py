@@ -36,6 +36,8 @@ log = structlog.get_logger("payd.claims")
 # A block that the node has is read within a tick or two.
 READ_LOOKS: Final = 8
 READ_EVERY_S: Final = 0.5
+# Whoever asks waits for nodes that hang, one after the other.
+READ_MAX_S: Final = 40.0
 
 Outcome = Literal[
     "matched",
@@ -108,7 +110,12 @@ async def claim(
 async def _claim(
     payments: Payments, asked: Sequence[LiveChain], payment: Payment, tx_id: str, actor: str
 ) -> Claimed:
-    one, read = await _read(asked, tx_id)
+    found: tuple[LiveChain, MatchResult] | None = None
+    with trio.move_on_after(READ_MAX_S):
+        found = await _read(asked, tx_id)
+    if found is None:
+        raise ChainUnavailable("The nodes take too long. Try again.")
+    one, read = found
     if read.outcome == "unknown":
         raise NotFound(f"{_nowhere(asked)} knows this transaction. Is the id right, and sent on that chain?")
     if read.outcome == "not_ours":
