@@ -17,16 +17,3 @@ def insert_job(tx: Tx, payment_id: str, job: RelayJob, now_ms: int) -> None:
         " VALUES (?, ?, ?, ?, ?, ?, 'queued', ?)",
         (payment_id, job.chain, job.buyer, job.target, job.data, job.valid_until_s, now_ms),
     )
-
-
-def reopen_above(tx: Tx, chain: str, number: int) -> None:
-    """Have transactions that were mined above this block wait again: a reorg took their blocks."""
-    above = "SELECT job_seq FROM relay_transactions WHERE chain = ? AND state = 'mined' AND block_number > ?"
-    tx.execute(
-        f"UPDATE relay_jobs SET state = 'sent' WHERE state = 'landed' AND seq IN ({above})", (chain, number)
-    )
-    tx.execute(
-        "UPDATE relay_transactions SET state = 'open', block_number = NULL, status = NULL, spent = NULL"
-        " WHERE chain = ? AND state = 'mined' AND block_number > ?",
-        (chain, number),
-    )
