@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "webhook",
     "listen",
     "notify",
+    "relayer",
     "check-config",
     "version",
 )

@@ -5,7 +5,17 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+# The chain refuses a call for good when it has refused it so often; between the first and the last lie 3.5
+# minutes, so that a node that lags, a pause of the token, or a balance on its way does not kill a payment.
+REFUSALS_MAX: Final = 4
+RETRY_FIRST_MS: Final = 30_000
+RETRY_LAST_MS: Final = 8 * 60_000
+# What has less time left would be mined too late, and cost gas for nothing.
+SEND_MARGIN_S: Final = 30
 
 
 class RelayJob(msgspec.Struct, frozen=True):
@@ -24,3 +34,35 @@ class RelayJob(msgspec.Struct, frozen=True):
     target: str
     data: bytes
     valid_until_s: int
+
+
+def retry_delay_ms(tries: int) -> int:
+    """How long a call waits after the chain refused or reverted it that often, counted from 1."""
+    return min(RETRY_FIRST_MS << min(tries - 1, 16), RETRY_LAST_MS)
+
+
+def is_too_late(valid_until_s: int, chain_time_s: int) -> bool:
+    """Whether a call that is sent now would be mined after the chain began to refuse it."""
+    return chain_time_s + SEND_MARGIN_S >= valid_until_s
+
+
+class RelayLimits(msgspec.Struct, frozen=True):
+    """What the relayer may spend on one chain, and its pace there.
+
+    Attributes:
+        max_fee: Smallest units of the native coin that a unit of gas may cost.
+        gas_per_day: Smallest units that may be spent in 24 hours.
+        relays_per_buyer: Calls for one account in 24 hours.
+        in_flight_max: Transactions at once; nodes keep about so many of one account.
+        bump_after_ms: How long a transaction waits until it is paid better.
+        resend_ms: How long until nodes are told of it again: some forget, and some were not there.
+        gas_max: A call that needs more gas is not carried: a smart wallet can burn any amount.
+    """
+
+    max_fee: int
+    gas_per_day: int
+    relays_per_buyer: int
+    in_flight_max: int = 16
+    bump_after_ms: int = 60_000
+    resend_ms: int = 25_000
+    gas_max: int = 2_000_000

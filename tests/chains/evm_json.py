@@ -120,7 +120,9 @@ def block_json(*transactions: object, **changes: object) -> dict[str, Any]:
 
 def check_read_or_refused(read: Callable[[T], object], answer: T) -> None:
     """Whatever a node says is read, or refused as what no node says; anything else fails the test."""
+    words = ""
     try:
         read(answer)
     except BadAnswer as refused:
-        assert str(refused).isprintable()
+        words = str(refused)
+    assert words.isprintable()

@@ -237,6 +237,18 @@ async def test_who_gives_no_answer_is_no_part_of_a_quorum() -> None:
         assert isinstance(answers[1][1][0], RpcError)
 
 
+async def test_a_node_that_was_put_aside_keeps_no_quorum_waiting() -> None:
+    nodes = [FakeNode(does=Does(hangs=True)), named(2)]
+    async with open_rpc(*nodes) as rpc:
+        await rpc.heads()
+        asked, begun_s = len(nodes[0].asked), trio.current_time()
+        await trio.sleep(0.25)
+        assert [node for node, _ in await rpc.ask_all([("eth_blockNumber",)])] == [rpc.nodes[1]]
+
+        assert len(nodes[0].asked) == asked
+        assert trio.current_time() - begun_s == 0.25
+
+
 async def test_where_one_of_a_quorum_fails_the_next_is_asked_instead() -> None:
     nodes = [named(1), FakeNode(does=Does(status=500)), named(3), named(4)]
     async with open_rpc(*nodes) as rpc:

@@ -83,6 +83,9 @@ async def test_a_node_of_another_chain_is_asked_nothing_until_it_says_the_right_
         await trio.sleep(1)
         assert await node.ask(HEAD) == ["0x10"]
         assert [line["event"] for line in lines if line["log_level"] == "error"] == ["rpc.other_chain"]
+        fake.does = Does(status=500)
+        await fails(node)
+        assert (node.is_healthy, node.is_usable) == (False, True)
 
 
 @pytest.mark.parametrize("said", ["0x", "8453", None, 8453, Says(-32601, "no")])
@@ -97,12 +100,14 @@ async def test_each_failure_in_a_row_puts_it_aside_for_longer() -> None:
     fake = FakeNode(does=Does(status=500))
     async with open_node(fake) as node:
         waits = []
-        for _ in range(10):
-            await fails(node)
-            waits.append(node.aside_s)
-            await trio.sleep(node.aside_s)
-            assert node.is_healthy
+        with capture_logs() as lines:
+            for _ in range(10):
+                await fails(node)
+                waits.append(node.aside_s)
+                await trio.sleep(node.aside_s)
+                assert node.is_healthy
 
+        assert [line["event"] for line in lines] == ["rpc.node_down"]
         assert waits == [0.5, 1, 2, 4, 8, 16, 32, BACKOFF_MAX_S, BACKOFF_MAX_S, BACKOFF_MAX_S]
 
 
@@ -198,8 +203,8 @@ async def test_a_long_batch_goes_out_in_pieces() -> None:
         assert node.posts == 4
 
 
-@pytest.mark.parametrize("most", [1, 3, 10])
-async def test_a_node_that_takes_few_calls_at_once_is_given_few(most: int) -> None:
+@pytest.mark.parametrize(("most", "refusals"), [(1, 4), (3, 3), (10, 1)])
+async def test_a_node_that_takes_few_calls_at_once_is_given_few(most: int, refusals: int) -> None:
     fake = FakeNode({"eth_call": lambda place: place}, batch_max=most)
     async with open_node(fake) as node:
         calls: list[Call] = [("eth_call", place) for place in range(20)]
@@ -207,6 +212,7 @@ async def test_a_node_that_takes_few_calls_at_once_is_given_few(most: int) -> No
         learnt = len(fake.asked)
         assert await node.ask(calls) == list(range(20))
 
+        assert sum(len(post) > most for post in fake.asked[:learnt]) == refusals
         assert all(len(post) <= most for post in fake.asked[learnt:])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -98,13 +98,13 @@ def node_verifier(package: str, folder: Path) -> Verify:
     return verify
 
 
-def install_node_packages(folder: Path) -> None:
-    """Put the pinned npm packages into `folder`, unless they are there."""
-    if all(_installed(folder, name) == version for name, version in NODE_PACKAGES.items()):
+def install_node_packages(folder: Path, packages: Mapping[str, str] = NODE_PACKAGES) -> None:
+    """Put npm packages of these versions, and nothing else, into `folder`, unless they are there."""
+    if all(_installed(folder, name) == version for name, version in packages.items()):
         return
     folder.mkdir(parents=True, exist_ok=True)
     command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder)]
-    pinned = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
+    pinned = [f"{name}@{version}" for name, version in packages.items()]
     subprocess.run([*command, *pinned], check=True, timeout=INSTALL_MAX_S, capture_output=True)
 
 

@@ -1,0 +1,230 @@
+"""What the relayer has sent: followed until the chain has used its nonce, sent again and paid better till then.
+
+Rows are the truth, and every step may be the last before a crash: the next tick begins with the rows.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from payd.actors.relay_alarms import Alarms
+from payd.actors.relay_broadcast import Broadcaster, Heard
+from payd.actors.relay_purse import Purse
+from payd.chains.evm_answers import Receipt
+from payd.chains.evm_fate import Sought, Word, agreed, fates, likeliest
+from payd.chains.evm_legs import NODES_ASKED, all_are_used, legs_of
+from payd.chains.evm_raw import called_by
+from payd.chains.evm_signer import Signer
+from payd.chains.rpc import Rpc, Verdict
+from payd.clock import Clock
+from payd.core.gas import Market, raised_fees
+from payd.core.relay import RelayLimits, retry_delay_ms
+from payd.store.db import Database
+from payd.store.relay_transactions import (
+    Attempt,
+    Mined,
+    OpenTransaction,
+    add_attempt,
+    note_lost,
+    note_mined,
+)
+from payd.store.relays import job_of_seq
+
+log = structlog.get_logger("payd.relayer")
+
+# Nodes that do not agree on what became of a nonce do a moment later; one that hides things never does.
+DOUBT_MS: Final = 15_000
+# What is not mined after so long, a person should look at.
+STUCK_MS: Final = 5 * 60_000
+# Each form costs a call when it is looked for. An eighth more each time: a hundredfold of the first fee.
+ATTEMPTS_MAX: Final = 40
+# The pool has a form that pays about as much, or blocks ask more: a higher fee helps, and nothing else does.
+WANTS_MORE: Final[frozenset[Verdict]] = frozenset({"underpriced", "fee_low"})
+
+BROUGHT: Final = "Somebody else brought it to the chain."
+
+
+class Flight:
+    """The open transactions of one key on one chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's.
+        rpc: The chain's nodes.
+        chain_id: Of `eip155:<chain_id>`.
+        signer: The key.
+        limits: What may be spent, and the pace.
+        purse: What is left of it.
+        alarms: What a person should look at.
+        broadcaster: Sends.
+
+    Attributes:
+        counts: `bumps`, `reverts` and `lost` since the start.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        rpc: Rpc,
+        chain_id: int,
+        signer: Signer,
+        limits: RelayLimits,
+        purse: Purse,
+        alarms: Alarms,
+        broadcaster: Broadcaster,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._chain_id = chain_id
+        self._signer = signer
+        self._limits = limits
+        self._purse = purse
+        self._alarms = alarms
+        self._broadcaster = broadcaster
+        self._doubts_ms: dict[int, int] = {}
+        self.counts: Counter[str] = Counter()
+
+    # What became of them.
+
+    async def settle(self, transactions: Sequence[OpenTransaction], count: int) -> bool:
+        """Note what became of those whose nonces the chain has counted. Returns whether any is over.
+
+        Raises:
+            NodesDown: No node tells.
+        """
+        counted = [one for one in transactions if one.nonce < count]
+        self._doubts_ms = {one.seq: self._doubts_ms[one.seq] for one in counted if one.seq in self._doubts_ms}
+        if not counted:
+            return False
+        words = await self._ask(counted, NODES_ASKED)
+        ended = [await self._end(one, said) for one, said in zip(counted, words, strict=True)]
+        return any(ended)
+
+    async def _ask(
+        self, transactions: Sequence[OpenTransaction], at_most: int | None
+    ) -> list[tuple[Word, ...]]:
+        sought = [Sought(one.nonce, tuple(form.hash for form in one.attempts)) for one in transactions]
+        return await fates(self._rpc, self._signer.address, sought, at_most=at_most)
+
+    async def _end(self, transaction: OpenTransaction, words: Sequence[Word]) -> bool:
+        """Believe nodes that agree on a receipt; of anything else, ask all of them again after a while."""
+        word = agreed(words)
+        if word == "behind":
+            return False
+        if not isinstance(word, Receipt):
+            since_ms = self._doubts_ms.setdefault(transaction.seq, self._clock.now_ms())
+            if self._clock.now_ms() - since_ms < DOUBT_MS:
+                return False
+            [everyone] = await self._ask([transaction], None)
+            word = likeliest(everyone)
+        if isinstance(word, Receipt):
+            return await self._note_mined(transaction, word)
+        return word == "taken" and await self._note_lost(transaction)
+
+    async def _note_mined(self, transaction: OpenTransaction, receipt: Receipt) -> bool:
+        spent = receipt.spent or receipt.gas_used * transaction.newest.fees.max_fee
+        job = self._db.point(job_of_seq, transaction.job_seq)
+        assert job is not None, "a job is kept as long as its transactions"
+        landed = None
+        if receipt.status == 0:
+            legs = legs_of(job.target, job.data)
+            landed = BROUGHT if legs and await all_are_used(self._rpc, legs) else None
+            self.counts["reverts"] += 1
+        log.info(
+            "relayer.mined",
+            payment_id=job.payment_id,
+            hash=receipt.tx_hash,
+            block=receipt.block_number,
+            status=receipt.status,
+            spent=spent,
+        )
+        return await self._db.write(
+            note_mined,
+            transaction,
+            Mined(receipt.block_number, receipt.status, spent),
+            landed=landed,
+            retry_at_ms=self._clock.now_ms() + retry_delay_ms(job.tries + 1),
+        )
+
+    async def _note_lost(self, transaction: OpenTransaction) -> bool:
+        log.warning("relayer.nonce_taken", nonce=transaction.nonce, hash=transaction.newest.hash)
+        self.counts["lost"] += 1
+        return await self._db.write(note_lost, transaction, self._clock.now_ms())
+
+    # Until then.
+
+    async def keep(self, waiting: Sequence[OpenTransaction], market: Market) -> None:
+        """Send again what nodes may have forgotten, and pay better what waits for long. Lowest nonce first.
+
+        Args:
+            waiting: Those whose nonces the chain has not counted, the lowest first.
+            market: What gas costs.
+        """
+        self._broadcaster.keep_only(waiting)
+        if not waiting:
+            return
+        due = [one for one in waiting if self._broadcaster.is_due(one, self._limits.resend_ms)]
+        heard = await self._broadcaster.send(due)
+        heard |= await self._fill_gap(waiting, heard)
+        raised = [
+            form
+            for one in waiting
+            if self._wants_more(one, heard.get(one.seq), market, is_head=one is waiting[0])
+            and (form := await self._raise(one, market)) is not None
+        ]
+        await self._broadcaster.send(raised)
+        waits_ms = self._clock.now_ms() - waiting[0].attempts[0].made_at_ms
+        if waits_ms >= STUCK_MS:
+            self._alarms.note("stuck", nonce=waiting[0].nonce, hash=waiting[0].newest.hash, waits_ms=waits_ms)
+
+    async def _fill_gap(
+        self, waiting: Sequence[OpenTransaction], heard: Mapping[int, Heard]
+    ) -> dict[int, Heard]:
+        """A node that finds a nonce too high lacks the ones below: they first, then those again."""
+        high = [one for one in waiting if one.seq in heard and heard[one.seq].verdict == "nonce_high"]
+        if not high:
+            return {}
+        below = [one for one in waiting if one.nonce < high[-1].nonce and one.seq not in heard]
+        return await self._broadcaster.send([*below, *high])
+
+    def _wants_more(
+        self, transaction: OpenTransaction, heard: Heard | None, market: Market, *, is_head: bool
+    ) -> bool:
+        if heard is not None and heard.verdict in WANTS_MORE:
+            return True
+        sent_at_ms = transaction.newest.sent_at_ms
+        if sent_at_ms is None or self._clock.now_ms() - sent_at_ms < self._limits.bump_after_ms:
+            return False
+        # Those behind the first wait for it, and not for a fee, unless theirs is too low as well.
+        return is_head or transaction.newest.fees.max_fee <= market.base_fee
+
+    async def _raise(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
+        """Sign the same call for the same nonce with higher fees, and store it. None where that cannot be."""
+        last = transaction.newest
+        fees = raised_fees(last.fees, market, self._limits.max_fee)
+        if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
+            self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
+            return None
+        if not self._purse.take(transaction.gas * (fees.max_fee - last.fees.max_fee)):
+            return None
+        target, data = called_by(last.raw)
+        signed = self._signer.sign(
+            self._chain_id, transaction.nonce, target, data, transaction.gas, fees.max_fee, fees.tip
+        )
+        form = Attempt(signed.hash, signed.raw, fees, self._clock.now_ms())
+        if not await self._db.write(add_attempt, transaction.seq, form):
+            return None
+        self.counts["bumps"] += 1
+        log.info(
+            "relayer.bumped", nonce=transaction.nonce, hash=form.hash, max_fee=fees.max_fee, tip=fees.tip
+        )
+        return msgspec.structs.replace(transaction, attempts=(*transaction.attempts, form))

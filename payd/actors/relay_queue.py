@@ -1,0 +1,178 @@
+"""What the relayer owes and has not sent: tried on the chain, signed, stored, and only then sent.
+
+A call that the chain refuses waits and is tried again; one that never left is given up when it is refused for
+good or its time is over. One that left is never given up on before its time is over.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from payd.actors.relay_broadcast import Broadcaster
+from payd.actors.relay_flight import BROUGHT
+from payd.actors.relay_purse import Purse
+from payd.chains.evm_legs import all_are_used, legs_of
+from payd.chains.evm_signer import Signer
+from payd.chains.evm_survey import Survey
+from payd.chains.evm_trial import Trial, all_refuse, try_calls
+from payd.chains.rpc import Rpc
+from payd.clock import Clock
+from payd.core.gas import Fees, first_fees
+from payd.core.relay import REFUSALS_MAX, RETRY_FIRST_MS, SEND_MARGIN_S, RelayLimits, retry_delay_ms
+from payd.store.db import Database
+from payd.store.relay_transactions import (
+    Attempt,
+    OpenTransaction,
+    add_transaction,
+    next_nonce,
+    open_transactions,
+)
+from payd.store.relays import Job, due_jobs, kill_job, land_job, late_jobs, put_off_job
+
+log = structlog.get_logger("payd.relayer")
+
+# So many are buried in one tick: what a long downtime leaves behind does not hold up what can still be sent.
+LATE_MAX: Final = 64
+
+TOO_LATE: Final = "Its time was over before it could be sent."
+TOO_DEAR: Final = "It waits until the relayer may spend more."
+IN_DOUBT: Final = "The nodes do not agree whether it was carried out."
+
+
+class Queue:
+    """The queued jobs of one chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's.
+        rpc: The chain's nodes.
+        chain: CAIP-2.
+        chain_id: Of `eip155:<chain_id>`.
+        signer: The key.
+        limits: What may be spent, and the pace.
+        purse: What is left of it.
+        broadcaster: Sends.
+        landed: Called when somebody else has brought a job to the chain.
+        died: Called when a job is dead that never left.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        rpc: Rpc,
+        chain: str,
+        chain_id: int,
+        signer: Signer,
+        limits: RelayLimits,
+        purse: Purse,
+        broadcaster: Broadcaster,
+        landed: Callable[[], None],
+        died: Callable[[], None],
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._chain = chain
+        self._chain_id = chain_id
+        self._signer = signer
+        self._limits = limits
+        self._purse = purse
+        self._broadcaster = broadcaster
+        self._landed = landed
+        self._died = died
+
+    async def work(self, survey: Survey) -> None:
+        """Send what is due, as far as there is room for it. What was stored before goes first.
+
+        Raises:
+            NodesDown: No node says how a call would fare.
+        """
+        await self._bury(survey.time_s)
+        room = self._room()
+        fees = first_fees(survey.market, self._limits.max_fee)
+        if room == 0 or fees is None or not self._purse.can_pay_one():
+            return
+        jobs = self._db.point(due_jobs, self._chain, self._clock.now_ms(), room)
+        if not jobs:
+            return
+        calls = [(job.target, job.data) for job in jobs]
+        trials = await try_calls(self._rpc, self._signer.address, calls, self._limits.gas_max)
+        stored = [
+            transaction
+            for job, trial in zip(jobs, trials, strict=True)
+            if (transaction := await self._decide(job, trial, fees, survey.count)) is not None
+        ]
+        await self._broadcaster.send(stored)
+
+    def _room(self) -> int:
+        """How many may be sent. None while a stored one is not out: those after it would wait for it."""
+        most = self._limits.in_flight_max
+        open_ones = self._db.point(open_transactions, self._chain, self._signer.address, most)
+        return most - len(open_ones) if all(one.is_out for one in open_ones) else 0
+
+    async def _bury(self, time_s: int) -> None:
+        """Give up what the chain refuses by now, or would before it could be mined."""
+        for job in self._db.point(late_jobs, self._chain, time_s + SEND_MARGIN_S, LATE_MAX):
+            await self._kill(job, TOO_LATE)
+
+    async def _kill(self, job: Job, reason: str) -> None:
+        if await self._db.write(kill_job, job.seq, reason):
+            log.warning("relayer.gave_up", payment_id=job.payment_id, left_us=job.left_us, reason=reason)
+            if not job.left_us:
+                self._died()
+
+    async def _decide(self, job: Job, trial: Trial, fees: Fees, count: int) -> OpenTransaction | None:
+        """What to do about a job after its trial; a transaction where it is to be sent."""
+        match trial.verdict:
+            case "used":
+                await self._land(job)
+            case "refused":
+                await self._refused(job, trial)
+            case "unknown":
+                await self._put_off(job, trial.words)
+            case "go" if self._purse.take(trial.gas * fees.max_fee):
+                return await self._store(job, trial, fees, count)
+            case "go":
+                await self._put_off(job, TOO_DEAR)
+        return None
+
+    async def _land(self, job: Job) -> None:
+        if not await all_are_used(self._rpc, legs_of(job.target, job.data)):
+            await self._put_off(job, IN_DOUBT)
+        elif await self._db.write(land_job, job.seq, BROUGHT):
+            log.info("relayer.brought_by_others", payment_id=job.payment_id)
+            self._landed()
+
+    async def _refused(self, job: Job, trial: Trial) -> None:
+        tries = job.tries + 1
+        log.info("relayer.refused", payment_id=job.payment_id, tries=tries, words=trial.words)
+        if (
+            tries >= REFUSALS_MAX
+            and not job.left_us
+            and await all_refuse(self._rpc, self._signer.address, trial.target, trial.data)
+        ):
+            await self._kill(job, trial.words)
+            return
+        until_ms = self._clock.now_ms() + retry_delay_ms(tries)
+        await self._db.write(put_off_job, job.seq, until_ms, trial.words, refused=True)
+
+    async def _put_off(self, job: Job, reason: str) -> None:
+        until_ms = self._clock.now_ms() + RETRY_FIRST_MS
+        await self._db.write(put_off_job, job.seq, until_ms, reason, refused=False)
+
+    async def _store(self, job: Job, trial: Trial, fees: Fees, count: int) -> OpenTransaction | None:
+        """Sign with the next nonce, and store it in one transaction with what it means for the job."""
+        sender = self._signer.address
+        nonce = self._db.point(next_nonce, self._chain, sender, count)
+        signed = self._signer.sign(
+            self._chain_id, nonce, trial.target, trial.data, trial.gas, fees.max_fee, fees.tip
+        )
+        now_ms = self._clock.now_ms()
+        form = Attempt(signed.hash, signed.raw, fees, now_ms)
+        return await self._db.write(add_transaction, job, sender, nonce, trial.gas, form, now_ms)
