@@ -49,8 +49,8 @@ _TROUBLE: Final = (NodesDown, Unread, BadAnswer, StoreUnavailable, OutcomeUnknow
 
 News = Callable[[str, str], Awaitable[None]]
 """Told of a payment and the chain that has news of it; never raises."""
-FollowHeads = Callable[[Callable[[int], None]], Awaitable[None]]
-"""Calls back with the number of each new block, until the connection ends."""
+FollowHeads = Callable[[Callable[[int], None]], Awaitable[str]]
+"""Calls back with the number of each new block, until the connection ends; says why it did."""
 
 
 class WatcherStats(msgspec.Struct, frozen=True):
@@ -333,11 +333,7 @@ class Watcher:
         failures = 0
         while True:
             started_s = trio.current_time()
-            words = "it ended"
-            try:
-                await follow_heads(self._hear)
-            except Exception as broken:
-                words = repr(broken)
+            words = await follow_heads(self._hear)
             failures = 1 if trio.current_time() - started_s >= SOCKET_RETRY.last_s else failures + 1
             if failures == 1:
                 log.warning("chain.heads_lost", chain=self._name, why=words)

@@ -123,7 +123,8 @@ async def test_a_window_that_closes_between_two_refreshes_stays_watched(watching
 
 async def test_blocks_of_last_week_are_read_for_what_was_open_then(watching: Watching) -> None:
     await watching.till.db.write(lambda tx: tx.execute("DELETE FROM settlements"))
-    await watching.till.sell(asset=ETH)
+    payment = await watching.till.sell(asset=ETH)
+    await watching.till.move(payment, PaymentCancelled("cancelled_by_user"))
     then_s = now_s(watching)
     await trio.sleep(7 * 24 * 3600)
     watched = watch_list(watching)
@@ -139,3 +140,10 @@ async def test_for_a_single_transaction_everything_is_watched_that_ever_was(watc
     watched = await watch_list(watching).everything()
     assert (watched.destinations, watched.native) == ({SHOP}, ETH)
     assert TOKEN in watched.tokens
+
+
+async def test_a_payment_that_waits_is_looked_for_however_long_it_takes(watching: Watching) -> None:
+    payment = await watching.till.sell(asset=ETH)
+    await watching.till.commit(payment, asset=ETH)
+    await trio.sleep(7 * 24 * 3600)
+    assert (await watch_list(watching).at(now_s(watching))).native == ETH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import trio
 
@@ -122,7 +124,7 @@ async def test_a_killed_server_reads_the_same_again(watching: Watching) -> None:
         raise KeyboardInterrupt
 
     honest = watching.till.db.write
-    watching.till.db.write = die  # type: ignore[method-assign]
+    watching.till.db.write = die  # type: ignore[assignment,method-assign]
     with pytest.raises(BaseExceptionGroup):
         await watching.watcher.run_once()
     watching.till.db.write = honest  # type: ignore[method-assign]
@@ -264,13 +266,14 @@ async def test_heads_are_hints_that_a_broken_socket_does_not_take_along(watching
     heads_send, heads_receive = trio.open_memory_channel[int](10)
     broken = 0
 
-    async def follow(hear: object) -> None:
+    async def follow(hear: Callable[[int], None]) -> str:
         nonlocal broken
         if broken < 3:
             broken += 1
-            raise OSError("no route")
+            return "no route"
         async for number in heads_receive:
-            hear(number)  # type: ignore[operator]
+            hear(number)
+        return "it was cut off"
 
     watching.watcher = watching.another(poll_ms=100_000, follow_heads=follow)
     async with trio.open_nursery() as nursery:
