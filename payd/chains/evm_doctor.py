@@ -14,8 +14,8 @@ from payd.chains.assets import Asset
 from payd.chains.evm import EvmChain
 from payd.chains.evm_abi import MULTICALL3, call, decode_text
 from payd.chains.evm_answers import Block, decode_block
-from payd.chains.evm_codec import BadAnswer, from_data, from_quantity
 from payd.chains.evm_asking import answered, decoded, eth_call, read
+from payd.chains.evm_codec import BadAnswer, from_data, from_quantity
 from payd.chains.evm_tokens import Report, examine_token
 from payd.chains.evm_ways import TOKEN_GAS
 from payd.chains.rpc import Node, NodesDown

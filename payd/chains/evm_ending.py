@@ -14,6 +14,7 @@ import structlog
 
 from payd.chains.evm_abi import authorization_state_call, decode_bool
 from payd.chains.evm_answers import decode_block, decode_logs, decode_receipt, decode_transaction
+from payd.chains.evm_asking import decoded, eth_call
 from payd.chains.evm_codec import (
     BadAnswer,
     from_count,
@@ -23,7 +24,6 @@ from payd.chains.evm_codec import (
 )
 from payd.chains.evm_evidence import Evidence, depth_call, has_depth, watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_asking import decoded, eth_call
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track
 from payd.chains.rpc import Call, RpcError

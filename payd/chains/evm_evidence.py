@@ -15,10 +15,10 @@ import msgspec
 import structlog
 
 from payd.chains.evm_answers import decode_block, decode_receipt, decode_transaction
+from payd.chains.evm_asking import answered, unavailable
 from payd.chains.evm_codec import BadAnswer, from_count, to_quantity
 from payd.chains.evm_defaults import Depth
 from payd.chains.evm_proof import BoundTransfer, Watched, paid_by
-from payd.chains.evm_asking import answered, unavailable
 from payd.chains.evm_track import Track
 from payd.chains.rpc import Call, Node, Rpc, RpcError
 from payd.chains.rpc_wire import Results

@@ -23,8 +23,8 @@ from payd.chains.evm_abi import (
     eth_balance_call,
     is_valid_signature_call,
 )
-from payd.chains.evm_codec import BadAnswer, from_data, from_quantity, keccak256
 from payd.chains.evm_asking import decoded, eth_call, read, unavailable
+from payd.chains.evm_codec import BadAnswer, from_data, from_quantity, keccak256
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError
 

@@ -16,14 +16,14 @@ import structlog
 from payd.chains.base import Found
 from payd.chains.evm_actions import Sending, read_actions
 from payd.chains.evm_answers import Transaction, decode_receipt, decode_transaction
+from payd.chains.evm_asking import read
 from payd.chains.evm_binding import authorization_nonce, payment_tag
 from payd.chains.evm_codec import BadAnswer
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_defaults import Depth
-from payd.chains.evm_evidence import Evidence, watched_for
 from payd.chains.evm_ending import Endings
+from payd.chains.evm_evidence import Evidence, watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_asking import read
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track, read_track, recipient_of
 from payd.chains.rpc import Rpc, RpcError
@@ -81,7 +81,7 @@ class Looks:
         self._db = db
         self._commitments = commitments
         self._evidence = evidence
-        self._fates = endings
+        self._endings = endings
 
     async def look(self, payment: Payment, now_ms: int) -> Found | None:
         """What is new about a payment; None when nothing is.
@@ -99,7 +99,7 @@ class Looks:
                 return await self._confirm(payment, row)
             case Status.PROCESSING:
                 job = self._db.point(find_job, payment.id)
-                end = await self._fates.end_of(payment, read_track(payment), job, final)
+                end = await self._endings.end_of(payment, read_track(payment), job, final)
                 return None if end is None else Found(end)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from payd.chains.evm_answers import decode_block, decode_receipt, decode_transaction
+from payd.chains.evm_asking import answered, read, unavailable
 from payd.chains.evm_codec import BadAnswer, from_hash, to_quantity
 from payd.chains.evm_evidence import watched_for
 from payd.chains.evm_proof import paid_by
-from payd.chains.evm_asking import answered, read, unavailable
 from payd.chains.evm_track import read_track
 from payd.chains.rpc import Rpc
 from payd.core.caip import ChainId, canonical_account, parse_account

@@ -23,6 +23,7 @@ from payd.chains.evm_abi import (
     decode_aggregate3,
     decode_bool,
 )
+from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.evm_authorization import (
     Authorization,
     recover_authorizer,
@@ -30,7 +31,6 @@ from payd.chains.evm_authorization import (
 )
 from payd.chains.evm_codec import BadAnswer, from_data
 from payd.chains.evm_commitment import Commitments
-from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.evm_signature import is_6492, normalise_signature
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError

@@ -25,6 +25,7 @@ from payd.chains.evm_abi import (
     decode_word,
     domain_separator_call,
 )
+from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.evm_authorization import (
     Authorization,
     TokenDomain,
@@ -32,7 +33,6 @@ from payd.chains.evm_authorization import (
     transfer_with_authorization_call,
 )
 from payd.chains.evm_codec import ZERO_ADDRESS, BadAnswer, from_data
-from payd.chains.evm_asking import decoded, eth_call, read, refused_by_contract, said, unavailable
 from payd.chains.rpc import Node, Rpc, RpcError
 from payd.core.caip import ChainId, parse_asset
 

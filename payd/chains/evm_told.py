@@ -17,11 +17,11 @@ import trio
 from payd.chains.base import Accepted, Refused, Unseen, Verdict
 from payd.chains.evm_actions import Sending
 from payd.chains.evm_answers import Receipt, Transaction, decode_receipt, decode_transaction
+from payd.chains.evm_asking import unavailable
 from payd.chains.evm_binding import payment_tag, tags_in
 from payd.chains.evm_codec import BadAnswer
 from payd.chains.evm_commitment import Commitments
 from payd.chains.evm_proof import Watched, paid_by
-from payd.chains.evm_asking import unavailable
 from payd.chains.evm_track import Told
 from payd.chains.rpc import Rpc, RpcError
 from payd.core.caip import AccountId, canonical_account, parse_account
