@@ -6,6 +6,7 @@
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
        ├─ realm: deadlines, maintenance, clock, deliveries, canary
+       ├─ live chains: a watcher and a relayer each
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
 
@@ -21,10 +22,10 @@ import gc
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import trio
@@ -68,6 +69,9 @@ from payd.web.house import House, Limits, Realm
 from payd.web.limits import RateLimit, failed_auth_limit, poll_slots
 from payd.web.routes import ROUTES
 from payd.web.sockets import Sockets
+
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
 
 log = structlog.get_logger("payd.server")
 
@@ -115,6 +119,10 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
+            for live in realm.live_chains:
+                chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
+                if live.relayer is not None:
+                    chores.start_soon(keep_running, f"{live.name}.relayer", live.relayer.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
         front, listeners = await _open_front(house, config)
@@ -180,14 +188,25 @@ async def _open_realm(
     inline: bool,
 ) -> AsyncIterator[Realm]:
     """One realm. Test and live are the same classes; they differ in what they are built from."""
-    async with (
-        open_database(config.data_dir / f"{name}.db", "realm", inline=inline) as db,
-        _open_turns(db) as turns,
-    ):
-        live = name == "live"
+
+    async def tell_payment(payment_id: str, chain: str) -> None:
+        await realm.payments.tending.news(payment_id, chain)
+
+    live = name == "live"
+    async with AsyncExitStack() as stack:
+        path = config.data_dir / f"{name}.db"
+        db = await stack.enter_async_context(open_database(path, "realm", inline=inline))
         clock = Clock(wall, db.point(get_clock).offset_ms)
         assets = _live_assets(config) if live else shipped_book()
         chains: tuple[Chain, ...] = () if live else (_simulated(config),)
+        live_chains: tuple[LiveChain, ...] = ()
+        if live and config.chains:
+            from payd.live import open_chains  # brings what signs, which a test realm never needs
+
+            opened = open_chains(config, db, clock, assets, news=tell_payment, relays=not inline)
+            live_chains = await stack.enter_async_context(opened)
+            chains = tuple(one.chain for one in live_chains)
+        turns = await stack.enter_async_context(_open_turns(db))
         deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
         payment_feed, account_feed = PaymentFeed(), AccountFeed()
         app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)
@@ -203,7 +222,13 @@ async def _open_realm(
                 chains=chains,
                 live=live,
                 entropy=entropy,
-                tell=Tell(lambda payment: publish(payment), account_feed.wake, deliveries.wake),
+                tell=Tell(
+                    changed=lambda payment: publish(payment),
+                    event=account_feed.wake,
+                    endpoint=deliveries.wake,
+                    offered=lambda chain: _wake_watcher(live_chains, chain),
+                    relay=lambda chain: _wake_relayer(live_chains, chain),
+                ),
                 nursery=turns,
             ),
             deliveries=deliveries,
@@ -219,6 +244,7 @@ async def _open_realm(
             account_feed=account_feed,
             seal=seal,
             checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
+            live_chains=live_chains,
         )
         if not live:
             realm.advance = Advance(db, clock, realm.payments, deliveries, entropy)
@@ -228,6 +254,19 @@ async def _open_realm(
                 payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
 
         yield realm
+
+
+def _wake_watcher(chains: Sequence[LiveChain], name: str) -> None:
+    for one in chains:
+        if one.name == name:
+            one.watcher.wake()
+
+
+def _wake_relayer(chains: Sequence[LiveChain], name: str) -> None:
+    for one in chains:
+        if one.name == name and one.relayer is not None:
+            one.relayer.wake()
+            one.watcher.wake()
 
 
 async def _open_deliveries(

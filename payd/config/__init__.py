@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from payd.config.chains import ChainConfig, chain_config, shown_node
 from payd.config.keys import Key, Rows
-from payd.config.kinds import Address, Kind, Network
-from payd.config.loader import FILE_NAME, ConfigError, load, unknown_variables
+from payd.config.kinds import COUNT_MAX, DAY_MS, DAY_S, Address, Kind, Network
+from payd.config.loader import FILE_BYTES_MAX, FILE_NAME, NEAR, ConfigError, load, unknown_variables
 from payd.config.sections import (
     KEYS,
     ROWS,
@@ -35,8 +35,13 @@ from payd.config.sections import (
 )
 
 __all__ = [
+    "COUNT_MAX",
+    "DAY_MS",
+    "DAY_S",
+    "FILE_BYTES_MAX",
     "FILE_NAME",
     "KEYS",
+    "NEAR",
     "ROWS",
     "VARIABLES",
     "Address",

@@ -35,8 +35,11 @@ def shown_node(url: str) -> str:
 def _parse_nodes(value: Any) -> tuple[str, ...]:
     need(type(value) is list and 1 <= len(value) <= NODES_MAX)
     urls = tuple(parse_target(item) for item in value)
+    need(all(urls))
+    from payd.net.http import Target  # brings the HTTP client, which few commands need
+
     # The same node twice would agree with itself, where two are asked because one may be wrong.
-    need(all(urls) and len(set(urls)) == len(urls))
+    need(len({Target.of(url) for url in urls}) == len(urls))
     return urls
 
 

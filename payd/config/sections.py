@@ -7,7 +7,6 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from payd.chains.assets import Asset
-from payd.config.assets import ASSET_ROWS, SYMBOL
+from payd.config.assets import ASSET_ROWS
 from payd.config.chains import CHAIN_ROWS, ChainConfig
 from payd.config.keys import Key, Rows, keys_of, rows_of
 from payd.config.kinds import (
@@ -44,22 +43,20 @@ from payd.config.kinds import (
     number,
     split_list,
 )
-from payd.core.money import MINOR_UNITS
 
 LISTEN_DEFAULT: Final = Address("127.0.0.1", 8420)
 PAIRS_MAX: Final = 1000  # more than there are assets and currencies that a shop takes
 
-_PAIR: Final = re.compile(f"({SYMBOL})/([A-Z]{{3}})")
-_PRICE: Final = decimal("", 10**9 - 1, 18, positive=True)
-
 
 def _parse_table(value: Any) -> tuple[tuple[str, str], ...]:
     need(type(value) is dict and len(value) <= PAIRS_MAX)
-    for pair, price in value.items():
-        found = _PAIR.fullmatch(pair)
-        need(found is not None and found[2] in MINOR_UNITS)
-        _PRICE.parse(price)
-    return tuple((pair, str(price)) for pair, price in value.items())
+    need(all(type(price) in (str, int) for price in value.values()))
+    table = {pair: str(price) for pair, price in value.items()}
+    if table:
+        from payd.chains.market_table import TablePrices  # brings the HTTP client, which few commands need
+
+        TablePrices(table)
+    return tuple(table.items())
 
 
 def _split_table(text: str) -> dict[str, str]:

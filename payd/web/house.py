@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from payd.actors.advance import Advance
 from payd.actors.canary import Canary
@@ -26,6 +26,9 @@ from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
 from payd.web.limits import RateLimit, Slots
+
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
 
 
 class Street(Protocol):
@@ -64,6 +67,7 @@ class Realm:
     seal: Seal
     checkout_app_id: str
     advance: Advance | None = None
+    live_chains: tuple[LiveChain, ...] = ()
 
 
 @dataclass(slots=True)

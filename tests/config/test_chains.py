@@ -99,6 +99,7 @@ WRONG = [
     ("rpc", '["wss://a.example"]'),
     ("rpc", '["https://me:hunter2@a.example"]'),
     ("rpc", '["https://a.example", "https://a.example"]'),
+    ("rpc", '["https://a.example", "HTTPS://A.example:443/"]'),
     ("rpc", str([f"https://{n}.example" for n in range(9)])),
     ("ws", '"https://a.example"'),
     ("ws", '"ws://me:hunter2@a.example"'),
