@@ -1,6 +1,6 @@
 """A shop on a real local node, as an `EvmChain` meets it: tokens, payments that were offered, wallets.
 
-There is no server, and no actor but the watcher: a test moves a payment by what the chain found, step by step.
+There is no server, and no actor but the watcher: a test moves payments by what the chain found, step by step.
 """
 
 from __future__ import annotations
