@@ -1,4 +1,4 @@
-"""Ways to pay, by what an account is and has: a key's, a smart wallet's, a delegated one's; and with a fee."""
+"""Ways to pay, by what an account is and has: a key's, a smart wallet's, a delegated one's; and fees."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_where_nobody_carries_a_signature_the_token_is_sent(
 async def test_a_token_whose_domain_is_another_is_sent(realm_db: Database, anvil: Anvil) -> None:
     row = usdc_row(FIRST_CONTRACT, domain=Domain("USDC", "2"))
     async with open_scene(realm_db, anvil, rows=[row]) as scene:
-        assert sent(await scene.offer(await scene.payment(), scene.usdc_asset))
+        assert sent(await scene.offer(await scene.payment(), scene.usdc_asset)).to
 
 
 async def test_a_smart_wallet_signs_where_the_token_takes_its_signatures(scene: Scene) -> None:
@@ -127,7 +127,7 @@ async def test_a_smart_wallet_sends_where_the_token_asks_keys_only(scene: Scene)
     await take_away(scene, scene.usdc, BYTES_FORM)
     payment = await scene.payment()
 
-    assert sent(await scene.offer(payment, scene.usdc_asset, buyer=wallet))
+    assert sent(await scene.offer(payment, scene.usdc_asset, buyer=wallet)).to
     assert signed(await scene.offer(payment, scene.usdc_asset))
 
 
@@ -142,7 +142,7 @@ async def test_a_delegated_account_sends_where_its_code_does_not(scene: Scene) -
     # The token would ask the code, and refuse a signature that is right.
     await delegate(scene, address(BUYER), scene.dai)
 
-    assert sent(await scene.offer(await scene.payment(), scene.usdc_asset))
+    assert sent(await scene.offer(await scene.payment(), scene.usdc_asset)).to
 
 
 # Sending tokens.
@@ -167,7 +167,7 @@ async def test_a_smart_wallets_gas_may_be_paid_by_others(scene: Scene) -> None:
     wallet = await scene.chain.deploy("Wallet1271", ["address"], [address(STRANGER)])
     await scene.chain.mint(scene.dai, wallet, UNITS)
 
-    assert sent(await scene.offer(await scene.payment(), scene.dai_asset, buyer=wallet))
+    assert sent(await scene.offer(await scene.payment(), scene.dai_asset, buyer=wallet)).to
 
 
 @pytest.mark.parametrize(("value", "offered"), [(MINTED // 10_000, True), (MINTED // 10_000 + 1, False)])
@@ -265,4 +265,4 @@ async def test_the_operators_own_shop_pays_no_fee_to_itself(realm_db: Database, 
         [main] = signed(await scene.offer(payment, scene.usdc_asset, merchant=FEES))
 
         assert main.value == UNITS
-        assert sent(await scene.offer(payment, scene.dai_asset, merchant=FEES))
+        assert sent(await scene.offer(payment, scene.dai_asset, merchant=FEES)).to
