@@ -114,7 +114,7 @@ async def test_a_smart_wallet_may_wrap_the_call_in_its_own(scene: Scene) -> None
     verdict = await scene.check(payment, quote, receipt["transactionHash"])
 
     # Its sender may come back with another transaction for the same order of the wallet.
-    assert notes(verdict).told == Told(receipt["transactionHash"], address(STRANGER).lower(), None)
+    assert notes(verdict).told == Told(receipt["transactionHash"], address(STRANGER).lower(), None).told
     assert isinstance(verdict, Accepted)
     assert verdict.processing.buyer == quote.account
 
@@ -124,7 +124,7 @@ async def test_data_that_a_wallet_puts_behind_the_tag_does_no_harm(scene: Scene)
     data = tagged_transfer(SHOP, UNITS, TAG) + b"\1" * 16
     receipt = await scene.chain.done(account(BUYER), scene.dai, data)
 
-    assert notes(await scene.check(payment, quote, receipt["transactionHash"]))
+    assert notes(await scene.check(payment, quote, receipt["transactionHash"])).told
 
 
 # What is not.
@@ -165,7 +165,7 @@ async def test_somebody_elses_payment_to_the_same_merchant_is_refused(scene: Sce
     tx_hash = await scene.send(of_other)
 
     assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
-    assert notes(await scene.check(other, of_other, tx_hash))
+    assert notes(await scene.check(other, of_other, tx_hash)).told
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ async def test_a_transaction_that_comes_while_it_is_waited_for_is_taken(
         verdict = await scene.check(payment, quote, tx_hash)
 
     assert known == [tx_hash]
-    assert notes(verdict)
+    assert notes(verdict).told
 
 
 async def test_what_is_remembered_of_hashes_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ async def test_one_node_that_shows_it_is_enough(realm_db: Database, anvil: Anvil
         tx_hash = await scene.send(quote)
         first.hidden.add(tx_hash)
 
-        assert notes(await scene.check(payment, quote, tx_hash))
+        assert notes(await scene.check(payment, quote, tx_hash)).told
 
 
 async def test_a_node_that_lies_about_a_reverted_one_does_not_refuse_it(
@@ -279,7 +279,7 @@ async def test_a_node_that_lies_about_a_reverted_one_does_not_refuse_it(
         await scene.chain.receipt(tx_hash)
         first.rewrite = with_status(0)
 
-        assert notes(await scene.check(payment, quote, tx_hash))
+        assert notes(await scene.check(payment, quote, tx_hash)).told
 
 
 async def test_a_node_that_shows_another_transaction_under_the_hash_is_not_believed(
