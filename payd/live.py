@@ -146,7 +146,7 @@ def terms_of(config: Config, chain: ChainConfig, relayer: str | None) -> Terms:
 
 
 def _heads(chain: ChainConfig) -> FollowHeads | None:
-    return partial(follow_heads, chain.ws) if chain.ws else None
+    return None if not chain.ws else partial(follow_heads, chain.ws)
 
 
 def _prices(config: Config, nodes: dict[str, Rpc], stack: AsyncExitStack) -> Prices:

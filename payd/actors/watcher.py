@@ -49,8 +49,8 @@ _TROUBLE: Final = (NodesDown, Unread, BadAnswer, StoreUnavailable, OutcomeUnknow
 
 News = Callable[[str, str], Awaitable[None]]
 """Told of a payment and the chain that has news of it; never raises."""
-FollowHeads = Callable[[Callable[[int], None]], Awaitable[None]]
-"""Calls back with the number of each new block, until the connection ends."""
+FollowHeads = Callable[[Callable[[int], None]], Awaitable[str]]
+"""Calls back with the number of each new block, until the connection ends; says why it did."""
 
 
 class WatcherStats(msgspec.Struct, frozen=True):
@@ -319,7 +319,10 @@ class Watcher:
 
     async def _pause_s(self) -> float:
         try:
-            self._busy = await self._db.look(is_busy, self._name, self._clock.now_ms())
+            # A window that has closed waits until the chain was read beyond its end.
+            read_ms = 0 if self._last is None else self._last.cursor.time_s * 1000
+            now_ms = min(self._clock.now_ms(), read_ms)
+            self._busy = await self._db.look(is_busy, self._name, now_ms)
         except StoreUnavailable:
             self._busy = True
         return max(0.0, (self._poll_s if self._busy else IDLE_S) - TICK_GAP_S)
@@ -329,9 +332,8 @@ class Watcher:
         failures = 0
         while True:
             started_s = trio.current_time()
-            words = "it ended"
             try:
-                await follow_heads(self._hear)
+                words = await follow_heads(self._hear)
             except Exception as broken:
                 words = repr(broken)
             failures = 1 if trio.current_time() - started_s >= SOCKET_RETRY.last_s else failures + 1

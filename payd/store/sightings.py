@@ -167,7 +167,7 @@ def give_up(tx: Tx, chain: str) -> int:
 def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
     """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits."""
     row = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms > ?2)"
+        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
         " OR EXISTS (SELECT 1 FROM transfers WHERE chain = ?1 AND awaits IS NOT NULL)"
         " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))",
         (chain, now_ms),
@@ -209,6 +209,9 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
     known = _known(tx, seen)
     payment = _claimed(tx, seen, known)
+    if known is not None and _is_same(known, seen, payment):
+        # It was judged when it was found; what happened since makes it nothing else.
+        return None
     judged = _judge(tx, payment, seen, known)
     account_id = None if payment is None else payment.account_id
     if judged.kind == "unmatched":
@@ -241,6 +244,15 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
         return None
     _store(tx, now, now_ms)
     return Noted(now, judged.reason)
+
+
+def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
+    """Whether the chain shows what it showed before, in the same block, for the same payment."""
+    return (
+        known.payment_id == (None if payment is None else payment.id)
+        and (known.block_hash, known.asset, known.value) == (seen.block_hash, seen.asset, seen.value)
+        and (known.sender, known.recipient) == (seen.sender, seen.recipient)
+    )
 
 
 def _plain(sighting: Sighting) -> Sighting:

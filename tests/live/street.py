@@ -141,9 +141,19 @@ class Street:
 
     async def events(self, payment_id: str) -> list[str]:
         """The types of its events, oldest first."""
-        found = await self.call("GET", "/v1/events?limit=100")
-        mine = [one for one in found.json()["data"] if one["paymentId"] == payment_id]
-        return [one["type"] for one in reversed(mine)]
+        found: list[str] = []
+        cursor = ""
+        while True:
+            page = (await self.call("GET", f"/v1/events?limit=100{cursor}")).json()
+            found += [one["type"] for one in page["data"] if one["paymentId"] == payment_id]
+            if page["nextCursor"] is None:
+                return found[::-1]
+            cursor = f"&cursor={page['nextCursor']}"
+
+    def wake(self) -> None:
+        """Have the chain read now: where nothing is open, that is every 15 seconds."""
+        for one in self.house.realms["live"].live_chains:
+            one.watcher.wake()
 
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
@@ -187,6 +197,7 @@ password_file = "password"
 id = "@id"
 rpc = @rpc
 poll_ms = 50
+relays_per_buyer = 1000
 @chain
 
 [[assets]]
@@ -296,6 +307,7 @@ async def open_street(
     urls: Sequence[str] = (),
     *,
     destination: str | None = None,
+    block_s: float | None = None,
     **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
@@ -305,22 +317,29 @@ async def open_street(
         chain: Already furnished.
         urls: Of the nodes that the server asks; the chain's own when there is none.
         destination: The merchant's address.
+        block_s: A block comes so often, besides those of transactions.
         configured: As for `configuration`.
     """
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
     config = load(folder / "payd.toml", {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"})
-    stop, ready = trio.Event(), trio.Event()
+    stop, ready, stopped = trio.Event(), trio.Event(), trio.Event()
 
     async def announce(house: House) -> None:
         ready.set()
+
+    async def run() -> None:
+        await serve(house, config, stop, announce)
+        stopped.set()
 
     async with (
         open_house(config) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(serve, house, config, stop, announce)
+        nursery.start_soon(run)
         await ready.wait()
+        if block_s is not None:
+            nursery.start_soon(mine_for_ever, chain, block_s)
         street = Street(house.own_url, http, chain, house)
         if first:
             street.headers = await furnish_house(house, destination)
@@ -329,6 +348,15 @@ async def open_street(
             street.headers = saved_headers(folder)
         yield street
         stop.set()
+        await stopped.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def mine_for_ever(chain: LocalChain, block_s: float) -> None:
+    """Blocks at the pace of a chain."""
+    while True:
+        await trio.sleep(block_s)
+        await chain.mine()
 
 
 def prepare(folder: Path, text: str) -> bool:

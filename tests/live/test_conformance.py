@@ -70,7 +70,7 @@ class SimulatedMarket:
 
 
 class LiveMarket:
-    """The live realm on a real node that makes a block every 0.2 seconds."""
+    """The live realm on a real node with a block every 0.2 seconds."""
 
     assets: Final[dict[Way, str]] = {"signed": USDC, "sent": DAI, "native": ETH}
 
@@ -126,6 +126,5 @@ class TestLive(PaymentConformance):
     @pytest.fixture
     async def market(self, tmp_path: Path, chain: LocalChain) -> AsyncIterator[Market]:
         await furnish_chain(chain)
-        await chain.rpc("evm_setIntervalMining", 1)
-        async with open_street(tmp_path / "house", chain) as street:
+        async with open_street(tmp_path / "house", chain, block_s=0.2) as street:
             yield LiveMarket(street)
