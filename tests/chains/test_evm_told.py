@@ -114,7 +114,7 @@ async def test_a_smart_wallet_may_wrap_the_call_in_its_own(scene: Scene) -> None
     verdict = await scene.check(payment, quote, receipt["transactionHash"])
 
     # Its sender may come back with another transaction for the same order of the wallet.
-    assert notes(verdict).told == Told(receipt["transactionHash"], address(STRANGER).lower(), None).told
+    assert notes(verdict).told == Told(receipt["transactionHash"], address(STRANGER).lower(), None)
     assert isinstance(verdict, Accepted)
     assert verdict.processing.buyer == quote.account
 
