@@ -1,4 +1,4 @@
-"""What the relayer has sent: followed until the chain has used its nonce, sent again and paid better till then.
+"""What the relayer has sent: followed, sent again and paid better, until the chain has used its nonce.
 
 Rows are the truth, and every step may be the last before a crash: the next tick begins with the rows.
 

@@ -58,7 +58,7 @@ TOLD_MAX: Final = 32
 
 
 class RelayerStats(msgspec.Struct, frozen=True):
-    """How the relayer stands. Amounts in smallest units of the native coin; a balance of None is not known yet."""
+    """How the relayer stands. Amounts in smallest units of the native coin; None is not known yet."""
 
     balance: int | None
     spent_today: int
@@ -144,6 +144,7 @@ class Relayer:
         since_ms = self._clock.now_ms() - DAY_MS
         return (
             self._purse.can_pay_one()
+            and "fee_limit" not in self._alarms.active
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
         )
