@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import trio
 from eth_account.messages import encode_typed_data
 
 from payd.actors.watcher import Watcher
@@ -49,6 +50,7 @@ CHAIN: Final = ChainId("eip155", "31337")
 ETH: Final = f"{CHAIN}/slip44:60"
 PAYMENT_ID: Final = "pay_l01jw0000000000000000000000000000000a"
 WINDOW_MS: Final = 900_000
+READ_MAX_S: Final = 10.0
 # What each buyer has: ten thousand dollars of each token.
 MINTED: Final = 10_000_000_000
 PRICES: Final[Mapping[str, str]] = {
@@ -113,6 +115,16 @@ class Scene:
     dai: str
     watcher: Watcher
     told: list[str] = field(default_factory=list)
+
+    def restarted(self, **terms: Any) -> EvmChain:
+        """The same chain, as another configuration has it."""
+        return EvmChain(
+            msgspec.structs.replace(self.evm.terms, **terms),
+            rpc=self.rpc,
+            db=self.db,
+            book=self.book,
+            prices=TablePrices(PRICES),
+        )
 
     # Offering.
 
@@ -227,7 +239,14 @@ class Scene:
         """Have the watcher read everything, after so many more blocks."""
         if blocks:
             await self.chain.mine(blocks)
-        await self.watcher.run_once()
+        head = await self.chain.head()
+        with trio.fail_after(READ_MAX_S):
+            # For a moment, the node has a transaction in its pool as well as in its block.
+            while True:
+                await self.watcher.run_once()
+                read = self.db.point(find_cursor, str(CHAIN), "head")
+                if read is not None and read.number >= head:
+                    return
 
     async def look(self, payment: Payment) -> Found | None:
         """What the chain finds about a payment now."""
