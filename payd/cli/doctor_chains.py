@@ -7,7 +7,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from payd.chains import keystore
@@ -22,7 +22,7 @@ from payd.config import Config
 from payd.core.caip import to_checksum_address
 from payd.live import open_to_look
 
-# What payments are probed with; which currencies merchants use, only the store knows.
+# Everything that markets trade has a price in it.
 CURRENCY: Final = "USD"
 
 _LEVELS: Final[Mapping[ChainLevel, Level]] = {"ok": "ok", "warn": "warning", "error": "error"}
@@ -38,7 +38,7 @@ async def examine_live(config: Config, env: Mapping[str, str], now_ms: int) -> l
     """
     findings, relayer = examine_key(config, env)
     async with open_to_look(config, relayer) as (chains, prices):
-        findings += await examine_prices(chains, prices, now_ms)
+        findings += await examine_prices(chains, prices, currencies_of(config), now_ms)
         for chain in chains:
             findings += await examine_chain(chain, now_ms)
     return findings
@@ -63,20 +63,40 @@ def examine_key(config: Config, env: Mapping[str, str]) -> tuple[list[Finding], 
     return [Finding("ok", subject, f"{file} opens: {to_checksum_address(address)}")], address
 
 
-async def examine_prices(chains: Iterable[EvmChain], prices: Prices, now_ms: int) -> list[Finding]:
-    """Whether what can be paid with has a price, and whether each source of prices answers."""
+async def examine_prices(
+    chains: Iterable[EvmChain], prices: Prices, currencies: Sequence[str], now_ms: int
+) -> list[Finding]:
+    """Whether what can be paid with has a price, and whether each source of prices answers.
+
+    Args:
+        chains: Whose assets.
+        prices: Are asked.
+        currencies: One of them has to know the price.
+        now_ms: Unix milliseconds.
+    """
     findings: list[Finding] = []
     for symbol, row in sorted(_by_symbol(chains).items()):
-        priced = await prices.price(CURRENCY, row, now_ms)
-        if priced is None:
-            words = f"nobody can say what it costs in {CURRENCY}"
-            todo = "It is not offered. See the sources of prices, or add it to table in [rates]."
-            findings.append(Finding("warning", f"price of {symbol}", words, todo))
+        known = [each for each in currencies if await prices.price(each, row, now_ms) is not None]
+        if known:
+            findings.append(Finding("ok", f"price of {symbol}", f"known in {', '.join(known)}"))
         else:
-            findings.append(Finding("ok", f"price of {symbol}", f"known, by {', '.join(priced.sources)}"))
+            words, todo = (
+                f"unknown in {', '.join(currencies)}",
+                "It is not offered. See the sources of prices.",
+            )
+            findings.append(Finding("warning", f"price of {symbol}", words, todo))
+    if all(one.level == "warning" for one in findings):
+        findings.append(Finding("error", "prices", "nothing has one, so that nothing can be paid"))
     if isinstance(prices, MarketPrices):
         findings += _examine_sources(prices, now_ms)
     return findings
+
+
+def currencies_of(config: Config) -> list[str]:
+    """In which prices are looked for; which ones merchants use, only the store knows."""
+    if config.rates.source == "table":
+        return sorted({pair.partition("/")[2] for pair, _ in config.rates.table})
+    return [CURRENCY]
 
 
 def _examine_sources(prices: MarketPrices, now_ms: int) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import pytest
 from payd.chains.market import MarketPrices
 from payd.chains.market_source import FRESH_MS, NoSpot, SourceFailed, Spot
 from payd.chains.market_table import TablePrices
-from payd.cli.doctor_chains import examine_chain, examine_key, examine_prices
+from payd.cli.doctor_chains import currencies_of, examine_chain, examine_key, examine_prices
 from payd.cli.finding import Finding
 from payd.config import Config, load
 from payd.live import open_to_look
@@ -73,9 +73,22 @@ def test_where_nobody_pays_gas_for_buyers_no_key_is_looked_for(tmp_path: Path) -
 
 
 async def test_an_asset_without_a_price_is_not_offered_and_said(tmp_path: Path) -> None:
+    prices = TablePrices({"USDC/USD": "1", "ETH/EUR": "2000"})
     async with open_to_look(configured(tmp_path), None) as (chains, _):
-        found = await examine_prices(chains, TablePrices({"USDC/USD": "1", "ETH/EUR": "2000"}), NOW_MS)
-    assert levels(found) == {"price of USDC": "ok", "price of DAI": "warning", "price of ETH": "warning"}
+        both = await examine_prices(chains, prices, ["EUR", "USD"], NOW_MS)
+        pounds = await examine_prices(chains, prices, ["GBP"], NOW_MS)
+    assert levels(both) == {"price of USDC": "ok", "price of DAI": "warning", "price of ETH": "ok"}
+    assert set(levels(pounds).values()) == {"warning", "error"}
+    assert levels(pounds)["prices"] == "error"
+
+
+def test_prices_are_looked_for_where_they_are_written_down(tmp_path: Path) -> None:
+    text = configuration([NOBODY])
+    assert currencies_of(configured(tmp_path, text)) == ["USD"]
+    written = text.replace('"ETH/USD"', '"ETH/EUR"')
+    assert currencies_of(configured(tmp_path, written)) == ["EUR", "USD"]
+    market = text.replace('source = "table"', 'source = "market"').replace('"ETH/USD"', '"ETH/EUR"')
+    assert currencies_of(configured(tmp_path, market)) == ["USD"]
 
 
 class Exchange:
@@ -95,7 +108,7 @@ async def test_each_source_that_does_not_answer_is_named(tmp_path: Path) -> None
     spot = Spot(Fraction(1), NOW_MS, NOW_MS + FRESH_MS)
     prices = MarketPrices([Exchange("up", spot), Exchange("down", None)])
     async with open_to_look(configured(tmp_path), None) as (chains, _):
-        found = await examine_prices(chains, prices, NOW_MS)
+        found = await examine_prices(chains, prices, ["USD"], NOW_MS)
     by_subject = {one.subject: one for one in found}
     assert by_subject["prices of up"].level == "ok"
     assert by_subject["prices of down"].level == "warning"
