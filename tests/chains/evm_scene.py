@@ -24,7 +24,7 @@ from payd.chains.evm_terms import Terms
 from payd.chains.market_table import TablePrices
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
-from payd.core.caip import AccountId, ChainId, parse_asset
+from payd.core.caip import AccountId, ChainId, canonical_asset, parse_asset
 from payd.core.option import Offer, Quote, Result, WalletRpc
 from payd.core.payment import FundsCommitted, Payment, Trigger, open_payment, transition
 from payd.store.chain_cursors import Cursor, find_cursor
@@ -183,7 +183,7 @@ class Scene:
         offer = await self.offer(payment, asset, buyer, merchant)
         assert offer is not None, "nothing is offered"
         destination = f"{CHAIN}:{merchant or address(MERCHANT)}"
-        route = Route(asset, self.book.key(parse_asset(asset)), "crypto_1", destination)
+        route = Route(asset, canonical_asset(parse_asset(asset)), "crypto_1", destination)
         handed = [(route, offer, option_id)]
         now_ms = await self.now_ms()
         [quote] = await self.db.write(hand_out, payment.id, handed, now_ms, payment.expires_at_ms)
