@@ -20,7 +20,7 @@ from payd.core.status import Status
 from payd.store.db import Database
 from payd.store.sightings import Sighting, matched_of
 from payd.store.transfers import Follow
-from tests.chains.evm_scene import CHAIN, ETH, ETH_ROW, Scene, open_scene, sign
+from tests.chains.evm_scene import CHAIN, ETH, Scene, open_scene, sign
 from tests.live.anvil import Anvil
 from tests.live.chain import BUYER, BUYER_2, OPERATOR, STRANGER, account, address, calldata
 from tests.live.proxy import open_proxy
@@ -253,26 +253,6 @@ async def test_a_payment_with_a_fee_succeeds_by_the_merchants_part(realm_db: Dat
 
         assert payment.settled is not None
         assert payment.settled.amount.value == "24500000"
-
-
-@pytest.mark.parametrize("told", [False, True])
-async def test_an_asset_by_another_of_its_names_is_the_same_asset(
-    realm_db: Database, anvil: Anvil, told: bool
-) -> None:
-    alias = f"{CHAIN}/slip44:1"
-    rows = [msgspec.structs.replace(ETH_ROW, aliases=(alias,))]
-    async with open_scene(realm_db, anvil, rows=rows, depth=DepthPolicy.of(1)) as scene:
-        payment = await scene.payment()
-        quote = await scene.quote(payment, alias)
-        tx_hash = await scene.send(quote)
-        await scene.chain.receipt(tx_hash)
-        if told:
-            payment = await scene.commit(payment, quote, tx_hash)
-        await scene.watch(3)
-        payment = await scene.follow(payment)
-
-        assert payment.settled is not None
-        assert payment.settled.amount.unit == f"caip19/{alias}"
 
 
 # Doubt.
