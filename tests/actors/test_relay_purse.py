@@ -32,20 +32,19 @@ def test_nothing_is_spent_before_the_balance_is_known() -> None:
 
 
 def test_a_payment_can_be_paid_to_the_last_unit() -> None:
-    for limits in (
-        {"per_day": A_PAYMENT},
-        {"balance": A_PAYMENT},
-        {"balance": RICH, "reserved": RICH - A_PAYMENT},
-    ):
-        assert purse(**limits)[0].can_pay_one()
-    for limits in (
-        {"per_day": A_PAYMENT - 1},
-        {"balance": A_PAYMENT - 1},
-        {"reserved": RICH - A_PAYMENT + 1},
-        {"spent": RICH - A_PAYMENT + 1},
-        {"market": Market(100, 1)},
-    ):
-        assert not purse(**limits)[0].can_pay_one()  # type: ignore[arg-type]
+    assert purse(per_day=A_PAYMENT)[0].can_pay_one()
+    assert not purse(per_day=A_PAYMENT - 1)[0].can_pay_one()
+    assert purse(balance=A_PAYMENT)[0].can_pay_one()
+    assert not purse(balance=A_PAYMENT - 1)[0].can_pay_one()
+    assert purse(reserved=RICH - A_PAYMENT)[0].can_pay_one()
+    assert not purse(reserved=RICH - A_PAYMENT + 1)[0].can_pay_one()
+    assert purse(spent=RICH - A_PAYMENT)[0].can_pay_one()
+    assert not purse(spent=RICH - A_PAYMENT + 1)[0].can_pay_one()
+
+
+def test_nothing_is_paid_while_gas_is_above_the_limit() -> None:
+    assert purse(market=Market(99, 1))[0].can_pay_one()
+    assert not purse(market=Market(100, 1))[0].can_pay_one()
 
 
 def test_alarms_say_what_is_missing() -> None:
