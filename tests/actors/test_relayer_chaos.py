@@ -145,6 +145,9 @@ class History:
             node.tidy()
         for _ in range(60):
             await self.tick(61)
+            stats = self.bench.relayer.stats()
+            if not (stats.in_flight or stats.queued):
+                break
             self.bench.mine()
         await self.tick(61)
 
