@@ -18,6 +18,7 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
+from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
 from payd.web.commands import run_command
@@ -308,6 +309,7 @@ async def open_street(
     *,
     destination: str | None = None,
     block_s: float | None = None,
+    wall: WallMs = system_wall_ms,
     **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
@@ -318,6 +320,7 @@ async def open_street(
         urls: Of the nodes that the server asks; the chain's own when there is none.
         destination: The merchant's address.
         block_s: A block comes so often, besides those of transactions.
+        wall: The server's clock.
         configured: As for `configuration`.
     """
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
@@ -332,7 +335,7 @@ async def open_street(
         stopped.set()
 
     async with (
-        open_house(config) as house,
+        open_house(config, wall=wall) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
