@@ -86,6 +86,26 @@ class Behind:
 
         await self.street.wait_for(is_read)
 
+    async def mined(self, blocks: int = LONG) -> None:
+        """Mine so many blocks, and return when the server has read the last of them."""
+        await self.chain.mine(blocks)
+        head = await self.chain.head()
+
+        async def is_read() -> bool:
+            await trio.lowlevel.checkpoint()
+            return (self.stats.read or 0) >= head
+
+        await self.street.wait_for(is_read)
+
+    async def followed(self, reorgs: int) -> None:
+        """Return when the server has followed so many reorgs since its start."""
+
+        async def is_followed() -> bool:
+            await trio.lowlevel.checkpoint()
+            return self.stats.reorgs >= reorgs
+
+        await self.street.wait_for(is_followed)
+
     async def unread(self, ticks: int = 3) -> None:
         """Return when reading has failed so often more."""
         target = self.stats.failures + ticks
@@ -116,7 +136,7 @@ async def open_behind(
     *,
     block_s: float | None = BLOCK_S,
     wall: WallMs = system_wall_ms,
-    **configured: str,
+    lines: str = "depth = 2",
 ) -> AsyncIterator[Behind]:
     """A running shop on a fresh chain.
 
@@ -126,11 +146,11 @@ async def open_behind(
         nodes: How many there are in front of the chain.
         block_s: A block comes so often, besides those of transactions; None: only with these.
         wall: The server's clock.
-        configured: As for `configuration`.
+        lines: More of its [[chains]].
     """
     await furnish_chain(chain)
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(open_proxy(chain.anvil)) for _ in range(nodes)]
         urls = [proxy.url for proxy in proxies]
-        opened = open_street(folder, chain, urls, block_s=block_s, wall=wall, **configured)
+        opened = open_street(folder, chain, urls, block_s=block_s, wall=wall, lines=lines)
         yield Behind(await stack.enter_async_context(opened), proxies)

@@ -234,15 +234,15 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "") -> str:
+def configuration(urls: Sequence[str], lines: str = "depth = 2", fee: str = "") -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
-        chain: More lines of its [[chains]].
+        lines: More lines of its [[chains]].
         fee: Lines of [fee].
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee}
+    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": lines, "fee": fee}
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)
