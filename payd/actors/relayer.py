@@ -68,6 +68,7 @@ class RelayerStats(msgspec.Struct, frozen=True):
     bumps: int
     reverts: int
     lost: int
+    fillers: int
     alarms: frozenset[Alarm]
 
 
@@ -106,17 +107,13 @@ class Relayer:
         self._sender = signer.address
         self._alarms = Alarms(self._chain)
         self._purse = Purse(limits.gas_per_day, limits.max_fee, self._alarms)
-        chain_id = int(chain.reference)
         broadcaster = Broadcaster(db, clock, rpc)
-        self._flight = Flight(
-            db, clock, rpc, chain_id, signer, limits, self._purse, self._alarms, broadcaster
-        )
+        self._flight = Flight(db, clock, rpc, chain, signer, limits, self._purse, self._alarms, broadcaster)
         self._queue = Queue(
             db,
             clock,
             rpc,
-            self._chain,
-            chain_id,
+            chain,
             signer,
             limits,
             self._purse,
@@ -160,6 +157,7 @@ class Relayer:
             bumps=self._flight.counts["bumps"],
             reverts=self._flight.counts["reverts"],
             lost=self._flight.counts["lost"],
+            fillers=self._flight.counts["fillers"],
             alarms=self._alarms.active,
         )
 
@@ -226,7 +224,7 @@ class Relayer:
             reserved=sum(one.reserved for one in open_ones),
             market=now.market,
         )
-        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now.market)
+        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now.count, now.market)
         await self._queue.work(now)
         self._note_old_queue()
         self._alarms.settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.relay_flight import DOUBT_MS, STUCK_MS
+from payd.actors.relay_flight import DOUBT_MS, GAP_MS, STUCK_MS
 from payd.store.db import Database
 from payd.store.relays import reopen_above
 from tests.actors.relay_bench import CHAIN, COIN, LIMITS, Bench, buyer_address, job, open_bench
@@ -14,6 +14,7 @@ from tests.actors.relay_chain import GWEI, SignedTx
 RESEND_S = LIMITS.resend_ms / 1000
 BUMP_S = LIMITS.bump_after_ms / 1000
 DOUBT_S = DOUBT_MS / 1000
+GAP_S = GAP_MS / 1000
 
 
 def stranger(bench: Bench, nonce: int) -> SignedTx:
@@ -401,6 +402,32 @@ async def test_a_reorg_that_takes_a_strangers_transaction_leaves_no_gap(realm_db
         assert bench.landed(first)
         assert bench.landed(second)
         assert [bench.state("pay_1"), bench.state("pay_2")] == ["landed", "landed"]
+
+
+async def test_a_nonce_of_nobody_that_holds_up_all_is_used_for_nothing(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        for nonce in range(2):
+            bench.chain.mine([stranger(bench, nonce)])
+        owed = await bench.owe()
+        await bench.tick()
+        assert [tx.nonce for tx in bench.pool] == [2]
+        bench.chain.reorg(2)
+        await bench.tick(5)
+        await bench.tick(GAP_S - 1)
+        assert [one.nonce for one in bench.open()] == [2]
+        await bench.tick(1)
+        assert [tx.nonce for tx in bench.pool] == [0, 2]
+        filler = bench.pool[0]
+        assert (filler.to, filler.data) == (bench.signer.address, b"")
+
+        bench.mine()
+        await bench.tick(5)
+        await bench.tick(GAP_S)
+        bench.mine()
+        await bench.tick(5)
+        assert bench.landed(owed)
+        assert bench.state() == "landed"
+        assert bench.relayer.stats().fillers == 2
 
 
 async def test_what_is_not_mined_for_minutes_is_an_alarm(realm_db: Database) -> None:

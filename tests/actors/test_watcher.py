@@ -223,6 +223,9 @@ async def test_the_head_is_asked_for_often_only_while_something_is_open(watching
         await trio.sleep(0.1)
         assert await ticks_in(watching, 100) in (49, 50, 51)
         await trio.sleep(WINDOW_MS / 1000)
+        assert await ticks_in(watching, 100) in (49, 50, 51), "the window is open by the chain's own clock"
+        watching.chain.mine_empty(WINDOW_MS // 2000 + 1)
+        await trio.sleep(5)
         assert await ticks_in(watching, 10 * IDLE_S) in (9, 10, 11)
         nursery.cancel_scope.cancel()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import trio
 from eth_account.messages import encode_typed_data
 
 from payd.actors.watcher import Watcher
@@ -23,7 +24,7 @@ from payd.chains.evm_terms import Terms
 from payd.chains.market_table import TablePrices
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
-from payd.core.caip import AccountId, ChainId, parse_asset
+from payd.core.caip import AccountId, ChainId, canonical_asset, parse_asset
 from payd.core.option import Offer, Quote, Result, WalletRpc
 from payd.core.payment import FundsCommitted, Payment, Trigger, open_payment, transition
 from payd.store.chain_cursors import Cursor, find_cursor
@@ -49,6 +50,7 @@ CHAIN: Final = ChainId("eip155", "31337")
 ETH: Final = f"{CHAIN}/slip44:60"
 PAYMENT_ID: Final = "pay_l01jw0000000000000000000000000000000a"
 WINDOW_MS: Final = 900_000
+READ_MAX_S: Final = 10.0
 # What each buyer has: ten thousand dollars of each token.
 MINTED: Final = 10_000_000_000
 PRICES: Final[Mapping[str, str]] = {
@@ -114,6 +116,16 @@ class Scene:
     watcher: Watcher
     told: list[str] = field(default_factory=list)
 
+    def restarted(self, **terms: Any) -> EvmChain:
+        """The same chain, as another configuration has it."""
+        return EvmChain(
+            msgspec.structs.replace(self.evm.terms, **terms),
+            rpc=self.rpc,
+            db=self.db,
+            book=self.book,
+            prices=TablePrices(PRICES),
+        )
+
     # Offering.
 
     @property
@@ -171,7 +183,7 @@ class Scene:
         offer = await self.offer(payment, asset, buyer, merchant)
         assert offer is not None, "nothing is offered"
         destination = f"{CHAIN}:{merchant or address(MERCHANT)}"
-        route = Route(asset, self.book.key(parse_asset(asset)), "crypto_1", destination)
+        route = Route(asset, canonical_asset(parse_asset(asset)), "crypto_1", destination)
         handed = [(route, offer, option_id)]
         now_ms = await self.now_ms()
         [quote] = await self.db.write(hand_out, payment.id, handed, now_ms, payment.expires_at_ms)
@@ -227,7 +239,14 @@ class Scene:
         """Have the watcher read everything, after so many more blocks."""
         if blocks:
             await self.chain.mine(blocks)
-        await self.watcher.run_once()
+        head = await self.chain.head()
+        with trio.fail_after(READ_MAX_S):
+            # For a moment, the node has a transaction in its pool as well as in its block.
+            while True:
+                await self.watcher.run_once()
+                read = self.db.point(find_cursor, str(CHAIN), "head")
+                if read is not None and read.number >= head:
+                    return
 
     async def look(self, payment: Payment) -> Found | None:
         """What the chain finds about a payment now."""
