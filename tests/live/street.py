@@ -50,22 +50,20 @@ MINTED: Final = 10_000_000_000
 
 
 @dataclass
-class Street:
-    """The shop, its server, its chain.
+class Shopfront:
+    """What people see of a shop: its server's address, and its chain.
 
     Attributes:
         url: Of the server.
         http: Asks it.
         chain: A local chain with a token on it.
-        house: The server's inside, for what no page shows.
         headers: What the merchant's backend sends.
     """
 
     url: str
     http: httpx.AsyncClient
     chain: LocalChain
-    house: House
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     @property
     def anvil(self) -> Anvil:
@@ -151,11 +149,6 @@ class Street:
                 return found[::-1]
             cursor = f"&cursor={page['nextCursor']}"
 
-    def wake(self) -> None:
-        """Have the chain read now: where nothing is open, that is every 15 seconds."""
-        for one in self.house.realms["live"].live_chains:
-            one.watcher.wake()
-
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
 
@@ -174,6 +167,22 @@ class Street:
                     await self.chain.mine()
                 await trio.sleep(0.05)
         return answer
+
+
+@dataclass
+class Street(Shopfront):
+    """A shop whose server runs in this process.
+
+    Attributes:
+        house: The server's inside, for what no page shows.
+    """
+
+    house: House
+
+    def wake(self) -> None:
+        """Have the chain read now: where nothing is open, that is every 15 seconds."""
+        for one in self.house.realms["live"].live_chains:
+            one.watcher.wake()
 
 
 def signed(typed_data: str, place: int = BUYER) -> str:
