@@ -18,6 +18,7 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
+from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
 from payd.web.commands import run_command
@@ -49,22 +50,20 @@ MINTED: Final = 10_000_000_000
 
 
 @dataclass
-class Street:
-    """The shop, its server, its chain.
+class Shopfront:
+    """What people see of a shop: its server's address, and its chain.
 
     Attributes:
         url: Of the server.
         http: Asks it.
         chain: A local chain with a token on it.
-        house: The server's inside, for what no page shows.
         headers: What the merchant's backend sends.
     """
 
     url: str
     http: httpx.AsyncClient
     chain: LocalChain
-    house: House
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     @property
     def anvil(self) -> Anvil:
@@ -150,11 +149,6 @@ class Street:
                 return found[::-1]
             cursor = f"&cursor={page['nextCursor']}"
 
-    def wake(self) -> None:
-        """Have the chain read now: where nothing is open, that is every 15 seconds."""
-        for one in self.house.realms["live"].live_chains:
-            one.watcher.wake()
-
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
 
@@ -173,6 +167,22 @@ class Street:
                     await self.chain.mine()
                 await trio.sleep(0.05)
         return answer
+
+
+@dataclass
+class Street(Shopfront):
+    """A shop whose server runs in this process.
+
+    Attributes:
+        house: The server's inside, for what no page shows.
+    """
+
+    house: House
+
+    def wake(self) -> None:
+        """Have the chain read now: where nothing is open, that is every 15 seconds."""
+        for one in self.house.realms["live"].live_chains:
+            one.watcher.wake()
 
 
 def signed(typed_data: str, place: int = BUYER) -> str:
@@ -233,15 +243,15 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "") -> str:
+def configuration(urls: Sequence[str], lines: str = "depth = 2", fee: str = "") -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
-        chain: More lines of its [[chains]].
+        lines: More lines of its [[chains]].
         fee: Lines of [fee].
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee}
+    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": lines, "fee": fee}
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)
@@ -308,6 +318,7 @@ async def open_street(
     *,
     destination: str | None = None,
     block_s: float | None = None,
+    wall: WallMs = system_wall_ms,
     **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
@@ -318,6 +329,7 @@ async def open_street(
         urls: Of the nodes that the server asks; the chain's own when there is none.
         destination: The merchant's address.
         block_s: A block comes so often, besides those of transactions.
+        wall: The server's clock.
         configured: As for `configuration`.
     """
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
@@ -332,7 +344,7 @@ async def open_street(
         stopped.set()
 
     async with (
-        open_house(config) as house,
+        open_house(config, wall=wall) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
