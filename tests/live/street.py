@@ -18,6 +18,7 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
+from payd.clock import system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
 from payd.web.commands import run_command
@@ -48,6 +49,16 @@ PATIENCE_S: Final = 30.0
 MINTED: Final = 10_000_000_000
 
 
+class Wall:
+    """The machine's clock, as long as nobody puts it forward."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return system_wall_ms() + self.ahead_ms
+
+
 @dataclass
 class Street:
     """The shop, its server, its chain.
@@ -58,6 +69,7 @@ class Street:
         chain: A local chain with a token on it.
         house: The server's inside, for what no page shows.
         headers: What the merchant's backend sends.
+        wall: The server's clock.
     """
 
     url: str
@@ -65,6 +77,7 @@ class Street:
     chain: LocalChain
     house: House
     headers: dict[str, str] = field(default_factory=dict)
+    wall: Wall = field(default_factory=Wall)
 
     @property
     def anvil(self) -> Anvil:
@@ -155,6 +168,14 @@ class Street:
         for one in self.house.realms["live"].live_chains:
             one.watcher.wake()
 
+    async def later(self, seconds: int) -> None:
+        """Let so much time go by, for the server and for the chain; what is in the pool is mined."""
+        self.wall.ahead_ms += seconds * 1000
+        await self.chain.rpc("evm_increaseTime", seconds)
+        await self.chain.mine()
+        self.house.realms["live"].payments.tending.deadlines.reload()
+        self.wake()
+
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
 
@@ -197,7 +218,7 @@ password_file = "password"
 id = "@id"
 rpc = @rpc
 poll_ms = 50
-relays_per_buyer = 1000
+relays_per_buyer = @relays
 @chain
 
 [[assets]]
@@ -233,15 +254,18 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "") -> str:
+def configuration(
+    urls: Sequence[str], chain: str = "depth = 2", fee: str = "", relays: str = "1000"
+) -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
-        chain: More lines of its [[chains]].
+        chain: More lines of its [[chains]], and tables after it.
         fee: Lines of [fee].
+        relays: How many of one buyer's payments the relayer carries.
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee}
+    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee, "relays": relays}
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)
@@ -323,6 +347,7 @@ async def open_street(
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
     config = load(folder / "payd.toml", {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"})
     stop, ready, stopped = trio.Event(), trio.Event(), trio.Event()
+    wall = Wall()
 
     async def announce(house: House) -> None:
         ready.set()
@@ -332,7 +357,7 @@ async def open_street(
         stopped.set()
 
     async with (
-        open_house(config) as house,
+        open_house(config, wall=wall) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
@@ -340,7 +365,7 @@ async def open_street(
         await ready.wait()
         if block_s is not None:
             nursery.start_soon(mine_for_ever, chain, block_s)
-        street = Street(house.own_url, http, chain, house)
+        street = Street(house.own_url, http, chain, house, wall=wall)
         if first:
             street.headers = await furnish_house(house, destination)
             save_headers(folder, street.headers)
