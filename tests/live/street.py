@@ -372,6 +372,8 @@ async def open_street(
         else:
             street.headers = saved_headers(folder)
         yield street
+        # A connection that stays open is one that the server waits for.
+        await http.aclose()
         stop.set()
         await stopped.wait()
         nursery.cancel_scope.cancel()
