@@ -18,7 +18,7 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
-from payd.clock import system_wall_ms
+from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
 from payd.web.commands import run_command
@@ -50,13 +50,14 @@ MINTED: Final = 10_000_000_000
 
 
 class Wall:
-    """The machine's clock, as long as nobody puts it forward."""
+    """Some other clock, as long as nobody puts this one forward."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: WallMs = system_wall_ms) -> None:
+        self._wall = wall
         self.ahead_ms = 0
 
     def __call__(self) -> int:
-        return system_wall_ms() + self.ahead_ms
+        return self._wall() + self.ahead_ms
 
 
 @dataclass
@@ -328,10 +329,12 @@ SCOPES: Final = (
 async def open_street(
     folder: Path,
     chain: LocalChain,
+    /,
     urls: Sequence[str] = (),
     *,
     destination: str | None = None,
     block_s: float | None = None,
+    wall: WallMs = system_wall_ms,
     **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
@@ -342,12 +345,13 @@ async def open_street(
         urls: Of the nodes that the server asks; the chain's own when there is none.
         destination: The merchant's address.
         block_s: A block comes so often, besides those of transactions.
+        wall: The server's clock, which `Street.later` puts forward.
         configured: As for `configuration`.
     """
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
     config = load(folder / "payd.toml", {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"})
     stop, ready, stopped = trio.Event(), trio.Event(), trio.Event()
-    wall = Wall()
+    ahead = Wall(wall)
 
     async def announce(house: House) -> None:
         ready.set()
@@ -357,7 +361,7 @@ async def open_street(
         stopped.set()
 
     async with (
-        open_house(config, wall=wall) as house,
+        open_house(config, wall=ahead) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
@@ -365,7 +369,7 @@ async def open_street(
         await ready.wait()
         if block_s is not None:
             nursery.start_soon(mine_for_ever, chain, block_s)
-        street = Street(house.own_url, http, chain, house, wall=wall)
+        street = Street(house.own_url, http, chain, house, wall=ahead)
         if first:
             street.headers = await furnish_house(house, destination)
             save_headers(folder, street.headers)
