@@ -255,9 +255,7 @@ canary = false
 """
 
 
-def configuration(
-    urls: Sequence[str], chain: str = "depth = 2", fee: str = "", relays: str = "1000"
-) -> str:
+def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "", relays: str = "1000") -> str:
     """payd.toml of a shop on these nodes.
 
     Args:

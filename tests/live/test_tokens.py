@@ -67,7 +67,10 @@ def method(option: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("call", "values", "words"),
-    [("setBlacklisted(address,bool)", (address(MERCHANT),), "blacklisted"), ("setPaused(bool)", (), "paused")],
+    [
+        ("setBlacklisted(address,bool)", (address(MERCHANT),), "blacklisted"),
+        ("setPaused(bool)", (), "paused"),
+    ],
     ids=["the merchant is on its deny list", "it is paused"],
 )
 async def test_what_a_token_refuses_is_refused_in_its_words(

@@ -128,9 +128,7 @@ async def test_a_wallet_that_is_not_deployed_is_told_why_its_signature_is_no_use
     """ERC-6492: the signature comes with the call that would deploy the wallet."""
     factory = await street.chain.deploy("WalletFactory")
     salt = bytes(32)
-    [wallet] = await street.chain.view(
-        factory, ["address"], "predict(address,bytes32)", address(BUYER), salt
-    )
+    [wallet] = await street.chain.view(factory, ["address"], "predict(address,bytes32)", address(BUYER), salt)
     await street.chain.mint(FIRST_CONTRACT, wallet, AMOUNT)
     payment_id = await street.payment()
     option = option_in(await street.options_of(payment_id, wallet), USDC)
