@@ -40,7 +40,6 @@ from payd.actors.payments import Payments, Tell
 from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
 from payd.chains.assets import AssetBook, shipped_book
-from payd.chains.base import Chain
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.clock import Clock, WallMs, system_wall_ms
@@ -192,23 +191,24 @@ async def _open_realm(
     async def tell_payment(payment_id: str, chain: str) -> None:
         await realm.payments.tending.news(payment_id, chain)
 
+    def publish(payment: Payment) -> None:
+        if realm.payment_feed.followers(payment.id):
+            realm.payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
+
     live = name == "live"
     async with AsyncExitStack() as stack:
         path = config.data_dir / f"{name}.db"
         db = await stack.enter_async_context(open_database(path, "realm", inline=inline))
         clock = Clock(wall, db.point(get_clock).offset_ms)
         assets = _live_assets(config) if live else shipped_book()
-        chains: tuple[Chain, ...] = () if live else (_simulated(config),)
         live_chains: tuple[LiveChain, ...] = ()
         if live and config.chains:
             from payd.live import open_chains  # brings what signs, which a test realm never needs
 
             opened = open_chains(config, db, clock, assets, news=tell_payment, relays=not inline)
             live_chains = await stack.enter_async_context(opened)
-            chains = tuple(one.chain for one in live_chains)
-        turns = await stack.enter_async_context(_open_turns(db))
         deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
-        payment_feed, account_feed = PaymentFeed(), AccountFeed()
+        account_feed = AccountFeed()
         app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)
         realm = Realm(
             name=name,
@@ -219,28 +219,15 @@ async def _open_realm(
             payments=Payments(
                 db=db,
                 clock=clock,
-                chains=chains,
+                chains=tuple(one.chain for one in live_chains) if live else (_simulated(config),),
                 live=live,
                 entropy=entropy,
-                tell=Tell(
-                    changed=lambda payment: publish(payment),
-                    event=account_feed.wake,
-                    endpoint=deliveries.wake,
-                    offered=lambda chain: _wake_watcher(live_chains, chain),
-                    relay=lambda chain: _wake_relayer(live_chains, chain),
-                ),
-                nursery=turns,
+                tell=_tell(publish, account_feed, deliveries, live_chains),
+                nursery=await stack.enter_async_context(_open_turns(db)),
             ),
             deliveries=deliveries,
-            canary=Canary(
-                db=db,
-                clock=clock,
-                seal=seal,
-                entropy=entropy,
-                wake=deliveries.wake,
-                report=deliveries.stats.canary,
-            ),
-            payment_feed=payment_feed,
+            canary=_canary(db, clock, seal, entropy, deliveries),
+            payment_feed=PaymentFeed(),
             account_feed=account_feed,
             seal=seal,
             checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
@@ -248,25 +235,40 @@ async def _open_realm(
         )
         if not live:
             realm.advance = Advance(db, clock, realm.payments, deliveries, entropy)
-
-        def publish(payment: Payment) -> None:
-            if payment_feed.followers(payment.id):
-                payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
-
         yield realm
 
 
-def _wake_watcher(chains: Sequence[LiveChain], name: str) -> None:
-    for one in chains:
-        if one.name == name:
-            one.watcher.wake()
+def _tell(
+    publish: Callable[[Payment], None],
+    account_feed: AccountFeed,
+    deliveries: Deliveries,
+    live_chains: Sequence[LiveChain],
+) -> Tell:
+    """Who hears of what happens to payments."""
+    by_name = {one.name: one for one in live_chains}
+
+    def offered(chain: str) -> None:
+        if chain in by_name:
+            by_name[chain].watcher.wake()
+
+    def owed(chain: str) -> None:
+        relayer = by_name[chain].relayer
+        if relayer is not None:
+            relayer.wake()
+
+    return Tell(
+        changed=publish,
+        event=account_feed.wake,
+        endpoint=deliveries.wake,
+        offered=offered,
+        relay=owed,
+    )
 
 
-def _wake_relayer(chains: Sequence[LiveChain], name: str) -> None:
-    for one in chains:
-        if one.name == name and one.relayer is not None:
-            one.relayer.wake()
-            one.watcher.wake()
+def _canary(db: Database, clock: Clock, seal: Seal, entropy: Entropy, deliveries: Deliveries) -> Canary:
+    return Canary(
+        db=db, clock=clock, seal=seal, entropy=entropy, wake=deliveries.wake, report=deliveries.stats.canary
+    )
 
 
 async def _open_deliveries(

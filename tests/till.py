@@ -139,7 +139,8 @@ class Till:
     async def move(self, payment_id: str, trigger: Trigger) -> None:
         """Move it by one trigger."""
         moved = transition(self.payment(payment_id), trigger, START_MS)
-        await self.db.write(record_transition, moved, _event(moved), None)
+        due_at_ms = None if moved.payment.is_final else moved.payment.expires_at_ms
+        await self.db.write(record_transition, moved, _event(moved), due_at_ms)
 
     def payment(self, payment_id: str) -> Payment:
         """As it is stored."""

@@ -85,7 +85,10 @@ class NodeChoice:
 
     def rest(self, node: Node, trouble: Exception) -> None:
         """Have others asked before it for a while."""
-        self._rests[node] = trio.current_time() + REST_S
+        now_s = trio.current_time()
+        if self._rests.get(node, now_s) <= now_s and not isinstance(trouble, NodesDown):
+            log.info("chain.node_rests", node=node.name, why=str(trouble))
+        self._rests[node] = now_s + REST_S
         if isinstance(trouble, Unread) and trouble.tx_id is not None:
             self._count(trouble.tx_id, str(trouble))
 

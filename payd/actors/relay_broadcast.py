@@ -71,6 +71,8 @@ class Broadcaster:
         if tried is None:
             return True
         at_ms, verdict = tried
+        if verdict in TAKEN and transaction.newest.sent_at_ms is None:
+            return True  # A reorg took it back.
         wait_ms = every_ms if verdict in TAKEN else min(every_ms, REFUSED_WAIT_MS)
         return self._clock.now_ms() - at_ms >= wait_ms
 

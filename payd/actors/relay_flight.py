@@ -1,4 +1,4 @@
-"""What the relayer has sent: followed until the chain has used its nonce, sent again and paid better till then.
+"""What the relayer has sent: followed, sent again and paid better, until the chain has used its nonce.
 
 Rows are the truth, and every step may be the last before a crash: the next tick begins with the rows.
 
@@ -16,7 +16,7 @@ import structlog
 
 from payd.actors.relay_alarms import Alarms
 from payd.actors.relay_broadcast import Broadcaster, Heard
-from payd.actors.relay_purse import Purse
+from payd.actors.relay_purse import PAYMENT_GAS, Purse
 from payd.chains.evm_answers import Receipt
 from payd.chains.evm_fate import Sought, Word, agreed, fates, likeliest
 from payd.chains.evm_legs import NODES_ASKED, all_are_used, legs_of
@@ -24,7 +24,8 @@ from payd.chains.evm_raw import called_by
 from payd.chains.evm_signer import Signer
 from payd.chains.rpc import Rpc, Verdict
 from payd.clock import Clock
-from payd.core.gas import Market, raised_fees
+from payd.core.caip import ChainId
+from payd.core.gas import Market, first_fees, raised_fees
 from payd.core.relay import RelayLimits, retry_delay_ms
 from payd.store.db import Database
 from payd.store.relay_transactions import (
@@ -32,6 +33,7 @@ from payd.store.relay_transactions import (
     Mined,
     OpenTransaction,
     add_attempt,
+    add_filler,
     note_lost,
     note_mined,
 )
@@ -43,6 +45,8 @@ log = structlog.get_logger("payd.relayer")
 DOUBT_MS: Final = 15_000
 # What is not mined after so long, a person should look at.
 STUCK_MS: Final = 5 * 60_000
+# The chain's next nonce is none of ours: somebody used the key and a reorg took that back, or nodes lag.
+GAP_MS: Final = 60_000
 # Each form costs a call when it is looked for. An eighth more each time: a hundredfold of the first fee.
 ATTEMPTS_MAX: Final = 40
 # The pool has a form that pays about as much, or blocks ask more: a higher fee helps, and nothing else does.
@@ -58,7 +62,7 @@ class Flight:
         db: The realm's store.
         clock: The realm's.
         rpc: The chain's nodes.
-        chain_id: Of `eip155:<chain_id>`.
+        chain: An `eip155` chain.
         signer: The key.
         limits: What may be spent, and the pace.
         purse: What is left of it.
@@ -66,7 +70,7 @@ class Flight:
         broadcaster: Sends.
 
     Attributes:
-        counts: `bumps`, `reverts` and `lost` since the start.
+        counts: `bumps`, `reverts`, `lost` and `fillers` since the start.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Flight:
         db: Database,
         clock: Clock,
         rpc: Rpc,
-        chain_id: int,
+        chain: ChainId,
         signer: Signer,
         limits: RelayLimits,
         purse: Purse,
@@ -84,13 +88,15 @@ class Flight:
         self._db = db
         self._clock = clock
         self._rpc = rpc
-        self._chain_id = chain_id
+        self._chain = str(chain)
+        self._chain_id = int(chain.reference)
         self._signer = signer
         self._limits = limits
         self._purse = purse
         self._alarms = alarms
         self._broadcaster = broadcaster
         self._doubts_ms: dict[int, int] = {}
+        self._gap_since_ms: int | None = None
         self.counts: Counter[str] = Counter()
 
     # What became of them.
@@ -133,15 +139,14 @@ class Flight:
     async def _note_mined(self, transaction: OpenTransaction, receipt: Receipt) -> bool:
         spent = receipt.spent or receipt.gas_used * transaction.newest.fees.max_fee
         job = self._db.point(job_of_seq, transaction.job_seq)
-        assert job is not None, "a job is kept as long as its transactions"
         landed = None
-        if receipt.status == 0:
+        if receipt.status == 0 and job is not None:
             legs = legs_of(job.target, job.data)
             landed = BROUGHT if legs and await all_are_used(self._rpc, legs) else None
             self.counts["reverts"] += 1
         log.info(
             "relayer.mined",
-            payment_id=job.payment_id,
+            payment_id=None if job is None else job.payment_id,
             hash=receipt.tx_hash,
             block=receipt.block_number,
             status=receipt.status,
@@ -152,7 +157,7 @@ class Flight:
             transaction,
             Mined(receipt.block_number, receipt.status, spent),
             landed=landed,
-            retry_at_ms=self._clock.now_ms() + retry_delay_ms(job.tries + 1),
+            retry_at_ms=self._clock.now_ms() + retry_delay_ms(1 if job is None else job.tries + 1),
         )
 
     async def _note_lost(self, transaction: OpenTransaction) -> bool:
@@ -162,19 +167,22 @@ class Flight:
 
     # Until then.
 
-    async def keep(self, waiting: Sequence[OpenTransaction], market: Market) -> None:
+    async def keep(self, waiting: Sequence[OpenTransaction], count: int, market: Market) -> None:
         """Send again what nodes may have forgotten, and pay better what waits for long. Lowest nonce first.
 
         Args:
             waiting: Those whose nonces the chain has not counted, the lowest first.
+            count: The nonce that the chain takes next.
             market: What gas costs.
         """
         self._broadcaster.keep_only(waiting)
         if not waiting:
             return
+        if (filler := await self._filler(waiting[0].nonce, count, market)) is not None:
+            waiting = [filler, *waiting]
         due = [one for one in waiting if self._broadcaster.is_due(one, self._limits.resend_ms)]
         heard = await self._broadcaster.send(due)
-        heard |= await self._fill_gap(waiting, heard)
+        heard |= await self._send_lower(waiting, heard)
         raised = [
             form
             for one in waiting
@@ -186,7 +194,7 @@ class Flight:
         if waits_ms >= STUCK_MS:
             self._alarms.note("stuck", nonce=waiting[0].nonce, hash=waiting[0].newest.hash, waits_ms=waits_ms)
 
-    async def _fill_gap(
+    async def _send_lower(
         self, waiting: Sequence[OpenTransaction], heard: Mapping[int, Heard]
     ) -> dict[int, Heard]:
         """A node that finds a nonce too high lacks the ones below: they first, then those again."""
@@ -195,6 +203,25 @@ class Flight:
             return {}
         below = [one for one in waiting if one.nonce < high[-1].nonce and one.seq not in heard]
         return await self._broadcaster.send([*below, *high])
+
+    async def _filler(self, first: int, nonce: int, market: Market) -> OpenTransaction | None:
+        """A transaction that only uses the chain's next nonce, once ours have begun above it for a while."""
+        now_ms = self._clock.now_ms()
+        if first == nonce:
+            self._gap_since_ms = None
+        elif self._gap_since_ms is None:
+            self._gap_since_ms = now_ms
+        fees = first_fees(market, self._limits.max_fee)
+        if self._gap_since_ms is None or now_ms - self._gap_since_ms < GAP_MS or fees is None:
+            return None
+        if not self._purse.take(PAYMENT_GAS * fees.max_fee):
+            return None
+        own = self._signer.address
+        signed = self._signer.sign(self._chain_id, nonce, own, b"", PAYMENT_GAS, fees.max_fee, fees.tip)
+        form = Attempt(signed.hash, signed.raw, fees, now_ms)
+        log.warning("relayer.fills_gap", nonce=nonce, hash=form.hash)
+        self.counts["fillers"] += 1
+        return await self._db.write(add_filler, self._chain, own, nonce, PAYMENT_GAS, form, now_ms)
 
     def _wants_more(
         self, transaction: OpenTransaction, heard: Heard | None, market: Market, *, is_head: bool

@@ -37,6 +37,7 @@ class Purse:
         self._alarms = alarms
         self._reserved = 0
         self._payment = 0
+        self._is_too_dear = False
         self.balance: int | None = None
         self.spent = 0
 
@@ -45,7 +46,8 @@ class Purse:
         fees = first_fees(market, self._max_fee_limit)
         self.balance, self.spent, self._reserved = balance, spent, reserved
         self._payment = PAYMENT_GAS * (self._max_fee_limit if fees is None else fees.max_fee)
-        if fees is None:
+        self._is_too_dear = fees is None
+        if self._is_too_dear:
             self._alarms.note("fee_limit", base_fee=market.base_fee)
         if balance - reserved < BALANCE_LOW_PAYMENTS * self._payment:
             self._alarms.note("balance_low", balance=balance)
@@ -53,7 +55,7 @@ class Purse:
 
     def can_pay_one(self) -> bool:
         """Whether another payment's gas can be paid, as far as is known."""
-        if self.balance is None or "fee_limit" in self._alarms.active:
+        if self.balance is None or self._is_too_dear:
             return False
         return self._payment <= min(self._left_today, self.balance - self._reserved)
 

@@ -22,6 +22,7 @@ from payd.chains.evm_survey import Survey
 from payd.chains.evm_trial import Trial, all_refuse, try_calls
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
+from payd.core.caip import ChainId
 from payd.core.gas import Fees, first_fees
 from payd.core.relay import REFUSALS_MAX, RETRY_FIRST_MS, SEND_MARGIN_S, RelayLimits, retry_delay_ms
 from payd.store.db import Database
@@ -51,8 +52,7 @@ class Queue:
         db: The realm's store.
         clock: The realm's.
         rpc: The chain's nodes.
-        chain: CAIP-2.
-        chain_id: Of `eip155:<chain_id>`.
+        chain: An `eip155` chain.
         signer: The key.
         limits: What may be spent, and the pace.
         purse: What is left of it.
@@ -66,8 +66,7 @@ class Queue:
         db: Database,
         clock: Clock,
         rpc: Rpc,
-        chain: str,
-        chain_id: int,
+        chain: ChainId,
         signer: Signer,
         limits: RelayLimits,
         purse: Purse,
@@ -78,8 +77,8 @@ class Queue:
         self._db = db
         self._clock = clock
         self._rpc = rpc
-        self._chain = chain
-        self._chain_id = chain_id
+        self._chain = str(chain)
+        self._chain_id = int(chain.reference)
         self._signer = signer
         self._limits = limits
         self._purse = purse

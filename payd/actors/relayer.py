@@ -58,7 +58,7 @@ TOLD_MAX: Final = 32
 
 
 class RelayerStats(msgspec.Struct, frozen=True):
-    """How the relayer stands. Amounts in smallest units of the native coin; a balance of None is not known yet."""
+    """How the relayer stands. Amounts in smallest units of the native coin; None is not known yet."""
 
     balance: int | None
     spent_today: int
@@ -68,6 +68,7 @@ class RelayerStats(msgspec.Struct, frozen=True):
     bumps: int
     reverts: int
     lost: int
+    fillers: int
     alarms: frozenset[Alarm]
 
 
@@ -106,17 +107,13 @@ class Relayer:
         self._sender = signer.address
         self._alarms = Alarms(self._chain)
         self._purse = Purse(limits.gas_per_day, limits.max_fee, self._alarms)
-        chain_id = int(chain.reference)
         broadcaster = Broadcaster(db, clock, rpc)
-        self._flight = Flight(
-            db, clock, rpc, chain_id, signer, limits, self._purse, self._alarms, broadcaster
-        )
+        self._flight = Flight(db, clock, rpc, chain, signer, limits, self._purse, self._alarms, broadcaster)
         self._queue = Queue(
             db,
             clock,
             rpc,
-            self._chain,
-            chain_id,
+            chain,
             signer,
             limits,
             self._purse,
@@ -144,6 +141,7 @@ class Relayer:
         since_ms = self._clock.now_ms() - DAY_MS
         return (
             self._purse.can_pay_one()
+            and "fee_limit" not in self._alarms.active
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
         )
@@ -159,6 +157,7 @@ class Relayer:
             bumps=self._flight.counts["bumps"],
             reverts=self._flight.counts["reverts"],
             lost=self._flight.counts["lost"],
+            fillers=self._flight.counts["fillers"],
             alarms=self._alarms.active,
         )
 
@@ -225,7 +224,7 @@ class Relayer:
             reserved=sum(one.reserved for one in open_ones),
             market=now.market,
         )
-        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now.market)
+        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now.count, now.market)
         await self._queue.work(now)
         self._note_old_queue()
         self._alarms.settle()

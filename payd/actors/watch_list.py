@@ -16,7 +16,7 @@ from payd.clock import Clock
 from payd.core.caip import ChainId, canonical_account, canonical_asset, parse_account, parse_asset
 from payd.store.db import Database, Tx
 from payd.store.settlements import destinations_on
-from payd.store.watches import watched_on
+from payd.store.watches import watched_by_open, watched_on
 
 # Money that comes after a window has closed is looked for this long.
 LATE_MS: Final = 24 * 3_600_000
@@ -77,7 +77,7 @@ class WatchList:
         name = str(self._chain)
         settled = destinations_on(tx, name)
         accounts = frozenset(canonical_account(parse_account(one)) for one in settled)
-        return frozenset(watched_on(tx, name, since_ms)), accounts
+        return frozenset(watched_on(tx, name, since_ms) | watched_by_open(tx, name)), accounts
 
     def _watched(self, pairs: frozenset[tuple[str, str]], settled: frozenset[str]) -> Watched:
         keys = {key for key, _ in pairs}

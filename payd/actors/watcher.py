@@ -220,18 +220,18 @@ class Watcher:
 
     async def _read_all(self, nursery: trio.Nursery) -> None:
         """Read up to the head, piece by piece, and tell after each."""
-        more = True
+        more, told = True, set[str]()
         while more:
             step, node = await self._nodes.try_each(self._walk.step)
             before, self._last = self._last, step
             if before is None or before.head.hash != step.head.hash:
                 self._wake_relayer()
             self._note(step.noted)
-            self._tell(nursery, _matched(step))
+            self._tell(nursery, _matched(step), told)
             more = step.more
             if step.final is not None:
                 more = await self._read_again(node, step) or more
-            await self._tell_due(nursery, step)
+            await self._tell_due(nursery, step, told)
 
     async def _read_again(self, node: Node, step: Step) -> bool:
         """Read a piece of what is final from another node; True when there is more of it."""
@@ -247,11 +247,12 @@ class Watcher:
                 log.warning(
                     "chain.second_reading_failed", chain=self._name, node=other.name, why=str(trouble)
                 )
-            self._second_trouble = str(trouble)
+            self._second_trouble = str(trouble) or type(trouble).__name__
             return False
         self._second_trouble = ""
+        self._read_twice = self._walk.cursor("final")
         for one in noted:
-            log.warning("chain.hidden_transfer", chain=self._name, tx_id=one.sighting.tx_id, node=node.name)
+            log.warning("chain.hidden_transfer", chain=self._name, tx_id=one.sighting.tx_id)
         self._note(noted)
         return more
 
@@ -290,7 +291,7 @@ class Watcher:
 
     # Telling.
 
-    async def _tell_due(self, nursery: trio.Nursery, step: Step) -> None:
+    async def _tell_due(self, nursery: trio.Nursery, step: Step, told: set[str]) -> None:
         """Tell payments whose transfers have come far enough, some of them in each tick."""
         final = None if step.final is None else step.final.number
         due = await self._db.look(
@@ -299,12 +300,15 @@ class Watcher:
         self._told_up_to = due[-1].seq if len(due) == TELL_MAX else 0
         if any(one.over for one in due):
             await self._db.write(give_up, self._name)
-        self._tell(nursery, (one.payment_id for one in due if not one.over))
+        self._tell(nursery, (one.payment_id for one in due if not one.over), told)
 
-    def _tell(self, nursery: trio.Nursery, payment_ids: Iterable[str]) -> None:
-        """Tell each; who is being told already is due again in the next tick."""
+    def _tell(self, nursery: trio.Nursery, payment_ids: Iterable[str], told: set[str]) -> None:
+        """Tell each once in a tick; who is being told already is due again in the next one."""
         for payment_id in payment_ids:
-            if payment_id not in self._telling and len(self._telling) < TELL_MAX:
+            if payment_id in told or payment_id in self._telling:
+                continue
+            if len(self._telling) < TELL_MAX:
+                told.add(payment_id)
                 self._telling.add(payment_id)
                 nursery.start_soon(self._tell_one, payment_id)
 
@@ -332,10 +336,7 @@ class Watcher:
         failures = 0
         while True:
             started_s = trio.current_time()
-            try:
-                words = await follow_heads(self._hear)
-            except Exception as broken:
-                words = repr(broken)
+            words = await follow_heads(self._hear)
             failures = 1 if trio.current_time() - started_s >= SOCKET_RETRY.last_s else failures + 1
             if failures == 1:
                 log.warning("chain.heads_lost", chain=self._name, why=words)

@@ -37,7 +37,6 @@ class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         permit2: An `erc20` that is paid through Permit2: an approval and a signature.
         token_2022: An `spl` of the Token-2022 program, not the first Token program.
         par: The currency that the asset stands for one to one, None for a volatile asset.
-        aliases: Other CAIP-19 identifiers in use for the same asset.
     """
 
     asset: str
@@ -49,7 +48,6 @@ class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permit2: bool = False
     token_2022: bool = False
     par: str | None = None
-    aliases: tuple[str, ...] = ()
 
 
 class AssetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,8 +60,7 @@ class AssetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AssetBook:
     """Assets by any of their spellings: the shipped table, with rows that somebody added or put over it.
 
-    A row over a shipped one keeps the shipped identifier and its aliases, so that the asset stays the same
-    asset for everything that is stored.
+    A row over a shipped one keeps the shipped identifier, so that the asset is shown as it was.
     """
 
     def __init__(self, added: Iterable[Asset] = (), networks: Mapping[str, str] | None = None) -> None:
@@ -76,29 +73,17 @@ class AssetBook:
         table = shipped_table()
         self._networks = {**(networks or {}), **table.networks}
         rows = {canonical_asset(parse_asset(row.asset)): row for row in table.assets}
-        spellings = {
-            canonical_asset(parse_asset(text)): key
-            for key, row in rows.items()
-            for text in (row.asset, *row.aliases)
-        }
         for row in added:
             key = canonical_asset(parse_asset(row.asset))
-            key = spellings.setdefault(key, key)
             if (over := rows.get(key)) is not None:
-                row = msgspec.structs.replace(row, asset=over.asset, aliases=over.aliases)
+                row = msgspec.structs.replace(row, asset=over.asset)
             rows[key] = row
-        self._spellings = spellings
         self._by_key = rows
         self.rows: Final = tuple(rows.values())
 
-    def key(self, asset: AssetId) -> str:
-        """One text for each asset: canonical, and the first of the names that a known asset has."""
-        canonical = canonical_asset(asset)
-        return self._spellings.get(canonical, canonical)
-
     def find(self, asset: AssetId) -> Asset | None:
         """The row of the asset, however it is spelled; None when the book does not have it."""
-        return self._by_key.get(self.key(asset))
+        return self._by_key.get(canonical_asset(asset))
 
     def network(self, chain: ChainId) -> str | None:
         """The name of a network; None when the book does not have it."""

@@ -1,7 +1,8 @@
 """One EVM chain with real funds: what the `Chain` of the test realm plays, on nodes that are not trusted.
 
-The rooms: `evm_offers.py` and `evm_ways.py` ask, `evm_confirm.py` checks what wallets hand back, and
-`evm_look.py` follows what the watcher found: `evm_evidence.py` proves it, `evm_ending.py` ends what never came.
+The rooms: `evm_offers.py` and `evm_ways.py` ask, and `evm_confirm.py` checks what wallets hand back.
+`evm_look.py` follows what the watcher found; `evm_evidence.py` proves it, and `evm_ending.py` ends what never
+came.
 
 Source: DESIGN.md, "10. Live realm".
 """

@@ -25,6 +25,7 @@ UNAVAILABLE_WORDS: Final = (
 
 # What a token says of a refusal, for people; a node may append a whole trace.
 SAID_CHARS_MAX: Final = 120
+_PREFIXES: Final = ("execution reverted", "vm execution error", "reverted", "revert")
 # Some nodes report so, and not as a revert, that a contract broke off.
 _BROKEN_OFF: Final = ("invalid opcode", "out of gas", "stack underflow", "bad jump destination")
 
@@ -91,8 +92,7 @@ def refused_by_contract(result: object) -> bool:
 def said(error: RpcError) -> str:
     """The contract's words in a refusal, fit to be shown; empty where it has none."""
     words = error.message
-    for prefix in ("execution reverted", "vm execution error", "revert"):
-        if words.lower().startswith(prefix):
-            words = words[len(prefix) :]
+    prefix = next((one for one in _PREFIXES if words.lower().startswith(one)), "")
+    words = words[len(prefix) :]
     words = "".join(letter if letter.isprintable() else " " for letter in words).strip(" :.,")
     return words[:SAID_CHARS_MAX]

@@ -15,7 +15,7 @@ from payd.chains.evm_depth import depth_of
 from payd.chains.evm_terms import Terms
 from payd.chains.evm_track import Told, Track, commitment, recipient_of, signed_fee
 from payd.chains.market import Prices
-from payd.core.caip import ChainId, parse_asset
+from payd.core.caip import ChainId, canonical_asset, parse_asset
 from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
 
@@ -41,7 +41,7 @@ class Commitments:
 
     def asset_key(self, quote: Quote) -> str:
         """The canonical CAIP-19 of what is paid in."""
-        return self._book.key(parse_asset(quote.asset))
+        return canonical_asset(parse_asset(quote.asset))
 
     async def signed(
         self,

@@ -81,7 +81,7 @@ class Looks:
         self._db = db
         self._commitments = commitments
         self._evidence = evidence
-        self._fates = endings
+        self._endings = endings
 
     async def look(self, payment: Payment, now_ms: int) -> Found | None:
         """What is new about a payment; None when nothing is.
@@ -99,7 +99,7 @@ class Looks:
                 return await self._confirm(payment, row)
             case Status.PROCESSING:
                 job = self._db.point(find_job, payment.id)
-                end = await self._fates.end_of(payment, read_track(payment), job, final)
+                end = await self._endings.end_of(payment, read_track(payment), job, final)
                 return None if end is None else Found(end)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)

@@ -277,7 +277,9 @@ def _evidence(one: _Candidate, sent: object, said: object) -> tuple[Transaction,
         raise Unread(f"{one.tx_id}: {error}", one.tx_id) from error
     if transaction is None or receipt is None:
         raise Unread(f"the node does not have {one.tx_id}, of which it told", one.tx_id)
-    if {transaction.block_hash, receipt.block_hash} != {one.block_hash} or receipt.tx_hash != one.tx_id:
+    if {transaction.hash, receipt.tx_hash} != {one.tx_id}:
+        raise Unread(f"the node gave another transaction for {one.tx_id}", one.tx_id)
+    if {transaction.block_hash, receipt.block_hash} != {one.block_hash}:
         raise Unread(f"the node has {one.tx_id} in more than one block", one.tx_id)
     told = {(log.log_index, log.address, log.topics, log.data) for log in one.logs}
     if not told <= {(log.log_index, log.address, log.topics, log.data) for log in receipt.logs}:

@@ -166,7 +166,7 @@ async def _next(socket: trio_websocket.WebSocketConnection) -> _Message:
             return _decoded(await socket.get_message())
         with trio.move_on_after(PONG_S) as patience:
             await socket.ping()
-        if False:
+        if patience.cancelled_caught:
             raise _Ended(f"no answer to a ping within {PONG_S:g} s")
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from payd.chains.assets import Asset, shipped_book, shipped_table
+from payd.chains.assets import Asset, shipped_table
 from payd.config.keys import Place
 from payd.config.sections import Config
-from payd.core.caip import parse_asset
+from payd.core.caip import canonical_asset, parse_asset
 
 NATIVE_DECIMALS: Final = 18
 """Of every EVM chain's own coin: balances and gas are counted in them."""
@@ -23,7 +23,7 @@ Disagreement = tuple[Place, str]
 def disagreements(config: Config) -> Iterator[Disagreement]:
     """All of them; none, and the configuration can be used."""
     yield from _repeated("chains", "id", [chain.id for chain in config.chains])
-    keys = [shipped_book().key(parse_asset(row.asset)) for row in config.assets]
+    keys = [canonical_asset(parse_asset(row.asset)) for row in config.assets]
     yield from _repeated("assets", "asset", keys)
     known_chains = shipped_table().networks.keys() | {chain.id for chain in config.chains}
     for place, row in enumerate(config.assets):

@@ -17,6 +17,8 @@ from payd.store.relays import Job, requeue_job
 
 Tx: TypeAlias = sqlite3.Connection
 
+# The number of no job: of a transaction that only uses a nonce.
+NO_JOB: Final = 0
 # Sums are made in units of a billion: SQLite's integers end at nine whole coins of 18 decimals.
 _GIGA: Final = 10**9
 
@@ -102,14 +104,22 @@ def add_transaction(
     )
     if taken.rowcount != 1:
         return None
-    seq = tx.execute(
-        "INSERT INTO relay_transactions (job_seq, chain, sender, nonce, gas, state, created_at_ms)"
-        " VALUES (?, ?, ?, ?, ?, 'open', ?)",
-        (job.seq, job.chain, sender, nonce, gas, now_ms),
-    ).lastrowid
-    assert seq is not None, "an INSERT gives a row its number"
-    _insert_attempt(tx, seq, attempt)
-    return OpenTransaction(seq, job.seq, nonce, gas, (attempt,))
+    return _insert(tx, job.seq, job.chain, sender, nonce, gas, attempt, now_ms)
+
+
+def add_filler(
+    tx: Tx, chain: str, sender: str, nonce: int, gas: int, attempt: Attempt, now_ms: int
+) -> OpenTransaction | None:
+    """Store a transaction that belongs to no job, before it is sent: it uses a nonce, so that others can be.
+
+    Returns:
+        None when the nonce is taken.
+    """
+    taken = tx.execute(
+        "SELECT 1 FROM relay_transactions WHERE chain = ? AND sender = ? AND nonce = ?",
+        (chain, sender, nonce),
+    ).fetchone()
+    return None if taken else _insert(tx, NO_JOB, chain, sender, nonce, gas, attempt, now_ms)
 
 
 def add_attempt(tx: Tx, transaction_seq: int, attempt: Attempt) -> bool:
@@ -178,6 +188,19 @@ def spent_since(tx: Tx, chain: str, since_ms: int) -> int:
         (_GIGA, chain, since_ms),
     ).fetchone()
     return int(row[0] or 0) * _GIGA
+
+
+def _insert(
+    tx: Tx, job_seq: int, chain: str, sender: str, nonce: int, gas: int, attempt: Attempt, now_ms: int
+) -> OpenTransaction:
+    seq = tx.execute(
+        "INSERT INTO relay_transactions (job_seq, chain, sender, nonce, gas, state, created_at_ms)"
+        " VALUES (?, ?, ?, ?, ?, 'open', ?)",
+        (job_seq, chain, sender, nonce, gas, now_ms),
+    ).lastrowid
+    assert seq is not None, "an INSERT gives a row its number"
+    _insert_attempt(tx, seq, attempt)
+    return OpenTransaction(seq, job_seq, nonce, gas, (attempt,))
 
 
 def _insert_attempt(tx: Tx, transaction_seq: int, attempt: Attempt) -> None:

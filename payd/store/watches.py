@@ -84,13 +84,32 @@ def account_watching(tx: Tx, chain: str, destination: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def watched_by_open(tx: Tx, chain: str) -> set[tuple[str, str]]:
+    """What is looked for on a chain by payments that still wait for something, however long already."""
+    found: set[tuple[str, str]] = set()
+    for waiting in ("due_at_ms IS NOT NULL AND p.parked_at_ms IS NULL", "parked_at_ms IS NOT NULL"):
+        found.update(
+            tx.execute(
+                "SELECT DISTINCT w.asset_key, w.destination FROM payments p"
+                f" CROSS JOIN watches w ON w.payment_id = p.id WHERE p.{waiting} AND w.chain = ?",
+                (chain,),
+            )
+        )
+    return found
+
+
 def prune_watches(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget what was looked for in windows that closed before that, `limit` rows at most; how many."""
+    """Forget what was looked for in windows that closed before that, `limit` rows at most; how many.
+
+    What a payment is still looked for by stays.
+    """
     pruned = 0
     for chain in _chains(tx):
         pruned += tx.execute(
             "DELETE FROM watches WHERE (binding, asset_key) IN"
-            " (SELECT binding, asset_key FROM watches WHERE chain = ? AND until_ms < ? LIMIT ?)",
+            " (SELECT w.binding, w.asset_key FROM watches w WHERE w.chain = ? AND w.until_ms < ?"
+            " AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.id = w.payment_id"
+            " AND p.status IN ('requires_action', 'processing')) LIMIT ?)",
             (chain, before_ms, limit - pruned),
         ).rowcount
     return pruned

@@ -13,6 +13,7 @@ import msgspec
 from payd.core.caip import (
     AssetId,
     MalformedCaip,
+    canonical_asset,
     destination_problem,
     parse_account,
     parse_asset,
@@ -142,7 +143,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
     keys: list[str] = []
     for place, item in enumerate(items):
         try:
-            asset_key = realm.assets.key(parse_asset(item.asset))
+            asset_key = canonical_asset(parse_asset(item.asset))
         except MalformedCaip as malformed:
             issues.append(Issue(f"settlements[{place}].asset", str(malformed)))
             continue

@@ -14,8 +14,18 @@ import pytest
 import trio
 
 from payd.chains.evm_binding import payment_tag, tagged_transfer, transfer_call
-from tests.live.chain import BUYER, BUYER_2, MERCHANT, STRANGER, LocalChain, account, address, calldata
-from tests.live.street import DAI, ETH, FIRST_CONTRACT, SECOND_CONTRACT, Street, furnish_chain, open_street
+from tests.live.chain import (
+    BUYER,
+    BUYER_2,
+    FIRST_CONTRACT,
+    MERCHANT,
+    STRANGER,
+    LocalChain,
+    account,
+    address,
+    calldata,
+)
+from tests.live.street import DAI, ETH, SECOND_CONTRACT, Street, furnish_chain, open_street
 
 pytestmark = pytest.mark.real_time
 
