@@ -1,6 +1,6 @@
 """The operator's fee: a second signature, carried with the first in one transaction or not at all.
 
-Each of the two can be submitted alone by whoever sees it. Then the rest is carried, and the payment is not lost.
+Each of the two can be submitted alone by whoever sees it. Then the rest is carried, and no payment is lost.
 """
 
 from __future__ import annotations
