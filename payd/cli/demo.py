@@ -24,14 +24,16 @@ from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
+from payd.cli.running import base_url_of, do, undo
 from payd.cli.show import show_json
+from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest
 from payd.clock import system_wall_ms
 from payd.config import Config
 from payd.core.errors import NotFound
 from payd.entropy import new_id
 from payd.net.http import Client, Target
-from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
+from payd.web.admin import SOCKET_NAME, call_admin
 
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 START_S: Final = 20.0  # a cold start on a slow machine; a second is usual
@@ -39,24 +41,6 @@ STOP_S: Final = 20.0  # the server's own grace is 15 s
 JOB_S: Final = 30.0  # confirmation and settlement take 2 s by default
 LOOK_S: Final = 0.05
 STATUS_POLL_MS: Final = 10_000
-
-
-class Timeline:
-    """What happened and when, told as it happens."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._started_s = trio.current_time()
-        self.entries: list[dict[str, Any]] = []
-
-    def add(self, who: str, text: str, **style: Any) -> None:
-        """Add what `who` just saw or did."""
-        after_ms = round((trio.current_time() - self._started_s) * 1000)
-        self.entries.append({"afterMs": after_ms, "who": who, "what": text})
-        if not self._quiet:
-            click.echo(
-                f"{after_ms:>6} ms  {click.style(who.ljust(8), bold=True)}  {click.style(text, **style)}"
-            )
 
 
 class Job:
@@ -172,8 +156,8 @@ async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
         account = None if scratch else await _free_account(config.data_dir, timeline)
         if account is None:
             config = await stack.enter_async_context(_own_server(timeline))
-            account = (await _do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
-        base_url = await _base_url(config.data_dir)
+            account = (await do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
+        base_url = await base_url_of(config.data_dir)
         assert base_url is not None, "it answered a moment ago"
         timeline.add("server", base_url)
         return await _live_through(config, base_url, account, Job(timeline))
@@ -188,14 +172,15 @@ async def _live_through(config: Config, base_url: str, account: str, job: Job) -
         stack.push_async_callback(client.aclose)
         await nursery.start(receiver.serve)
         of = {"mode": "test", "account": account}
-        made = await _do(config, "webhook.set", {**of, "url": receiver.url})
-        stack.push_async_callback(_undo, config, "webhook.delete", of)
+        hint = f" Or run: {pasted('demo --scratch')}"
+        made = await do(config, "webhook.set", {**of, "url": receiver.url}, hint)
+        stack.push_async_callback(undo, config, "webhook.delete", of)
         receiver.secret = made["secret"]
         job.timeline.add("merchant", f"registered the webhook receiver {receiver.url}")
-        key = await _do(config, "key.create", {**of, "name": "demo"})
-        stack.push_async_callback(_undo, config, "key.revoke", {**of, "id": key["id"]})
-        app = await _do(config, "app.create", {**of, "name": "demo wallet"})
-        stack.push_async_callback(_undo, config, "app.revoke", {**of, "id": app["appId"]})
+        key = await do(config, "key.create", {**of, "name": "demo"})
+        stack.push_async_callback(undo, config, "key.revoke", {**of, "id": key["id"]})
+        app = await do(config, "app.create", {**of, "name": "demo wallet"})
+        stack.push_async_callback(undo, config, "app.revoke", {**of, "id": app["appId"]})
         shop = Rest(client, base_url, {"Api-Key": key["apiKey"]})
         buyer = Rest(client, base_url, {"App-Id": app["appId"], "Client-Id": "payd-demo"})
         with trio.move_on_after(2 * JOB_S):
@@ -249,7 +234,7 @@ async def _close_shop(shop: Rest, merchant_id: str) -> None:
 
 async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     """The only account of the running server, if it has no webhook endpoint that would be overwritten."""
-    if await _base_url(data_dir) is None:
+    if await base_url_of(data_dir) is None:
         return None
     accounts = (await call_admin(data_dir / SOCKET_NAME, "account.list", {})).result
     if len(accounts) != 1:
@@ -262,31 +247,6 @@ async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     return str(accounts[0]["id"])
 
 
-async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
-    reply = await call_admin(config.data_dir / SOCKET_NAME, command, args)
-    if reply.error is not None:
-        hint = f" Or run: {pasted('demo --scratch')}" if command == "webhook.set" else ""
-        raise Refused(f"{command}: {reply.error.message}{hint}")
-    return reply.result
-
-
-async def _undo(config: Config, command: str, args: dict[str, Any]) -> None:
-    """As `_do`, also when the demo is interrupted."""
-    with trio.CancelScope(shield=True):
-        await _do(config, command, args)
-
-
-async def _base_url(data_dir: Path) -> str | None:
-    """Where the server of a data directory serves; None when none answers."""
-    try:
-        reply = await call_admin(data_dir / SOCKET_NAME, "status", {})
-    except (NoServer, NoAnswer):
-        return None
-    if reply.error is not None or reply.result["baseUrl"].endswith(":0"):
-        return None  # it has not got its port yet
-    return str(reply.result["baseUrl"])
-
-
 @asynccontextmanager
 async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
     """A server on a free port with a scratch data directory; both are gone afterwards."""
@@ -297,9 +257,9 @@ async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
         with _process(file, folder) as process:
             with trio.move_on_after(START_S):
                 # Another process has no event for us.
-                while process.poll() is None and await _base_url(config.data_dir) is None:  # noqa: ASYNC110
+                while process.poll() is None and await base_url_of(config.data_dir) is None:  # noqa: ASYNC110
                     await trio.sleep(LOOK_S)
-            if process.poll() is not None or await _base_url(config.data_dir) is None:
+            if process.poll() is not None or await base_url_of(config.data_dir) is None:
                 raise Refused(f"The server did not start.\n{_tail(Path(folder))}")
             timeline.add("server", "started, with an empty data directory")
             yield config
