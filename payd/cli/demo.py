@@ -5,11 +5,13 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import signal
+import dataclasses
+import functools
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,15 +21,16 @@ import msgspec
 import trio
 import trio_websocket
 
-from payd.cli import seed, wallet
+from payd.cli import demo_live, seed, wallet
+from payd.cli.demo_plan import Asked, plan_of
 from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
-from payd.cli.running import base_url_of, do, undo
+from payd.cli.running import base_url_of, do, interruptible, undo
 from payd.cli.show import show_json
 from payd.cli.timeline import Timeline
-from payd.cli.wallet import Rest
+from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
 from payd.config import Config
 from payd.core.errors import NotFound
@@ -108,19 +111,77 @@ class Job:
                 return
 
 
+def _live_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds what is for `--mode live` alone; the function gets it as an `Asked`."""
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        typed = {name: given.pop(name) for name in (each.name for each in dataclasses.fields(Asked))}
+        asked = Asked(**{**typed, "cents": _cents(typed["cents"])})
+        if given["mode"] == "test" and (asked != Asked() or given["account"] is not None):
+            raise click.UsageError("That is for --mode live.")
+        function(asked=asked, **given)
+
+    file = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option("--spend-real-money", "spends", is_flag=True, help="On a chain that is not for tests."),
+        click.option("--amount", "cents", default="12.50", metavar="USD", show_default=True),
+        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [nobody's, locally]"),
+        click.option("--wallet-password-file", "password_file", type=file, metavar="FILE"),
+        click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore. [buyer.json]"),
+        click.option("--account", metavar="NAME|ID", help="Whose payment. Needed when there are several."),
+        click.option("--chain", metavar="ID", help="Which chain. Needed when there are several."),
+        click.option("--send", is_flag=True, help="The wallet sends a transaction, and pays the gas."),
+    ):
+        command = option(command)
+    return command
+
+
+def _cents(amount: str) -> int:
+    if not re.fullmatch(r"\d{1,7}(\.\d\d?)?", amount) or not float(amount):
+        raise click.BadParameter(f"{amount} is no amount in US dollars, such as 12.50", param_hint="--amount")
+    dollars, _, cents = amount.partition(".")
+    return int(dollars) * 100 + int(cents.ljust(2, "0"))
+
+
 @click.command()
-@click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
+@click.option("--mode", type=click.Choice(["test", "live"]), default="test", show_default=True)
+@click.option(
+    "--scratch", is_flag=True, help="Start a server of its own, even where one runs."
+)
+@_live_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
-def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: bool) -> None:
+def demo(
+    config_file: str | None,
+    data_dir: str | None,
+    mode: str,
+    scratch: bool,
+    account: str | None,
+    asked: Asked,
+    as_json: bool,
+) -> None:
     """Live through the main job, from a created payment to a verified webhook.
 
     Uses the running server of the data directory if it has one account, and that no webhook endpoint in test
     mode; else starts a server on a free port, which leaves nothing behind. Exit code 0 means that everything
     was seen.
+
+    With --mode live it pays on a chain of the running server, from --wallet, until the payment has settled:
+    scripts/nodes makes a local one. The events come by the account's feed, as live webhooks go to public
+    addresses only.
     """
     config = load_config(config_file, data_dir)
-    with _interruptible():
+    if mode == "test":
+        _demo_test(config, scratch, as_json)
+    elif scratch:
+        raise click.UsageError("--scratch is for --mode test.")
+    else:
+        demo_live.run(config, plan_of(config, asked), account, as_json)
+
+
+def _demo_test(config: Config, scratch: bool, as_json: bool) -> None:
+    with interruptible():
         job = trio.run(_main, config, scratch, as_json)
     missing = job.missing()
     if as_json:
@@ -138,16 +199,6 @@ def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: 
         raise Refused(f"Missing: {'; '.join(missing)}.")
     if not as_json:
         click.secho("Done: paid, succeeded, settled, and all four webhooks verified.", fg="green", bold=True)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
@@ -196,7 +247,7 @@ async def _trade(
     body = {"merchantName": seed.SHOP, "merchantEmail": seed.EMAIL}
     made = await shop.ask("POST", "/v1/merchants", body, Idempotency_Key=job.key)
     merchant_id = made["merchant"]["id"]
-    undo.push_async_callback(_close_shop, shop, merchant_id)
+    undo.push_async_callback(close_shop, shop, merchant_id)
     tell("merchant", f"created {merchant_id}")
     settlements = [{"asset": asset, "destination": to} for asset, to in seed.DESTINATIONS]
     path = f"/v1/merchants/{merchant_id}/settlements/crypto"
@@ -225,11 +276,6 @@ async def _websocket(url: str) -> AsyncIterator[trio_websocket.WebSocketConnecti
     stream = await opening(target.host, target.port)
     async with stream, trio.open_nursery() as nursery:
         yield await trio_websocket.wrap_client_stream(nursery, stream, target.authority, target.path)
-
-
-async def _close_shop(shop: Rest, merchant_id: str) -> None:
-    with trio.CancelScope(shield=True):
-        await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
 
 
 async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:

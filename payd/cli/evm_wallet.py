@@ -1,6 +1,6 @@
-"""The wallet of `payd demo --mode live`: a key that signs, or sends, on one EVM chain, as a buyer's wallet does.
+"""The wallet of `payd demo --mode live`: a key that signs or sends on one EVM chain, as a buyer's does.
 
-It binds whatever it signs to its own chain, so that a key which pays on a test chain pays nowhere else, and it
+It binds whatever it signs to its own chain, so that a key which pays on a test chain pays nowhere else, and
 pays no more than the option says.
 
 Source: DESIGN.md, "10. Live realm".

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +43,13 @@ async def undo(config: Config, command: str, args: dict[str, Any]) -> None:
     """As `do`, also when whoever asked is being interrupted."""
     with trio.CancelScope(shield=True):
         await do(config, command, args)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

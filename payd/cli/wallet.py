@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
+import trio
 
 from payd.cli.failure import Refused
 from payd.core.money import format_units
@@ -63,6 +64,12 @@ def _decoded(method: str, path: str, reply: Reply) -> Any:
     if not 200 <= reply.status < 300:
         raise Refused(f"{method} {path} answered {reply.status}: {reply.body[:500].decode(errors='replace')}")
     return msgspec.json.decode(reply.body) if reply.body else None
+
+
+async def close_shop(shop: Rest, merchant_id: str) -> None:
+    """Delete the merchant, also when the demo is being interrupted."""
+    with trio.CancelScope(shield=True):
+        await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
 
 
 class Buyer(Protocol):
