@@ -39,6 +39,8 @@ EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "
 LOCAL_S: Final = 60.0  # blocks come each second, and the tenth settles
 REAL_S: Final = 3600.0  # what settles on a rollup is final on Ethereum: a quarter of an hour, or three
 STATUS_POLL_MS: Final = 10_000
+# A live key has no right to change where money goes unless it is given.
+SCOPES: Final = ("merchants:write", "settlements:write", "payments:read", "payments:write", "webhooks:read")
 
 
 class LiveJob:
@@ -225,7 +227,7 @@ async def _with_key(
     async with AsyncExitStack() as stack:
         client = Client(may_call=lambda _address: True)
         stack.push_async_callback(client.aclose)
-        key = await do(config, "key.create", {**of, "name": "demo"})
+        key = await do(config, "key.create", {**of, "name": "demo", "scopes": list(SCOPES)})
         stack.push_async_callback(undo, config, "key.revoke", {**of, "id": key["id"]})
         app = await do(config, "app.create", {**of, "name": "demo wallet"})
         stack.push_async_callback(undo, config, "app.revoke", {**of, "id": app["appId"]})

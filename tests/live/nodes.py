@@ -255,7 +255,7 @@ def _words(anvil: Anvil, file: Path, held: Sequence[str]) -> str:
         buyer_2=address(BUYER_2),
         buyer_2_key=private_key(BUYER_2),
         held="".join(HELD.format(problem=problem) for problem in held),
-        file=shlex.quote(os.path.relpath(file)),
+        file=shlex.quote(str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)),
     )
 
 
