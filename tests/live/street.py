@@ -27,7 +27,7 @@ from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,
     BUYER_2,
-    FIRST_CONTRACT,
+    FIRST_CONTRACT as FIRST_CONTRACT,
     MERCHANT,
     MULTICALL3,
     RELAYER,

@@ -247,7 +247,7 @@ async def test_a_relayer_without_gas_money_keeps_what_was_accepted_and_takes_no_
 
 @pytest.mark.parametrize(
     "configured",
-    [{"relays": "1"}, {"chain": 'depth = 2\ngas_per_day = "0.0006"\nmax_fee_gwei = "3"'}],
+    [{"relays": "1"}, {"lines": 'depth = 2\ngas_per_day = "0.0006"\nmax_fee_gwei = "3"'}],
     ids=["of a buyer", "of a day"],
 )
 async def test_past_a_budget_buyers_send_what_others_would_sign(
