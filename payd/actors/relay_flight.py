@@ -52,7 +52,7 @@ ATTEMPTS_MAX: Final = 40
 # The pool has a form that pays about as much, or blocks ask more: a higher fee helps, and nothing else does.
 WANTS_MORE: Final[frozenset[Verdict]] = frozenset({"underpriced", "fee_low"})
 
-BROUGHT: Final = "Somebody else brought it to the chain."
+BROUGHT: Final = "Somebody else brought it to the chain, or the buyer cancelled it."
 
 
 class Flight:
@@ -211,7 +211,7 @@ class Flight:
             self._gap_since_ms = None
         elif self._gap_since_ms is None:
             self._gap_since_ms = now_ms
-        fees = first_fees(market, self._limits.max_fee)
+        fees = first_fees(market, self._limits.max_fee_wei)
         if self._gap_since_ms is None or now_ms - self._gap_since_ms < GAP_MS or fees is None:
             return None
         if not self._purse.take(PAYMENT_GAS * fees.max_fee):
@@ -237,7 +237,7 @@ class Flight:
     async def _raise(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
         """Sign the same call for the same nonce with higher fees, and store it. None where that cannot be."""
         last = transaction.newest
-        fees = raised_fees(last.fees, market, self._limits.max_fee)
+        fees = raised_fees(last.fees, market, self._limits.max_fee_wei)
         if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
             self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
             return None

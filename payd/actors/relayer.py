@@ -64,7 +64,7 @@ class RelayerStats(msgspec.Struct, frozen=True):
     spent_today: int
     in_flight: int
     queued: int
-    oldest_queued_ms: int | None
+    queued_since_ms: int | None
     bumps: int
     reverts: int
     lost: int
@@ -106,7 +106,7 @@ class Relayer:
         self._wake_watcher = wake_watcher
         self._sender = signer.address
         self._alarms = Alarms(self._chain)
-        self._purse = Purse(limits.gas_per_day, limits.max_fee, self._alarms)
+        self._purse = Purse(limits.gas_per_day_wei, limits.max_fee_wei, self._alarms)
         broadcaster = Broadcaster(db, clock, rpc)
         self._flight = Flight(db, clock, rpc, chain, signer, limits, self._purse, self._alarms, broadcaster)
         self._queue = Queue(
@@ -140,7 +140,8 @@ class Relayer:
         """
         since_ms = self._clock.now_ms() - DAY_MS
         return (
-            self._purse.can_pay_one()
+            not self._failures
+            and self._purse.can_pay_one()
             and "fee_limit" not in self._alarms.active
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
@@ -153,7 +154,7 @@ class Relayer:
             spent_today=self._purse.spent,
             in_flight=len(self._open()),
             queued=self._db.point(count_queued, self._chain, QUEUED_MAX),
-            oldest_queued_ms=self._db.point(oldest_queued_ms, self._chain),
+            queued_since_ms=self._db.point(oldest_queued_ms, self._chain),
             bumps=self._flight.counts["bumps"],
             reverts=self._flight.counts["reverts"],
             lost=self._flight.counts["lost"],
@@ -199,6 +200,10 @@ class Relayer:
             self._failures += 1
             if self._failures == 1:
                 log.warning("relayer.waits", chain=self._chain, reason=str(trouble))
+            if self._db.healthy:
+                self._alarms.keep()
+                self._note_old_queue()
+                self._alarms.settle()
             await trio.sleep(TROUBLE.delay_s(self._failures))
             return 0.0
         if self._failures:
@@ -269,6 +274,7 @@ class Relayer:
                 await self._dead.wait()
 
     async def _tell(self) -> None:
+        untold = await self._db.look(untold_deaths, self._chain, TOLD_MAX)
         async with trio.open_nursery() as nursery:
-            for payment_id in await self._db.look(untold_deaths, self._chain, TOLD_MAX):
+            for payment_id in untold:
                 nursery.start_soon(self._news, payment_id, self._chain)
