@@ -211,7 +211,7 @@ class Flight:
             self._gap_since_ms = None
         elif self._gap_since_ms is None:
             self._gap_since_ms = now_ms
-        fees = first_fees(market, self._limits.max_fee_wei)
+        fees = first_fees(market, self._limits.max_fee)
         if self._gap_since_ms is None or now_ms - self._gap_since_ms < GAP_MS or fees is None:
             return None
         if not self._purse.take(PAYMENT_GAS * fees.max_fee):
@@ -237,7 +237,7 @@ class Flight:
     async def _raise(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
         """Sign the same call for the same nonce with higher fees, and store it. None where that cannot be."""
         last = transaction.newest
-        fees = raised_fees(last.fees, market, self._limits.max_fee_wei)
+        fees = raised_fees(last.fees, market, self._limits.max_fee)
         if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
             self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
             return None

@@ -94,7 +94,7 @@ class Queue:
         """
         await self._bury(survey.time_s)
         room = self._room()
-        fees = first_fees(survey.market, self._limits.max_fee_wei)
+        fees = first_fees(survey.market, self._limits.max_fee)
         if room == 0 or fees is None or not self._purse.can_pay_one():
             return
         jobs = self._db.point(due_jobs, self._chain, self._clock.now_ms(), room)

@@ -64,7 +64,7 @@ class RelayerStats(msgspec.Struct, frozen=True):
     spent_today: int
     in_flight: int
     queued: int
-    queued_since_ms: int | None
+    oldest_queued_ms: int | None
     bumps: int
     reverts: int
     lost: int
@@ -106,7 +106,7 @@ class Relayer:
         self._wake_watcher = wake_watcher
         self._sender = signer.address
         self._alarms = Alarms(self._chain)
-        self._purse = Purse(limits.gas_per_day_wei, limits.max_fee_wei, self._alarms)
+        self._purse = Purse(limits.gas_per_day, limits.max_fee, self._alarms)
         broadcaster = Broadcaster(db, clock, rpc)
         self._flight = Flight(db, clock, rpc, chain, signer, limits, self._purse, self._alarms, broadcaster)
         self._queue = Queue(
@@ -154,7 +154,7 @@ class Relayer:
             spent_today=self._purse.spent,
             in_flight=len(self._open()),
             queued=self._db.point(count_queued, self._chain, QUEUED_MAX),
-            queued_since_ms=self._db.point(oldest_queued_ms, self._chain),
+            oldest_queued_ms=self._db.point(oldest_queued_ms, self._chain),
             bumps=self._flight.counts["bumps"],
             reverts=self._flight.counts["reverts"],
             lost=self._flight.counts["lost"],

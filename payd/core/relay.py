@@ -45,8 +45,8 @@ class RelayLimits(msgspec.Struct, frozen=True):
     """What the relayer may spend on one chain, and its pace; a wei is the smallest unit of the native coin.
 
     Attributes:
-        max_fee_wei: What a unit of gas may cost.
-        gas_per_day_wei: What may be spent in 24 hours.
+        max_fee: Wei that a unit of gas may cost.
+        gas_per_day: Wei that may be spent in 24 hours.
         relays_per_buyer: Calls for one account in 24 hours.
         in_flight_max: Transactions at once; nodes keep about so many of one account.
         bump_after_ms: How long a transaction waits until it is paid better.
@@ -54,8 +54,8 @@ class RelayLimits(msgspec.Struct, frozen=True):
         gas_max: A call that needs more gas is not carried: a smart wallet can burn any amount.
     """
 
-    max_fee_wei: int
-    gas_per_day_wei: int
+    max_fee: int
+    gas_per_day: int
     relays_per_buyer: int
     in_flight_max: int = 16
     bump_after_ms: int = 60_000

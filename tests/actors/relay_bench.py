@@ -28,7 +28,7 @@ CHAIN: Final = f"eip155:{CHAIN_ID}"
 TOKEN: Final = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 MERCHANT: Final = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 COIN: Final = 10**18
-LIMITS: Final = RelayLimits(max_fee_wei=500 * GWEI, gas_per_day_wei=10 * COIN, relays_per_buyer=1000)
+LIMITS: Final = RelayLimits(max_fee=500 * GWEI, gas_per_day=10 * COIN, relays_per_buyer=1000)
 UNTIL_S: Final = START_S + 3600
 
 

@@ -203,7 +203,7 @@ async def test_a_pool_that_wants_more_is_paid_more_and_the_nonce_is_kept(realm_d
 
 async def test_at_the_limit_it_waits_and_says_so(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
-        bench.spend(max_fee_wei=30 * GWEI)
+        bench.spend(max_fee=30 * GWEI)
         await bench.owe()
         await bench.tick()
         bench.chain.base_fee = 40 * GWEI
@@ -227,7 +227,7 @@ async def test_a_fee_is_not_raised_beyond_the_budget_of_the_day(realm_db: Databa
         await bench.owe()
         await bench.tick()
         [open_one] = bench.open()
-        bench.spend(gas_per_day_wei=open_one.reserved + open_one.gas * GWEI)
+        bench.spend(gas_per_day=open_one.reserved + open_one.gas * GWEI)
         await bench.tick(BUMP_S)
         assert len(bench.open()[0].attempts) == 1
         assert "budget" in bench.relayer.stats().alarms
@@ -447,6 +447,6 @@ async def test_fees_are_never_above_the_limit_however_long_it_waits(realm_db: Da
         for _ in range(60):
             await bench.tick(BUMP_S)
         forms = bench.open()[0].attempts
-        assert all(form.fees.max_fee <= LIMITS.max_fee_wei for form in forms)
+        assert all(form.fees.max_fee <= LIMITS.max_fee for form in forms)
         assert all(form.fees.tip <= form.fees.max_fee for form in forms)
         assert len(forms) < 60

@@ -121,7 +121,7 @@ async def test_what_the_chain_refuses_by_its_time_is_given_up(realm_db: Database
 
 async def test_a_node_that_runs_ahead_ends_no_job(realm_db: Database) -> None:
     async with open_bench(realm_db, nodes=2) as bench:
-        bench.spend(max_fee_wei=GWEI)
+        bench.spend(max_fee=GWEI)
         await bench.owe()
         bench.nodes[0].lag = 1
         bench.chain.mine(time_s=UNTIL_S)
@@ -209,14 +209,14 @@ async def test_a_budget_that_is_used_up_keeps_jobs_waiting_until_the_next_day(re
         bench.mine()
         await bench.tick()
         spent = bench.relayer.stats().spent_today
-        bench.spend(gas_per_day_wei=spent + 100_000 * GWEI)
+        bench.spend(gas_per_day=spent + 100_000 * GWEI)
         await bench.owe("pay_2", 2, valid_until_s=2 * UNTIL_S)
         await bench.tick()
         assert bench.state("pay_2") == "queued"
         assert "budget" in bench.relayer.stats().alarms
         assert not bench.relayer.can_relay("anybody")
 
-        bench.spend(gas_per_day_wei=spent + 150_000 * 21 * GWEI)
+        bench.spend(gas_per_day=spent + 150_000 * 21 * GWEI)
         await bench.tick()
         assert bench.state("pay_2") == "sent"
         assert "budget" not in bench.relayer.stats().alarms

@@ -347,5 +347,5 @@ async def test_the_numbers_for_operators(realm_db: Database) -> None:
         await bench.tick()
         stats = bench.relayer.stats()
         assert (stats.balance, stats.in_flight, stats.queued) == (10 * COIN, 1, 2)
-        assert (stats.queued_since_ms, stats.spent_today) == (created_ms, 0)
+        assert (stats.oldest_queued_ms, stats.spent_today) == (created_ms, 0)
         assert (stats.bumps, stats.reverts, stats.lost) == (0, 0, 0)

@@ -172,7 +172,7 @@ def check_end(lived: History, *, is_ordinary: bool) -> None:
     calls: defaultdict[int, set[bytes]] = defaultdict(set)
     for tx in lived.sent:
         calls[tx.nonce].add(tx.data)
-        assert tx.max_fee <= LIMITS.max_fee_wei
+        assert tx.max_fee <= LIMITS.max_fee
     assert all(len(data) == 1 for data in calls.values()), "a nonce was used for two jobs"
     for number in range(lived.jobs):
         owed = bench.job(f"pay_{number}")

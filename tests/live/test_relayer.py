@@ -50,7 +50,7 @@ pytestmark = pytest.mark.real_time
 
 GWEI: Final = 10**9
 DOLLARS: Final = 10**6
-LIMITS: Final = RelayLimits(max_fee_wei=500 * GWEI, gas_per_day_wei=10**20, relays_per_buyer=1000)
+LIMITS: Final = RelayLimits(max_fee=500 * GWEI, gas_per_day=10**20, relays_per_buyer=1000)
 CHAIN: Final = "eip155:31337"
 DONE_MAX_S: Final = 30
 
