@@ -5,7 +5,7 @@ where it is the rules of one thing; plural above, where it is the collection.
 
     cli/         one file a command
     server.py    the composition root: the whole task tree on one screen
-    config.py    payd.toml and PAYD_* into frozen values, which the rooms below receive
+    config/      payd.toml and PAYD_* into frozen values, which the rooms below receive
     web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
     actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds
     chains/      floor 2  blockchains behind one interface; `simulated.py` is the test realm's

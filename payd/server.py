@@ -6,6 +6,7 @@
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
        ├─ realm: deadlines, maintenance, clock, deliveries, canary
+       ├─ live chains: a watcher and a relayer each
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
 
@@ -21,10 +22,10 @@ import gc
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import trio
@@ -38,7 +39,7 @@ from payd.actors.maintenance import Maintenance
 from payd.actors.payments import Payments, Tell
 from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
-from payd.chains.base import Chain
+from payd.chains.assets import AssetBook, shipped_book
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.clock import Clock, WallMs, system_wall_ms
@@ -64,9 +65,12 @@ from payd.web.dispatch import answer, known_caller
 from payd.web.feed import Feeds, check_listeners, page_bytes
 from payd.web.front import Front, listen
 from payd.web.house import House, Limits, Realm
-from payd.web.limits import RateLimit, failed_auth_limit, poll_slots
+from payd.web.limits import RateLimit, failed_auth_limit, match_limit, poll_slots
 from payd.web.routes import ROUTES
 from payd.web.sockets import Sockets
+
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
 
 log = structlog.get_logger("payd.server")
 
@@ -114,6 +118,10 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
+            for live in realm.live_chains:
+                chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
+                if live.relayer is not None:
+                    chores.start_soon(keep_running, f"{live.name}.relayer", live.relayer.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
         front, listeners = await _open_front(house, config)
@@ -160,7 +168,8 @@ async def open_house(
             )
             build = partial(_open_realm, config, seal=seal, entropy=entropy, wall=wall, inline=inline)
             async with build("test") as realms["test"]:
-                if not (config.data_dir / "live.db").exists():
+                # Chains that are gone left payments behind, which are still shown and answered for.
+                if not (config.chains or (config.data_dir / "live.db").exists()):
                     yield house
                 else:
                     async with build("live") as realms["live"]:
@@ -178,52 +187,88 @@ async def _open_realm(
     inline: bool,
 ) -> AsyncIterator[Realm]:
     """One realm. Test and live are the same classes; they differ in what they are built from."""
-    async with (
-        open_database(config.data_dir / f"{name}.db", "realm", inline=inline) as db,
-        _open_turns(db) as turns,
-    ):
-        live = name == "live"
+
+    async def tell_payment(payment_id: str, chain: str) -> None:
+        await realm.payments.tending.news(payment_id, chain)
+
+    def publish(payment: Payment) -> None:
+        if realm.payment_feed.followers(payment.id):
+            realm.payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
+
+    live = name == "live"
+    async with AsyncExitStack() as stack:
+        path = config.data_dir / f"{name}.db"
+        db = await stack.enter_async_context(open_database(path, "realm", inline=inline))
         clock = Clock(wall, db.point(get_clock).offset_ms)
-        chains: tuple[Chain, ...] = () if live else (_simulated(config),)
+        assets = _live_assets(config) if live else shipped_book()
+        live_chains: tuple[LiveChain, ...] = ()
+        if live and config.chains:
+            from payd.live import open_chains  # brings what signs, which a test realm never needs
+
+            opened = open_chains(config, db, clock, assets, news=tell_payment, relays=not inline)
+            live_chains = await stack.enter_async_context(opened)
         deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
-        payment_feed, account_feed = PaymentFeed(), AccountFeed()
+        account_feed = AccountFeed()
         app_id = new_id("app_l" if live else "app_t", clock.now_ms(), entropy)
         realm = Realm(
             name=name,
             live=live,
             db=db,
             clock=clock,
+            assets=assets,
             payments=Payments(
                 db=db,
                 clock=clock,
-                chains=chains,
+                chains=tuple(one.chain for one in live_chains) if live else (_simulated(config),),
                 live=live,
                 entropy=entropy,
-                tell=Tell(lambda payment: publish(payment), account_feed.wake, deliveries.wake),
-                nursery=turns,
+                tell=_tell(publish, account_feed, deliveries, live_chains),
+                nursery=await stack.enter_async_context(_open_turns(db)),
             ),
             deliveries=deliveries,
-            canary=Canary(
-                db=db,
-                clock=clock,
-                seal=seal,
-                entropy=entropy,
-                wake=deliveries.wake,
-                report=deliveries.stats.canary,
-            ),
-            payment_feed=payment_feed,
+            canary=_canary(db, clock, seal, entropy, deliveries),
+            payment_feed=PaymentFeed(),
             account_feed=account_feed,
             seal=seal,
             checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
+            live_chains=live_chains,
         )
         if not live:
             realm.advance = Advance(db, clock, realm.payments, deliveries, entropy)
-
-        def publish(payment: Payment) -> None:
-            if payment_feed.followers(payment.id):
-                payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
-
         yield realm
+
+
+def _tell(
+    publish: Callable[[Payment], None],
+    account_feed: AccountFeed,
+    deliveries: Deliveries,
+    live_chains: Sequence[LiveChain],
+) -> Tell:
+    """Who hears of what happens to payments."""
+    by_name = {one.name: one for one in live_chains}
+
+    def offered(chain: str) -> None:
+        if chain in by_name:
+            by_name[chain].watcher.wake()
+
+    def owed(chain: str) -> None:
+        relayer = by_name[chain].relayer
+        if relayer is not None:
+            relayer.wake()
+
+    return Tell(
+        changed=publish,
+        event=account_feed.wake,
+        endpoint=deliveries.wake,
+        offered=offered,
+        relay=owed,
+    )
+
+
+def _canary(db: Database, clock: Clock, seal: Seal, entropy: Entropy, deliveries: Deliveries) -> Canary:
+    return Canary(
+        db=db, clock=clock, seal=seal, entropy=entropy, wake=deliveries.wake, report=deliveries.stats.canary
+    )
 
 
 async def _open_deliveries(
@@ -315,6 +360,10 @@ def webhook_rules(config: Config, name: RealmName) -> WebhookRules:
     )
 
 
+def _live_assets(config: Config) -> AssetBook:
+    return AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
+
+
 def _simulated(config: Config) -> SimulatedChain:
     return SimulatedChain(config.test.confirm_after_ms, config.test.settle_after_ms, RateTable())
 
@@ -326,6 +375,7 @@ def _limits(config: Config) -> Limits:
         per_ip=RateLimit(rates.per_ip),
         failed_auth=failed_auth_limit(rates.failed_auth),
         polls=poll_slots(),
+        matches=match_limit(),
     )
 
 

@@ -15,6 +15,7 @@ from payd.clock import Clock
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
 from payd.store.retention import Pruned, prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
+from payd.store.watches import prune_watches
 
 log = structlog.get_logger("payd.maintenance")
 
@@ -22,6 +23,8 @@ EVERY_S: Final = 3600.0
 DAY_MS: Final = 86_400_000
 ANSWERS_KEPT_MS: Final = 30 * DAY_MS
 """How long an idempotency key is remembered; used again after that, it is a new request."""
+WATCHES_KEPT_MS: Final = 30 * DAY_MS
+"""How long after its window a payment is known by what its transfers carry, for a match by hand."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -59,6 +62,7 @@ class Maintenance:
             "events": await self._prune_pages(prune_events, before_ms),
             "jobs": await self._prune(prune_jobs, before_ms),
             "secrets": await self._prune(prune_secrets, before_ms),
+            "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
         }
         if any(pruned.values()):
             log.info("store.pruned", **pruned)

@@ -72,7 +72,10 @@ async def offer_options(
     if not offers:
         return []
     ids = [new_id("opt_", now_ms, payments.entropy) for _ in offers]
-    return await payments.db.write(_hand_out_all, payment_id, offers, ids, now_ms)
+    quotes = await payments.db.write(_hand_out_all, payment_id, offers, ids, now_ms)
+    for chain in {str(parse_asset(route.asset_key).chain) for route, _ in offers}:
+        payments.tell_offered(chain)
+    return quotes
 
 
 async def _offers(

@@ -65,6 +65,9 @@ class Tell:
     endpoint: Callable[[str], object]
     """A webhook endpoint is owed a delivery."""
 
+    offered: Callable[[str], object] = lambda chain: None
+    """A payment can be paid on a chain from now on, and is to be looked for there."""
+
     relay: Callable[[str], object] = lambda chain: None
     """The relayer of a chain is owed a job."""
 
@@ -331,6 +334,10 @@ class Payments:
         self._tell.event(payment.account_id)
         if endpoint_id is not None:
             self._tell.endpoint(endpoint_id)
+
+    def tell_offered(self, chain: str) -> None:
+        """An option on this chain was handed out."""
+        self._tell.offered(chain)
 
     def tell_relay(self, chain: str) -> None:
         """A job for the relayer of this chain is stored."""

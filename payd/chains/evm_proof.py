@@ -198,7 +198,7 @@ def _bindings(
             bindings.give(authorized[one.place], [one])
         elif (tag := _own_tag(transaction, one)) is not None:
             bindings.give(tag, [one])
-        elif one.token is not None:
+        else:
             untied[one.recipient, one.value].append(one)
     for call, tags in tagged_calls(transaction.input).items():
         paid = untied[call]

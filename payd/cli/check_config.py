@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import click
 
+from payd.chains.assets import shipped_book
 from payd.cli.options import config_options, load_config
 from payd.cli.show import show_json
-from payd.config import KEYS, Address, Config, Key, unknown_variables
+from payd.config import KEYS, ROWS, Address, Config, Key, chain_config, unknown_variables
+from payd.core.caip import parse_asset
 
 NAME_WIDTH: Final = max(map(len, KEYS))
 
@@ -26,21 +28,52 @@ def check_config(config_file: str | None, data_dir: str | None, as_json: bool) -
     config = load_config(config_file, data_dir)
     for variable, meant in unknown_variables(os.environ).items():
         click.echo(f"Note: {variable} sets nothing." + (f" Did you mean {meant}?" if meant else ""), err=True)
-    values = {name: _shown(key, _plain(_value(config, name))) for name, key in KEYS.items()}
+    values = {name: _shown(key, _value(config, name)) for name, key in KEYS.items()}
     if as_json:
-        show_json({"file": None if config.file is None else str(config.file), "values": values})
+        rows = {name: [_row_shown(name, row) for row in _value(config, name)] for name in ROWS}
+        show_json({"file": None if config.file is None else str(config.file), "values": values, **rows})
         return
     click.echo(f"File: {config.file or 'none; these are the defaults and the variables'}")
     for name, key in KEYS.items():
         _show(name, key, values[name], _value(config, name) != key.default)
+    for chain in config.chains:
+        _show_row("chains", chain, chain_config({"id": chain.id, "rpc": chain.rpc}))
+    for row in config.assets:
+        _show_row("assets", row, shipped_book().find(parse_asset(row.asset)) or row)
+
+
+def _show_row(name: str, row: Any, default: Any) -> None:
+    """A table of an array, a line a key; `*` for what differs from what ships for such a row."""
+    click.echo(f"[[{name}]]")
+    shown = _row_shown(name, row)
+    for key, value in shown.items():
+        is_changed = getattr(row, key) != getattr(default, key)
+        text = _line(key, max(map(len, shown)), is_changed, value, ROWS[name].keys[key].unit)
+        click.secho(f"    {text}", bold=is_changed)
+
+
+def _row_shown(name: str, row: Any) -> dict[str, Any]:
+    return {key: _shown(each, getattr(row, key)) for key, each in ROWS[name].keys.items()}
 
 
 def _show(name: str, key: Key, value: Any, is_changed: bool) -> None:
     """Two lines, which fit a terminal: the value, `*` for one that is not the default, and what it means."""
-    shown = " ".join(value) if isinstance(value, list) else str(value)
-    line = f"{name:<{NAME_WIDTH}} {'*' if is_changed else ' '} {shown} {key.unit}".rstrip()
-    click.secho(line, bold=is_changed)
+    click.secho(_line(name, NAME_WIDTH, is_changed, value, key.unit), bold=is_changed)
     click.secho(f"    {key.meaning}", dim=True)
+
+
+def _line(name: str, width: int, is_changed: bool, value: Any, unit: str) -> str:
+    return f"{name:<{width}} {'*' if is_changed else ' '} {_for_people(value)} {unit}".rstrip()
+
+
+def _for_people(value: Any) -> str:
+    match value:
+        case list():
+            return " ".join(value)
+        case dict():
+            pairs = ", ".join(f"{name} = {each}" for name, each in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+    return str(value)
 
 
 def _value(config: Config, name: str) -> Any:
@@ -51,12 +84,13 @@ def _value(config: Config, name: str) -> Any:
 
 
 def _shown(key: Key, value: Any) -> Any:
-    """A secret's own text belongs on no screen and in no report."""
-    return "(set)" if key.kind.is_secret and value else value
+    """As it is written in payd.toml; a secret's own text belongs on no screen and in no report."""
+    if key.kind.shown is not None:
+        return _plain(key.kind.shown(value))
+    return "(set)" if key.kind.is_secret and value else _plain(value)
 
 
 def _plain(value: Any) -> Any:
-    """As it is written in payd.toml."""
     match value:
         case Address():
             return str(value)

@@ -33,6 +33,13 @@ _CHAIN_ALIASES: Final = {
     (_SOLANA, "devnet"): "EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
 }
 _ASSET_NAMESPACE_ALIASES: Final = {(_SOLANA, "spl"): "token"}
+# Coins that registries number in more than one way; wallets and peers use all of these.
+_COIN_ALIASES: Final = {
+    ("56", "60"): "714",
+    ("137", "60"): "966",
+    ("43114", "60"): "9005",
+    ("43114", "9000"): "9005",
+}
 _NON_FUNGIBLE: Final = frozenset(
     {"erc721", "erc998", "erc1155", "erc3525", "nft", "cnft", "pnft", "metaplex"}
 )
@@ -127,13 +134,15 @@ def canonical_account(account: AccountId) -> str:
 
 
 def canonical_asset(asset: AssetId) -> str:
-    """One text for each asset: EVM contracts in lower case, aliases of chain and namespace resolved."""
+    """One text for each asset: EVM contracts in lower case, aliases of chain, namespace and coin resolved."""
     chain = canonical_chain(asset.chain)
     namespace, reference = asset.namespace, asset.reference
     if chain.namespace in (_EVM, _SOLANA):
         namespace = _ASSET_NAMESPACE_ALIASES.get((chain.namespace, namespace.lower()), namespace.lower())
     if chain.namespace == _EVM:
         reference = reference.lower()
+        if namespace == "slip44":
+            reference = _COIN_ALIASES.get((chain.reference, reference), reference)
     return str(AssetId(chain, namespace, reference))
 
 

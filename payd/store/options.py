@@ -122,6 +122,17 @@ def quotes_of(tx: Tx, payment_id: str, option_id: str, now_ms: int = 0) -> list[
     return [_quote(row) for row in rows]
 
 
+def quotes_in(tx: Tx, payment_id: str, asset_key: str) -> list[Quote]:
+    """Every hand-out of the payment in an asset, valid or not, newest first; `QUOTES_STORED_MAX` at most."""
+    rows = tx.execute(
+        "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
+        " q.valid_until_ms, q.seq FROM options o JOIN quotes q ON q.option_id = o.id"
+        " WHERE o.payment_id = ? AND o.asset_key = ? ORDER BY q.seq DESC",
+        (payment_id, asset_key),
+    )
+    return [_quote(row) for row in rows]
+
+
 def asset_key_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
     """The canonical asset of an option; None when it was not handed out for this payment."""
     row = tx.execute(

@@ -77,6 +77,30 @@ def has_settlement(tx: Tx, merchant_id: str) -> bool:
     return row.fetchone() is not None
 
 
+def destinations_on(tx: Tx, chain: str) -> set[str]:
+    """Where merchants want anything on this chain to go, as they wrote it. Each settlement is looked at."""
+    rows = tx.execute(
+        "SELECT DISTINCT destination FROM settlements WHERE asset_key > ? AND asset_key < ?",
+        (f"{chain}/", f"{chain}0"),  # "0" comes after "/"
+    )
+    return {str(row[0]) for row in rows}
+
+
+def account_at(tx: Tx, destination: str) -> str | None:
+    """The account of the merchant whose destination this is, of several the first one's; None: nobody's.
+
+    Args:
+        tx: A reading transaction.
+        destination: CAIP-10 of a chain on which capitals do not matter.
+    """
+    row = tx.execute(
+        "SELECT m.account_id FROM settlements s JOIN merchants m ON m.id = s.merchant_id"
+        " WHERE s.destination = ? COLLATE NOCASE ORDER BY m.deleted_at_ms IS NOT NULL, s.rowid LIMIT 1",
+        (destination,),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def set_destination(tx: Tx, settlement_id: str, destination: str, now_ms: int) -> None:
     """Point a settlement at another wallet."""
     tx.execute(

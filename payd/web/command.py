@@ -97,7 +97,10 @@ def realm_of(house: House, mode: Mode) -> Realm:
     """
     realm = house.realms.get(mode)
     if realm is None:
-        raise InvalidParams("This version has no live chains yet, so there is no live mode. Use --mode test.")
+        raise InvalidParams(
+            "There is no live mode, because no chain is configured. Add [[chains]] to payd.toml and start the"
+            " server again, or use --mode test."
+        )
     return realm
 
 

@@ -32,6 +32,7 @@ from payd.store.notices import notify_secret
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.payment_commands import PAYMENT_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
 if TYPE_CHECKING:
@@ -142,6 +143,15 @@ async def _account_list(house: House, _args: Args) -> list[_AccountWire]:
 
 
 async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
+    if not realm_of(house, args.mode).payments.chains:
+        raise InvalidParams(
+            "With no chain configured, a live key could do nothing. Add [[chains]] to payd.toml and start the"
+            " server again, or use --mode test."
+        )
+    return await _make_key(house, args)
+
+
+async def _make_key(house: House, args: _KeyCreate) -> _KeyWire:
     realm, account = realm_of(house, args.mode), account_of(house, args)
     api_key = make_api_key(args.mode, house.entropy(KEY_ENTROPY_BYTES))
     now_ms = realm.clock.now_ms()
@@ -232,7 +242,7 @@ async def _listen_open(house: House, args: OfMode) -> Any:
     await revoke_left_keys(realm)
     shown = await _listen_secret(house, args)
     wanted = _KeyCreate(mode=args.mode, account=account.id, name=LISTENER, scopes=["webhooks:read"])
-    key = await _key_create(house, wanted)
+    key = await _make_key(house, wanted)
     realm.account_feed.leases.grant(key.id, account.id, trio.current_time())
     return {
         **shown,
@@ -336,6 +346,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "merchant.list": Command(OfMode, _merchant_list, changes=False),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_Destinations, _destination_list, changes=False),
+    **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
@@ -343,7 +354,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "notify.test": Command(OfMode, _notify_test, needs_server=True),
     "status": Command(Args, _status, needs_server=True, changes=False),
 }
-"""Every command of an operator; those on webhooks have a table of their own."""
+"""Every command of an operator; those on payments and on webhooks have tables of their own."""
 
 
 def _account_wire(account: Account) -> _AccountWire:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from payd.actors.advance import Advance
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.payments import Payments
+from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import Realm as RealmName
@@ -25,6 +26,9 @@ from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
 from payd.web.limits import RateLimit, Slots
+
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
 
 
 class Street(Protocol):
@@ -38,12 +42,13 @@ class Street(Protocol):
 
 @dataclass(slots=True)
 class Limits:
-    """How much a caller may ask for: by key, by address without one, after failures, held open."""
+    """How much may be asked for: by key, by address without one, after failures, held open; by account."""
 
     per_key: RateLimit
     per_ip: RateLimit
     failed_auth: RateLimit
     polls: Slots
+    matches: RateLimit
 
 
 @dataclass(slots=True)
@@ -54,6 +59,7 @@ class Realm:
     live: bool
     db: Database
     clock: Clock
+    assets: AssetBook
     payments: Payments
     deliveries: Deliveries
     canary: Canary
@@ -62,6 +68,7 @@ class Realm:
     seal: Seal
     checkout_app_id: str
     advance: Advance | None = None
+    live_chains: tuple[LiveChain, ...] = ()
 
 
 @dataclass(slots=True)

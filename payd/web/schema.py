@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from payd.chains.assets import display_of
 from payd.chains.base import Chain
 from payd.core.caip import parse_asset
 from payd.core.event import iso_ms
@@ -96,6 +97,8 @@ class SettlementState(_Wire, frozen=True):
 
 
 class TransferOut(_Wire, frozen=True):
+    """`onChain` is false once a reorg took it; `blockNumber` is null in test mode, which has no blocks."""
+
     tx_id: str
     chain: str
     amount: Amount
@@ -105,6 +108,8 @@ class TransferOut(_Wire, frozen=True):
     matched: bool
     payment_id: str | None
     seen_at: str
+    block_number: int | None
+    on_chain: bool
 
 
 class PaymentDetail(_Wire, frozen=True):
@@ -200,13 +205,16 @@ class Words:
         return Amount(amount.unit, amount.value, self.display(amount.unit))
 
     def display(self, unit: str) -> Display:
-        """How amounts of a unit are shown; a unit nobody knows is shown by its own name, in minor units."""
+        """How amounts of a unit are shown; one that nobody knows is shown by its own name, in minor units.
+
+        What was paid on a chain that is no longer configured is known all the same.
+        """
         kind, _, name = unit.partition("/")
         if kind == "iso4217":
             return Display(asset_symbol=name, asset_name=name, decimals=exponent(name))
         asset = parse_asset(name)
         chain = next((one for one in self._chains if one.serves(str(asset.chain))), None)
-        known = None if chain is None else chain.display(asset)
+        known = display_of(asset) if chain is None else chain.display(asset)
         return known or Display(asset_symbol=asset.reference[:12], asset_name=name, decimals=0)
 
     def info(self, payment: Payment) -> PaidInfo | None:
@@ -235,6 +243,8 @@ class Words:
             matched=transfer.kind == "matched",
             payment_id=transfer.payment_id,
             seen_at=iso_ms(transfer.seen_at_ms),
+            block_number=transfer.block_number,
+            on_chain=transfer.is_on_chain,
         )
 
     def detail(self, payment: Payment, transfers: list[Transfer]) -> PaymentDetail:

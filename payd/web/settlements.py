@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from payd.chains.assets import find_asset, shipped_table
 from payd.core.caip import (
     AssetId,
     MalformedCaip,
@@ -144,7 +143,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
     keys: list[str] = []
     for place, item in enumerate(items):
         try:
-            asset_key = _asset_key(item.asset)
+            asset_key = canonical_asset(parse_asset(item.asset))
         except MalformedCaip as malformed:
             issues.append(Issue(f"settlements[{place}].asset", str(malformed)))
             continue
@@ -162,7 +161,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
         raise ParamsValidation.of(*issues)
     for place, item in enumerate(items):
         check_destination(item.asset, item.destination, f"settlements[{place}].destination")
-        _check_served(realm, item.asset)
+        _check_served(realm, item.asset, f"settlements[{place}].asset")
     return keys
 
 
@@ -182,19 +181,13 @@ def check_destination(asset: str, destination: str, field: str) -> None:
         raise InvalidParams(f"{field}: {problem}", details={"field": field})
 
 
-def _asset_key(text: str) -> str:
-    """One text for each asset: canonical, and the first of the names that a known asset has."""
-    asset = parse_asset(text)
-    known = find_asset(asset)
-    return canonical_asset(asset if known is None else parse_asset(known.asset))
-
-
-def _check_served(realm: Realm, asset: str) -> None:
+def _check_served(realm: Realm, asset: str, field: str) -> None:
     if not _serves(realm, parse_asset(asset)):
-        served = [row.asset for row in shipped_table().assets if _serves(realm, parse_asset(row.asset))]
+        served = [row.asset for row in realm.assets.rows if _serves(realm, parse_asset(row.asset))]
         raise InvalidParams(
-            f"{asset} is not on a configured chain, so nobody could pay with it."
-            f" These work: {', '.join(served) or 'none; configure a chain first'}."
+            f"{field}: {asset} is no known asset of a configured chain, so nobody could pay with it."
+            f" These work: {', '.join(served) or 'none; configure a chain first'}.",
+            details={"field": field},
         )
 
 

@@ -12,11 +12,14 @@ import trio
 import trio.testing
 
 from payd.actors.turns import INBOX_MAX
-from payd.chains.base import Refused, Verdict
+from payd.chains.base import Accepted, Refused, Unseen, Verdict
+from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidSignature
 from payd.core.option import QUOTES_VALID_MAX, Offer, Quote, Result
-from payd.core.payment import Payment
+from payd.core.payment import FundsCommitted, Payment
+from payd.core.relay import RelayJob
 from payd.store.options import HINTS_STORED_MAX, HINTS_UNKNOWN_MAX
+from payd.store.transfers import Transfer, insert_transfer
 from tests.shop import APPROVES, BUYER, SIGNATURE, TX_HASH, USDC_BASE, Shop
 
 
@@ -382,3 +385,96 @@ async def test_a_flood_of_confirms_during_the_check_does_not_refuse_the_good_one
             nursery.start_soon(shop.confirm, payment, f"opt_{number}", SIGNATURE)
 
     assert (answers[0].status, answers[0].body["status"]) == (200, "processing")
+
+
+def unseen(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node shows what wallets tell of."""
+
+    async def check(payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
+        return Unseen()
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "check", check)
+
+
+async def test_a_hash_that_no_node_shows_yet_is_kept_and_leaves_the_payment_open(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    unseen(shop, monkeypatch)
+
+    told = await shop.confirm(payment, option["id"], TX_HASH)
+
+    assert (told.status, told.body["status"], told.body["isFinal"]) == (200, "requires_action", False)
+    assert await hints(shop, payment) == [TX_HASH]
+    assert (await shop.call("POST", f"/v1/payments/{payment}/cancel")).status == 200
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+async def test_a_wallet_that_tells_what_the_chain_showed_before_hears_that_all_is_well(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, told_first: bool
+) -> None:
+    payment_id = await shop.pay()
+    option = (await shop.options(payment_id, [BUYER]))[0]
+    payments, simulated = shop.realm.payments, shop.realm.payments.chains[0]
+    assert isinstance(simulated, SimulatedChain)
+    if told_first:
+        unseen(shop, monkeypatch)
+        await shop.confirm(payment_id, option["id"], TX_HASH)
+    else:
+        await shop.realm.db.write(insert_transfer, seen_transfer(payment_id))
+    processing = simulated.simulated_processing(
+        payments.find(payment_id), USDC_BASE, BUYER, payments.clock.now_ms()
+    )
+    await payments.ask(payment_id, lambda actor: actor.move(FundsCommitted(processing)))
+
+    again = await shop.confirm(payment_id, option["id"], TX_HASH)
+    other = await shop.confirm(payment_id, option["id"], "0x" + "cd" * 32)
+
+    assert (again.status, again.body["status"]) == (200, "processing")
+    assert (other.status, other.code) == (400, "invalid_state")
+
+
+def seen_transfer(payment_id: str) -> Transfer:
+    return Transfer(
+        account_id=None,
+        payment_id=payment_id,
+        chain="eip155:8453",
+        tx_id=TX_HASH,
+        log_index=0,
+        asset=USDC_BASE.lower(),
+        value="25000000",
+        sender=BUYER,
+        recipient=BUYER,
+        kind="matched",
+        seen_at_ms=1,
+    )
+
+
+async def test_a_commitment_and_what_the_relayer_owes_are_stored_together_and_it_is_woken(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await shop.pay()
+    option = (await shop.options(payment_id, [BUYER]))[0]
+    payments, simulated = shop.realm.payments, shop.realm.payments.chains[0]
+    assert isinstance(simulated, SimulatedChain)
+    processing = simulated.simulated_processing(payments.find(payment_id), USDC_BASE, BUYER, 1)
+    job = RelayJob("eip155:8453", BUYER, "0x" + "11" * 20, b"call", 7)
+
+    async def check(payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
+        return Accepted(processing, job)
+
+    monkeypatch.setattr(simulated, "check", check)
+    woken: list[str] = []
+    monkeypatch.setattr(payments, "tell_relay", woken.append)
+
+    await shop.confirm(payment_id, option["id"], SIGNATURE)
+
+    rows = shop.realm.db.point(
+        lambda tx: tx.execute(
+            "SELECT payment_id, chain, buyer, target, data, valid_until_s, state FROM relay_jobs"
+        ).fetchall()
+    )
+    assert rows == [(payment_id, "eip155:8453", BUYER, "0x" + "11" * 20, b"call", 7, "queued")]
+    assert woken == ["eip155:8453"]
+    assert await shop.status(payment_id) == "processing"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, Maintenance
+from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
+from payd.clock import Clock
+from payd.core.payment import PaymentCancelled
 from payd.store.attempts import attempts_of
 from payd.store.db import Database
 from payd.store.deliveries import count_pending
@@ -11,6 +13,7 @@ from payd.store.webhook_jobs import find_job, start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, always
 from tests.shop import Shop
+from tests.till import START_MS, WINDOW_MS, Till
 
 
 async def test_an_idempotency_key_is_remembered_for_thirty_days_and_then_new_again(shop: Shop) -> None:
@@ -127,3 +130,17 @@ async def test_old_jobs_and_secrets_that_ran_out_go_too(realm_db: Database) -> N
         assert (pruned["jobs"], pruned["secrets"]) == (2, 1)  # the job and the one delivery it queued
         assert realm_db.point(find_job, ACCOUNT, "job_1") is None
         assert len(realm_db.point(secrets_of, endpoint.id)) == 1
+
+
+async def test_what_a_transfer_may_carry_is_known_for_thirty_days(
+    realm_db: Database,
+) -> None:
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.move(payment, PaymentCancelled("cancelled_by_user"))
+    clock = Clock(lambda: START_MS + WINDOW_MS)
+    chores = Maintenance(realm_db, clock, keep_days=30)
+    clock.move_to_offset(WATCHES_KEPT_MS)
+    assert (await chores.run_once())["watches"] == 0
+    clock.move_to_offset(WATCHES_KEPT_MS + 1)
+    assert (await chores.run_once())["watches"] == 2

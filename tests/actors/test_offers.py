@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 from payd.actors.offers import fetch_actions, offer_options
+from payd.chains.base import Ask
+from payd.chains.rates import RateTable
+from payd.chains.simulated import SimulatedChain
 from payd.core.caip import parse_account
-from payd.core.errors import InvalidParams, PaymentExpired, QuoteExpired, RateLimited
+from payd.core.errors import ChainUnavailable, InvalidParams, PaymentExpired, QuoteExpired, RateLimited
 from payd.core.option import Offer, Quote, WalletRpc
+from payd.core.payment import Payment
 from payd.store.options import quotes_of
+from payd.store.watches import Watch, chains_watched, find_watch
 from tests.shop import (
     BUYER,
     ETH_BASE,
@@ -247,3 +254,47 @@ async def test_an_account_on_a_chain_by_its_other_name_gets_the_same_options(sho
 
     assert len(await quotes(shop, payment, f"{SOLANA}:{account}")) == 1
     assert len(await quotes(shop, payment, f"solana:mainnet:{account}")) == 1
+
+
+async def test_nodes_that_are_down_take_nothing_from_other_chains(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    chain = shop.realm.payments.chains[0]
+
+    async def down(payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
+        raise ChainUnavailable("No node of eip155:8453 answers.")
+
+    monkeypatch.setattr(chain, "read_ahead", down)
+    refused = await shop.call("POST", f"/v1/gateway/payment/{payment}/options", [BUYER])
+    assert (refused.status, refused.code) == (503, "internal_error")
+    assert int(refused.headers["retry-after"]) > 0
+
+    other = SimulatedChain(1, 1, RateTable())
+    monkeypatch.setattr(other, "serves", lambda name: name == "eip155:1")
+    monkeypatch.setattr(shop.realm.payments, "chains", (other, chain))
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    offered = await shop.options(payment, [BUYER, BUYER.replace("8453", "1")])
+    assert [option["account"] for option in offered] == [BUYER.replace("8453", "1")]
+
+
+async def test_what_an_offer_binds_is_watched_for_from_its_hand_out_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    chain = shop.realm.payments.chains[0]
+    real = chain.offer
+
+    async def bound(*args: Any) -> Offer | None:
+        offer = await real(*args)
+        return None if offer is None else msgspec.structs.replace(offer, bindings=(b"t" * 32, b"n" * 32))
+
+    monkeypatch.setattr(chain, "offer", bound)
+    await shop.options(payment, [BUYER])
+    await shop.options(payment, [BUYER])
+
+    watch = shop.realm.db.point(find_watch, b"n" * 32, USDC_BASE.lower())
+    expires_at_ms = shop.realm.payments.find(payment).expires_at_ms
+    to = f"eip155:8453:{WALLET.lower()}"
+    assert watch == Watch(b"n" * 32, USDC_BASE.lower(), payment, "eip155:8453", to, expires_at_ms)
+    assert shop.realm.db.point(chains_watched, payment) == ["eip155:8453"]

@@ -83,10 +83,10 @@ class ChainConformance:
     def case(self) -> Case:
         raise NotImplementedError
 
-    def test_it_serves_the_chain_of_its_asset(self, case: Case) -> None:
+    async def test_it_serves_the_chain_of_its_asset(self, case: Case) -> None:
         assert case.chain.serves(str(canonical_chain(case.asset.chain)))
 
-    def test_it_can_show_amounts_of_its_asset(self, case: Case) -> None:
+    async def test_it_can_show_amounts_of_its_asset(self, case: Case) -> None:
         display = case.chain.display(case.asset)
 
         assert display is not None

@@ -105,7 +105,7 @@ async def open_client(*scripts: Script) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def open_rpc(*nodes: FakeNode) -> AsyncIterator[Rpc]:
+async def open_rpc(*nodes: FakeNode, chain_id: int = CHAIN_ID) -> AsyncIterator[Rpc]:
     """What payd has of these nodes, preferred in their order."""
     async with open_client(*nodes) as client:
-        yield Rpc(urls(len(nodes)), CHAIN_ID, client=client)
+        yield Rpc(urls(len(nodes)), chain_id, client=client)

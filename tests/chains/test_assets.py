@@ -7,7 +7,15 @@ import re
 import base58
 import pytest
 
-from payd.chains.assets import Asset, display_of, find_asset, find_network, shipped_table
+from payd.chains.assets import (
+    Asset,
+    AssetBook,
+    Domain,
+    display_of,
+    find_asset,
+    find_network,
+    shipped_table,
+)
 from payd.core.caip import ChainId, canonical_asset, parse_asset, to_checksum_address
 from payd.core.money import MINOR_UNITS
 from payd.core.option import Display
@@ -59,10 +67,14 @@ def test_every_mint_is_a_key(row: Asset) -> None:
 
 
 def test_no_identifier_stands_for_two_assets() -> None:
-    texts = [text for row in ROWS for text in (row.asset, *row.aliases)]
-    spelled = {canonical_asset(parse_asset(text)) for text in texts}
+    spelled = {canonical_asset(parse_asset(row.asset)) for row in ROWS}
 
-    assert len(spelled) == len(texts)
+    assert len(spelled) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.kind == "native"], ids=lambda row: row.asset)
+def test_a_coin_stands_in_the_table_by_its_canonical_name(row: Asset) -> None:
+    assert canonical_asset(parse_asset(row.asset)) == row.asset
 
 
 @pytest.mark.parametrize(
@@ -107,3 +119,34 @@ def test_an_unknown_asset_on_a_known_network_has_no_row_but_a_network() -> None:
 
 def test_an_unknown_network_has_no_name() -> None:
     assert find_network(parse_asset("eip155:31337/slip44:60")) is None
+
+
+LOCAL_TOKEN = "eip155:31337/erc20:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+ADDED = Asset(LOCAL_TOKEN, "TUSD", "Test Dollar", 6, "eip3009", Domain("Test Dollar", "1"), par="USD")
+
+
+def test_a_book_has_the_shipped_rows_and_those_that_were_added() -> None:
+    book = AssetBook([ADDED], {"eip155:31337": "Chain 31337"})
+    asset = parse_asset(LOCAL_TOKEN.lower())
+
+    assert book.rows == (*ROWS, ADDED)
+    assert book.find(asset) == ADDED
+    assert book.display(asset) == Display("TUSD", "Test Dollar", 6, network_name="Chain 31337")
+    assert book.rows_of(ChainId("eip155", "31337")) == (ADDED,)
+    assert [row.symbol for row in book.rows_of(ChainId("eip155", "56"))] == ["USDC", "USDT", "DAI", "BNB"]
+    assert find_asset(asset) is None, "the shipped table stays as it is"
+
+
+def test_the_shipped_name_of_a_network_stays() -> None:
+    assert AssetBook(networks={"eip155:1": "Mine"}).network(ChainId("eip155", "1")) == "Ethereum"
+
+
+@pytest.mark.parametrize("text", ["eip155:137/slip44:966", "eip155:137/slip44:60"])
+def test_a_row_over_a_shipped_one_keeps_its_identifiers_however_it_is_spelled(text: str) -> None:
+    book = AssetBook([Asset(text, "POL", "Polygon", 18, "native")])
+    row = book.find(parse_asset("eip155:137/slip44:60"))
+
+    assert row is not None
+    assert (row.asset, row.name) == ("eip155:137/slip44:966", "Polygon")
+    assert book.find(parse_asset("eip155:137/slip44:966")) is row
+    assert len(book.rows) == len(ROWS)

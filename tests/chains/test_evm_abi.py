@@ -153,6 +153,11 @@ def test_an_aggregate_of_another_number_of_calls_is_refused(
             decode_aggregate3(encode(["(bool,bytes)[]"], [rows]), count)
 
 
+def test_a_call_in_an_aggregate_succeeds_or_fails() -> None:
+    with pytest.raises(BadAnswer, match="neither succeeded nor failed"):
+        decode_aggregate3(encode(["(uint256,bytes)[]"], [[(2, b"")]]), 1)
+
+
 def test_an_aggregate_holds_short_returns_only() -> None:
     most = bytes(RETURN_BYTES_MAX)
     assert decode_aggregate3(encode(["(bool,bytes)[]"], [[(True, most)]]), 1) == (Returned(True, most),)

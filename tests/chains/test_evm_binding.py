@@ -93,6 +93,11 @@ def test_tags_of_several_calls_are_found_in_their_order_by_recipient_and_value()
     }
 
 
+def test_a_call_that_follows_one_without_a_tag_keeps_its_own() -> None:
+    data = transfer_call(SHOP, 500) + tagged_transfer(SHOP, 500, TAG)
+    assert tags_in(data, SHOP, 500)[-1] == TAG
+
+
 @pytest.mark.parametrize(
     "data",
     [

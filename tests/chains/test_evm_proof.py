@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
 from eth_abi.abi import encode
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from payd.chains.evm_answers import Receipt, Transaction, decode_receipt, decode_transaction
-from payd.chains.evm_binding import (
-    authorization_nonce,
-    payment_tag,
-    tagged_transfer,
-    tags_in,
-    transfer_call,
-)
-from payd.chains.evm_codec import ZERO_ADDRESS, BadAnswer, keccak256, to_data, to_quantity
-from payd.chains.evm_proof import (
-    CANDIDATES_MAX,
-    BoundTransfer,
-    Watched,
-    candidate_bindings,
-    paid_by,
-)
-from payd.core.caip import ChainId
+from payd.chains.evm_answers import Transaction, decode_receipt
+from payd.chains.evm_binding import authorization_nonce, tagged_transfer, transfer_call
+from payd.chains.evm_codec import ZERO_ADDRESS, BadAnswer, keccak256
+from payd.chains.evm_proof import CANDIDATES_MAX, BoundTransfer, candidate_bindings, paid_by
 from tests.chains.evm_json import (
     BLOCK_HASH,
     BLOCK_NUMBER,
@@ -39,55 +23,27 @@ from tests.chains.evm_json import (
     TOKEN,
     TX_HASH,
     WALLET,
-    check_read_or_refused,
-    json_values,
     log_json,
     receipt_json,
-    transaction_json,
     transfer_log,
     used_log,
 )
-
-CHAIN = ChainId("eip155", "8453")
-COIN = "eip155:8453/slip44:60"
-ASSET = f"eip155:8453/erc20:{TOKEN}"
-OTHER_ASSET = f"eip155:8453/erc20:{OTHER_TOKEN}"
-WATCHED = Watched(frozenset({TOKEN, OTHER_TOKEN}), frozenset({SHOP, OTHER_SHOP}), COIN)
-
-TAGS = [payment_tag(f"pay_l{n}") for n in range(4)]
-NONCES = [authorization_nonce(f"pay_l{n}") for n in range(4)]
-KNOWN = frozenset((binding, asset) for binding in TAGS + NONCES for asset in (ASSET, OTHER_ASSET, COIN))
-JUNK = b"\7" * 32
-
-
-def transaction(**changes: object) -> Transaction:
-    found = decode_transaction(transaction_json(**changes))
-    assert found is not None
-    return found
-
-
-def receipt(*logs: dict[str, Any], **changes: object) -> Receipt:
-    found = decode_receipt(receipt_json(*logs, **changes))
-    assert found is not None
-    return found
-
-
-def sent(data: bytes, sender: str = BUYER, to: str = TOKEN, value: int = 0) -> Transaction:
-    return transaction(**{"from": sender, "to": to, "input": to_data(data), "value": to_quantity(value)})
-
-
-def paid(
-    given: Transaction,
-    *logs: dict[str, Any],
-    known: frozenset[tuple[bytes, str]] = KNOWN,
-    watched: Watched = WATCHED,
-) -> tuple[BoundTransfer, ...]:
-    return paid_by(CHAIN, given, receipt(*logs), watched, known)
-
-
-def bound(*found: BoundTransfer) -> list[bytes | None]:
-    return [one.binding for one in found]
-
+from tests.chains.evm_paid import (
+    ASSET,
+    CHAIN,
+    COIN,
+    JUNK,
+    KNOWN,
+    NONCES,
+    OTHER_ASSET,
+    TAGS,
+    WATCHED,
+    bound,
+    paid,
+    receipt,
+    sent,
+    transaction,
+)
 
 # A wallet sends a tagged transfer
 
@@ -140,6 +96,12 @@ def test_what_a_token_keeps_of_a_transfer_shows_in_its_value() -> None:
 def test_a_tag_is_for_the_recipient_that_was_called_with() -> None:
     given = sent(tagged_transfer(OTHER_SHOP, 500, TAGS[0]))
     assert bound(*paid(given, transfer_log(BUYER, SHOP, 500))) == [None]
+
+
+def test_a_direct_call_is_the_word_of_its_sender_and_of_its_token_alone() -> None:
+    call = tagged_transfer(SHOP, 500, TAGS[0])
+    assert bound(*paid(sent(call, sender=THIRD), transfer_log(BUYER, SHOP, 490))) == [None]
+    assert bound(*paid(sent(call), transfer_log(BUYER, SHOP, 490, token=OTHER_TOKEN))) == [None]
 
 
 def test_what_a_wallet_writes_behind_the_tag_changes_nothing() -> None:
@@ -386,112 +348,15 @@ def test_candidates_are_what_could_bind_a_transfer() -> None:
     assert candidate_bindings(CHAIN, direct, receipt(transfer_log(BUYER, SHOP, 490)), WATCHED) == (TAGS[0],)
 
 
+def test_less_than_32_bytes_are_no_candidate() -> None:
+    assert candidate_bindings(CHAIN, coin(TAGS[0][:31]), receipt(), WATCHED) == ()
+    cut = sent(tagged_transfer(SHOP, 500, TAGS[0])[:-1])
+    assert candidate_bindings(CHAIN, cut, receipt(transfer_log(BUYER, SHOP, 500)), WATCHED) == ()
+
+
 def test_candidates_are_bounded() -> None:
     calls = b"".join(tagged_transfer(SHOP, 500, n.to_bytes(32, "big")) for n in range(CANDIDATES_MAX + 5))
     found = candidate_bindings(
         CHAIN, sent(calls, to=WALLET), receipt(transfer_log(WALLET, SHOP, 500)), WATCHED
     )
     assert len(found) == CANDIDATES_MAX
-
-
-# Properties
-
-payers = st.sampled_from([BUYER, WALLET, THIRD])
-recipients = st.sampled_from([SHOP, OTHER_SHOP, THIRD])
-tokens = st.sampled_from([TOKEN, OTHER_TOKEN, THIRD])
-values = st.integers(0, 3)
-tags = st.sampled_from([*TAGS, JUNK])
-logs_of_anything = st.lists(
-    st.one_of(
-        st.builds(transfer_log, payers, recipients, values, tokens, removed=st.booleans()),
-        st.builds(used_log, payers, st.sampled_from([*NONCES, JUNK]), tokens),
-        st.just(log_json(TOKEN, [], b"")),
-    ),
-    max_size=8,
-)
-calldata = st.lists(
-    st.one_of(
-        st.builds(tagged_transfer, recipients, values, tags),
-        st.builds(transfer_call, recipients, values),
-        st.sampled_from([*TAGS, b"", b"\xa9\x05\x9c"]),
-        st.binary(max_size=40),
-    ),
-    max_size=5,
-).map(b"".join)
-transactions = st.builds(
-    sent, calldata, sender=payers, to=st.sampled_from([TOKEN, SHOP, WALLET]), value=st.integers(0, 2)
-)
-known_bindings = st.frozensets(st.sampled_from(sorted(KNOWN)))
-
-
-@given(transactions, logs_of_anything, known_bindings)
-def test_each_binding_is_on_one_transfer_at_most_and_was_looked_up(
-    given_transaction: Transaction, logs: list[dict[str, Any]], known: frozenset[tuple[bytes, str]]
-) -> None:
-    found = paid(given_transaction, *logs, known=known)
-    bindings = [one.binding for one in found if one.binding is not None]
-    assert len(set(bindings)) == len(bindings) <= len(found)
-    assert all((one.binding, one.asset) in known for one in found if one.binding is not None)
-    looked_up = candidate_bindings(CHAIN, given_transaction, receipt(*logs), WATCHED)
-    assert set(bindings) <= set(looked_up)
-    assert len(set(looked_up)) == len(looked_up)
-    assert len({(one.tx_id, one.log_index) for one in found}) == len(found)
-
-
-@given(transactions, logs_of_anything, known_bindings, st.data())
-def test_taking_a_log_away_never_adds_a_transfer(
-    given_transaction: Transaction,
-    logs: list[dict[str, Any]],
-    known: frozenset[tuple[bytes, str]],
-    data: st.DataObject,
-) -> None:
-    gone = data.draw(st.integers(0, max(0, len(logs) - 1)))
-    fewer = [log for place, log in enumerate(logs) if place != gone]
-
-    def moved(these: list[dict[str, Any]]) -> Counter[tuple[str, str, str, int]]:
-        found = paid(given_transaction, *these, known=known)
-        return Counter((one.asset, one.sender, one.recipient, one.value) for one in found)
-
-    assert moved(fewer) <= moved(logs)
-
-
-@given(transactions, logs_of_anything)
-def test_without_a_known_binding_nothing_is_bound(
-    given_transaction: Transaction, logs: list[dict[str, Any]]
-) -> None:
-    assert not any(bound(*paid(given_transaction, *logs, known=frozenset())))
-
-
-@given(
-    calldata,
-    st.lists(
-        st.builds(transfer_log, st.sampled_from([BUYER, WALLET]), recipients, values, tokens), max_size=6
-    ),
-)
-def test_a_stranger_who_sends_the_transaction_claims_no_sum_more_often_than_it_was_paid(
-    data: bytes, logs: list[dict[str, Any]]
-) -> None:
-    found = paid(sent(data, sender=THIRD, to=THIRD), *logs)
-    sums = Counter((one.recipient, one.value) for one in found)
-    for one in found:
-        if one.binding is None:
-            continue
-        claims = [tag for tag in TAGS if tag in tags_in(data, one.recipient.rpartition(":")[2], one.value)]
-        assert len(claims) <= sums[one.recipient, one.value]
-
-
-@given(json_values, st.sampled_from(["logs", "status", "blockHash", "transactionHash"]))
-@example([{"address": TOKEN}], "logs")
-def test_junk_from_a_node_is_refused_as_such(junk: object, field: str) -> None:
-    def read(answer: object) -> None:
-        mined = decode_receipt(answer)
-        if mined is not None:
-            paid_by(CHAIN, sent(b""), mined, WATCHED, KNOWN)
-
-    check_read_or_refused(read, receipt_json(transfer_log(BUYER, SHOP, 500), **{field: junk}))
-
-
-@given(st.binary(max_size=300))
-def test_any_calldata_is_read(data: bytes) -> None:
-    found = paid(sent(data, value=5, to=SHOP), transfer_log(BUYER, SHOP, 500))
-    assert [one.log_index for one in found] == [-1, 0]

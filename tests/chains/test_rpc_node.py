@@ -193,6 +193,12 @@ async def test_a_node_that_only_failed_may_still_be_asked_where_no_other_answers
         assert (node.is_healthy, node.is_usable) == (False, True)
 
 
+async def test_an_answer_may_be_long() -> None:
+    block = {"number": "0x10", "transactions": ["0x" + "ab" * 1000] * 2000}
+    async with open_node(FakeNode({"eth_getBlockByNumber": block})) as node:
+        assert await node.ask([("eth_getBlockByNumber", "0x10", True)]) == [block]
+
+
 async def test_a_long_batch_goes_out_in_pieces() -> None:
     fake = FakeNode({"eth_call": lambda place: place})
     async with open_node(fake) as node:

@@ -125,6 +125,7 @@ def test_without_a_status_the_client_says_why() -> None:
     [
         (429, b"7", 7),
         (503, b"9", 9),
+        (503, b"Wed, 21 Oct 2015 07:28:00 GMT", 1445412480),
         (429, None, 0),
         (503, None, None),
         (500, b"9", None),

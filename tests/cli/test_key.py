@@ -51,7 +51,8 @@ def test_a_key_that_is_not_there_cannot_be_revoked(begun: Terminal) -> None:
 
 def test_a_live_key_is_refused_without_a_dead_end(begun: Terminal) -> None:
     said = begun.error("key", "create", "--mode", "live")
-    assert "no live chains yet, so there is no live mode. Use --mode test." in said
+    assert "no chain is configured. Add [[chains]] to payd.toml" in said
+    assert "or use --mode test." in said
 
 
 def test_there_is_no_third_mode(begun: Terminal) -> None:

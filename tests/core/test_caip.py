@@ -162,6 +162,21 @@ def test_an_account_has_one_canonical_text(text: str, canonical: str) -> None:
     assert canonical_account(parse_account(text)) == canonical
 
 
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("eip155:137/slip44:60", "eip155:137/slip44:966"),
+        ("EIP155:56/SLIP44:60", "eip155:56/slip44:714"),
+        ("eip155:43114/slip44:9000", "eip155:43114/slip44:9005"),
+        ("eip155:43114/slip44:60", "eip155:43114/slip44:9005"),
+        ("eip155:1/slip44:60", "eip155:1/slip44:60"),
+        ("eip155:8453/slip44:966", "eip155:8453/slip44:966"),
+    ],
+)
+def test_a_coin_that_is_numbered_in_several_ways_is_one_asset(text: str, canonical: str) -> None:
+    assert canonical_asset(parse_asset(text)) == canonical
+
+
 def test_an_alias_is_the_chain_it_stands_for() -> None:
     assert canonical_chain(parse_chain("solana:mainnet")) == parse_chain(SOLANA)
     assert canonical_chain(parse_chain("cosmos:mainnet")) == parse_chain("cosmos:mainnet")

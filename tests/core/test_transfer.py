@@ -105,6 +105,18 @@ def test_any_quote_that_was_valid_is_paid_not_only_the_newest() -> None:
     assert kind(paid(value=480), claim) == "matched"
 
 
+def test_an_amount_that_was_asked_for_once_is_not_enough_when_only_a_dearer_quote_is_valid() -> None:
+    dearer = msgspec.structs.replace(QUOTE, amount=520, valid_from_ms=UNTIL_MS, valid_until_ms=2 * UNTIL_MS)
+    claim = Claim(Status.REQUIRES_ACTION, [QUOTE, dearer])
+    assert kind(paid(block_at_ms=UNTIL_MS + QUOTE_GRACE_MS + 1), claim) == "partial"
+
+
+def test_of_quotes_of_one_moment_the_dearest_says_whether_it_is_too_little() -> None:
+    cheaper, dearer = (msgspec.structs.replace(QUOTE, amount=amount) for amount in (480, 520))
+    for quotes_in_order in ([cheaper, dearer], [dearer, cheaper]):
+        assert kind(PAID, Claim(Status.REQUIRES_ACTION, quotes_in_order)) == "partial"
+
+
 def test_between_two_quotes_the_newest_says_whether_it_is_too_little() -> None:
     newer = msgspec.structs.replace(QUOTE, amount=480, valid_from_ms=FROM_MS + 200_000)
     assert kind(paid(value=490), Claim(Status.REQUIRES_ACTION, [newer, QUOTE])) == "surplus"

@@ -146,7 +146,9 @@ def _install(package: str) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE.parent) as aside:
         folder = Path(aside) / "anvil"
         command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), package]
-        subprocess.run(command, check=True, timeout=INSTALL_MAX_S, capture_output=True)
+        done = subprocess.run(command, timeout=INSTALL_MAX_S, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"npm did not install {package}: {done.stderr[-2000:]}")
         try:
             folder.rename(CACHE)
         except OSError:

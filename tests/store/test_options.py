@@ -19,6 +19,7 @@ from payd.store.options import (
     hand_out_resolved,
     insert_hints,
     keep_hints,
+    quotes_in,
     quotes_of,
     routes_of,
 )
@@ -269,3 +270,12 @@ async def test_the_hashes_of_a_confirm_that_moves_a_payment_are_kept_all(realm_d
     hashes = [f"0x{number}" for number in range(HINTS_STORED_MAX + 5)]
     await realm_db.write(insert_hints, "pay_1", "opt_1", hashes, 1000)
     assert await stored(realm_db, "hints") == len(hashes)
+
+
+async def test_every_quote_of_a_payment_in_an_asset_is_listed_valid_or_not(realm_db: Database) -> None:
+    first = await hand(realm_db, offer(), "opt_1")
+    second = await hand(realm_db, offer(amount=7), "opt_9", now_ms=2000)
+    third = await hand(realm_db, offer("eip155:1:0xcc"), "opt_2")
+    await hand(realm_db, offer(), "opt_3", payment="pay_2")
+    assert realm_db.point(quotes_in, "pay_1", KEY) == [third, second, first]
+    assert realm_db.point(quotes_in, "pay_1", "eip155:10/slip44:60") == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from payd.core.errors import InvalidParams, SettlementAssetConflict
 from payd.store.db import Database, Tx
+from payd.store.merchants import Merchant, delete_merchant, insert_merchant
 from payd.store.settlements import (
     SETTLEMENTS_MAX,
     Settlement,
+    account_at,
     delete_settlement,
+    destinations_on,
     find_settlement,
     has_settlement,
     insert_settlement,
@@ -83,3 +87,30 @@ async def test_whether_a_merchant_can_be_paid_at_all(realm_db: Database) -> None
     await realm_db.write(insert_settlement, settlement(1))
     assert realm_db.point(has_settlement, "mrch_1")
     assert not realm_db.point(has_settlement, "mrch_2")
+
+
+async def test_destinations_are_listed_by_chain(realm_db: Database) -> None:
+    for number, asset in enumerate(("eip155:1/slip44:60", "eip155:1/erc20:0xab", "eip155:10/slip44:60")):
+        one = msgspec.structs.replace(settlement(number, asset), destination=f"eip155:1:0xA{number}")
+        await realm_db.write(insert_settlement, one)
+    assert realm_db.point(destinations_on, "eip155:1") == {"eip155:1:0xA0", "eip155:1:0xA1"}
+    assert realm_db.point(destinations_on, "eip155:10") == {"eip155:1:0xA2"}
+    assert realm_db.point(destinations_on, "eip155:100") == set()
+
+
+async def test_a_destination_leads_to_the_account_that_has_it_and_first_to_one_that_is_still_there(
+    realm_db: Database,
+) -> None:
+    for number in (1, 2):
+        merchant = Merchant(
+            f"mrch_{number}", f"acct_{number}", "Café", "shop@example.com", None, "active", 1000
+        )
+        await realm_db.write(insert_merchant, merchant)
+        one = settlement(number, merchant=merchant.id)
+        await realm_db.write(insert_settlement, msgspec.structs.replace(one, destination="eip155:1:0xAb"))
+    assert realm_db.point(account_at, "eip155:1:0xab") == "acct_1"
+    await realm_db.write(delete_merchant, "acct_1", "mrch_1", 2000)
+    assert realm_db.point(account_at, "eip155:1:0xab") == "acct_2"
+    await realm_db.write(delete_merchant, "acct_2", "mrch_2", 2000)
+    assert realm_db.point(account_at, "eip155:1:0xab") == "acct_1"
+    assert realm_db.point(account_at, "eip155:1:0xac") is None

@@ -25,6 +25,7 @@ from payd.web.cursor import encode_cursor
 from payd.web.dispatch import answer
 from payd.web.house import House
 from payd.web.webhook_commands import DELIVERIES_SHOWN
+from tests.shop import open_shop
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 WALLET = "eip155:8453:0x1111111111111111111111111111111111111111"
@@ -98,8 +99,23 @@ async def test_a_key_is_limited_to_what_was_asked(house: House) -> None:
 
 async def test_a_live_key_is_refused_with_what_to_do_instead_while_there_is_no_chain(house: House) -> None:
     await do(house, "account.create", name="main")
-    with pytest.raises(InvalidParams, match=r"no live chains yet.*--mode test"):
+    with pytest.raises(InvalidParams, match=r"no chain is configured.*--mode test"):
         await do(house, "key.create", mode="live")
+
+
+async def test_a_live_key_needs_a_chain_even_where_live_payments_are_left(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        with pytest.raises(InvalidParams, match=r"no chain configured.*\[\[chains\]\].*--mode test"):
+            await do(shop.house, "key.create", mode="live", account=shop.account_id)
+        opened = await do(shop.house, "listen.open", mode="live", account=shop.account_id)
+        assert opened["apiKey"].startswith("svc_"), "what is left can still be listened to"
+
+        live = shop.house.realms["live"]
+        live.payments.chains = shop.realm.payments.chains
+        made = await do(shop.house, "key.create", mode="live", account=shop.account_id)
+        found = live.db.point(find_key, hash_api_key(made["apiKey"]))
+        assert found is not None
+        assert found.id == made["id"]
 
 
 async def test_an_app_id_is_made_listed_and_revoked(house: House) -> None:
@@ -300,10 +316,17 @@ def test_what_only_looks_is_no_news_for_the_log() -> None:
     looks = {name for name, command in COMMANDS.items() if not command.changes}
     webhooks = {"show", "deliveries", "delivery", "jobs", "job", "watch", "explain"}
     lists = {f"{noun}.list" for noun in ("account", "key", "app", "merchant", "destination")}
-    assert looks == {"status", "notify.show", *lists, *(f"webhook.{name}" for name in webhooks)}
+    assert looks == {
+        "status",
+        "notify.show",
+        "payment.show",
+        *lists,
+        *(f"webhook.{name}" for name in webhooks),
+    }
 
 
 def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
     webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
     needy = {name for name, command in COMMANDS.items() if command.needs_server}
-    assert needy == {"status", "listen.open", "notify.test", *(f"webhook.{name}" for name in webhooks)}
+    others = {"status", "listen.open", "notify.test", "payment.match"}
+    assert needy == others | {f"webhook.{name}" for name in webhooks}

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from payd.actors.feed import Bell
+from payd.chains.assets import shipped_book
+from payd.core.caip import parse_chain
 from payd.core.errors import PaymentNotFound
 from tests.shop import Shop, open_shop
 
@@ -30,6 +32,15 @@ async def test_a_stop_answers_every_held_poll_and_holds_no_new_one(shop: Shop) -
 
     await bell.wait()
     assert shop.house.stopping
+
+
+@pytest.mark.parametrize("chain", ["eip155:8453", "eip155:31337"])
+async def test_with_a_chain_the_live_realm_runs_and_knows_its_network(tmp_path: Path, chain: str) -> None:
+    (tmp_path / "payd.toml").write_text(f'[[chains]]\nid = "{chain}"\nrpc = ["https://node.example"]\n')
+    async with open_shop(tmp_path) as shop:
+        assert set(shop.house.realms) == {"test", "live"}
+        assert shop.house.realms["live"].assets.network(parse_chain(chain)) in ("Base", "Chain 31337")
+        assert shop.house.realms["test"].assets is shipped_book()
 
 
 async def test_without_a_chain_the_live_realm_does_not_run(shop: Shop) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from payd.chains.assets import AssetBook
+from payd.chains.rates import RateTable
+from payd.chains.simulated import SimulatedChain
+from payd.core.caip import AssetId
 from payd.core.errors import ParamsValidation
+from payd.core.option import Display
 from payd.entropy import new_id
 from payd.web.settlements import SettlementIn, check_destination, check_settlements
 from tests.shop import (
@@ -238,15 +245,97 @@ async def test_a_settlement_of_another_merchant_is_not_under_this_one(shop: Shop
     assert len(await listed(shop)) == 1
 
 
+LOCAL_TOKEN = "eip155:8453/erc20:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+LIVE = f"""
+[[chains]]
+id = "eip155:8453"
+rpc = ["https://node.example"]
+
+[[assets]]
+asset = "{LOCAL_TOKEN}"
+symbol = "TUSD"
+name = "Test Dollar"
+decimals = 6
+kind = "erc20"
+"""
+
+
+class Base(SimulatedChain):
+    """One chain that shows the assets of a book, as a real one does."""
+
+    def __init__(self, assets: AssetBook) -> None:
+        super().__init__(1000, 1000, RateTable())
+        self._assets = assets
+
+    def serves(self, chain: str) -> bool:
+        return chain == "eip155:8453"
+
+    def display(self, asset: AssetId) -> Display | None:  # type: ignore[override]
+        return self._assets.display(asset)
+
+
+@dataclass
+class LiveShop:
+    shop: Shop
+    key: str
+    merchant: str
+
+    async def register(self, *pairs: tuple[str, str]) -> Got:
+        body = {"settlements": [{"asset": asset, "destination": destination} for asset, destination in pairs]}
+        path = f"/v1/merchants/{self.merchant}/settlements/crypto"
+        return await self.shop.call("POST", path, body, key=self.key, idempotency_key=new_id("k", 0))
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveShop]:
+    """A shop whose live realm has Base, and an asset that the operator added."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "payd.toml").write_text(LIVE)
+    async with open_shop(folder) as shop:
+        realm = shop.house.realms["live"]
+        realm.payments.chains = (Base(realm.assets),)
+        key = shop.keys["live.one"]
+        yield LiveShop(shop, key, await shop.new_merchant(key=key, pays=False))
+
+
 async def test_a_live_destination_needs_a_chain_that_is_configured(tmp_path: Path) -> None:
     async with open_shop(tmp_path / "data", live=True) as shop:
         key = shop.keys["live.one"]
         merchant = await shop.new_merchant(key=key, pays=False)
-        body = {"settlements": [{"asset": USDT_MAINNET, "destination": f"eip155:1:{WALLET}"}]}
-        path = f"/v1/merchants/{merchant}/settlements/crypto"
-        found = await shop.call("POST", path, body, key=key, idempotency_key="k")
+        found = await LiveShop(shop, key, merchant).register((USDT_MAINNET, f"eip155:1:{WALLET}"))
         assert (found.status, found.code) == (400, "invalid_params")
-        assert "These work: none" in found.body["message"]
+        assert "These work: none; configure a chain first" in found.body["message"]
+
+
+async def test_live_assets_are_those_that_are_known_on_a_configured_chain(live: LiveShop) -> None:
+    pairs = ((USDC_BASE, BASE_WALLET), (LOCAL_TOKEN, BASE_WALLET))
+    made = await live.register(*pairs)
+    assert made.status == 201, made.body
+    assert [one["asset"] for one in made.body["settlements"]] == [asset for asset, _ in pairs]
+
+
+@pytest.mark.parametrize(
+    ("asset", "destination"),
+    [
+        (USDT_MAINNET, f"eip155:1:{WALLET}"),
+        (USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"),
+        ("eip155:8453/erc20:0x1111111111111111111111111111111111111111", BASE_WALLET),
+        ("eip155:8453/slip44:1", BASE_WALLET),
+    ],
+    ids=["chain", "kind of chain", "token", "coin"],
+)
+async def test_what_nobody_could_pay_with_is_refused_with_what_works(
+    live: LiveShop, asset: str, destination: str
+) -> None:
+    found = await live.register((ETH_BASE, BASE_WALLET), (asset, destination))
+    assert (found.status, found.code) == (400, "invalid_params")
+    assert found.body["details"]["field"] == "settlements[1].asset"
+    working = found.body["message"].partition("These work: ")[2].removesuffix(".").split(", ")
+    assert {USDC_BASE, ETH_BASE, LOCAL_TOKEN} <= set(working)
+    assert {each.partition("/")[0] for each in working} == {"eip155:8453"}
+    kept = await live.shop.call("GET", f"/v1/merchants/{live.merchant}/settlements", key=live.key)
+    assert kept.body["crypto"] == []
 
 
 async def test_the_checks_can_be_asked_without_a_request(shop: Shop) -> None:

@@ -160,7 +160,7 @@ def test_there_is_no_console_in_the_live_realm_nor_after_the_end() -> None:
 def test_a_payment_says_how_it_was_paid() -> None:
     settled = Settled(AT_MS, "0xab", PAID)
     view = shown(payment_in(Status.SUCCEEDED, settled=settled))
-    assert (view.paid, view.tx_id, view.was_sent) == ("4,125 60", "0xab", True)
+    assert (view.paid, view.tx_id, view.was_sent) == ("0.000000000000004125 ETH on Base", "0xab", True)
     assert view.date is not None
     assert shown(OPEN).paid is None
 

@@ -3,66 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from payd import config
-from payd.config import KEYS, VARIABLES, Address, Config, ConfigError, load
+from payd.config import Address, Config, ConfigError, load
+from tests.config.conftest import Loaded, Problems
 
 LIFETIME = "payd.toml:2: payments.lifetime_s must be a whole number of seconds"
-SHIPPED = Path(__file__).parents[1] / "payd.toml"
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "payd.toml"
-
-
-def problems(file: Path, text: str, env: dict[str, str] | None = None) -> list[str]:
-    file.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load(file, env)
-    return [problem.replace(str(file), "payd.toml") for problem in caught.value.problems]
-
-
-def uncommented(text: str) -> str:
-    """The shipped file with each of its keys set."""
-    return re.sub(r"^# (?=[a-z_]+ = )", "", text, flags=re.M)
-
-
-def test_the_shipped_file_loads_to_exactly_the_defaults(file: Path) -> None:
-    file.write_text(SHIPPED.read_text())
-    assert load(file) == Config(data_dir=file.parent / "data", file=file)
-
-
-def test_the_defaults_that_the_shipped_file_shows_are_the_defaults(file: Path) -> None:
-    file.write_text(uncommented(SHIPPED.read_text()))
-    assert load(file) == Config(data_dir=file.parent / "data", file=file)
-
-
-def test_the_shipped_file_shows_each_key_once_with_what_is_allowed() -> None:
-    text = SHIPPED.read_text()
-    shown = dict(config._flatten(tomllib.loads(uncommented(text))))
-    assert set(shown) == set(KEYS)
-    for name, key in KEYS.items():
-        section, _, last = name.rpartition(".")
-        within = text[text.index(f"[{section}]") :] if section else text
-        written = re.search(rf"((?:^# .*\n)+)# {last} = ", within, re.M)
-        assert written is not None, f"{name} has no comment above it"
-        if key.unit:
-            assert key.unit.split()[0] in written[1], f"{name}: the comment does not say {key.unit}"
-
-
-def test_every_key_has_a_meaning_and_says_what_is_allowed() -> None:
-    assert [name for name, key in KEYS.items() if not key.meaning.endswith(".") or not key.kind.words] == []
-
-
-def test_every_number_has_a_unit() -> None:
-    assert [name for name, key in KEYS.items() if type(key.default) is int and not key.unit] == []
+NODES = 'rpc = ["https://node.example"]\n'
 
 
 def test_a_key_in_the_file_reaches_its_place(file: Path) -> None:
@@ -81,40 +31,6 @@ def test_a_key_in_the_file_reaches_its_place(file: Path) -> None:
     )
     assert loaded.webhooks.test.ca_file == file.parent / "ca.pem"
     assert loaded.webhooks.live == Config().webhooks.live
-
-
-VALUES = {
-    "data_dir": ("elsewhere", Path("elsewhere")),
-    "listen": ("0.0.0.0:80", Address("0.0.0.0", 80)),
-    "base_url": ("https://pay.example", "https://pay.example"),
-    "log.format": ("json", "json"),
-    "log.level": ("debug", "debug"),
-    "http.trusted_proxies": (
-        "10.0.0.0/8, ::1",
-        (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1/128")),
-    ),
-    "webhooks.test.allow_networks": ("127.0.0.0/8", (ipaddress.ip_network("127.0.0.0/8"),)),
-    "webhooks.live.allow_networks": ("10.1.2.3", (ipaddress.ip_network("10.1.2.3/32"),)),
-    "webhooks.test.ca_file": ("ca.pem", Path("ca.pem")),
-    "webhooks.live.ca_file": ("ca.pem", Path("ca.pem")),
-    "webhooks.test.allow_http": ("true", True),
-    "webhooks.bind": ("203.0.113.7, 2001:db8::7", ("203.0.113.7", "2001:db8::7")),
-    "webhooks.proxy": ("http://proxy.example:3128", "http://proxy.example:3128"),
-    "webhooks.canary": ("false", False),
-    "notify.url": ("https://ntfy.example/payd?a=b", "https://ntfy.example/payd?a=b"),
-    "metrics.token": ("0123456789abcdef", "0123456789abcdef"),
-}
-
-
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_each_variable_reaches_its_key(variable: str, file: Path) -> None:
-    key = VARIABLES[variable]
-    text, expected = VALUES.get(key, ("2048", 2048))
-    value: object = load(None, {variable: text})
-    for part in key.split("."):
-        value = getattr(value, part)
-    assert value == expected
-    assert value != KEYS[key].default, "the test shows nothing with the default"
 
 
 def test_a_variable_wins_over_the_file(file: Path) -> None:
@@ -142,7 +58,8 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(file: Path) -> None:
 
 def test_variables_that_set_nothing_are_no_error_and_can_be_asked_for() -> None:
     env = {"PAYD_LISTN": "x", "PAYD_LISTEN": "127.0.0.1:1", "PAYD_CONFIG": "x", "HOME": "/", "PAYD_PORT": "1"}
-    assert config.unknown_variables({**env, "PAYD_WEBHOOK_SECRET": "x"}) == {
+    others = {"PAYD_WEBHOOK_SECRET": "x", "PAYD_RELAYER_PASSWORD": "x"}
+    assert config.unknown_variables({**env, **others}) == {
         "PAYD_LISTN": "PAYD_LISTEN",
         "PAYD_PORT": None,
     }
@@ -156,15 +73,18 @@ def test_variables_that_set_nothing_are_no_error_and_can_be_asked_for() -> None:
          "payments.lifetime_s (a whole number of seconds, 1 to 86400)?"),
         ("[api]\nbody_max = 2048\n[paymints]\nlifetime_s = 5\n", "payd.toml:3: unknown key paymints; did "
          "you mean payments?"),
-        ("[[chains]]\nid = 'eip155:1'\n", "payd.toml:1: unknown key chains"),
+        ("[[chain]]\nid = 'eip155:1'\n", "payd.toml:1: unknown key chain; did you mean chains?"),
+        ("\n'a.b' = 1\n", "payd.toml:2: unknown key a.b; see payd.toml"),
         ("\nzzzzzz = 1\n", "payd.toml:2: unknown key zzzzzz; see payd.toml for the keys there are"),
         ("payments = 5\n", "payd.toml:1: payments must be a section: [payments]"),
         ("webhooks.test.allow_htp = true\n", "payd.toml:1: unknown key webhooks.test.allow_htp; did you mean "
          "webhooks.test.allow_http (true or false)?"),
     ],
 )  # fmt: skip
-def test_an_unknown_key_names_its_line_and_the_nearest_key(file: Path, text: str, expected: str) -> None:
-    [problem] = problems(file, text)
+def test_an_unknown_key_names_its_line_and_the_nearest_key(
+    problems: Problems, text: str, expected: str
+) -> None:
+    [problem] = problems(text)
     assert problem.startswith(expected)
 
 
@@ -195,18 +115,20 @@ def test_an_unknown_key_names_its_line_and_the_nearest_key(file: Path, text: str
         ("[http]\ntrusted_proxies = ['10.0.0.1/8']\n", "payd.toml:2: http.trusted_proxies must be a list"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_names_its_line_and_what_is_allowed(file: Path, text: str, expected: str) -> None:
-    assert any(problem.startswith(expected) for problem in problems(file, text)), problems(file, text)
+def test_a_wrong_value_names_its_line_and_what_is_allowed(
+    problems: Problems, text: str, expected: str
+) -> None:
+    assert any(problem.startswith(expected) for problem in problems(text)), problems(text)
 
 
-def test_all_mistakes_are_told_at_once(file: Path) -> None:
-    found = problems(file, "a = 1\n[api]\nbody_max = 1\n", {"PAYD_LISTEN": "x"})
+def test_all_mistakes_are_told_at_once(problems: Problems) -> None:
+    found = problems("a = 1\n[api]\nbody_max = 1\n", PAYD_LISTEN="x")
     assert len(found) == 3
 
 
-def test_a_line_number_is_right_wherever_the_same_word_stands_elsewhere(file: Path) -> None:
+def test_a_line_number_is_right_wherever_the_same_word_stands_elsewhere(problems: Problems) -> None:
     text = "# lifetime_s = 'x'\n[log]\nlevel = 'info' # [payments]\n[payments]\n# comment\nlifetime_s = 'x'\n"
-    [problem] = problems(file, text)
+    [problem] = problems(text)
     assert problem.startswith("payd.toml:6: payments.lifetime_s")
 
 
@@ -214,8 +136,8 @@ def test_a_line_number_is_right_wherever_the_same_word_stands_elsewhere(file: Pa
     ("text", "line"),
     [("listen = \n", 1), ("[log]\nlevel = 'info\n", 2), ("a = 1\na = 2\n", 2), ("[log\n", 1)],
 )
-def test_broken_toml_names_its_line(file: Path, text: str, line: int) -> None:
-    [problem] = problems(file, text)
+def test_broken_toml_names_its_line(problems: Problems, text: str, line: int) -> None:
+    [problem] = problems(text)
     assert problem.startswith(f"payd.toml:{line}: ")
 
 
@@ -255,25 +177,6 @@ def test_relative_paths_in_a_file_start_at_its_folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listen", "port", "url"),
-    [
-        ("127.0.0.1:8420", None, "http://127.0.0.1:8420"),
-        ("0.0.0.0:8420", None, "http://127.0.0.1:8420"),
-        ("[::]:8420", None, "http://[::1]:8420"),
-        ("shop.example:80", None, "http://shop.example:80"),
-        ("127.0.0.1:0", 54321, "http://127.0.0.1:54321"),
-    ],
-)
-def test_links_begin_with_what_can_be_opened(listen: str, port: int | None, url: str, file: Path) -> None:
-    assert load(None, {"PAYD_LISTEN": listen}).public_url(port) == url
-
-
-def test_a_base_url_wins_over_what_is_listened_on(file: Path) -> None:
-    loaded = load(None, {"PAYD_BASE_URL": "https://pay.example/x/", "PAYD_LISTEN": "0.0.0.0:1"})
-    assert loaded.public_url(9) == "https://pay.example/x"
-
-
-@pytest.mark.parametrize(
     ("text", "words"),
     [
         ('[webhooks]\nbind = ["1.2.3.4", "1.2.3.5"]\n', "at most one IPv4 and one IPv6 address"),
@@ -284,8 +187,10 @@ def test_a_base_url_wins_over_what_is_listened_on(file: Path) -> None:
         ('[notify]\nurl = "https://user:pass@ops.example"\n', "an http or https URL"),
     ],
 )
-def test_what_webhooks_cannot_be_is_refused_with_what_they_can(file: Path, text: str, words: str) -> None:
-    [problem] = problems(file, text)
+def test_what_webhooks_cannot_be_is_refused_with_what_they_can(
+    problems: Problems, text: str, words: str
+) -> None:
+    [problem] = problems(text)
     assert problem.startswith("payd.toml:2: ")
     assert words in problem
 
@@ -297,8 +202,65 @@ def test_what_webhooks_cannot_be_is_refused_with_what_they_can(file: Path, text:
         ('[metrics]\ntoken = "hunter2"\n', "PAYD_METRICS_TOKEN"),
     ],
 )
-def test_a_secret_that_is_wrong_is_not_repeated(file: Path, text: str, variable: str) -> None:
-    [in_file] = problems(file, text)
-    [in_variable] = problems(file, "", {variable: text.split('"')[1]})
+def test_a_secret_that_is_wrong_is_not_repeated(problems: Problems, text: str, variable: str) -> None:
+    [in_file] = problems(text)
+    [in_variable] = problems("", **{variable: text.split('"')[1]})
     assert "hunter2" not in in_file + in_variable
     assert "must be" in in_file
+
+
+def test_tables_of_an_array_become_rows_in_their_order(loaded: Loaded) -> None:
+    text = f"[[chains]]\nid = 'eip155:8453'\n{NODES}[[chains]]\nid = 'eip155:1'\n{NODES}poll_ms = 500\n"
+    first, second = loaded(text).chains
+    assert (first.id, second.id, second.poll_ms) == ("eip155:8453", "eip155:1", 500)
+    inline = "chains = [{id = 'eip155:8453', rpc = ['https://node.example']}]\n"
+    assert loaded(inline).chains == (first,)
+
+
+BASE = f"[[chains]]\nid = 'eip155:8453'\n{NODES}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{BASE}\n[[chains]]\nid = 'eip155:1'\n{NODES}\npoll_ms = 0\n",
+         "payd.toml:9: chains[1].poll_ms must be a whole number of milliseconds, 50 to 60000, not 0"),
+        (f"{BASE}[[chains]]\nid = 'eip155:1'\n{NODES}poll_m = 100\n",
+         "payd.toml:7: unknown key chains[1].poll_m; did you mean chains[1].poll_ms (a whole number of"),
+        (f"{BASE}zzzzzz = 1\n", "payd.toml:4: unknown key chains[0].zzzzzz; see payd.toml"),
+        (f"{BASE}lifetime_s = 1\n", "payd.toml:4: unknown key chains[0].lifetime_s; see payd.toml"),
+        (f"{BASE}\n\n[[chains]]\nid = 'eip155:1'\n", "payd.toml:6: chains[1].rpc is missing: a list of"),
+        (f"\n[[chains]]\n{NODES}", "payd.toml:2: chains[0].id is missing: the CAIP-2 id of an EVM chain"),
+        ("\nchains = 5\n", "payd.toml:2: chains must be an array of tables: [[chains]]"),
+        ("[chains]\nid = 'eip155:1'\n", "payd.toml:1: chains must be an array of tables: [[chains]]"),
+        ("assets = ['USDC']\n", "payd.toml:1: assets must be an array of tables: [[assets]]"),
+        (f"{BASE}[chains.depth]\n0 = 3\n1000 = 2\n", "payd.toml:4: chains[0].depth must be 1 to 1000 blocks"),
+        ("chains = [\n  {id = 'eip155:1', rpc = ['https://a.example']},\n  {id = 'x'},\n]\n",
+         "payd.toml:1: chains[1].id must be the CAIP-2 id"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_table_names_its_line_and_its_place(
+    problems: Problems, text: str, expected: str
+) -> None:
+    assert any(problem.startswith(expected) for problem in problems(text)), problems(text)
+
+
+def test_all_mistakes_of_a_table_are_told_at_once(problems: Problems) -> None:
+    found = problems("[[chains]]\npoll_ms = 0\nsponsor = 1\n[[assets]]\ndecimals = 77\n")
+    assert [problem.split()[0] for problem in found] == [
+        "payd.toml:2:", "payd.toml:3:", "payd.toml:1:", "payd.toml:1:",
+        "payd.toml:5:", *["payd.toml:4:"] * 4,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["CHAINS", "ASSETS"])
+def test_a_variable_cannot_hold_tables_and_says_who_can(problems: Problems, name: str) -> None:
+    [problem] = problems("", **{f"PAYD_{name}": "eip155:1"})
+    assert problem == f"PAYD_{name}: no variable holds tables; put [[{name.lower()}]] into payd.toml"
+
+
+def test_a_disagreement_names_the_variable_or_the_line_that_it_comes_from(problems: Problems) -> None:
+    [in_file] = problems('[rates]\n\ntable = { "USDX/USD" = "1" }\n')
+    assert in_file.startswith("payd.toml:3: rates.table.USDX/USD is of USDX, which is the symbol of no asset")
+    [in_variable] = problems("", PAYD_RATES_TABLE="USDX/USD=1")
+    assert in_variable.startswith("PAYD_RATES_TABLE: rates.table.USDX/USD is of USDX")

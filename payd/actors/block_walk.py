@@ -1,0 +1,306 @@
+"""One walk along a chain: read on from the cursor, turn back where a reorg begins, read again what is final.
+
+What is found is stored in the transaction that moves the cursor. A node that cannot be believed ends the step
+with `Unread`, and nothing has moved.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+import structlog
+
+from payd.actors.watch_list import WatchList
+from payd.chains.evm_answers import Block
+from payd.chains.evm_codec import BadAnswer
+from payd.chains.evm_proof import Watched
+from payd.chains.evm_reading import Piece, Reader, Tips, TooWide, Unread
+from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.clock import Clock
+from payd.core.caip import ChainId
+from payd.store.chain_cursors import (
+    BLOCKS_KEPT,
+    Cursor,
+    CursorKind,
+    blocks_below,
+    find_cursor,
+    keep_blocks,
+    move_cursor,
+)
+from payd.store.db import Database, Tx
+from payd.store.sightings import Noted, TurnedBack, record, rewind
+from payd.store.watches import known_bindings
+
+log = structlog.get_logger("payd.watcher")
+
+# So many new blocks are read each by its hash; more in one range that ends as far below the head.
+BY_HASH_MAX: Final = 8
+RANGE_MAX: Final = 1000
+# With all their transactions, blocks have up to some 500 kB.
+FULL_RANGE_MAX: Final = 16
+# Nearly every reorg is found with the first look, and none is looked for in vain for long.
+ANCESTORS_FIRST: Final = 32
+ANCESTORS_MORE: Final = 96
+
+
+class Lagging(Unread):
+    """The node is not as far as the chain was read: it lags, which is no reorg."""
+
+
+class Step(NamedTuple):
+    """How far a step came.
+
+    Attributes:
+        head: The newest block, as the node names it.
+        final: The last final one; None where the node does not know.
+        cursor: Up to where everything is read now.
+        noted: What was stored.
+        turned: What a reorg took before that.
+    """
+
+    head: Block
+    final: Block | None
+    cursor: Cursor
+    noted: Sequence[Noted] = ()
+    turned: TurnedBack | None = None
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more to be read now."""
+        return self.cursor.number < self.head.number
+
+
+class Walk:
+    """Along one chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's clock.
+        rpc: The chain's nodes.
+        chain: Its id.
+        watch_list: What is looked for.
+        final: The tag of the last final block, or how many blocks deep one is final.
+
+    Attributes:
+        reader: Reads for it.
+        reorgs: How many were followed.
+        deepest: How many blocks the deepest took.
+        lost: How many payments were told to have succeeded by what a reorg then took.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        rpc: Rpc,
+        chain: ChainId,
+        watch_list: WatchList,
+        final: int | Literal["finalized"],
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._name = str(chain)
+        self._watch_list = watch_list
+        self._final = final
+        self._width = RANGE_MAX
+        self.reader = Reader(rpc, chain, self._known)
+        self.reorgs = 0
+        self.deepest = 0
+        self.lost = 0
+
+    def cursor(self, kind: CursorKind) -> Cursor | None:
+        """Up to where the chain was read."""
+        return self._db.point(find_cursor, self._name, kind)
+
+    async def step(self, node: Node) -> Step:
+        """Read on by one piece, all of it from one node.
+
+        Raises:
+            Lagging: The node is behind the cursor.
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        cursor = self.cursor("head")
+        if cursor is None:
+            cursor = await self._begin()
+        tips = await self.reader.tips(node, cursor.number, self._final_at(cursor.number))
+        if tips.head.number < cursor.number:
+            raise Lagging(f"{node.name} is {cursor.number - tips.head.number} blocks behind what was read")
+        if tips.at_cursor is None:
+            raise Unread(f"{node.name} does not have block {cursor.number}, and newer ones")
+        turned = None
+        if tips.at_cursor.hash != cursor.hash:
+            cursor, turned = await self._turn_back(node, cursor, tips.head)
+        noted: Sequence[Noted] = ()
+        if tips.head.number > cursor.number:
+            cursor, noted = await self._read_on(node, cursor, tips.head)
+        return Step(tips.head, tips.final, cursor, noted, turned)
+
+    async def second_reading(self, node: Node, final: Block, read: Cursor) -> tuple[Sequence[Noted], bool]:
+        """Read a piece of what has become final once more: what one node hid, another one shows.
+
+        Args:
+            node: Another one than for the first time.
+            final: The last final block.
+            read: Up to where the chain was read for the first time.
+
+        Returns:
+            What was stored, and whether there is more to be read again.
+
+        Raises:
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        before = self.cursor("final")
+        if before is None:
+            await self._db.write(move_cursor, self._name, "final", None, _cursor(final))
+            return (), False
+        to = min(final.number, read.number)
+        if to <= before.number:
+            return (), False
+        watched = await self._watch_list.at(before.time_s)
+        piece = await self._range(node, watched, before, to)
+        if piece.last.number == final.number and piece.last.hash != final.hash:
+            raise Unread(f"the nodes name different final blocks {final.number}")
+        noted = await self._commit("final", before, piece)
+        return noted, piece.last.number < to
+
+    async def _begin(self) -> Cursor:
+        """The first time ever: nothing was offered before, so that there is nothing to look for.
+
+        From the lowest of the heads: one that a node made up would be waited for in vain.
+        """
+        heads = [tips.head for node in self._rpc.nodes if (tips := await self._tips(node, None)) is not None]
+        if not heads:
+            raise Unread("no node names its newest block")
+        head = min(heads, key=lambda block: block.number)
+        cursor = _cursor(head)
+        await self._db.write(_advance, self._name, "head", None, Piece((head,), ()), self._clock.now_ms())
+        log.info("chain.begun", chain=self._name, block=cursor.number)
+        return cursor
+
+    def _final_at(self, cursor: int) -> int | str:
+        return self._final if isinstance(self._final, str) else max(0, cursor - self._final)
+
+    async def _read_on(self, node: Node, cursor: Cursor, head: Block) -> tuple[Cursor, Sequence[Noted]]:
+        watched = await self._watch_list.at(cursor.time_s)
+        if not watched.destinations:
+            piece = Piece((head,), ())
+        elif head.number - cursor.number <= BY_HASH_MAX:
+            piece = await self.reader.blocks(node, watched, (cursor.number, cursor.hash), head)
+        else:
+            piece = await self._range(node, watched, cursor, head.number - BY_HASH_MAX)
+        noted = await self._commit("head", cursor, piece)
+        return _cursor(piece.last), noted
+
+    async def _range(self, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
+        """As many blocks as the node gives at once, of those that are wanted."""
+        if not watched.destinations:
+            [last] = await self.reader.headers(node, [to])
+            if last is None:
+                raise Unread(f"{node.name} does not have block {to}")
+            return Piece((last,), ())
+        while True:
+            width = min(self._width, to - after.number, _width_max(watched))
+            try:
+                piece = await self.reader.range(
+                    node, watched, (after.number, after.hash), after.number + width
+                )
+            except TooWide:
+                self._width = max(1, width // 2)
+                log.info("chain.range_halved", chain=self._name, node=node.name, blocks=self._width)
+                continue
+            if width == self._width:
+                self._width = min(RANGE_MAX, width + width // 8 + 1)
+            return piece
+
+    async def _commit(self, kind: CursorKind, before: Cursor, piece: Piece) -> list[Noted]:
+        return await self._db.write(_advance, self._name, kind, before, piece, self._clock.now_ms())
+
+    async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
+        return await self._db.look(known_bindings, bindings, self._name)
+
+    # Reorgs.
+
+    async def _turn_back(self, node: Node, cursor: Cursor, head: Block) -> tuple[Cursor, TurnedBack]:
+        """Go back to the newest block that is still one of the chain's."""
+        if await self._stands_elsewhere(node, cursor, head):
+            raise Unread(f"{node.name} has another block {cursor.number} than nodes which are as far")
+        to = await self._ancestor(node, cursor)
+        turned = await self._db.write(rewind, self._name, _cursor(to))
+        depth = cursor.number - to.number
+        self.reorgs += 1
+        self.deepest = max(self.deepest, depth)
+        self.lost += len(turned.lost)
+        log.warning(
+            "chain.reorg", chain=self._name, depth=depth, block=cursor.number, transfers=turned.transfers
+        )
+        for payment_id in turned.lost:
+            log.critical("chain.reorg_after_success", chain=self._name, payment_id=payment_id)
+        return _cursor(to), turned
+
+    async def _stands_elsewhere(self, node: Node, cursor: Cursor, head: Block) -> bool:
+        """Whether another node that is at least as far as this one still has the block that was read."""
+        for other in self._rpc.nodes:
+            tips = None if other is node else await self._tips(other, cursor.number)
+            same = None if tips is None else tips.at_cursor
+            if same is None or tips is None or same.hash != cursor.hash:
+                continue
+            if tips.head.number >= head.number:
+                return True
+        return False
+
+    async def _tips(self, node: Node, cursor: int | None) -> Tips | None:
+        """What a node says, if it is well and says anything that makes sense."""
+        if not node.is_healthy:
+            return None
+        try:
+            return await self.reader.tips(node, cursor, "latest")
+        except (NodesDown, Unread, BadAnswer):
+            return None
+
+    async def _ancestor(self, node: Node, cursor: Cursor) -> Block:
+        below, limit = cursor.number, ANCESTORS_FIRST
+        while kept := self._db.point(blocks_below, self._name, below, limit):
+            blocks = await self.reader.headers(node, [number for number, _ in kept])
+            for (number, block_hash), block in zip(kept, blocks, strict=True):
+                if block is None:
+                    raise Unread(f"{node.name} does not have block {number}, and newer ones")
+                if block.hash == block_hash:
+                    return block
+            below, limit = kept[-1][0], ANCESTORS_MORE
+        return await self._last_resort(node, cursor)
+
+    async def _last_resort(self, node: Node, cursor: Cursor) -> Block:
+        """Not one block that is kept is the chain's any more: begin again where it was final."""
+        final = self.cursor("final")
+        number = (
+            max(0, cursor.number - BLOCKS_KEPT) if final is None else min(final.number, cursor.number - 1)
+        )
+        [block] = await self.reader.headers(node, [max(0, number)])
+        if block is None:
+            raise Unread(f"{node.name} does not have block {number}, and newer ones")
+        log.critical("chain.other_history", chain=self._name, node=node.name, from_block=block.number)
+        return block
+
+
+def _advance(
+    tx: Tx, chain: str, kind: CursorKind, before: Cursor | None, piece: Piece, now_ms: int
+) -> list[Noted]:
+    """Store what a piece showed and that it was read, in one step."""
+    move_cursor(tx, chain, kind, before, _cursor(piece.last))
+    if kind == "head":
+        keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
+    return record(tx, piece.transfers, now_ms)
+
+
+def _cursor(block: Block) -> Cursor:
+    return Cursor(block.number, block.hash, block.time_s)
+
+
+def _width_max(watched: Watched) -> int:
+    return RANGE_MAX if watched.native is None else FULL_RANGE_MAX

@@ -1,0 +1,142 @@
+"""Repair by hand: a transaction whose id somebody pastes is read, proven, recorded, and matched.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from payd.actors.watch_list import WatchList
+from payd.chains.evm_answers import Block, Receipt, Transaction
+from payd.chains.evm_codec import BadAnswer, from_hash
+from payd.chains.evm_reading import Reader, Unread
+from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.clock import Clock
+from payd.core.caip import ChainId
+from payd.core.errors import ChainUnavailable, InvalidParams
+from payd.store.chain_cursors import find_cursor
+from payd.store.db import Database
+from payd.store.sightings import Seen, Sighting, record, sightings_in
+
+# One node's word is checked with another's.
+NODES: Final = 2
+
+Outcome = Literal["recorded", "unknown", "not_mined", "reverted", "not_ours", "not_read_yet", "disagreement"]
+
+_WORDS: Final[dict[Outcome, str]] = {
+    "recorded": "Recorded.",
+    "unknown": "No node of this chain knows such a transaction. Is it on another chain?",
+    "not_mined": "The transaction waits to be mined. It is found by itself once it is.",
+    "reverted": "The transaction was mined and reverted: it moved nothing.",
+    "not_ours": "The transaction pays none of the destinations that are registered here.",
+    "not_read_yet": "The transaction is in a block that is about to be read, and is found by itself.",
+    "disagreement": "The nodes do not agree about the transaction. Try again in a minute.",
+}
+
+
+class MatchResult(msgspec.Struct, frozen=True):
+    """What became of it.
+
+    Attributes:
+        outcome: For programs.
+        words: For people.
+        sightings: What the transaction paid, as it is stored now; of any account.
+    """
+
+    outcome: Outcome
+    words: str
+    sightings: tuple[Sighting, ...] = ()
+
+
+class _Told(NamedTuple):
+    """What one node says of a transaction."""
+
+    transaction: Transaction | None
+    receipt: Receipt | None
+    block: Block | None
+
+
+class MatchRepair:
+    """Of one chain."""
+
+    def __init__(
+        self, db: Database, clock: Clock, rpc: Rpc, chain: ChainId, reader: Reader, watch_list: WatchList
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._name = str(chain)
+        self._reader = reader
+        self._watch_list = watch_list
+
+    async def match(self, tx_id: str) -> MatchResult:
+        """Read a transaction and record what it paid; see `Watcher.match`."""
+        try:
+            tx_hash = from_hash(tx_id.strip(), "the transaction id")
+        except BadAnswer:
+            raise InvalidParams("A transaction id of this chain is 0x and 64 hex digits.") from None
+        told = await self._ask(tx_hash)
+        outcome = self._problem(told)
+        if outcome is not None:
+            return MatchResult(outcome, _WORDS[outcome])
+        transaction, receipt, block = told[0]
+        assert transaction is not None
+        assert receipt is not None
+        assert block is not None
+        watched = await self._watch_list.everything()
+        seen = await self._reader.seen(transaction, receipt, block, watched)
+        return await self._record(tx_hash, seen)
+
+    async def _record(self, tx_hash: str, seen: Sequence[Seen]) -> MatchResult:
+        if seen:
+            await self._db.write(record, seen, self._clock.now_ms())
+        sightings = tuple(self._db.point(sightings_in, self._name, tx_hash))
+        if not sightings:
+            return MatchResult("not_ours", _WORDS["not_ours"])
+        kinds = ", ".join(sorted({one.kind for one in sightings}))
+        return MatchResult("recorded", f"{_WORDS['recorded']} It is {kinds}.", sightings)
+
+    async def _ask(self, tx_hash: str) -> list[_Told]:
+        told: list[_Told] = []
+        troubles: list[str] = []
+        for node in self._rpc.nodes:
+            if len(told) < NODES and node.is_usable:
+                try:
+                    told.append(await self._ask_one(node, tx_hash))
+                except (NodesDown, Unread, BadAnswer) as trouble:
+                    troubles.append(f"{node.name}: {trouble}")
+        if not told:
+            raise ChainUnavailable(f"No node of {self._name} answers. {'; '.join(troubles)}")
+        return told
+
+    async def _ask_one(self, node: Node, tx_hash: str) -> _Told:
+        return _Told(*await self._reader.transaction(node, tx_hash))
+
+    def _problem(self, told: Sequence[_Told]) -> Outcome | None:
+        """Why it cannot be recorded now; None where it can be."""
+        first = told[0]
+        if all(one.transaction is None and one.receipt is None for one in told):
+            return "unknown"
+        if all(one.receipt is None for one in told):
+            return "not_mined"
+        if any(_evidence(one) is None or _evidence(one) != _evidence(first) for one in told):
+            return "disagreement"
+        assert first.receipt is not None
+        cursor = self._db.point(find_cursor, self._name, "head")
+        if cursor is None or first.receipt.block_number > cursor.number:
+            return "not_read_yet"
+        return "reverted" if first.receipt.status != 1 else None
+
+
+def _evidence(told: _Told) -> tuple[object, ...] | None:
+    """What two nodes must agree on; None where a node does not agree with itself."""
+    transaction, receipt, block = told
+    if transaction is None or receipt is None or block is None:
+        return None
+    if {transaction.block_hash, receipt.block_hash} != {block.hash} or transaction.hash != receipt.tx_hash:
+        return None
+    return transaction, receipt.status, receipt.logs, block.hash, block.time_s

@@ -1,0 +1,114 @@
+"""Which of a chain's nodes is read next: the preferred one, but for those that were in trouble just now.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+import trio
+
+from payd.chains.evm_codec import BadAnswer
+from payd.chains.evm_reading import Unread
+from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.store.chain_cursors import Cursor
+
+log = structlog.get_logger("payd.watcher")
+
+T = TypeVar("T")
+
+# A node that lags, or contradicts itself, is asked after the others for so long.
+REST_S: Final = 30.0
+# The second reading waits so long, by the chain's clock, for a second node to come back.
+SECOND_WAIT_S: Final = 3600
+# A transaction that is told of and cannot be read holds up its chain this long, and by so many tries; then it
+# is read past, because everybody else's payments are behind it.
+UNREADABLE_S: Final = 120.0
+UNREADABLE_TRIES: Final = 6
+SKIPPED_MAX: Final = 1000
+
+
+class _Stuck(msgspec.Struct):
+    """A transaction that stands in the way: since when, and how often it was tried."""
+
+    since_s: float
+    tries: int = 0
+
+
+class NodeChoice:
+    """Chooses for one chain.
+
+    Args:
+        rpc: Its nodes.
+        skipped: Where transactions are put that are to be read past.
+    """
+
+    def __init__(self, rpc: Rpc, skipped: set[str]) -> None:
+        self._rpc = rpc
+        self._skipped = skipped
+        self._rests: dict[Node, float] = {}
+        self._stuck: dict[str, _Stuck] = {}
+
+    async def try_each(self, work: Callable[[Node], Awaitable[T]]) -> tuple[T, Node]:
+        """The result of the first node that the work succeeds with, and that node.
+
+        Raises:
+            NodesDown, Unread, BadAnswer: With none; what the last one was in trouble with.
+        """
+        tried: set[Node] = set()
+        node = self._rpc.pick()
+        while True:
+            node = self._next(tried) or node
+            try:
+                return await work(node), node
+            except (NodesDown, Unread, BadAnswer) as trouble:
+                self.rest(node, trouble)
+                tried.add(node)
+                if self._next(tried) is None:
+                    raise
+
+    def another(self, node: Node, final_time_s: int, cursor: Cursor | None) -> Node | None:
+        """A node for the second reading: not this one, if there are others.
+
+        None while they are away, unless they have been for long.
+        """
+        others = [one for one in self._rpc.nodes if one is not node]
+        well = [one for one in self._by_rest() if one is not node]
+        if well:
+            return well[0]
+        late = cursor is not None and final_time_s - cursor.time_s > SECOND_WAIT_S
+        return node if not others or late else None
+
+    def rest(self, node: Node, trouble: Exception) -> None:
+        """Have others asked before it for a while."""
+        now_s = trio.current_time()
+        if self._rests.get(node, now_s) <= now_s and not isinstance(trouble, NodesDown):
+            log.info("chain.node_rests", node=node.name, why=str(trouble))
+        self._rests[node] = now_s + REST_S
+        if isinstance(trouble, Unread) and trouble.tx_id is not None:
+            self._count(trouble.tx_id, str(trouble))
+
+    def _next(self, tried: set[Node]) -> Node | None:
+        return next((node for node in self._by_rest() if node not in tried), None)
+
+    def _by_rest(self) -> list[Node]:
+        now_s = trio.current_time()
+        well = [node for node in self._rpc.nodes if node.is_healthy]
+        return sorted(well, key=lambda node: self._rests.get(node, now_s) > now_s)
+
+    def _count(self, tx_id: str, words: str) -> None:
+        now_s = trio.current_time()
+        if len(self._stuck) > SKIPPED_MAX:
+            self._stuck.clear()
+        stuck = self._stuck.setdefault(tx_id, _Stuck(now_s))
+        stuck.tries += 1
+        if stuck.tries < UNREADABLE_TRIES or now_s - stuck.since_s < UNREADABLE_S:
+            return
+        self._stuck.clear()
+        if len(self._skipped) < SKIPPED_MAX:
+            log.error("chain.transaction_skipped", tx_id=tx_id, why=words)
+            self._skipped.add(tx_id)

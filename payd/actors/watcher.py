@@ -1,0 +1,355 @@
+"""The watcher of one chain: reads every block, stores what it finds, and tells the payments.
+
+It works from rows alone: the cursor says what is to be read, and the transfers which payments are to be told.
+Heads by websocket are hints; a tick that fails is repeated with another node.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Literal
+
+import msgspec
+import structlog
+import trio
+
+from payd.actors.block_walk import Lagging, Step, Walk
+from payd.actors.match_repair import MatchRepair, MatchResult
+from payd.actors.node_choice import NodeChoice
+from payd.actors.supervisor import Backoff
+from payd.actors.watch_list import WatchList
+from payd.chains.assets import AssetBook
+from payd.chains.evm_codec import BadAnswer
+from payd.chains.evm_reading import Unread
+from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.clock import Clock
+from payd.core.caip import ChainId
+from payd.core.errors import OutcomeUnknown, StoreUnavailable
+from payd.store.chain_cursors import Cursor
+from payd.store.db import Database
+from payd.store.sightings import Noted, due_sightings, give_up, is_busy
+
+log = structlog.get_logger("payd.watcher")
+
+# How often the head is asked for while nothing is open.
+IDLE_S: Final = 15.0
+# Hints come with every block, and wakes with every option: no tick sooner after another.
+TICK_GAP_S: Final = 0.25
+# A node that is behind catches up by itself; one that does not is trouble.
+LAG_PATIENCE_S: Final = 120.0
+RETRY: Final = Backoff(first_s=0.5, last_s=15.0)
+SOCKET_RETRY: Final = Backoff(first_s=1.0, last_s=60.0)
+# Payments told in a tick; the next ones' turn is in the next tick.
+TELL_MAX: Final = 256
+TELL_AT_ONCE_MAX: Final = 32
+
+_TROUBLE: Final = (NodesDown, Unread, BadAnswer, StoreUnavailable, OutcomeUnknown)
+
+News = Callable[[str, str], Awaitable[None]]
+"""Told of a payment and the chain that has news of it; never raises."""
+FollowHeads = Callable[[Callable[[int], None]], Awaitable[str]]
+"""Calls back with the number of each new block, until the connection ends; says why it did."""
+
+
+class WatcherStats(msgspec.Struct, frozen=True):
+    """How the reading of a chain goes, for metrics.
+
+    Attributes:
+        head: The newest block that a node named; None before the first.
+        head_time_s: When it was made.
+        read: Up to which block everything is read.
+        read_time_s: When that was made.
+        final: Up to which block everything is read a second time.
+        ticks: Begun so far.
+        failures: Ticks that failed so far.
+        trouble: Why the last tick failed; empty: it did not.
+        second_trouble: Why the last second reading failed; empty: it did not.
+        reorgs: Followed so far.
+        deepest_reorg: In blocks.
+        lost: Payments that were told to have succeeded by a transfer which a reorg then took.
+        skipped: Transactions that were read past, because no node can tell of them.
+    """
+
+    head: int | None
+    head_time_s: int | None
+    read: int | None
+    read_time_s: int | None
+    final: int | None
+    ticks: int
+    failures: int
+    trouble: str
+    second_trouble: str
+    reorgs: int
+    deepest_reorg: int
+    lost: int
+    skipped: int
+
+    @property
+    def blocks_behind(self) -> int:
+        """Blocks that are there and not read."""
+        return 0 if self.head is None or self.read is None else max(0, self.head - self.read)
+
+
+class Watcher:
+    """Of one EVM chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's clock.
+        rpc: The chain's nodes.
+        chain: Its id, CAIP-2.
+        book: The assets that are known by name.
+        poll_ms: How often the head is asked for while something is open.
+        final: The tag of the last final block, or how many blocks deep one is final.
+        news: Told of payments that something was found for.
+        wake_relayer: Called when there are new blocks.
+        follow_heads: Tells of new blocks sooner than they are asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        db: Database,
+        clock: Clock,
+        rpc: Rpc,
+        chain: ChainId,
+        book: AssetBook,
+        poll_ms: int,
+        final: int | Literal["finalized"],
+        news: News,
+        wake_relayer: Callable[[], object] = lambda: None,
+        follow_heads: FollowHeads | None = None,
+    ) -> None:
+        watch_list = WatchList(db, clock, chain, book)
+        self._db = db
+        self._clock = clock
+        self._name = str(chain)
+        self._poll_s = poll_ms / 1000
+        self._news = news
+        self._wake_relayer = wake_relayer
+        self._follow_heads = follow_heads
+        self._walk = Walk(db, clock, rpc, chain, watch_list, final)
+        self._nodes = NodeChoice(rpc, self._walk.reader.skipped)
+        self._repair = MatchRepair(db, clock, rpc, chain, self._walk.reader, watch_list)
+        self._lock = trio.Lock()
+        self._woken = trio.Event()
+        self._telling: set[str] = set()
+        self._tell_room = trio.CapacityLimiter(TELL_AT_ONCE_MAX)
+        self._told_up_to = 0
+        self._last: Step | None = None
+        self._read_twice: Cursor | None = None
+        self._busy = True
+        self._lags_since_s: float | None = None
+        self._ticks = self._failures = self._failures_in_row = 0
+        self._trouble = self._second_trouble = ""
+
+    def wake(self) -> None:
+        """Make the next tick now: an option was handed out, or the relayer is owed a job."""
+        self._woken.set()
+
+    def stats(self) -> WatcherStats:
+        """How it goes."""
+        last, final = self._last, self._read_twice
+        return WatcherStats(
+            head=None if last is None else last.head.number,
+            head_time_s=None if last is None else last.head.time_s,
+            read=None if last is None else last.cursor.number,
+            read_time_s=None if last is None else last.cursor.time_s,
+            final=None if final is None else final.number,
+            ticks=self._ticks,
+            failures=self._failures,
+            trouble=self._trouble,
+            second_trouble=self._second_trouble,
+            reorgs=self._walk.reorgs,
+            deepest_reorg=self._walk.deepest,
+            lost=self._walk.lost,
+            skipped=len(self._walk.reader.skipped),
+        )
+
+    async def run(self) -> None:
+        """Read for ever."""
+        async with trio.open_nursery() as nursery:
+            if self._follow_heads is not None:
+                nursery.start_soon(self._listen, self._follow_heads)
+            while True:
+                self._woken = trio.Event()
+                if not await self._tick(nursery):
+                    await trio.sleep(RETRY.delay_s(self._failures_in_row))
+                    continue
+                await trio.sleep(TICK_GAP_S)
+                with trio.move_on_after(await self._pause_s()):
+                    await self._woken.wait()
+
+    async def run_once(self) -> bool:
+        """Do all that is due now, and return once everyone is told. False: no node could be read."""
+        async with trio.open_nursery() as nursery:
+            return await self._tick(nursery)
+
+    async def match(self, tx_id: str) -> MatchResult:
+        """Read a single transaction, record what it paid, and tell: for a payment that somebody misses.
+
+        Raises:
+            InvalidParams: It is no hash of a transaction.
+            ChainUnavailable: No node answers.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        result = await self._repair.match(tx_id)
+        if result.outcome == "not_read_yet":
+            self.wake()
+        for payment_id in dict.fromkeys(one.payment_id for one in result.sightings if one.awaits == "depth"):
+            if payment_id is not None:
+                await self._news(payment_id, self._name)
+        return result
+
+    # A tick.
+
+    async def _tick(self, nursery: trio.Nursery) -> bool:
+        async with self._lock:
+            self._ticks += 1
+            try:
+                await self._read_all(nursery)
+            except Lagging as lagging:
+                return self._lagged(lagging)
+            except _TROUBLE as trouble:
+                self._failed(trouble)
+                return False
+            self._succeeded()
+            return True
+
+    async def _read_all(self, nursery: trio.Nursery) -> None:
+        """Read up to the head, piece by piece, and tell after each."""
+        more, told = True, set[str]()
+        while more:
+            step, node = await self._nodes.try_each(self._walk.step)
+            before, self._last = self._last, step
+            if before is None or before.head.hash != step.head.hash:
+                self._wake_relayer()
+            self._note(step.noted)
+            self._tell(nursery, _matched(step), told)
+            more = step.more
+            if step.final is not None:
+                more = await self._read_again(node, step) or more
+            await self._tell_due(nursery, step, told)
+
+    async def _read_again(self, node: Node, step: Step) -> bool:
+        """Read a piece of what is final from another node; True when there is more of it."""
+        assert step.final is not None
+        other = self._nodes.another(node, step.final.time_s, self._walk.cursor("final"))
+        if other is None:
+            return False
+        try:
+            noted, more = await self._walk.second_reading(other, step.final, step.cursor)
+        except (NodesDown, Unread, BadAnswer) as trouble:
+            self._nodes.rest(other, trouble)
+            if not self._second_trouble:
+                log.warning(
+                    "chain.second_reading_failed", chain=self._name, node=other.name, why=str(trouble)
+                )
+            self._second_trouble = str(trouble) or type(trouble).__name__
+            return False
+        self._second_trouble = ""
+        self._read_twice = self._walk.cursor("final")
+        for one in noted:
+            log.warning("chain.hidden_transfer", chain=self._name, tx_id=one.sighting.tx_id)
+        self._note(noted)
+        return more
+
+    def _note(self, noted: Iterable[Noted]) -> None:
+        for one in noted:
+            log.info(
+                "chain.transfer",
+                chain=self._name,
+                tx_id=one.sighting.tx_id,
+                kind=one.sighting.kind,
+                payment_id=one.sighting.payment_id,
+                reason=one.reason,
+            )
+
+    def _lagged(self, lagging: Lagging) -> bool:
+        """No node is where the chain was read up to: they will be, within moments."""
+        now_s = trio.current_time()
+        if self._lags_since_s is None:
+            self._lags_since_s = now_s
+        if now_s - self._lags_since_s < LAG_PATIENCE_S:
+            return True
+        self._failed(lagging)
+        return False
+
+    def _failed(self, trouble: Exception) -> None:
+        self._failures += 1
+        self._failures_in_row += 1
+        if not self._trouble:
+            log.warning("chain.unread", chain=self._name, why=str(trouble))
+        self._trouble = str(trouble) or type(trouble).__name__
+
+    def _succeeded(self) -> None:
+        if self._trouble:
+            log.info("chain.read_again", chain=self._name, after_failures=self._failures_in_row)
+        self._failures_in_row, self._trouble, self._lags_since_s = 0, "", None
+
+    # Telling.
+
+    async def _tell_due(self, nursery: trio.Nursery, step: Step, told: set[str]) -> None:
+        """Tell payments whose transfers have come far enough, some of them in each tick."""
+        final = None if step.final is None else step.final.number
+        due = await self._db.look(
+            due_sightings, self._name, step.cursor.number, final, self._told_up_to, TELL_MAX
+        )
+        self._told_up_to = due[-1].seq if len(due) == TELL_MAX else 0
+        if any(one.over for one in due):
+            await self._db.write(give_up, self._name)
+        self._tell(nursery, (one.payment_id for one in due if not one.over), told)
+
+    def _tell(self, nursery: trio.Nursery, payment_ids: Iterable[str], told: set[str]) -> None:
+        """Tell each once in a tick; who is being told already is due again in the next one."""
+        for payment_id in payment_ids:
+            if payment_id in told or payment_id in self._telling:
+                continue
+            if len(self._telling) < TELL_MAX:
+                told.add(payment_id)
+                self._telling.add(payment_id)
+                nursery.start_soon(self._tell_one, payment_id)
+
+    async def _tell_one(self, payment_id: str) -> None:
+        try:
+            async with self._tell_room:
+                await self._news(payment_id, self._name)
+        finally:
+            self._telling.discard(payment_id)
+
+    # Pace.
+
+    async def _pause_s(self) -> float:
+        try:
+            # A window that has closed waits until the chain was read beyond its end.
+            read_ms = 0 if self._last is None else self._last.cursor.time_s * 1000
+            now_ms = min(self._clock.now_ms(), read_ms)
+            self._busy = await self._db.look(is_busy, self._name, now_ms)
+        except StoreUnavailable:
+            self._busy = True
+        return max(0.0, (self._poll_s if self._busy else IDLE_S) - TICK_GAP_S)
+
+    async def _listen(self, follow_heads: FollowHeads) -> None:
+        """Be told of heads for ever; without, they are asked for as often as before."""
+        failures = 0
+        while True:
+            started_s = trio.current_time()
+            words = await follow_heads(self._hear)
+            failures = 1 if trio.current_time() - started_s >= SOCKET_RETRY.last_s else failures + 1
+            if failures == 1:
+                log.warning("chain.heads_lost", chain=self._name, why=words)
+            await trio.sleep(SOCKET_RETRY.delay_s(failures))
+
+    def _hear(self, number: int) -> None:
+        """A hint: where nothing is open, the next look is soon enough."""
+        if self._busy and (self._last is None or number > self._last.cursor.number):
+            self.wake()
+
+
+def _matched(step: Step) -> list[str]:
+    """The payments that something was found for, each once."""
+    found = [one.sighting.payment_id for one in step.noted if one.sighting.kind == "matched"]
+    found += [] if step.turned is None else step.turned.paid_by_others
+    return list(dict.fromkeys(one for one in found if one is not None))

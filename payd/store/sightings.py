@@ -1,0 +1,444 @@
+"""Transfers as a chain shows them: what each pays for, the block it is in, and when it is looked at again.
+
+A row of `transfers` is the same one wherever a reorg moves its transaction: it is named by the transaction
+and its place among that transaction's logs. What is found and how far the chain was read are stored in one
+transaction, so that nothing is lost between the two.
+
+Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+import payd.core.transfer as rule
+from payd.core.caip import canonical_asset, parse_asset
+from payd.core.money import ASSET_PREFIX
+from payd.core.payment import Payment
+from payd.core.status import Status
+from payd.store.audit import insert_audit
+from payd.store.chain_cursors import Cursor, turn_back
+from payd.store.options import quotes_in
+from payd.store.payments import find_payment
+from payd.store.relays import reopen_above
+from payd.store.settlements import account_at
+from payd.store.transfers import Kind
+from payd.store.watches import account_watching, find_watch
+
+Tx: TypeAlias = sqlite3.Connection
+
+_COLUMNS: Final = (
+    "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, block_number,"
+    " block_hash, block_time_s, awaits, look_at, assigned"
+)
+_OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
+_OVER_SQL: Final = ", ".join(f"'{status.value}'" for status in _OVER)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A transfer in a block, and what binds it to a payment, if anything does. All texts are canonical.
+
+    Attributes:
+        log_index: Its place among the logs of its own transaction; -1 of the chain's own coin.
+        binding: Was handed out for this asset on this chain.
+    """
+
+    chain: str
+    tx_id: str
+    log_index: int
+    asset: str
+    value: int
+    sender: str
+    recipient: str
+    block_number: int
+    block_hash: str
+    block_time_s: int
+    binding: bytes | None = None
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """A stored transfer.
+
+    Attributes:
+        block_hash: None once a reorg took it, until it is seen again.
+        assigned: It is for its payment because the merchant says so, whatever it carries.
+    """
+
+    account_id: str
+    payment_id: str | None
+    chain: str
+    tx_id: str
+    log_index: int
+    asset: str
+    value: int
+    sender: str
+    recipient: str
+    kind: Kind
+    block_number: int
+    block_hash: str | None
+    block_time_s: int
+    awaits: Literal["depth", "final"] | None = None
+    look_at: int | None = None
+    assigned: bool = False
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """A transfer that was stored or has changed, and why it is what it is, in words."""
+
+    sighting: Sighting
+    reason: str
+
+
+class Word(NamedTuple):
+    """What a merchant's word about a transfer came to, and why.
+
+    linked: it is shown with the payment, as what it is. taken: it is for another payment, and stays so.
+    strange: it is nothing that was asked for, and stays as it is.
+    """
+
+    sighting: Sighting
+    came_to: Literal["linked", "taken", "strange"]
+    reason: str
+
+
+class Due(NamedTuple):
+    """A payment whose transfer is to be looked at; `over`: it ended otherwise, and will not be paid by it."""
+
+    seq: int
+    payment_id: str
+    over: bool
+
+
+class TurnedBack(msgspec.Struct, frozen=True):
+    """What a reorg took.
+
+    Attributes:
+        transfers: How many transfers are in no block now.
+        lost: Payments that were told to have succeeded by one of them.
+        paid_by_others: Payments which another transfer pays in its stead.
+    """
+
+    transfers: int
+    lost: tuple[str, ...]
+    paid_by_others: tuple[str, ...]
+
+
+def record(tx: Tx, seen: Iterable[Seen], now_ms: int) -> list[Noted]:
+    """Store transfers as the chain shows them now; in the transaction that moves the cursor over them.
+
+    Returns:
+        Those that were not stored, or were stored otherwise; without those to nobody's destination.
+    """
+    noted = [_record(tx, one, now_ms) for one in seen]
+    return [one for one in noted if one is not None]
+
+
+def assign(tx: Tx, payment_id: str, chain: str, tx_id: str, actor: str, now_ms: int) -> list[Word]:
+    """Take the word of a payment's merchant that a transaction is for it; in the order of its logs.
+
+    What it paid to other accounts is left out. A transfer is judged as if the chain bound it to the payment,
+    and is not judged again. What is bound to another payment stays there, but for what a merchant assigned
+    by mistake and what paid for nothing there.
+
+    Args:
+        tx: The step's transaction.
+        payment_id: Of a payment that there is.
+        chain: CAIP-2.
+        tx_id: In lower case.
+        actor: Who says so, for the audit.
+        now_ms: Unix milliseconds of the realm.
+    """
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    own = [one for one in sightings_in(tx, chain, tx_id) if one.account_id == payment.account_id]
+    return [_assign(tx, payment, one, actor, now_ms) for one in own]
+
+
+def matched_of(tx: Tx, payment_id: str) -> list[Sighting]:
+    """The transfers that pay a payment and that the chain shows, oldest first. One, but for bad luck."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers"
+        " WHERE payment_id = ? AND kind = 'matched' AND block_hash IS NOT NULL ORDER BY seq",
+        (payment_id,),
+    )
+    return [_sighting(row) for row in rows]
+
+
+def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
+    """What is stored of a transaction, in the order of its logs."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? ORDER BY log_index", (chain, tx_id)
+    )
+    return [_sighting(row) for row in rows]
+
+
+def due_sightings(
+    tx: Tx, chain: str, head: int, finalized: int | None, after_seq: int, limit: int
+) -> list[Due]:
+    """Transfers whose block is deep enough, or final, for them to be looked at; in the order of `seq`.
+
+    And those whose payments ended otherwise, wherever they are.
+    """
+    rows = tx.execute(
+        "SELECT t.seq, t.payment_id, p.status FROM transfers t JOIN payments p ON p.id = t.payment_id"
+        " WHERE t.chain = ?1 AND t.awaits IS NOT NULL AND t.seq > ?2 AND (t.block_hash IS NOT NULL"
+        " AND (t.awaits = 'depth' AND t.look_at <= ?3 OR t.awaits = 'final' AND t.block_number <= ?4)"
+        f" OR p.status IN ({_OVER_SQL})) ORDER BY t.seq LIMIT ?5",
+        (chain, after_seq, head, -1 if finalized is None else finalized, limit),
+    )
+    return [Due(seq, payment_id, status in _OVER) for seq, payment_id, status in rows]
+
+
+def give_up(tx: Tx, chain: str) -> int:
+    """Let go of transfers that were to pay for payments which then ended otherwise; how many."""
+    return tx.execute(
+        "UPDATE transfers SET kind = 'late', awaits = NULL, look_at = NULL WHERE chain = ?"
+        " AND awaits IS NOT NULL AND payment_id IN"
+        " (SELECT p.id FROM payments p WHERE p.id = transfers.payment_id"
+        f" AND p.status IN ({_OVER_SQL}))",
+        (chain,),
+    ).rowcount
+
+
+def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
+    """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits."""
+    row = tx.execute(
+        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
+        " OR EXISTS (SELECT 1 FROM transfers WHERE chain = ?1 AND awaits IS NOT NULL)"
+        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))",
+        (chain, now_ms),
+    ).fetchone()
+    return bool(row[0])
+
+
+def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
+    """A reorg begins above this block: have the chain read again from there, and take back what was above.
+
+    Nothing that was told is taken back. A payment that is not paid any more may be paid by another transfer,
+    which was too much before.
+    """
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers"
+        " WHERE chain = ? AND block_number > ? AND block_hash IS NOT NULL ORDER BY seq",
+        (chain, to.number),
+    ).fetchall()
+    tx.execute(
+        "UPDATE transfers SET block_hash = NULL, look_at = NULL WHERE chain = ? AND block_number > ?",
+        (chain, to.number),
+    )
+    turn_back(tx, chain, to)
+    reopen_above(tx, chain, to.number)
+    lost, paid_by_others = [], []
+    for sighting in map(_sighting, rows):
+        payment = _payment_of(tx, sighting)
+        if payment is None or sighting.kind != "matched":
+            continue
+        if payment.success is not None:
+            lost.append(payment.id)
+        elif _match_another(tx, payment):
+            paid_by_others.append(payment.id)
+        is_done = payment.settled is not None or payment.status in _OVER
+        _await(tx, sighting, None if is_done else "depth", None)
+    return TurnedBack(len(rows), tuple(lost), tuple(paid_by_others))
+
+
+def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: int) -> Word:
+    if sighting.payment_id == payment.id:
+        return Word(sighting, "linked", "It was recorded before.")
+    can_move = sighting.assigned and sighting.kind != "matched"
+    if sighting.payment_id is not None and not can_move:
+        return Word(sighting, "taken", "It is bound to another payment, and stays with it.")
+    judged = _judge(tx, payment, sighting, None)
+    if judged.kind == "unmatched":
+        return Word(sighting, "strange", judged.reason)
+    follows = judged.kind == "matched" and payment.settled is None
+    now = msgspec.structs.replace(
+        sighting,
+        payment_id=payment.id,
+        kind=judged.kind,
+        awaits="depth" if follows else None,
+        look_at=sighting.block_number if follows and sighting.block_hash is not None else None,
+        assigned=True,
+    )
+    _store(tx, now, now_ms)
+    details = {"chain": now.chain, "txId": now.tx_id, "logIndex": now.log_index, "kind": now.kind}
+    insert_audit(
+        tx,
+        at_ms=now_ms,
+        account_id=payment.account_id,
+        actor=actor,
+        act="transfer.assign",
+        subject=payment.id,
+        details={**details, "before": sighting.payment_id},
+    )
+    return Word(now, "linked", judged.reason)
+
+
+def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
+    known = _known(tx, seen)
+    payment = _claimed(tx, seen, known)
+    if known is not None and _is_same(known, seen, payment):
+        # It was judged when it was found; what happened since makes it nothing else.
+        return None
+    judged = _judge(tx, payment, seen, known)
+    account_id = None if payment is None else payment.account_id
+    if judged.kind == "unmatched":
+        # It may carry the binding of somebody else's payment: it belongs to whom it was paid.
+        owner_id = _owner(tx, seen)
+        if owner_id != account_id:
+            account_id, payment = owner_id, None
+    if account_id is None:
+        return None
+    follows = judged.kind == "matched" and payment is not None and payment.settled is None
+    now = Sighting(
+        account_id=account_id,
+        payment_id=None if payment is None else payment.id,
+        chain=seen.chain,
+        tx_id=seen.tx_id,
+        log_index=seen.log_index,
+        asset=seen.asset,
+        value=seen.value,
+        sender=seen.sender,
+        recipient=seen.recipient,
+        kind=judged.kind,
+        block_number=seen.block_number,
+        block_hash=seen.block_hash,
+        block_time_s=seen.block_time_s,
+        awaits="depth" if follows else None,
+        look_at=seen.block_number if follows else None,
+        assigned=known is not None and known.assigned and payment is not None,
+    )
+    if known is not None and _plain(known) == _plain(now):
+        # It is followed already, and maybe further than at first.
+        return None
+    _store(tx, now, now_ms)
+    return Noted(now, judged.reason)
+
+
+def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
+    """Whether the chain shows what it showed before, in the same block, for the same payment."""
+    return (
+        known.payment_id == (None if payment is None else payment.id)
+        and (known.block_hash, known.asset, known.value) == (seen.block_hash, seen.asset, seen.value)
+        and (known.sender, known.recipient) == (seen.sender, seen.recipient)
+    )
+
+
+def _plain(sighting: Sighting) -> Sighting:
+    return msgspec.structs.replace(sighting, awaits=None, look_at=None)
+
+
+def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:
+    """The payment that the transfer is for: by its binding, and if that cannot be read now, as it was.
+
+    What a merchant assigned was free, whatever it carries.
+    """
+    if known is not None and known.assigned:
+        return _payment_of(tx, known)
+    watch = None if seen.binding is None else find_watch(tx, seen.binding, seen.asset)
+    if watch is not None:
+        assert (watch.asset_key, watch.chain) == (seen.asset, seen.chain), "known bindings only"
+        return find_payment(tx, watch.payment_id)
+    return None if known is None else _payment_of(tx, known)
+
+
+def _judge(
+    tx: Tx, payment: Payment | None, shown: Seen | Sighting, known: Sighting | None
+) -> rule.Classified:
+    sighting = rule.Sighting(shown.asset, shown.value, shown.recipient, shown.block_time_s * 1000)
+    if payment is None:
+        return rule.classify(sighting, None)
+    claim = rule.Claim(
+        status=payment.status,
+        quotes=quotes_in(tx, payment.id, shown.asset),
+        committed=_committed(payment),
+        paid_by_another=_paid_by_another(tx, payment, shown),
+    )
+    was_matched = known is not None and known.kind == "matched" and known.payment_id == payment.id
+    if was_matched and not claim.paid_by_another and payment.status not in _OVER:
+        # A reorg may move it to a block whose time is outside of its quote; it was in time all the same.
+        return rule.Classified("matched", "It paid in another block before.")
+    return rule.classify(sighting, claim)
+
+
+def _committed(payment: Payment) -> tuple[str, int] | None:
+    """What reaches the merchant, by what the buyer committed."""
+    if payment.processing is None:
+        return None
+    amount = payment.processing.settlement_amount
+    asset = parse_asset(amount.unit.removeprefix(ASSET_PREFIX))
+    return canonical_asset(asset), int(amount.value)
+
+
+def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
+    """Whether another transfer pays for it: one that the chain shows, or the one that it succeeded by."""
+    if payment.success is not None and payment.success.tx_id not in (None, shown.tx_id):
+        return True
+    row = tx.execute(
+        "SELECT 1 FROM transfers WHERE payment_id = ? AND kind = 'matched' AND block_hash IS NOT NULL"
+        " AND (chain, tx_id, log_index) <> (?, ?, ?)",
+        (payment.id, shown.chain, shown.tx_id, shown.log_index),
+    ).fetchone()
+    return row is not None
+
+
+def _match_another(tx: Tx, payment: Payment) -> bool:
+    """Have the first transfer that is good enough pay for the payment, if there is one."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'surplus'"
+        " AND block_hash IS NOT NULL ORDER BY seq",
+        (payment.id,),
+    ).fetchall()
+    for sighting in map(_sighting, rows):
+        if _judge(tx, payment, sighting, None).kind == "matched":
+            tx.execute(
+                "UPDATE transfers SET kind = 'matched' WHERE chain = ? AND tx_id = ? AND log_index = ?",
+                (sighting.chain, sighting.tx_id, sighting.log_index),
+            )
+            _await(tx, sighting, "depth", sighting.block_number)
+            return True
+    return False
+
+
+def _await(tx: Tx, sighting: Sighting, awaits: Literal["depth"] | None, look_at: int | None) -> None:
+    tx.execute(
+        "UPDATE transfers SET awaits = ?, look_at = ? WHERE chain = ? AND tx_id = ? AND log_index = ?",
+        (awaits, look_at, sighting.chain, sighting.tx_id, sighting.log_index),
+    )
+
+
+def _payment_of(tx: Tx, sighting: Sighting) -> Payment | None:
+    return None if sighting.payment_id is None else find_payment(tx, sighting.payment_id)
+
+
+def _owner(tx: Tx, seen: Seen) -> str | None:
+    """Whose destination it is, by what is registered, or was when options were handed out."""
+    return account_at(tx, seen.recipient) or account_watching(tx, seen.chain, seen.recipient)
+
+
+def _known(tx: Tx, seen: Seen) -> Sighting | None:
+    row = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? AND log_index = ?",
+        (seen.chain, seen.tx_id, seen.log_index),
+    ).fetchone()
+    return None if row is None else _sighting(row)
+
+
+def _store(tx: Tx, sighting: Sighting, now_ms: int) -> None:
+    row = msgspec.structs.asdict(sighting) | {"value": str(sighting.value), "seen_at_ms": now_ms}
+    kept = ("chain", "tx_id", "log_index", "seen_at_ms")
+    tx.execute(
+        f"INSERT INTO transfers ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        " ON CONFLICT (chain, tx_id, log_index) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in row if name not in kept),
+        tuple(row.values()),
+    )
+
+
+def _sighting(row: tuple[object, ...]) -> Sighting:
+    sighting = Sighting(*row)  # type: ignore[arg-type]
+    return msgspec.structs.replace(sighting, value=int(sighting.value), assigned=bool(sighting.assigned))

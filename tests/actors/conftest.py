@@ -1,0 +1,24 @@
+"""Watchers over a chain in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from payd.store.db import Database
+from tests.actors.watching import Watching, open_watching
+
+
+@pytest.fixture
+async def watching(realm_db: Database) -> AsyncIterator[Watching]:
+    """One node."""
+    async with open_watching(realm_db) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def two_nodes(realm_db: Database) -> AsyncIterator[Watching]:
+    """Two nodes; the first one is preferred."""
+    async with open_watching(realm_db, 2) as opened:
+        yield opened

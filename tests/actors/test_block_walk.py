@@ -1,0 +1,304 @@
+"""The walk along a chain: no block is left out, no reorg unnoticed, and few requests are made."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.actors.watcher import Watcher
+from payd.store.chain_cursors import TwoReaders
+from payd.store.db import Database
+from payd.store.sightings import matched_of
+from payd.store.transfers import Follow, follow_transfer
+from tests.actors.watching import Watching, open_watching
+from tests.chains.fake_chain import FakeChain, token_transfer
+from tests.till import CHAIN, PRICE
+
+
+def blocks_of(watching: Watching, payment_id: str) -> list[str | None]:
+    return [one.block_hash for one in watching.till.db.point(matched_of, payment_id)]
+
+
+async def test_the_first_start_reads_nothing_of_the_past(realm_db: Database) -> None:
+    async with open_watching(realm_db, begun=False) as watching:
+        watching.chain.mine(token_transfer(PRICE))
+        assert await watching.watcher.run_once()
+        assert watching.watcher.stats().read == watching.chain.head.number
+        assert watching.till.count("transfers") == 0
+        assert watching.rpc.calls["eth_getLogs"] == 0
+
+
+async def test_a_round_takes_few_requests(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    assert await watching.posts() == 1  # the head, the cursor's block, and what is final
+    watching.chain.mine()
+    assert await watching.posts() == 2 + 1  # its logs; and again those of the block that has become final
+    watching.pay(payment)
+    assert await watching.posts() == 3 + 1  # the transaction and its receipt
+    watching.chain.mine_empty(5)
+    assert await watching.posts() == 3 + 1  # the headers between
+
+
+async def test_a_thousand_open_payments_cost_what_ten_cost(watching: Watching) -> None:
+    costs = []
+    for first, last in ((0, 10), (10, 1000)):
+        for number in range(first, last):
+            await watching.till.sell(str(number))
+        watching.pay("pay_l0")
+        before = watching.rpc.calls.copy(), watching.rpc.posts
+        await watching.watcher.run_once()
+        costs.append((watching.rpc.calls - before[0], watching.rpc.posts - before[1]))
+    assert costs[0] == costs[1]
+
+
+async def test_a_node_that_lags_is_no_reorg(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    await watching.watcher.run_once()
+    read = watching.watcher.stats().read
+    watching.views[0].lag = 7
+    watching.told.clear()
+    assert await watching.watcher.run_once()
+    assert blocks_of(watching, payment) == [watching.chain.head.hash]
+    assert (watching.watcher.stats().read, watching.watcher.stats().reorgs) == (read, 0)
+    assert watching.told == []
+    watching.views[0].lag = 0
+    watching.chain.mine()
+    await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_an_empty_list_of_a_machine_that_does_not_have_the_block_is_not_believed(
+    watching: Watching,
+) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    watching.views[0].ghosts = 1
+    read = watching.watcher.stats().read
+    assert not await watching.watcher.run_once()
+    assert watching.watcher.stats().read == read
+    watching.views[0].ghosts = 0
+    assert await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+@pytest.mark.parametrize("method", ["eth_getTransactionReceipt", "eth_getTransactionByHash"])
+async def test_a_range_whose_receipts_are_missing_is_read_again(watching: Watching, method: str) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    results = watching.nodes[0].results
+    honest, results[method] = results[method], None
+    read = watching.watcher.stats().read
+    assert not await watching.watcher.run_once()
+    assert (watching.watcher.stats().read, watching.till.count("transfers")) == (read, 0)
+    results[method] = honest
+    assert await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_long_time_away_is_read_in_ranges(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(2500)
+    newest = watching.pay(payment)
+    before = watching.rpc.calls["eth_getLogs"]
+    await watching.watcher.run_once()
+    assert [watching.till.kinds(one.hash) for one in (paid, newest)] == [["matched"], ["surplus"]]
+    assert watching.watcher.stats().blocks_behind == 0
+    # Three ranges and eight single blocks, and three ranges of what is final.
+    assert watching.rpc.calls["eth_getLogs"] - before == 3 + 8 + 3
+
+
+async def test_a_range_that_is_too_wide_for_a_node_is_halved(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.views[0].range_max = 300
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(2000)
+    assert await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+    assert watching.watcher.stats().blocks_behind == 0
+
+
+async def test_a_second_watcher_of_the_same_rows_stores_nothing(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    both = (watching.watcher, watching.another())
+    failed = []
+
+    async def read(watcher: Watcher) -> None:
+        try:
+            await watcher.run_once()
+        except BaseExceptionGroup as group:
+            failed.append(group)
+
+    async with trio.open_nursery() as nursery:
+        for watcher in both:
+            nursery.start_soon(read, watcher)
+    [group] = failed
+    assert group.subgroup(TwoReaders) is not None
+    assert watching.till.count("transfers") == 1
+
+
+async def test_a_reorg_takes_a_transfer_and_it_pays_nothing(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    watching.chain.mine_empty(2)
+    await watching.watcher.run_once()
+    watching.chain.reorg(3)
+    watching.told.clear()
+    assert await watching.watcher.run_once()
+    assert blocks_of(watching, payment) == []
+    assert watching.watcher.stats().reorgs == 1
+    assert watching.watcher.stats().deepest_reorg == 3
+    watching.chain.mine_empty(50)
+    await watching.watcher.run_once()
+    assert watching.told == []
+
+
+async def test_a_transfer_that_a_reorg_moves_keeps_its_row(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    await watching.watcher.run_once()
+    others = [token_transfer(1), token_transfer(2)]
+    watching.chain.reorg(1, [], [*others, paid])
+    await watching.watcher.run_once()
+    assert blocks_of(watching, payment) == [watching.chain.head.hash]
+    assert [one.log_index for one in watching.till.shown(paid.hash)] == [0]
+    assert watching.told == [payment, payment]
+    assert watching.till.count("transfers") == 3
+
+
+async def test_a_reorg_while_the_server_was_away_is_found_at_its_start(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    await watching.watcher.run_once()
+    watching.chain.reorg(1)
+    watching.chain.mine_empty(30)
+    await watching.another().run_once()
+    assert blocks_of(watching, payment) == []
+
+
+async def test_a_reorg_to_a_shorter_chain_is_followed_once_that_is_longer(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    watching.chain.mine_empty(2)
+    await watching.watcher.run_once()
+    watching.chain.reorg(3, [])
+    await watching.watcher.run_once()
+    assert len(blocks_of(watching, payment)) == 1
+    watching.chain.mine_empty(2)
+    await watching.watcher.run_once()
+    assert blocks_of(watching, payment) == []
+
+
+async def test_a_reorg_deeper_than_what_is_kept_begins_again_where_it_was_final(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    await watching.watcher.run_once()
+    await watching.till.db.write(lambda tx: tx.execute("DELETE FROM chain_blocks"))
+    watching.chain.reorg(5, [paid], [], [], [], [], [])
+    assert await watching.watcher.run_once()
+    assert blocks_of(watching, payment) == [watching.chain.blocks[97].hash]
+
+
+async def test_another_history_from_before_what_was_final_is_followed(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(40)
+    await watching.watcher.run_once()
+    watching.chain.reorg(60, [], [paid], *[[]] * 60)
+    assert await watching.watcher.run_once()
+    watching.chain.mine_empty(1)
+    assert await watching.watcher.run_once()
+    assert watching.watcher.stats().blocks_behind == 0
+    assert watching.watcher.stats().second_trouble == ""
+
+
+async def test_one_node_on_another_fork_is_not_followed_while_others_stand_by_the_block(
+    two_nodes: Watching,
+) -> None:
+    payment = await two_nodes.till.sell()
+    paid = two_nodes.pay(payment)
+    await two_nodes.watcher.run_once()
+    fork = await forked(two_nodes, depth=1)
+    assert await two_nodes.watcher.run_once()
+    assert blocks_of(two_nodes, payment) == [two_nodes.chain.head.hash]
+    assert two_nodes.watcher.stats().reorgs == 0
+
+    # Once it is ahead of all others, it is where the chain is.
+    fork.mine_empty(3)
+    await trio.sleep(60)
+    assert await two_nodes.watcher.run_once()
+    assert blocks_of(two_nodes, payment) == []
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+
+
+async def forked(watching: Watching, depth: int) -> FakeChain:
+    """Put the first node on a fork of its own, which is as long as the chain."""
+    fork = FakeChain(0)
+    fork.blocks = list(watching.chain.blocks)
+    fork.reorg(1)
+    fork.reorg(depth + 1, *[[]] * depth)
+    watching.views[0].chain = fork
+    return fork
+
+
+async def test_a_payment_that_had_succeeded_is_an_alarm(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    await watching.watcher.run_once()
+    await watching.till.succeed(payment, paid.hash)
+    watching.chain.reorg(1)
+    await watching.watcher.run_once()
+    assert watching.watcher.stats().lost == 1
+    watching.chain.mine(paid)
+    watching.told.clear()
+    await watching.watcher.run_once()
+    assert watching.told == [payment]
+
+
+async def test_what_one_node_hides_is_found_with_another_once_it_is_final(two_nodes: Watching) -> None:
+    payment = await two_nodes.till.sell()
+    paid = two_nodes.pay(payment)
+    two_nodes.views[0].hides.add(paid.hash)
+    await two_nodes.watcher.run_once()
+    assert two_nodes.till.shown(paid.hash) == []
+    two_nodes.chain.mine_empty(two_nodes.chain.final_depth)
+    await two_nodes.watcher.run_once()
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+    assert two_nodes.told == [payment]
+
+
+async def test_nodes_that_name_different_final_blocks_end_the_second_reading(two_nodes: Watching) -> None:
+    await forked(two_nodes, depth=40)
+    two_nodes.views[0].chain.mine_empty(60)
+    final = two_nodes.watcher.stats().final
+    await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().final == final
+    assert two_nodes.watcher.stats().second_trouble != ""
+
+
+async def test_a_chain_without_the_tag_is_final_so_many_blocks_deep(realm_db: Database) -> None:
+    async with open_watching(realm_db, final=10) as watching:
+        watching.views[0].has_final = False
+        payment = await watching.till.sell()
+        paid = watching.pay(payment)
+        await watching.watcher.run_once()
+        follow = Follow(CHAIN, paid.hash, watching.chain.head.hash, "final")
+        await watching.till.db.write(follow_transfer, payment, follow)
+        watching.told.clear()
+        watching.chain.mine_empty(9)
+        await watching.watcher.run_once()
+        assert watching.told == []
+        watching.chain.mine()
+        await watching.watcher.run_once()
+        await watching.watcher.run_once()
+        assert watching.told == [payment]
+
+
+async def test_a_node_that_does_not_know_what_is_final_is_read_all_the_same(watching: Watching) -> None:
+    watching.views[0].has_final = False
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    assert await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]

@@ -1,0 +1,130 @@
+"""Repair by hand: a pasted transaction id is proven by nodes before anything is recorded."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.chains.evm_binding import payment_tag
+from payd.core.errors import ChainUnavailable, InvalidParams
+from payd.core.payment import PaymentCancelled
+from payd.store.db import Database
+from tests.actors.watching import DOWN, Watching, open_watching
+from tests.chains.evm_json import THIRD
+from tests.chains.fake_chain import coin_transfer, reverted, token_transfer
+from tests.till import ETH, PRICE
+
+
+async def missed(watching: Watching) -> tuple[str, str]:
+    """A payment, and the transaction that pays it, which the watcher did not find."""
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    for view in watching.views:
+        view.hides.add(paid.hash)
+    await watching.watcher.run_once()
+    assert watching.till.shown(paid.hash) == []
+    return payment, paid.hash
+
+
+async def test_a_transaction_that_was_missed_is_matched_and_its_payment_told(two_nodes: Watching) -> None:
+    payment, tx_id = await missed(two_nodes)
+    cursor = two_nodes.watcher.stats().read
+    result = await two_nodes.watcher.match(f" {tx_id.upper().replace('0X', '0x')} ")
+    assert (result.outcome, [one.kind for one in result.sightings]) == ("recorded", ["matched"])
+    assert result.sightings == tuple(two_nodes.till.shown(tx_id))
+    assert two_nodes.told == [payment]
+    assert two_nodes.watcher.stats().read == cursor
+
+    again = await two_nodes.watcher.match(tx_id)
+    assert again.sightings == result.sightings
+    assert two_nodes.till.count("transfers") == 1
+
+
+async def test_what_pays_nothing_is_recorded_and_nobody_told(watching: Watching) -> None:
+    payment, tx_id = await missed(watching)
+    await watching.till.move(payment, PaymentCancelled("cancelled_by_user"))
+    result = await watching.watcher.match(tx_id)
+    assert [one.kind for one in result.sightings] == ["late"]
+    assert "late" in result.words
+    assert watching.told == []
+
+
+async def test_the_coin_is_found_a_month_after_it_was_offered(watching: Watching) -> None:
+    payment = await watching.till.sell(asset=ETH, value=10**16)
+    await trio.sleep(20 * 24 * 3600)
+    watching.chain.mine(paid := coin_transfer(10**16, payment_tag(payment)))
+    watching.chain.mine()
+    await watching.watcher.run_once()
+    result = await watching.watcher.match(paid.hash)
+    assert [(one.kind, one.payment_id) for one in result.sightings] == [("matched", payment)]
+
+
+async def test_a_transaction_that_cannot_be_recorded_is_explained(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    failed = reverted(token_transfer(PRICE, payment_tag(payment)))
+    foreign = token_transfer(PRICE, payment_tag(payment), to=THIRD)
+    watching.chain.mine(failed, foreign)
+    await watching.watcher.run_once()
+    paid = watching.pay(payment)
+    found = {
+        tx_id: (await watching.watcher.match(tx_id)).outcome
+        for tx_id in ("0x" + "00" * 32, failed.hash, foreign.hash, paid.hash)
+    }
+    assert list(found.values()) == ["unknown", "reverted", "not_ours", "not_read_yet"]
+    assert watching.till.count("transfers") == 0
+    assert watching.told == []
+
+
+async def test_a_transaction_that_waits_to_be_mined_is_explained(watching: Watching) -> None:
+    _, tx_id = await missed(watching)
+    watching.nodes[0].results["eth_getTransactionReceipt"] = None
+    assert (await watching.watcher.match(tx_id)).outcome == "not_mined"
+    assert watching.till.count("transfers") == 0
+
+
+@pytest.mark.parametrize("text", ["", "0x12", "pay_l1", "0x" + "zz" * 32, "0x" + "00" * 33])
+async def test_what_is_no_transaction_id_is_refused(watching: Watching, text: str) -> None:
+    with pytest.raises(InvalidParams):
+        await watching.watcher.match(text)
+
+
+async def test_one_node_that_lies_records_nothing(two_nodes: Watching) -> None:
+    _, tx_id = await missed(two_nodes)
+    honest = two_nodes.nodes[0].results["eth_getTransactionReceipt"]
+
+    def larger(asked: str) -> object:
+        receipt = honest(asked)
+        [log] = receipt["logs"]
+        return {**receipt, "logs": [{**log, "data": "0x" + "77" * 32}]}
+
+    for lie in (larger, lambda asked: None, lambda asked: {**honest(asked), "status": "0x0"}):
+        two_nodes.nodes[0].results["eth_getTransactionReceipt"] = lie
+        assert (await two_nodes.watcher.match(tx_id)).outcome == "disagreement"
+    assert two_nodes.till.count("transfers") == 0
+
+
+async def test_a_transaction_of_another_fork_records_nothing(watching: Watching) -> None:
+    _, tx_id = await missed(watching)
+    honest = watching.nodes[0].results["eth_getTransactionReceipt"]
+    watching.nodes[0].results["eth_getTransactionReceipt"] = lambda asked: {
+        **honest(asked),
+        "blockHash": "0x" + "66" * 32,
+        "logs": [],
+    }
+    assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+
+
+async def test_one_of_two_nodes_is_enough_where_the_other_is_away(two_nodes: Watching) -> None:
+    payment, tx_id = await missed(two_nodes)
+    two_nodes.nodes[0].does = DOWN
+    assert (await two_nodes.watcher.match(tx_id)).outcome == "recorded"
+    assert two_nodes.told == [payment]
+
+
+async def test_without_a_node_nothing_is_known(realm_db: Database) -> None:
+    async with open_watching(realm_db, 2) as watching:
+        _, tx_id = await missed(watching)
+        for node in watching.nodes:
+            node.does = DOWN
+        with pytest.raises(ChainUnavailable):
+            await watching.watcher.match(tx_id)

@@ -1,0 +1,134 @@
+"""Which node is read: the next one where one is in trouble, and a second one for the second reading."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.actors.node_choice import REST_S, SECOND_WAIT_S, UNREADABLE_S, UNREADABLE_TRIES, NodeChoice
+from payd.chains.evm_reading import Unread
+from payd.chains.rpc import Node, NodesDown
+from tests.actors.watching import DOWN, Watching
+from tests.chains.fake_chain import token_transfer
+from tests.receiver import Does
+from tests.till import PRICE
+
+
+async def test_another_node_is_read_where_one_fails(two_nodes: Watching) -> None:
+    payment = await two_nodes.till.sell()
+    paid = two_nodes.pay(payment)
+    two_nodes.nodes[0].does = DOWN
+    assert await two_nodes.watcher.run_once()
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_the_node_that_is_further_is_read_while_another_lags(two_nodes: Watching) -> None:
+    payment = await two_nodes.till.sell()
+    two_nodes.views[0].lag = 5
+    paid = two_nodes.pay(payment)
+    # The first one is asked, has nothing new, and is believed for now.
+    await two_nodes.watcher.run_once()
+    two_nodes.views[0].lag = 20
+    await two_nodes.watcher.run_once()
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_transaction_that_no_node_can_tell_of_does_not_hold_up_the_others(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    strange = token_transfer(PRICE)
+    watching.views[0].denies.add(strange.hash)
+    watching.chain.mine(strange)
+    paid = watching.pay(payment)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        await trio.sleep(100)
+        assert watching.till.shown(paid.hash) == []
+        await trio.sleep(100)
+        nursery.cancel_scope.cancel()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+    assert watching.till.shown(strange.hash) == []
+    assert watching.watcher.stats().skipped == 1
+
+
+async def test_the_second_reading_waits_for_a_node_that_is_away(two_nodes: Watching) -> None:
+    payment = await two_nodes.till.sell()
+    paid = two_nodes.pay(payment)
+    two_nodes.views[0].hides.add(paid.hash)
+    two_nodes.nodes[1].does = DOWN
+    two_nodes.chain.mine_empty(30)
+    final = two_nodes.watcher.stats().final
+    assert await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().final == final
+    assert two_nodes.watcher.stats().second_trouble != ""
+    two_nodes.nodes[1].does = None
+    await trio.sleep(120)
+    assert await two_nodes.watcher.run_once()
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+    assert two_nodes.watcher.stats().final == two_nodes.chain.head.number - two_nodes.chain.final_depth
+
+
+async def test_the_second_reading_does_not_wait_for_ever(two_nodes: Watching) -> None:
+    two_nodes.nodes[1].does = DOWN
+    two_nodes.chain.mine_empty(4000)
+    for _ in range(3):
+        await two_nodes.watcher.run_once()
+    read = two_nodes.watcher.stats().final
+    assert read is not None
+    final = two_nodes.chain.blocks[-1 - two_nodes.chain.final_depth]
+    assert 0 < final.time_s - two_nodes.chain.blocks[read].time_s <= SECOND_WAIT_S
+
+
+async def test_the_preferred_node_is_asked_again_after_a_rest(two_nodes: Watching) -> None:
+    first, second = two_nodes.rpc.nodes
+    choice = NodeChoice(two_nodes.rpc, set())
+    bad = {first}
+
+    async def work(node: Node) -> str:
+        await trio.lowlevel.checkpoint()
+        if node in bad:
+            raise Unread("it contradicts itself")
+        return node.name
+
+    assert await choice.try_each(work) == (second.name, second)
+    bad.clear()
+    assert await choice.try_each(work) == (second.name, second)
+    await trio.sleep(REST_S)
+    assert await choice.try_each(work) == (first.name, first)
+
+
+async def test_each_node_is_tried_once_and_the_last_trouble_is_told(two_nodes: Watching) -> None:
+    tried: list[Node] = []
+
+    async def work(node: Node) -> None:
+        await trio.lowlevel.checkpoint()
+        tried.append(node)
+        raise Unread(f"trouble {len(tried)}")
+
+    with pytest.raises(Unread, match="trouble 2"):
+        await NodeChoice(two_nodes.rpc, set()).try_each(work)
+    assert tried == list(two_nodes.rpc.nodes)
+
+
+async def test_where_all_nodes_rest_at_their_own_wish_none_is_asked(watching: Watching) -> None:
+    watching.nodes[0].does = Does(status=429, headers=(("retry-after", "30"),))
+    assert not await watching.watcher.run_once()
+    with pytest.raises(NodesDown):
+        await NodeChoice(watching.rpc, set()).try_each(watching.rpc.heads)  # type: ignore[arg-type]
+
+
+async def test_a_transaction_is_read_past_only_after_many_tries_and_a_while(watching: Watching) -> None:
+    [node] = watching.rpc.nodes
+    skipped: set[str] = set()
+    quick = NodeChoice(watching.rpc, skipped)
+    for _ in range(UNREADABLE_TRIES + 5):
+        quick.rest(node, Unread("it is gone", "0x01"))
+    assert skipped == set()
+
+    slow = NodeChoice(watching.rpc, skipped)
+    for _ in range(UNREADABLE_TRIES - 1):
+        slow.rest(node, Unread("it is gone", "0x01"))
+        await trio.sleep(UNREADABLE_S)
+    slow.rest(node, Unread("the block is gone"))
+    assert skipped == set()
+    slow.rest(node, Unread("it is gone", "0x01"))
+    assert skipped == {"0x01"}

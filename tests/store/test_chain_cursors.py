@@ -1,0 +1,69 @@
+"""Cursors in the store: they move with what was found, from where the reading began, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.store.chain_cursors import (
+    BLOCKS_KEPT,
+    Cursor,
+    TwoReaders,
+    blocks_below,
+    find_cursor,
+    keep_blocks,
+    move_cursor,
+    turn_back,
+)
+from payd.store.db import Database
+
+CHAIN, OTHER = "eip155:1", "eip155:10"
+
+
+def at(number: int, fork: str = "a") -> Cursor:
+    return Cursor(number, f"0x{fork}{number}", 1000 + number)
+
+
+async def test_a_chain_that_was_never_read_has_no_cursor(realm_db: Database) -> None:
+    await realm_db.write(move_cursor, OTHER, "head", None, at(5))
+    await realm_db.write(move_cursor, CHAIN, "final", None, at(3))
+    assert realm_db.point(find_cursor, CHAIN, "head") is None
+    assert realm_db.point(find_cursor, CHAIN, "final") == at(3)
+    assert realm_db.point(find_cursor, OTHER, "head") == at(5)
+
+
+async def test_a_cursor_moves_only_from_where_the_reading_began(realm_db: Database) -> None:
+    await realm_db.write(move_cursor, CHAIN, "head", None, at(5))
+    await realm_db.write(move_cursor, CHAIN, "head", at(5), at(9))
+    for before in (None, at(5), at(9, "b")):
+        with pytest.raises(TwoReaders):
+            await realm_db.write(move_cursor, CHAIN, "head", before, at(12))
+    assert realm_db.point(find_cursor, CHAIN, "head") == at(9)
+
+
+async def test_the_newest_blocks_are_kept_and_older_ones_are_forgotten(realm_db: Database) -> None:
+    await realm_db.write(keep_blocks, OTHER, [(1, "0xother")])
+    for number in range(BLOCKS_KEPT + 10):
+        await realm_db.write(keep_blocks, CHAIN, [(number, f"0x{number}")])
+    kept = realm_db.point(blocks_below, CHAIN, 10**9, 10**9)
+    assert [number for number, _ in kept] == list(range(BLOCKS_KEPT + 9, 9, -1))
+    assert realm_db.point(blocks_below, CHAIN, 15, 2) == [(14, "0x14"), (13, "0x13")]
+    assert realm_db.point(blocks_below, OTHER, 10**9, 9) == [(1, "0xother")]
+
+
+async def test_turning_back_forgets_the_blocks_above_and_no_others(realm_db: Database) -> None:
+    await realm_db.write(keep_blocks, CHAIN, [(number, f"0xa{number}") for number in range(10)])
+    await realm_db.write(keep_blocks, OTHER, [(9, "0xother")])
+    await realm_db.write(move_cursor, CHAIN, "head", None, at(9))
+    await realm_db.write(move_cursor, CHAIN, "final", None, at(4))
+    await realm_db.write(turn_back, CHAIN, at(6, "b"))
+    assert realm_db.point(find_cursor, CHAIN, "head") == at(6, "b")
+    assert realm_db.point(find_cursor, CHAIN, "final") == at(4)
+    assert realm_db.point(blocks_below, CHAIN, 99, 2) == [(6, "0xb6"), (5, "0xa5")]
+    assert realm_db.point(blocks_below, OTHER, 99, 2) == [(9, "0xother")]
+
+
+async def test_turning_back_below_what_was_final_takes_that_cursor_along(realm_db: Database) -> None:
+    await realm_db.write(move_cursor, CHAIN, "head", None, at(9))
+    await realm_db.write(move_cursor, CHAIN, "final", None, at(7))
+    await realm_db.write(turn_back, CHAIN, at(6, "b"))
+    assert realm_db.point(find_cursor, CHAIN, "final") == at(6, "b")
