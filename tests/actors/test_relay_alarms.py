@@ -51,5 +51,16 @@ def test_a_tick_that_did_not_end_changes_nothing() -> None:
     assert lines(alarms, "stuck") == []
 
 
+def test_a_tick_that_knows_nothing_keeps_what_was() -> None:
+    alarms = Alarms(CHAIN)
+    lines(alarms, "stuck")
+    with capture_logs() as logs:
+        alarms.keep()
+        alarms.note("queue_old")
+        alarms.settle()
+    assert [line["event"] for line in logs] == ["relayer.queue_old"]
+    assert alarms.active == {"stuck", "queue_old"}
+
+
 def test_each_alarm_has_words() -> None:
     assert set(get_args(Alarm)) == WORDS.keys()
