@@ -125,9 +125,15 @@ def _live_options(function: Callable[..., None]) -> Callable[..., None]:
     file = click.Path(path_type=Path, dir_okay=False)
     for option in (
         click.option("--spend-real-money", "spends", is_flag=True, help="On a chain that is not for tests."),
-        click.option("--amount", "cents", default="12.50", metavar="USD", show_default=True),
-        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [nobody's, locally]"),
-        click.option("--wallet-password-file", "password_file", type=file, metavar="FILE"),
+        click.option("--amount", "cents", default="12.50", metavar="USD", help="What is paid. [12.50]"),
+        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [locally: nobody's]"),
+        click.option(
+            "--wallet-password-file",
+            "password_file",
+            type=file,
+            metavar="FILE",
+            help="Without, and without a .password file beside the keystore, you are asked.",
+        ),
         click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore. [buyer.json]"),
         click.option("--account", metavar="NAME|ID", help="Whose payment. Needed when there are several."),
         click.option("--chain", metavar="ID", help="Which chain. Needed when there are several."),
@@ -145,10 +151,8 @@ def _cents(amount: str) -> int:
 
 
 @click.command()
-@click.option("--mode", type=click.Choice(["test", "live"]), default="test", show_default=True)
-@click.option(
-    "--scratch", is_flag=True, help="Start a server of its own, even where one runs."
-)
+@click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm. [test]")
+@click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
 @_live_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
