@@ -200,9 +200,7 @@ def test_every_block_works_in_the_order_of_the_page(tmp_path: Path) -> None:
 
     with (
         log.open("wb") as output,
-        subprocess.Popen(
-            command_of("scripts/run"), stdout=output, stderr=output, env=env, cwd=ROOT
-        ) as server,
+        subprocess.Popen(server_command, stdout=output, stderr=output, env=env, cwd=ROOT) as server,
     ):
         try:
             wait_until_ready(base_url, server)
