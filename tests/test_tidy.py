@@ -45,6 +45,7 @@ STARTERS = {
     "payd/server.py": "the tree of them all",
     "payd/cli/demo_live.py": "the account's feed beside one payment; it ends with the command",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
+    "payd/cli/demo_live.py": "the feed beside one payment, which ends with the command",
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
     "payd/cli/feed_connection.py": "both directions of one websocket",
     "payd/store/db.py": "the committer and the checkpoints",

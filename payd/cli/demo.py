@@ -44,6 +44,7 @@ STOP_S: Final = 20.0  # the server's own grace is 15 s
 JOB_S: Final = 30.0  # confirmation and settlement take 2 s by default
 LOOK_S: Final = 0.05
 STATUS_POLL_MS: Final = 10_000
+AMOUNT: Final = re.compile(r"([0-9]{1,7})(?:\.([0-9]{1,2}))?")
 
 
 class Job:
@@ -117,7 +118,7 @@ def _live_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(**given: Any) -> None:
         typed = {name: given.pop(name) for name in (each.name for each in dataclasses.fields(Asked))}
-        asked = Asked(**{**typed, "cents": _cents(typed["cents"])})
+        asked = Asked(**{**typed, "cents": cents_of(typed["cents"])})
         if given["mode"] == "test" and (asked != Asked() or given["account"] is not None):
             raise click.UsageError("That is for --mode live.")
         function(asked=asked, **given)
@@ -125,9 +126,15 @@ def _live_options(function: Callable[..., None]) -> Callable[..., None]:
     file = click.Path(path_type=Path, dir_okay=False)
     for option in (
         click.option("--spend-real-money", "spends", is_flag=True, help="On a chain that is not for tests."),
-        click.option("--amount", "cents", default="12.50", metavar="USD", show_default=True),
-        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [nobody's, locally]"),
-        click.option("--wallet-password-file", "password_file", type=file, metavar="FILE"),
+        click.option("--amount", "cents", default="12.50", metavar="USD", help="What is paid. [12.50]"),
+        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [locally: nobody's]"),
+        click.option(
+            "--wallet-password-file",
+            "password_file",
+            type=file,
+            metavar="FILE",
+            help="Without, and without a .password file beside the keystore, you are asked.",
+        ),
         click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore. [buyer.json]"),
         click.option("--account", metavar="NAME|ID", help="Whose payment. Needed when there are several."),
         click.option("--chain", metavar="ID", help="Which chain. Needed when there are several."),
@@ -137,18 +144,18 @@ def _live_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _cents(amount: str) -> int:
-    if not re.fullmatch(r"\d{1,7}(\.\d\d?)?", amount) or not float(amount):
+def cents_of(amount: str) -> int:
+    """What was typed as US dollars. Raises click.BadParameter."""
+    found = AMOUNT.fullmatch(amount)
+    cents = int(found[1]) * 100 + int((found[2] or "").ljust(2, "0")) if found else 0
+    if not cents:
         raise click.BadParameter(f"{amount} is no amount in US dollars, such as 12.50", param_hint="--amount")
-    dollars, _, cents = amount.partition(".")
-    return int(dollars) * 100 + int(cents.ljust(2, "0"))
+    return cents
 
 
 @click.command()
-@click.option("--mode", type=click.Choice(["test", "live"]), default="test", show_default=True)
-@click.option(
-    "--scratch", is_flag=True, help="Start a server of its own, even where one runs."
-)
+@click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm. [test]")
+@click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
 @_live_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options

@@ -1,6 +1,6 @@
 """`payd demo --mode live`: one payment on a chain, as a merchant and a wallet live it, until it has settled.
 
-Live webhooks go to https on public addresses only, so it follows the account's feed instead, which has the same
+Live webhooks go to https on public addresses only, so it follows the account's feed, which has the same
 events.
 
 Source: DESIGN.md, "10. Live realm"; DESIGN.md, "12. Operations".
@@ -16,6 +16,7 @@ import click
 import msgspec
 import trio
 
+from payd import logs
 from payd.cli import seed, wallet
 from payd.cli.demo_plan import Plan
 from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
@@ -117,6 +118,7 @@ def run(config: Config, plan: Plan, account: str | None, as_json: bool) -> None:
         Refused: It cannot be done, or something was missing at its end.
         Unreachable: No server runs.
     """
+    logs.configure("auto", "error")  # to standard error: what is printed is the answer
     with interruptible():
         job = trio.run(live_through, config, plan, account, as_json)
     missing = job.missing()

@@ -91,8 +91,8 @@ def _chain(config: Config, wanted: str | None) -> ChainConfig:
     configured = {chain.id: chain for chain in config.chains}
     if not configured:
         raise Refused(
-            "No chain is configured, so there is nothing to pay on. To try it on a local chain:\n"
-            f"  scripts/nodes, and then: {pasted('demo --mode live --config .cache/nodes/payd.toml')}"
+            "No chain is configured, so there is nothing to pay on. scripts/nodes runs a local one; then:\n"
+            f"  {pasted('demo --mode live --config .cache/nodes/payd.toml')}"
         )
     if wanted is None and len(configured) == 1:
         return config.chains[0]

@@ -69,6 +69,29 @@ def test_a_server_that_does_not_start_is_told_with_its_log(
     assert "no such luck" in quick.error("demo", "--json")
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [("--send",), ("--spend-real-money",), ("--wallet", "w.json"), ("--amount", "1"), ("--account", "shop")],
+)
+def test_what_is_for_live_mode_is_refused_in_test_mode(payd: Terminal, typed: tuple[str, ...]) -> None:
+    assert "That is for --mode live." in payd.error("demo", *typed, code=2)
+
+
+def test_a_live_payment_takes_a_server_that_runs(payd: Terminal) -> None:
+    assert "--scratch is for --mode test." in payd.error("demo", "--mode", "live", "--scratch", code=2)
+
+
+@pytest.mark.parametrize(("typed", "cents"), [("12.50", 1250), ("12.5", 1250), ("7", 700), ("0.01", 1)])
+def test_an_amount_is_in_dollars(typed: str, cents: int) -> None:
+    assert demo.cents_of(typed) == cents
+
+
+@pytest.mark.parametrize("typed", ["0", "0.00", "-1", "1.234", "1e3", "", "12,50", "٣"])
+def test_anything_else_is_no_amount(payd: Terminal, typed: str) -> None:
+    said = payd.error("demo", "--mode", "live", "--amount", typed, code=2)
+    assert "is no amount in US dollars, such as 12.50" in said
+
+
 def received(kind: str, version: int, payment_id: str = "pay_t1", problem: str | None = None) -> Received:
     data = {"payment_id": payment_id, "payment_state_version": version}
     return Received({}, b"", problem, {} if problem else {"type": kind, "data": data})
