@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import payd.server
 from payd.actors.block_walk import Walk
+from payd.actors.payments import Payments
 from payd.actors.relay_broadcast import Broadcaster
 from payd.chains.rpc import Rpc
 from payd.cli import main
@@ -30,13 +30,13 @@ def die() -> None:
 
 def after_the_confirm() -> None:
     """The authorization and its job are stored, and the relayer is about to hear of it."""
-    wake = payd.server._wake_relayer
+    tell_relay = Payments.tell_relay
 
-    def dying(*args: Any) -> None:
+    def dying(self: Payments, chain: str) -> None:
         die()
-        wake(*args)
+        tell_relay(self, chain)
 
-    setattr(payd.server, "_wake_relayer", dying)  # noqa: B010
+    setattr(Payments, "tell_relay", dying)  # noqa: B010
 
 
 def before_the_broadcast() -> None:

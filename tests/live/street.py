@@ -206,7 +206,7 @@ password_file = "password"
 [[chains]]
 id = "@id"
 rpc = @rpc
-poll_ms = 50
+poll_ms = @poll
 relays_per_buyer = 1000
 @chain
 
@@ -243,15 +243,16 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], lines: str = "depth = 2", fee: str = "") -> str:
+def configuration(urls: Sequence[str], lines: str = "depth = 2", fee: str = "", poll_ms: str = "50") -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
         lines: More lines of its [[chains]].
         fee: Lines of [fee].
+        poll_ms: How often the nodes are asked for new blocks.
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": lines, "fee": fee}
+    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": lines, "fee": fee, "poll": poll_ms}
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)
