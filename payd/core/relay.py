@@ -41,11 +41,6 @@ def retry_delay_ms(tries: int) -> int:
     return min(RETRY_FIRST_MS << min(tries - 1, 16), RETRY_LAST_MS)
 
 
-def is_too_late(valid_until_s: int, chain_time_s: int) -> bool:
-    """Whether a call that is sent now would be mined after the chain began to refuse it."""
-    return chain_time_s + SEND_MARGIN_S >= valid_until_s
-
-
 class RelayLimits(msgspec.Struct, frozen=True):
     """What the relayer may spend on one chain, and its pace there.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 
 from payd.cli import demo
-from payd.cli.demo import EVENTS, Job, Timeline
+from payd.cli.demo import EVENTS, Job
 from payd.cli.receiver import Received
+from payd.cli.timeline import Timeline
 from tests.cli.test_serve import serving
 from tests.terminal import Terminal
 
@@ -127,12 +127,3 @@ async def test_waiting_ends_with_the_last_webhook_or_with_the_time() -> None:
     late = job(*ALL[:3])
     await late.wait_until_done()
     assert trio.current_time() - started_s == pytest.approx(1 + demo.JOB_S)
-
-
-async def test_the_timeline_is_told_as_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    timeline = Timeline(quiet=False)
-    await trio.sleep(1.5)
-    timeline.add("wallet", "pays")
-    assert timeline.entries == [{"afterMs": 1500, "who": "wallet", "what": "pays"}]
-    assert capsys.readouterr().out.split() == ["1500", "ms", "wallet", "pays"]
-    assert msgspec.json.encode(timeline.entries)

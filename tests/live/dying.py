@@ -30,11 +30,11 @@ def die() -> None:
 
 def after_the_confirm() -> None:
     """The authorization and its job are stored, and the relayer is about to hear of it."""
-    tell_relay = Payments.tell_relay
+    tell = Payments.tell_relay
 
     def dying(self: Payments, chain: str) -> None:
         die()
-        tell_relay(self, chain)
+        tell(self, chain)
 
     setattr(Payments, "tell_relay", dying)  # noqa: B010
 
