@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
-from payd.actors.watcher import Watcher, WatcherStats
-from payd.chains.rpc import Rpc
+from payd.actors.live_chain import LiveChain
+from payd.actors.watcher import WatcherStats
 from payd.clock import WallMs, system_wall_ms
 from tests.live.chain import LocalChain
 from tests.live.proxy import FlakyProxy, open_proxy
@@ -43,19 +43,15 @@ class Behind:
         return self.street.chain
 
     @property
-    def watcher(self) -> Watcher:
-        """Of the chain."""
-        return self.street.house.realms["live"].live_chains[0].watcher
-
-    @property
-    def rpc(self) -> Rpc:
-        """The server's side of the nodes."""
-        return self.street.house.realms["live"].live_chains[0].rpc
+    def room(self) -> LiveChain:
+        """Who works on the chain in the server."""
+        [room] = self.street.house.realms["live"].live_chains
+        return room
 
     @property
     def stats(self) -> WatcherStats:
         """How the reading goes."""
-        return self.watcher.stats()
+        return self.room.watcher.stats()
 
     def fail(self) -> None:
         """Have every node answer 503 from now on."""
@@ -137,6 +133,7 @@ async def open_behind(
     block_s: float | None = BLOCK_S,
     wall: WallMs = system_wall_ms,
     lines: str = "depth = 2",
+    poll_ms: str = "50",
 ) -> AsyncIterator[Behind]:
     """A running shop on a fresh chain.
 
@@ -147,10 +144,11 @@ async def open_behind(
         block_s: A block comes so often, besides those of transactions; None: only with these.
         wall: The server's clock.
         lines: More of its [[chains]].
+        poll_ms: How often the nodes are asked for new blocks.
     """
     await furnish_chain(chain)
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(open_proxy(chain.anvil)) for _ in range(nodes)]
         urls = [proxy.url for proxy in proxies]
-        opened = open_street(folder, chain, urls, block_s=block_s, wall=wall, lines=lines)
+        opened = open_street(folder, chain, urls, block_s=block_s, wall=wall, lines=lines, poll_ms=poll_ms)
         yield Behind(await stack.enter_async_context(opened), proxies)

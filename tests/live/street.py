@@ -227,7 +227,7 @@ password_file = "password"
 [[chains]]
 id = "@id"
 rpc = @rpc
-poll_ms = 50
+poll_ms = @poll
 relays_per_buyer = @relays
 @chain
 
@@ -264,16 +264,30 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], lines: str = "depth = 2", fee: str = "", relays: str = "1000") -> str:
+def configuration(
+    urls: Sequence[str],
+    lines: str = "depth = 2",
+    fee: str = "",
+    poll_ms: str = "50",
+    relays: str = "1000",
+) -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
         lines: More lines of its [[chains]], and tables after it.
         fee: Lines of [fee].
+        poll_ms: How often the nodes are asked for new blocks.
         relays: How many of one buyer's payments the relayer carries.
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": lines, "fee": fee, "relays": relays}
+    values = {
+        "id": CHAIN,
+        "rpc": json.dumps(list(urls)),
+        "chain": lines,
+        "fee": fee,
+        "poll": poll_ms,
+        "relays": relays,
+    }
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)

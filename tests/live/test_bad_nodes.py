@@ -25,6 +25,8 @@ from tests.live.street import DAI, ETH, SECOND_CONTRACT, USDC
 pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
+# So many blocks take a node out of the first row.
+BEHIND = 40
 
 
 @pytest.fixture
@@ -51,15 +53,17 @@ async def send(shop: Behind, asset: str = DAI) -> str:
 # Nodes that lag.
 
 
-@pytest.mark.parametrize("laggard", [0, 1])
-@pytest.mark.parametrize("asset", [USDC, DAI])
+@pytest.mark.parametrize(("laggard", "asset"), [(0, USDC), (1, DAI)])
 async def test_a_payment_goes_on_with_the_node_that_is_there_and_succeeds_with_both(
     pair: Behind, laggard: int, asset: str
 ) -> None:
-    pair.nodes[laggard].lag = 10_000
+    await pair.mined(2 * BEHIND)
     payment_id = await pair.street.payment()
-    assert (await pair.street.pay(payment_id, asset)).status_code == 200
-    assert await pair.street.until(payment_id, "processing") == "processing"
+    option = await pair.street.option(payment_id, asset)
+    pair.nodes[laggard].lag = BEHIND
+    told = await pair.street.confirm(payment_id, option, *await pair.street.execute(option))
+    assert told.status_code == 200
+    await pair.street.until(payment_id, "processing")
     await pair.read()
     assert await pair.street.status(payment_id) == "processing"
 
@@ -73,12 +77,15 @@ async def test_a_payment_goes_on_with_the_node_that_is_there_and_succeeds_with_b
 async def test_nodes_that_all_fall_behind_what_was_read_are_no_reorg(pair: Behind) -> None:
     payment_id = await send(pair)
     await pair.street.until(payment_id, "processing", "succeeded", "settled")
+    other = await pair.street.payment()
+    option = await pair.street.option(other, DAI)
     for node in pair.nodes:
         node.lag = 10_000
-    await pair.asked(0, "eth_getBlockByNumber", 12)
+    await pair.asked(0, "eth_getBlockByNumber", 6)
     known = await pair.street.status(payment_id)
-    other = await send(pair)
-    await pair.asked(0, "eth_getBlockByNumber", 12)
+    [tx_id] = await pair.street.execute(option)
+    await pair.chain.receipt(tx_id)
+    await pair.asked(0, "eth_getBlockByNumber", 6)
     assert [await pair.street.status(one) for one in (payment_id, other)] == [known, "requires_action"]
 
     pair.recover()
@@ -164,11 +171,10 @@ async def assert_nothing_is_credited(shop: Behind, payment_id: str) -> None:
     assert not {"payment.succeeded", "payment.settled"} & set(await shop.street.events(payment_id))
 
 
-@pytest.mark.parametrize("liar", [0, 1])
-async def test_a_status_is_no_proof(pair: Behind, liar: int) -> None:
+async def test_a_status_is_no_proof(pair: Behind) -> None:
     payment_id = await pair.street.payment()
     option = await pair.street.option(payment_id, DAI)
-    pair.nodes[liar].rewrite = with_status(1)
+    pair.nodes[0].rewrite = with_status(1)
     receipt = await reverted(pair, payment_id)
 
     told = await pair.street.confirm(payment_id, option, receipt["transactionHash"])
@@ -193,25 +199,13 @@ async def test_a_status_is_no_proof_where_there_is_one_node(single: Behind) -> N
 
 async def test_a_receipt_that_one_node_invents_is_not_found_by_its_own_logs(single: Behind) -> None:
     payment_id = await single.street.payment()
+    await single.street.option(payment_id, DAI)
     receipt = await reverted(single, payment_id)
     single.nodes[0].rewrite = with_invented_transfer(receipt, told_by_logs=False)
 
     await assert_nothing_is_credited(single, payment_id)
 
     assert await single.street.events(payment_id) == ["payment.created"]
-
-
-@pytest.mark.parametrize("liar", [0, 1])
-async def test_a_transfer_that_one_of_two_nodes_invents_is_not_credited(pair: Behind, liar: int) -> None:
-    payment_id = await pair.street.payment()
-    await pair.street.option(payment_id, DAI)
-    pair.fail()
-    await pair.unread()
-    receipt = await reverted(pair, payment_id)
-    pair.recover()
-    pair.nodes[liar].rewrite = with_invented_transfer(receipt, told_by_logs=True)
-
-    await assert_nothing_is_credited(pair, payment_id)
 
 
 @pytest.mark.parametrize("liar", [0, 1])
@@ -232,8 +226,7 @@ async def test_a_buyer_who_pays_after_a_node_invented_a_transfer_is_credited(pai
     assert await pair.street.events(payment_id) == ALL_EVENTS
 
 
-@pytest.mark.parametrize("liar", [0, 1])
-@pytest.mark.parametrize("asset", [USDC, DAI, ETH])
+@pytest.mark.parametrize(("liar", "asset"), [(0, USDC), (1, DAI), (0, ETH)])
 async def test_a_payment_succeeds_only_when_both_nodes_show_it(pair: Behind, liar: int, asset: str) -> None:
     """The liar has it reverted; whoever asks both believes neither."""
     pair.nodes[liar].rewrite = with_receipts(lambda receipt: {"status": "0x0", "logs": []})
@@ -249,9 +242,8 @@ async def test_a_payment_succeeds_only_when_both_nodes_show_it(pair: Behind, lia
     assert await pair.street.events(payment_id) == ALL_EVENTS
 
 
-@pytest.mark.parametrize("liar", [0, 1])
-async def test_another_block_hash_is_another_block(pair: Behind, liar: int) -> None:
-    pair.nodes[liar].rewrite = with_receipts(lambda receipt: {"blockHash": "0x" + "77" * 32})
+async def test_another_block_hash_is_another_block(pair: Behind) -> None:
+    pair.nodes[0].rewrite = with_receipts(lambda receipt: {"blockHash": "0x" + "77" * 32})
     payment_id = await send(pair)
     await pair.street.until(payment_id, "processing")
     await assert_nothing_is_credited(pair, payment_id)
@@ -300,7 +292,7 @@ async def test_a_block_missed_while_the_nodes_fail_is_read_afterwards(pair: Behi
     for option in options[1:]:
         await pair.street.execute(option)
     await pair.blocks()
-    await pair.unread(2)
+    await pair.unread(1)
     assert {await pair.street.status(one) for one in payments} == {"requires_action"}
 
     pair.recover()
@@ -331,7 +323,6 @@ async def test_a_payment_that_was_paid_in_time_succeeds_though_no_node_told_of_i
         return {answer.status_code for answer in answers} == {410}
 
     await pair.street.wait_for(is_over)
-    await pair.unread(1)
     assert {await pair.street.status(one) for one in (paid, unpaid)} == {"requires_action"}
 
     pair.recover()

@@ -23,12 +23,11 @@ import trio
 from payd.config import load
 from payd.server import open_house
 from tests.crash.process import Server
-from tests.live.chain import BUYER, BUYER_2, MERCHANT, RELAYER, LocalChain, address
+from tests.live.chain import BUYER, BUYER_2, FIRST_CONTRACT, MERCHANT, RELAYER, LocalChain, address
 from tests.live.conformance import ALL_EVENTS
 from tests.live.dying import MARK, MOMENTS, VARIABLE
 from tests.live.street import (
     DAI,
-    FIRST_CONTRACT,
     PATIENCE_S,
     SECOND_CONTRACT,
     USDC,

@@ -16,9 +16,9 @@ import pytest
 from payd.chains.evm_binding import payment_tag, tagged_transfer
 from tests.live.anvil import running_anvil
 from tests.live.behind import LONG, Behind, open_behind
-from tests.live.chain import BUYER, MAX_FEE, MERCHANT, RELAYER, LocalChain, account, address
+from tests.live.chain import BUYER, FIRST_CONTRACT, MAX_FEE, MERCHANT, RELAYER, LocalChain, account, address
 from tests.live.conformance import ALL_EVENTS
-from tests.live.street import DAI, ETH, FIRST_CONTRACT, SECOND_CONTRACT, USDC
+from tests.live.street import DAI, ETH, SECOND_CONTRACT, USDC
 
 pytestmark = pytest.mark.real_time
 
