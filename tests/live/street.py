@@ -27,13 +27,15 @@ from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,
     BUYER_2,
-    FIRST_CONTRACT as FIRST_CONTRACT,
     MERCHANT,
     MULTICALL3,
     RELAYER,
     LocalChain,
     account,
     address,
+)
+from tests.live.chain import (
+    FIRST_CONTRACT as FIRST_CONTRACT,
 )
 
 CHAIN: Final = "eip155:31337"
