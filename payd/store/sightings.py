@@ -278,6 +278,21 @@ def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: in
     return Word(now, "linked", judged.reason)
 
 
+def take_back(tx: Tx, sighting: Sighting) -> None:
+    """A stored transfer never was in its block: it pays nothing, unless it is seen again.
+
+    Another one that was too much beside it pays in its stead.
+    """
+    taken = tx.execute(
+        "UPDATE transfers SET block_hash = NULL, awaits = NULL, look_at = NULL"
+        " WHERE chain = ? AND tx_id = ? AND log_index = ? AND block_hash = ?",
+        (sighting.chain, sighting.tx_id, sighting.log_index, sighting.block_hash),
+    ).rowcount
+    payment = _payment_of(tx, sighting)
+    if taken and payment is not None and payment.success is None:
+        _match_another(tx, payment)
+
+
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
     known = _known(tx, seen)
     payment = _claimed(tx, seen, known)
