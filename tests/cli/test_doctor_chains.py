@@ -65,7 +65,7 @@ def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, broken: str) -> N
 
 
 def test_where_nobody_pays_gas_for_buyers_no_key_is_looked_for(tmp_path: Path) -> None:
-    text = configuration([NOBODY], chain="sponsor = false")
+    text = configuration([NOBODY], lines="sponsor = false")
     (tmp_path / "password").write_text("wrong")
     assert examine_key(configured(tmp_path, text), {}) == ([], None)
     text = configuration([NOBODY]).replace('keystore = "relayer.json"', 'keystore = ""')
