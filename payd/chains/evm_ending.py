@@ -174,7 +174,8 @@ class Endings:
                 watched = watched_for(track.asset, track.recipient)
                 known = {(binding, track.asset) for binding in track.bindings}
                 paid = paid_by(self._terms.chain, transaction, receipt, watched, known)
-                return PAID_NOTHING if all(one.binding is None for one in paid) else None
+                has_paid = any(one.binding is not None or told.assigned for one in paid)
+                return None if has_paid else PAID_NOTHING
             if receipt is not None or (transaction is not None and transaction.block_hash is not None):
                 return None
             if told.nonce is None or isinstance(results[4], RpcError):

@@ -142,7 +142,8 @@ class Evidence:
         known = {(binding, track.asset) for binding in track.bindings}
         for one in paid_by(self._chain, transaction, receipt, watched, known):
             same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
-            if same and one.log_index == sighting.log_index and one.binding in track.bindings:
+            is_bound = one.binding in track.bindings or sighting.assigned
+            if same and one.log_index == sighting.log_index and is_bound:
                 return one
         return None
 

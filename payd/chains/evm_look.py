@@ -139,9 +139,10 @@ class Looks:
         if exact is None:
             log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
             return None
-        # Sent through somebody else's hands it may come again by other hands.
-        direct = binding == tag and transaction.sender == payer.address
-        told = Told(row.tx_id, transaction.sender, transaction.nonce if direct else None)
+        # Sent through somebody else's hands it may come again by other hands; what a merchant named, may not.
+        assigned = binding is None
+        direct = assigned or (binding == tag and transaction.sender == payer.address)
+        told = Told(row.tx_id, transaction.sender, transaction.nonce if direct else None, assigned)
         processing = await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, row))
         return self._committed(processing, row)
 
@@ -190,8 +191,13 @@ class Looks:
                 return _later(row, _final(row))
         return None
 
-    async def _read(self, row: Sighting, known: set[tuple[bytes, str]]) -> tuple[Transaction, bytes] | None:
-        """The transaction of a transfer as a node shows it, and what binds the two; None if it does not."""
+    async def _read(
+        self, row: Sighting, known: set[tuple[bytes, str]]
+    ) -> tuple[Transaction, bytes | None] | None:
+        """The transaction of a transfer as a node shows it, and what binds the two; None if it does not.
+
+        Of what a merchant assigned, nothing has to.
+        """
         calls = [("eth_getTransactionByHash", row.tx_id), ("eth_getTransactionReceipt", row.tx_id)]
         results = await read(self._rpc, calls)
         if any(isinstance(result, RpcError) for result in results):
@@ -206,7 +212,7 @@ class Looks:
             log.debug("chain.bad_answer", chain=self._name, why=str(bad))
             return None
         for one in paid:
-            if one.log_index == row.log_index and one.binding is not None:
+            if one.log_index == row.log_index and (one.binding is not None or row.assigned):
                 return transaction, one.binding
         return None
 

@@ -24,11 +24,13 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
         tx_hash: In lower case.
         sender: Who signed it, in lower case.
         nonce: The sender's; None where the sender is not the payer, who can come back with another sender.
+        assigned: The merchant named it; nothing in it binds its transfer to the payment.
     """
 
     tx_hash: str
     sender: str
     nonce: int | None
+    assigned: bool = False
 
 
 class Track(msgspec.Struct, frozen=True, array_like=True):
