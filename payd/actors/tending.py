@@ -30,7 +30,7 @@ from payd.core.payment import Payment, WindowClosed
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.payments import due_payments, park_payment, unpark_payments
-from payd.store.sightings import take_back
+from payd.store.sightings import matched_of, take_back
 from payd.store.transfers import follow_transfer
 from payd.store.watches import chains_watched
 
@@ -170,7 +170,10 @@ class Tending:
             take_back(tx, found.denied)
 
     async def _close_window(self, payment: Payment) -> None:
-        """Expire a payment, once each chain that it can be paid on was read up to the end of its window."""
+        """Expire a payment, once each chain that it can be paid on was read up to the end of its window.
+
+        Not while a transfer that pays it waits for its proof.
+        """
         for name in self._of.db.point(chains_watched, payment.id):
             chain = self._of.chain_of(name)
             if chain is None:
@@ -180,6 +183,10 @@ class Tending:
             if read_until_ms is not None and read_until_ms <= payment.expires_at_ms:
                 self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
                 return
+        if self._of.db.point(matched_of, payment.id):
+            # Paid in time: whoever stored it has told, or tells again, and the nodes may need a while.
+            self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
+            return
         await self._of.turns.ask(payment.id, _expire, limited=False)
 
     # Surviving.

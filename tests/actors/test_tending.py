@@ -327,6 +327,42 @@ def sighting(payment: str, block_hash: str | None) -> Callable[[Tx], None]:
     return store
 
 
+async def test_a_window_stays_open_while_a_transfer_that_pays_is_looked_at(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stored with the block that closes the window, and the nodes take their time."""
+    payment_id = await watched(shop)
+    simulated = shop.realm.payments.chains[0]
+    assert isinstance(simulated, SimulatedChain)
+    payment = shop.realm.payments.find(payment_id)
+    processing = simulated.simulated_processing(
+        payment, ASSET, f"{CHAIN}:0x{'5e' * 20}", payment.created_at_ms
+    )
+
+    async def look(payment: Payment, now_ms: int) -> Found | None:
+        await trio.sleep(2 * UNREAD_RETRY_MS / 1000)
+        return Found(FundsCommitted(processing)) if payment.status is Status.REQUIRES_ACTION else None
+
+    monkeypatch.setattr(simulated, "look", look)
+    await trio.sleep(899)
+    await shop.realm.db.write(sighting(payment_id, "0xaa"))
+    await trio.sleep(0.5)
+    await shop.realm.payments.tending.news(payment_id, CHAIN)
+
+    assert await shop.status(payment_id) == "processing"
+
+
+async def test_a_window_closes_once_the_transfer_in_it_is_taken_back(shop: Shop) -> None:
+    payment_id = await watched(shop)
+    await shop.realm.db.write(sighting(payment_id, "0xaa"))
+    await trio.sleep(3600)
+    assert await shop.status(payment_id) == "requires_action"
+
+    await shop.realm.db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
+    await trio.sleep(UNREAD_RETRY_MS / 1000)
+    assert await shop.status(payment_id) == "expired"
+
+
 def awaits(tx: Tx, payment: str) -> tuple[str | None, int | None]:
     row = tx.execute("SELECT awaits, look_at FROM transfers WHERE payment_id = ?", (payment,)).fetchone()
     return row[0], row[1]
