@@ -1,0 +1,86 @@
+"""What a merchant assigned: the chain's looks take it without a binding, and nothing else without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.chains.evm_binding import transfer_call
+from payd.chains.evm_ending import DECLINED, REPLACED
+from payd.chains.evm_track import read_track
+from payd.core.payment import FundsCommitted, Payment, PaymentFailed
+from payd.store.sightings import assign
+from tests.chains.evm_scene import CHAIN, Scene
+from tests.live.chain import BUYER, MERCHANT, account, address
+
+pytestmark = pytest.mark.real_time
+
+AMOUNT = 25_000_000
+
+
+async def by_hand(scene: Scene) -> tuple[Payment, str]:
+    """A payment, and a transfer of its price that nothing binds to it."""
+    payment = await scene.payment()
+    await scene.quote(payment, scene.dai_asset)
+    receipt = await scene.chain.done(account(BUYER), scene.dai, transfer_call(address(MERCHANT), AMOUNT))
+    await scene.watch()
+    return payment, str(receipt["transactionHash"])
+
+
+async def say(scene: Scene, payment: Payment, tx_id: str) -> None:
+    [word] = await scene.db.write(assign, payment.id, str(CHAIN), tx_id, "key_1", await scene.now_ms())
+    assert (word.came_to, word.sighting.kind) == ("linked", "matched")
+
+
+async def test_a_transfer_without_a_binding_pays_nothing_until_its_merchant_says_so(scene: Scene) -> None:
+    payment, tx_id = await by_hand(scene)
+    assert await scene.look(payment) is None
+
+    await say(scene, payment, tx_id)
+    found = await scene.look(payment)
+
+    assert found is not None
+    assert isinstance(found.trigger, FundsCommitted)
+    payment = await scene.follow(payment)
+    told = read_track(payment).told
+    assert told is not None
+    assert (told.tx_hash, told.assigned) == (tx_id, True)
+    await scene.watch(3)
+    payment = await scene.follow(payment)
+    assert payment.settled is not None
+    assert payment.settled.tx_id == tx_id
+
+
+async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scene) -> None:
+    """As when the node lied that showed it: the looks ask again, and are not told the same."""
+    payment, tx_id = await by_hand(scene)
+    await say(scene, payment, tx_id)
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET assigned = 0"))
+
+    assert await scene.look(payment) is None
+
+
+async def test_an_assigned_transfer_that_the_store_lost_fails_nobody(scene: Scene) -> None:
+    """Its transaction is there and pays: that it has no binding is no proof that it paid nothing."""
+    payment, tx_id = await by_hand(scene)
+    await say(scene, payment, tx_id)
+    payment = await scene.follow(payment)
+    await scene.db.write(lambda tx: tx.execute("DELETE FROM transfers"))
+    await scene.watch(4)
+
+    assert await scene.look(payment) is None
+
+
+async def test_what_took_the_place_of_an_assigned_transaction_ends_the_payment(scene: Scene) -> None:
+    payment, tx_id = await by_hand(scene)
+    await say(scene, payment, tx_id)
+    payment = await scene.follow(payment)
+    told = read_track(payment).told
+    assert told is not None
+    await scene.chain.reorg(1)
+    await scene.chain.send_as(account(BUYER), address(BUYER), nonce=told.nonce)
+    await scene.watch(4)
+
+    found = await scene.look(payment)
+
+    assert found is not None
+    assert found.trigger == PaymentFailed(REPLACED, DECLINED)
