@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.chain import BUYER, DEPLOYER, MERCHANT, LocalChain, account, address, calldata
+from tests.live.chain import BUYER, DEPLOYER, FIRST_CONTRACT, MERCHANT, LocalChain, account, address, calldata
 from tests.live.strange import OPEN_DOMAIN, coin, row_of, take
 from tests.live.street import (
     DAI,
-    FIRST_CONTRACT,
     MINTED,
     USDC,
     Street,
