@@ -82,18 +82,11 @@ def copy_rows(tx: Tx, table: str, key: str, payment_id: str, count: int) -> None
 
 async def cost_of_blocks(shop: Behind) -> tuple[Counter[str], int]:
     """The calls, by method, and the POSTs for a few blocks that are read one by one."""
-    await read_one(shop)
+    await shop.mined(1)
     calls, posts = Counter(shop.room.rpc.calls), shop.room.rpc.posts
     for _ in range(BLOCKS):
-        await read_one(shop)
+        await shop.mined(1)
     return shop.room.rpc.calls - calls, shop.room.rpc.posts - posts
-
-
-async def read_one(shop: Behind) -> None:
-    """Mine a block and have it read, by one look."""
-    await shop.chain.mine()
-    shop.room.watcher.wake()
-    await shop.mined(0)
 
 
 # Heads by websocket.
@@ -246,7 +239,7 @@ async def test_an_unannounced_transfer_counts_as_long_as_the_clocks_are_off_by_l
             return any(one["txId"] == tx_id for one in page["data"])
 
         await shop.street.wait_for(is_shown)
-        await shop.street.until(payment_id, status)
+        assert await shop.street.until(payment_id, status) == status
 
 
 @pytest.mark.parametrize("minutes", [0, 10, -10])
