@@ -31,6 +31,8 @@ RARELY = "60000"
 MANY = 1000
 FEW = 10
 BLOCKS = 8
+# So many blocks behind the newest, by the node's own word.
+FINAL = 2
 # The relayer looks after its purse once a minute.
 BESIDES = 3
 
@@ -82,11 +84,23 @@ def copy_rows(tx: Tx, table: str, key: str, payment_id: str, count: int) -> None
 
 async def cost_of_blocks(shop: Behind) -> tuple[Counter[str], int]:
     """The calls, by method, and the POSTs for a few blocks that are read one by one."""
-    await shop.mined(1)
+    await read_one(shop)
     calls, posts = Counter(shop.room.rpc.calls), shop.room.rpc.posts
     for _ in range(BLOCKS):
-        await shop.mined(1)
+        await read_one(shop)
     return shop.room.rpc.calls - calls, shop.room.rpc.posts - posts
+
+
+async def read_one(shop: Behind) -> None:
+    """Mine a block, and return when it was read, and what became final with it was read again."""
+    await shop.mined(1)
+    final = await shop.chain.head() - FINAL
+
+    async def is_read_again() -> bool:
+        await trio.lowlevel.checkpoint()
+        return (shop.stats.final or 0) >= final
+
+    await shop.street.wait_for(is_read_again)
 
 
 # Heads by websocket.
