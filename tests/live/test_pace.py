@@ -31,6 +31,8 @@ RARELY = "60000"
 MANY = 1000
 FEW = 10
 BLOCKS = 8
+# So many blocks behind the newest, by the node's own word.
+FINAL = 2
 # The relayer looks after its purse once a minute.
 BESIDES = 3
 
@@ -90,10 +92,15 @@ async def cost_of_blocks(shop: Behind) -> tuple[Counter[str], int]:
 
 
 async def read_one(shop: Behind) -> None:
-    """Mine a block and have it read, by one look."""
-    await shop.chain.mine()
-    shop.room.watcher.wake()
-    await shop.mined(0)
+    """Mine a block, and return when it was read, and what became final with it was read again."""
+    await shop.mined(1)
+    final = await shop.chain.head() - FINAL
+
+    async def is_read_again() -> bool:
+        await trio.lowlevel.checkpoint()
+        return (shop.stats.final or 0) >= final
+
+    await shop.street.wait_for(is_read_again)
 
 
 # Heads by websocket.
@@ -246,7 +253,7 @@ async def test_an_unannounced_transfer_counts_as_long_as_the_clocks_are_off_by_l
             return any(one["txId"] == tx_id for one in page["data"])
 
         await shop.street.wait_for(is_shown)
-        await shop.street.until(payment_id, status)
+        assert await shop.street.until(payment_id, status) == status
 
 
 @pytest.mark.parametrize("minutes", [0, 10, -10])
