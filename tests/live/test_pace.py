@@ -28,6 +28,8 @@ pytestmark = pytest.mark.real_time
 MINUTES_MS = 60_000
 # At this pace alone, a payment would take longer than any test waits.
 RARELY = "60000"
+# Long enough for a look to end before the next block comes.
+PAUSE_S = 0.5
 MANY = 1000
 FEW = 10
 BLOCKS = 8
@@ -110,7 +112,7 @@ async def test_with_a_websocket_payments_succeed_though_nobody_is_asked_for_a_mi
     tmp_path: Path, chain: LocalChain
 ) -> None:
     lines = f'depth = 2\nws = "{chain.anvil.ws_url}"'
-    async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY) as shop:
+    async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY, block_s=PAUSE_S) as shop:
         for asset in (USDC, DAI):
             payment_id = await shop.street.payment()
             await shop.street.pay(payment_id, asset)
@@ -174,7 +176,9 @@ async def _carry_one_way(source: trio.SocketStream, sink: trio.SocketStream) -> 
 async def test_a_websocket_that_is_cut_is_opened_again(tmp_path: Path, chain: LocalChain) -> None:
     async with open_cable(chain.anvil) as cable:
         lines = f'depth = 2\nws = "{cable.url}"'
-        async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY) as shop:
+        async with open_behind(
+            tmp_path / "house", chain, lines=lines, poll_ms=RARELY, block_s=PAUSE_S
+        ) as shop:
             first = await shop.street.payment()
             await shop.street.pay(first, DAI)
             await shop.street.until(first, "settled")
