@@ -18,10 +18,12 @@ COMMANDS: Final = (
     "key",
     "app",
     "merchant",
+    "payment",
     "webhook",
     "listen",
     "notify",
     "relayer",
+    "doctor",
     "check-config",
     "version",
 )

@@ -168,7 +168,7 @@ async def open_live(folder: Path, chain: LocalChain, url: str, hook: str | None)
 
 async def furnish_live(folder: Path, url: str, hook: str | None) -> dict[str, str]:
     """Make a folder that a server with a live chain can be started in; what its merchant's backend sends."""
-    prepare(folder, configuration([url], chain="depth = 1"))
+    prepare(folder, configuration([url], lines="depth = 1"))
     config = load(folder / "payd.toml", environment(folder, TRUSTING))
     async with open_house(config, inline=True) as house:
         headers = await furnish_house(house)

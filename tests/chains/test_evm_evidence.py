@@ -294,3 +294,56 @@ async def test_the_same_transfer_in_another_block_is_not_proven_where_it_is_stor
         block = int(receipt["blockNumber"], 16)
         court.row = msgspec.structs.replace(court.row, block_number=block, block_hash=receipt["blockHash"])
         assert await court.prove(1) == "deep"
+
+
+# Denial.
+
+
+def without_the_transaction(request: Request, result: Any) -> Any:
+    """Knows nothing of any transaction."""
+    return None if request["method"] in ("eth_getTransactionByHash", "eth_getTransactionReceipt") else result
+
+
+@pytest.mark.parametrize("rewrite", [without_the_transaction, without_logs, with_status(0)])
+async def test_what_both_nodes_do_not_have_in_a_final_block_is_denied(
+    realm_db: Database, anvil: Anvil, rewrite: Any
+) -> None:
+    async with open_court(realm_db, anvil) as court:
+        assert not await court.evidence.deny(court.row, 2)
+        court.nodes[0].rewrite = rewrite
+        assert not await court.evidence.deny(court.row, 2), "the other one shows it"
+        court.nodes[1].rewrite = rewrite
+        assert await court.evidence.deny(court.row, 2)
+
+
+async def test_nothing_is_denied_before_it_would_be_final_or_by_a_node_that_is_away(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with open_court(realm_db, anvil) as court:
+        for node in court.nodes:
+            node.rewrite = without_the_transaction
+        assert not await court.evidence.deny(court.row, 3)
+        court.nodes[1].lag = 1
+        assert not await court.evidence.deny(court.row, 2)
+        court.nodes[1].status = 503
+        assert not await court.evidence.deny(court.row, 1)
+
+
+async def test_a_transaction_that_a_node_has_only_half_of_is_not_denied(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with open_court(realm_db, anvil) as court:
+        for node in court.nodes:
+            node.rewrite = lambda request, result: (
+                None if request["method"] == "eth_getTransactionReceipt" else result
+            )
+        assert not await court.evidence.deny(court.row, 2)
+
+
+async def test_what_a_reorg_took_is_not_denied(realm_db: Database, anvil: Anvil) -> None:
+    """The watcher follows reorgs; its block is not the nodes' any more."""
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.reorg(2)
+        await court.scene.chain.mine(5)
+
+        assert not await court.evidence.deny(court.row, 2)

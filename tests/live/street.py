@@ -28,13 +28,15 @@ from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,
     BUYER_2,
-    FIRST_CONTRACT,
     MERCHANT,
     MULTICALL3,
     RELAYER,
     LocalChain,
     account,
     address,
+)
+from tests.live.chain import (
+    FIRST_CONTRACT as FIRST_CONTRACT,
 )
 
 CHAIN: Final = "eip155:31337"
@@ -62,14 +64,13 @@ class Wall:
 
 
 @dataclass
-class Street:
-    """The shop, its server, its chain.
+class Shopfront:
+    """What people see of a shop: its server's address, and its chain.
 
     Attributes:
         url: Of the server.
         http: Asks it.
         chain: A local chain with a token on it.
-        house: The server's inside, for what no page shows.
         headers: What the merchant's backend sends.
         wall: The server's clock.
     """
@@ -77,9 +78,8 @@ class Street:
     url: str
     http: httpx.AsyncClient
     chain: LocalChain
-    house: House
-    headers: dict[str, str] = field(default_factory=dict)
-    wall: Wall = field(default_factory=Wall)
+    headers: dict[str, str] = field(default_factory=dict, kw_only=True)
+    wall: Wall = field(default_factory=Wall, kw_only=True)
 
     @property
     def anvil(self) -> Anvil:
@@ -165,6 +165,36 @@ class Street:
                 return found[::-1]
             cursor = f"&cursor={page['nextCursor']}"
 
+    async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
+        """Wait until the payment has one of these statuses (or `settled`), and give it."""
+
+        async def reached() -> str | None:
+            detail = await self.detail(payment_id)
+            now = "settled" if detail["settlement"] and detail["settlement"]["settled"] else detail["status"]
+            return now if now in wanted else None
+
+        return str(await self.wait_for(reached, mining=mining))
+
+    async def wait_for(self, question: Callable[[], Any], *, mining: bool = False) -> Any:
+        """Ask until the answer is true, and give it; with `mining`, a block comes with each question."""
+        with trio.fail_after(PATIENCE_S):
+            while not (answer := await question()):
+                if mining:
+                    await self.chain.mine()
+                await trio.sleep(0.05)
+        return answer
+
+
+@dataclass
+class Street(Shopfront):
+    """A shop whose server runs in this process.
+
+    Attributes:
+        house: The server's inside, for what no page shows.
+    """
+
+    house: House
+
     def wake(self) -> None:
         """Have the chain read now: where nothing is open, that is every 15 seconds."""
         for one in self.house.realms["live"].live_chains:
@@ -192,25 +222,6 @@ class Street:
         await self.wait_for(there)
         realm.payments.tending.deadlines.reload()
 
-    async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
-        """Wait until the payment has one of these statuses (or `settled`), and give it."""
-
-        async def reached() -> str | None:
-            detail = await self.detail(payment_id)
-            now = "settled" if detail["settlement"] and detail["settlement"]["settled"] else detail["status"]
-            return now if now in wanted else None
-
-        return str(await self.wait_for(reached, mining=mining))
-
-    async def wait_for(self, question: Callable[[], Any], *, mining: bool = False) -> Any:
-        """Ask until the answer is true, and give it; with `mining`, a block comes with each question."""
-        with trio.fail_after(PATIENCE_S):
-            while not (answer := await question()):
-                if mining:
-                    await self.chain.mine()
-                await trio.sleep(0.05)
-        return answer
-
 
 def signed(typed_data: str, place: int = BUYER) -> str:
     """A signature of typed data as a wallet shows it."""
@@ -233,7 +244,7 @@ password_file = "password"
 [[chains]]
 id = "@id"
 rpc = @rpc
-poll_ms = 50
+poll_ms = @poll
 relays_per_buyer = @relays
 @chain
 
@@ -270,16 +281,30 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "", relays: str = "1000") -> str:
+def configuration(
+    urls: Sequence[str],
+    lines: str = "depth = 2",
+    fee: str = "",
+    poll_ms: str = "50",
+    relays: str = "1000",
+) -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
-        chain: More lines of its [[chains]], and tables after it.
+        lines: More lines of its [[chains]], and tables after it.
         fee: Lines of [fee].
+        poll_ms: How often the nodes are asked for new blocks.
         relays: How many of one buyer's payments the relayer carries.
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee, "relays": relays}
+    values = {
+        "id": CHAIN,
+        "rpc": json.dumps(list(urls)),
+        "chain": lines,
+        "fee": fee,
+        "poll": poll_ms,
+        "relays": relays,
+    }
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)

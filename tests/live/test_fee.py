@@ -36,7 +36,7 @@ CHAIN_LINES = f'depth = 2\nfee_address = "{address(OPERATOR)}"'
 @pytest.fixture
 async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
     await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=CHAIN_LINES, fee=PERCENT) as opened:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=CHAIN_LINES, fee=PERCENT) as opened:
         yield opened
 
 
@@ -101,7 +101,7 @@ async def test_what_cannot_carry_the_fee_goes_without_it(street: Street) -> None
 async def test_a_mandatory_fee_leaves_only_what_carries_it(tmp_path: Path, chain: LocalChain) -> None:
     await furnish_chain(chain)
     fee = f"{PERCENT}\nmandatory = true"
-    async with open_street(tmp_path / "house", chain, chain=CHAIN_LINES, fee=fee) as street:
+    async with open_street(tmp_path / "house", chain, lines=CHAIN_LINES, fee=fee) as street:
         assert methods(await street.options(await street.payment())) == {USDC: [SIGN, SIGN]}
 
 

@@ -93,7 +93,7 @@ async def test_a_row_with_a_wrong_domain_asks_for_transfers_and_never_for_signat
     token = await chain.token("Tether USD", "USDT", "1")
     await chain.mint(token, address(BUYER), MINTED)
     row = row_of(token, "eip3009", '{ name = "Tether", version = "1" }')
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=f"depth = 2\n{row}") as street:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=f"depth = 2\n{row}") as street:
         asset = await take(street, token)
         payment_id = await street.payment()
         option = await street.option(payment_id, asset)
@@ -107,7 +107,7 @@ async def test_a_row_with_wrong_decimals_is_not_offered_at_all(tmp_path: Path, c
     token = await chain.token("Tether USD", "USDT", "1")
     await chain.mint(token, address(BUYER), 10**30)
     row = row_of(token, "erc20", decimals=18)
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=f"depth = 2\n{row}") as street:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=f"depth = 2\n{row}") as street:
         asset = await take(street, token)
         units = [one["amount"]["unit"] for one in await street.options(await street.payment())]
     assert f"caip19/{DAI}" in units
@@ -117,7 +117,7 @@ async def test_a_row_with_wrong_decimals_is_not_offered_at_all(tmp_path: Path, c
 async def test_without_a_sponsor_every_token_is_sent(tmp_path: Path, chain: LocalChain) -> None:
     await furnish_chain(chain)
     plain = "depth = 2\nsponsor = false"
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=plain) as street:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=plain) as street:
         payment_id = await street.payment()
         option = await street.option(payment_id, USDC)
         assert method(option) == SEND
@@ -130,7 +130,7 @@ async def test_a_token_by_other_authors_is_paid_in_by_signature(tmp_path: Path, 
     wallet = await chain.deploy("Wallet1271", ["address"], [address(BUYER)])
     token = await coin(chain, "OpenDollar", address(BUYER), wallet)
     row = row_of(token, "eip3009", OPEN_DOMAIN)
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=f"depth = 2\n{row}") as street:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=f"depth = 2\n{row}") as street:
         asset = await take(street, token)
         payment_id = await street.payment()
         option = await street.option(payment_id, asset)
@@ -150,7 +150,7 @@ async def test_a_token_that_refuses_without_words_is_refused_and_pays_later(
     await furnish_chain(chain)
     token = await coin(chain, "OpenDollar", address(BUYER))
     row = row_of(token, "eip3009", OPEN_DOMAIN)
-    async with open_street(tmp_path / "house", chain, block_s=0.2, chain=f"depth = 2\n{row}") as street:
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=f"depth = 2\n{row}") as street:
         asset = await take(street, token)
         payment_id = await street.payment()
         option = await street.option(payment_id, asset)
@@ -168,7 +168,7 @@ async def test_a_token_whose_transfers_return_nothing_is_paid_in(tmp_path: Path,
     await furnish_chain(chain)
     token = await coin(chain, "MuteDollar", address(BUYER))
     async with open_street(
-        tmp_path / "house", chain, block_s=0.2, chain=f"depth = 2\n{row_of(token, 'erc20')}"
+        tmp_path / "house", chain, block_s=0.2, lines=f"depth = 2\n{row_of(token, 'erc20')}"
     ) as street:
         asset = await take(street, token)
         payment_id = await street.payment()
