@@ -234,7 +234,7 @@ async def _counted(proxy: FlakyProxy, plan: Walks, mined: LocalChain | None) -> 
 
 
 async def measure_live_starts(folder: Path, plan: Walks) -> Started:
-    """From the start of the process to `/readyz`, and its memory when nothing happens; both realms, and one."""
+    """From the start of the process to `/readyz`, and its memory at rest; with a live chain, and without."""
     started = Started()
     live, test = folder / "live", folder / "test"
     with running_anvil(slots_in_an_epoch=1) as anvil:

@@ -17,9 +17,9 @@ from tests.bench.table import NONE, Line
 HEADER: Final = ("live payments", "at", "payd", "beside it", "which is", "payd : beside", "goal")
 
 NOTES: Final = """\
-Live payments: anvil mines when it is asked to, and every time is from then; one payment is under way. The
-transaction waits in the pool before, one confirmation is enough, the head is asked for every 50 ms. The server
-is a process of its own; webhooks go over TLS and are timed where they arrive.
+Live payments: anvil mines when it is asked to, and every time is from then; one payment is under way. Its
+transaction waits in the pool before, one confirmation is enough, the head is asked for every 50 ms. The
+server is a process of its own; webhooks go over TLS and are timed where they arrive.
 - **the node's receipt** is asked for again and again until it is there.
 - **calls a block** are those besides the head's polls: what the same time costs without blocks is taken off.
 - Options in a token, in another one and in the chain's coin are out for each open payment."""

@@ -171,7 +171,7 @@ async def test_a_nonce_that_another_process_used_is_let_go_and_the_payment_sent_
 async def test_what_a_pool_has_dropped_is_sent_again(tmp_path: Path, chain: LocalChain) -> None:
     """The first offer is the most that the relayer may make, so that none follows that is better."""
     await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, chain='depth = 2\nmax_fee_gwei = "1.5"') as street:
+    async with open_street(tmp_path / "house", chain, lines='depth = 2\nmax_fee_gwei = "1.5"') as street:
         await chain.rpc("evm_setAutomine", False)
         payment_id, _ = await signed_payment(street)
         ours = await sent_by(street)
@@ -280,7 +280,7 @@ async def test_past_a_buyers_share_the_buyer_sends_and_others_sign(tmp_path: Pat
 async def test_past_a_days_budget_everybody_sends(tmp_path: Path, chain: LocalChain) -> None:
     await furnish_chain(chain)
     budget = 'depth = 2\ngas_per_day = "0.0004"'
-    async with open_street(tmp_path / "house", chain, chain=budget) as street:
+    async with open_street(tmp_path / "house", chain, lines=budget) as street:
         carried = 0
         while await way(street, payment_id := await street.payment()) == SIGN:
             carried += 1

@@ -174,3 +174,4 @@ async def test_a_token_whose_transfers_return_nothing_is_paid_in(tmp_path: Path,
         payment_id = await street.payment()
         option = await street.option(payment_id, asset)
         await settles(street, payment_id, option, *await street.execute(option))
+    assert await chain.balance(token, address(MERCHANT)) == AMOUNT
