@@ -120,7 +120,7 @@ def _open(
         prices=prices,
         can_relay=(lambda buyer: False) if relayer is None else relayer.can_relay,
     )
-    made.append(LiveChain(chain.id, rpc, evm, watcher, relayer))
+    made.append(LiveChain(chain.id, rpc, evm, watcher, relayer, prices))
     return made[0]
 
 

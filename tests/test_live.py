@@ -104,7 +104,7 @@ async def test_a_key_that_nothing_opens_is_a_mistake_of_the_configuration(
 
 def test_terms_carry_what_the_operator_set(tmp_path: Path) -> None:
     fee = 'percent = "2.5"\nbase_usd = "0.3"\nmandatory = true\n'
-    text = configuration([NOBODY], fee=fee, chain=f'depth = 4\nfinal = 9\nfee_address = "{OPERATOR}"')
+    text = configuration([NOBODY], fee=fee, lines=f'depth = 4\nfinal = 9\nfee_address = "{OPERATOR}"')
     config = configured(tmp_path, text)
 
     terms = terms_of(config, config.chains[0], "0xABC")

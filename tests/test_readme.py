@@ -4,7 +4,8 @@
 blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye. The server is
 the one that `scripts/run` starts, on a free port with its own data: the address in a block is replaced by its
 address, and `svc_test_…` (or another prefix with `…`) by the first such value that it printed. A block under
-`<!-- test: install -->` names commands that set up the machine itself: they are checked, not run.
+`<!-- test: install -->` names commands that set up the machine itself: they are checked, not run. Under
+`<!-- test: terminals -->` each line has its own terminal: the last one ends by itself, the others after it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,13 +83,44 @@ def for_this_server(script: str, base_url: str, printed: str) -> str:
     return re.sub(r"\b([a-z]+_(?:[a-z]+_)?)…", value, script)
 
 
-def command_of_run() -> list[str]:
-    """The server's command as it stands in `scripts/run`, for this environment."""
-    last = (ROOT / "scripts" / "run").read_text().splitlines()[-1]
+def command_of(script: str) -> list[str]:
+    """The command at the end of one of `scripts/`, for this environment."""
+    last = (ROOT / script).read_text().splitlines()[-1]
     words = shlex.split(last.removeprefix("exec "))
     assert words[0] == ".venv/bin/python", last
     assert words[-1] == "$@", last
     return [sys.executable, *words[1:-1]]
+
+
+def in_terminal(line: str, folder: Path) -> list[str]:
+    """A line of a block of terminals, with its own folder and free ports."""
+    typed, *words = shlex.split(line.replace(".cache/nodes", str(folder)))
+    if typed == ".venv/bin/payd":
+        return [str(BIN / "payd"), *words]
+    if typed == "scripts/nodes":
+        words += ["--folder", str(folder), "--port", "0", "--listen", "127.0.0.1:0"]
+    return [*command_of(typed), *words]
+
+
+@contextmanager
+def terminal(command: list[str], env: dict[str, str], ready: str) -> Iterator[None]:
+    """A program that runs for as long as the block, from when it says that it is ready."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            said = ""
+            while ready not in said:
+                line = process.stdout.readline()
+                assert line, f"{command} ended: {said}"
+                said += line
+            yield
+        finally:
+            process.terminate()
+
+
+def environment() -> dict[str, str]:
+    """The machine's variables, without those that configure payd."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")}
 
 
 def free_port() -> int:
@@ -113,7 +147,7 @@ def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None
 
     assert page.count("\n```") == 2 * len(blocks), "a fence that is not closed, or is indented"
     assert [block for block in blocks if block.tag not in TAGS] == []
-    assert {block.mark for block in blocks} <= {"", "install"}
+    assert {block.mark for block in blocks} <= {"", "install", "terminals"}
     for block in blocks:
         if block.tag == "json":
             assert json.loads(block.text) is not None
@@ -137,10 +171,24 @@ def test_the_commands_that_set_up_the_machine_are_there() -> None:
     assert "scripts/test" in (ROOT / ".ci" / "run").read_text()
 
 
+def test_the_lines_for_terminals_of_their_own_pay_on_a_local_chain(tmp_path: Path) -> None:
+    [block] = [one for one in blocks_of(README.read_text()) if one.mark == "terminals"]
+    assert os.access(ROOT / "scripts" / "nodes", os.X_OK)
+    nodes, run, last = (in_terminal(line, tmp_path / "nodes") for line in block.text.splitlines())
+    env = environment()
+
+    with terminal(nodes, env, "Next, in two more terminals"), terminal(run, env, "Your API key"):
+        paid = subprocess.run(last, env=env, capture_output=True, text=True, timeout=PAGE_S_MAX, check=False)
+
+    assert paid.returncode == 0, paid.stdout + paid.stderr
+    assert "the relayer paid the gas" in paid.stdout
+    assert paid.stdout.endswith("Done: paid on the chain, succeeded, settled.\n")
+
+
 def test_every_block_works_in_the_order_of_the_page(tmp_path: Path) -> None:
-    script = script_of([block for block in blocks_of(README.read_text()) if block.mark != "install"])
-    base_url = f"http://127.0.0.1:{free_port()}"
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")} | {
+    script = script_of([block for block in blocks_of(README.read_text()) if not block.mark])
+    base_url, server_command = f"http://127.0.0.1:{free_port()}", command_of("scripts/run")
+    env = environment() | {
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "PAYD_DATA_DIR": str(tmp_path / "data"),
         "PAYD_LISTEN": base_url.removeprefix("http://"),
@@ -152,7 +200,7 @@ def test_every_block_works_in_the_order_of_the_page(tmp_path: Path) -> None:
 
     with (
         log.open("wb") as output,
-        subprocess.Popen(command_of_run(), stdout=output, stderr=output, env=env, cwd=ROOT) as server,
+        subprocess.Popen(server_command, stdout=output, stderr=output, env=env, cwd=ROOT) as server,
     ):
         try:
             wait_until_ready(base_url, server)

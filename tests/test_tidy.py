@@ -43,7 +43,9 @@ NAMELESS = re.compile(r"common|helpers?|lib|managers?|misc|models|services|utils
 STARTERS = {
     "payd/actors/": "the tasks that live long",
     "payd/server.py": "the tree of them all",
+    "payd/cli/demo_live.py": "the account's feed beside one payment; it ends with the command",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
+    "payd/cli/demo_live.py": "the feed beside one payment, which ends with the command",
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
     "payd/cli/feed_connection.py": "both directions of one websocket",
     "payd/store/db.py": "the committer and the checkpoints",
@@ -60,6 +62,7 @@ STARTING = {"start_soon", "open_nursery", "spawn_system_task"}
 TESTED_ELSEWHERE = {
     "payd/__init__.py": "the map; test_layers.py checks what it draws",
     "payd/__main__.py": "two lines; every test that starts a server goes through it",
+    "payd/actors/live_chain.py": "a tuple with names; test_live.py opens it",
     "payd/chains/base.py": "an interface; tests/chains/conformance.py holds every chain to it",
     "payd/core/errors.py": "names and codes; the table of statuses is tested over all of them",
 }

@@ -44,6 +44,9 @@ FULL_RANGE_MAX: Final = 16
 # Nearly every reorg is found with the first look, and none is looked for in vain for long.
 ANCESTORS_FIRST: Final = 32
 ANCESTORS_MORE: Final = 96
+# A node that is behind catches up within moments; else what it is behind of may not be the chain.
+LAG_S: Final = 120.0
+GONE_S: Final = 900.0
 
 
 class Lagging(Unread):
@@ -116,8 +119,14 @@ class Walk:
         """Up to where the chain was read."""
         return self._db.point(find_cursor, self._name, kind)
 
-    async def step(self, node: Node) -> Step:
+    async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
         """Read on by one piece, all of it from one node.
+
+        Args:
+            node: Read.
+            lag_s: For how long no node has been as far as the cursor. A node that is on another fork is then
+                followed after a while although that is shorter, and later whichever node there is: what was
+                read was made up, or the chain was started anew.
 
         Raises:
             Lagging: The node is behind the cursor.
@@ -126,14 +135,17 @@ class Walk:
         """
         cursor = self.cursor("head")
         if cursor is None:
-            cursor = await self._begin()
+            cursor = await self._begin(node)
         tips = await self.reader.tips(node, cursor.number, self._final_at(cursor.number))
-        if tips.head.number < cursor.number:
-            raise Lagging(f"{node.name} is {cursor.number - tips.head.number} blocks behind what was read")
-        if tips.at_cursor is None:
-            raise Unread(f"{node.name} does not have block {cursor.number}, and newer ones")
         turned = None
-        if tips.at_cursor.hash != cursor.hash:
+        if tips.head.number < cursor.number:
+            if lag_s < GONE_S and not (lag_s >= LAG_S and await self._is_elsewhere(node, tips.head)):
+                words = f"{node.name} is {cursor.number - tips.head.number} blocks behind what was read"
+                raise Lagging(words)
+            cursor, turned = await self._turn_back(node, cursor, tips.head)
+        elif tips.at_cursor is None:
+            raise Unread(f"{node.name} does not have block {cursor.number}, and newer ones")
+        elif tips.at_cursor.hash != cursor.hash:
             cursor, turned = await self._turn_back(node, cursor, tips.head)
         noted: Sequence[Noted] = ()
         if tips.head.number > cursor.number:
@@ -169,15 +181,9 @@ class Walk:
         noted = await self._commit("final", before, piece)
         return noted, piece.last.number < to
 
-    async def _begin(self) -> Cursor:
-        """The first time ever: nothing was offered before, so that there is nothing to look for.
-
-        From the lowest of the heads: one that a node made up would be waited for in vain.
-        """
-        heads = [tips.head for node in self._rpc.nodes if (tips := await self._tips(node, None)) is not None]
-        if not heads:
-            raise Unread("no node names its newest block")
-        head = min(heads, key=lambda block: block.number)
+    async def _begin(self, node: Node) -> Cursor:
+        """The first time ever: nothing was offered before, so that there is nothing to look for."""
+        head = (await self.reader.tips(node, None, "latest")).head
         cursor = _cursor(head)
         await self._db.write(_advance, self._name, "head", None, Piece((head,), ()), self._clock.now_ms())
         log.info("chain.begun", chain=self._name, block=cursor.number)
@@ -230,7 +236,7 @@ class Walk:
         """Go back to the newest block that is still one of the chain's."""
         if await self._stands_elsewhere(node, cursor, head):
             raise Unread(f"{node.name} has another block {cursor.number} than nodes which are as far")
-        to = await self._ancestor(node, cursor)
+        to = await self._ancestor(node, cursor, head)
         turned = await self._db.write(rewind, self._name, _cursor(to))
         depth = cursor.number - to.number
         self.reorgs += 1
@@ -263,8 +269,17 @@ class Walk:
         except (NodesDown, Unread, BadAnswer):
             return None
 
-    async def _ancestor(self, node: Node, cursor: Cursor) -> Block:
-        below, limit = cursor.number, ANCESTORS_FIRST
+    async def _is_elsewhere(self, node: Node, head: Block) -> bool:
+        """Whether the node, which is behind, has other blocks than those that were read."""
+        kept = self._db.point(blocks_below, self._name, head.number + 1, 1)
+        blocks = await self.reader.headers(node, [number for number, _ in kept])
+        return any(
+            block is not None and block.hash != block_hash
+            for (_, block_hash), block in zip(kept, blocks, strict=True)
+        )
+
+    async def _ancestor(self, node: Node, cursor: Cursor, head: Block) -> Block:
+        below, limit = min(cursor.number, head.number + 1), ANCESTORS_FIRST
         while kept := self._db.point(blocks_below, self._name, below, limit):
             blocks = await self.reader.headers(node, [number for number, _ in kept])
             for (number, block_hash), block in zip(kept, blocks, strict=True):
@@ -273,18 +288,17 @@ class Walk:
                 if block.hash == block_hash:
                     return block
             below, limit = kept[-1][0], ANCESTORS_MORE
-        return await self._last_resort(node, cursor)
+        return await self._last_resort(node, min(cursor.number - 1, head.number))
 
-    async def _last_resort(self, node: Node, cursor: Cursor) -> Block:
+    async def _last_resort(self, node: Node, highest: int) -> Block:
         """Not one block that is kept is the chain's any more: begin again where it was final."""
         final = self.cursor("final")
-        number = (
-            max(0, cursor.number - BLOCKS_KEPT) if final is None else min(final.number, cursor.number - 1)
-        )
-        [block] = await self.reader.headers(node, [max(0, number)])
+        number = max(0, highest - BLOCKS_KEPT if final is None else min(final.number, highest))
+        [block] = await self.reader.headers(node, [number])
         if block is None:
             raise Unread(f"{node.name} does not have block {number}, and newer ones")
-        log.critical("chain.other_history", chain=self._name, node=node.name, from_block=block.number)
+        if final is None or block.hash != final.hash:
+            log.critical("chain.other_history", chain=self._name, node=node.name, from_block=block.number)
         return block
 
 

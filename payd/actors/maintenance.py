@@ -14,6 +14,7 @@ import trio
 from payd.clock import Clock
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
+from payd.store.relays import prune_relays
 from payd.store.retention import Pruned, prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
 from payd.store.watches import prune_watches
 
@@ -25,6 +26,8 @@ ANSWERS_KEPT_MS: Final = 30 * DAY_MS
 """How long an idempotency key is remembered; used again after that, it is a new request."""
 WATCHES_KEPT_MS: Final = 30 * DAY_MS
 """How long after its window a payment is known by what its transfers carry, for a match by hand."""
+RELAYS_KEPT_MS: Final = 30 * DAY_MS
+"""How long what the relayer signed is kept: no reorg is that deep, and its transfers are kept elsewhere."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -61,6 +64,7 @@ class Maintenance:
             "deliveries": await self._prune_pages(prune_deliveries, before_ms),
             "events": await self._prune_pages(prune_events, before_ms),
             "jobs": await self._prune(prune_jobs, before_ms),
+            "relays": await self._prune(prune_relays, now_ms - RELAYS_KEPT_MS),
             "secrets": await self._prune(prune_secrets, before_ms),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
         }

@@ -45,6 +45,10 @@ class Alarms:
         """A tick begins; what an earlier one noted without coming to its end does not count."""
         self._noted.clear()
 
+    def keep(self) -> None:
+        """A tick could not find out what holds now: what held before goes on."""
+        self._noted = {alarm: {} for alarm in self._active}
+
     def settle(self) -> None:
         """A tick is over: what it did not note is over too."""
         for alarm, facts in self._noted.items():

@@ -52,7 +52,7 @@ ATTEMPTS_MAX: Final = 40
 # The pool has a form that pays about as much, or blocks ask more: a higher fee helps, and nothing else does.
 WANTS_MORE: Final[frozenset[Verdict]] = frozenset({"underpriced", "fee_low"})
 
-BROUGHT: Final = "Somebody else brought it to the chain."
+BROUGHT: Final = "Somebody else brought it to the chain, or the buyer cancelled it."
 
 
 class Flight:

@@ -140,7 +140,8 @@ class Relayer:
         """
         since_ms = self._clock.now_ms() - DAY_MS
         return (
-            self._purse.can_pay_one()
+            not self._failures
+            and self._purse.can_pay_one()
             and "fee_limit" not in self._alarms.active
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
@@ -199,6 +200,10 @@ class Relayer:
             self._failures += 1
             if self._failures == 1:
                 log.warning("relayer.waits", chain=self._chain, reason=str(trouble))
+            if self._db.healthy:
+                self._alarms.keep()
+                self._note_old_queue()
+                self._alarms.settle()
             await trio.sleep(TROUBLE.delay_s(self._failures))
             return 0.0
         if self._failures:
@@ -269,6 +274,7 @@ class Relayer:
                 await self._dead.wait()
 
     async def _tell(self) -> None:
+        untold = await self._db.look(untold_deaths, self._chain, TOLD_MAX)
         async with trio.open_nursery() as nursery:
-            for payment_id in await self._db.look(untold_deaths, self._chain, TOLD_MAX):
+            for payment_id in untold:
                 nursery.start_soon(self._news, payment_id, self._chain)

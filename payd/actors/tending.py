@@ -30,6 +30,7 @@ from payd.core.payment import Payment, WindowClosed
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.payments import due_payments, park_payment, unpark_payments
+from payd.store.sightings import take_back
 from payd.store.transfers import follow_transfer
 from payd.store.watches import chains_watched
 
@@ -165,6 +166,8 @@ class Tending:
         self._of.keep_transfers(tx, payment, found.transfers)
         if found.follow is not None and not follow_transfer(tx, payment.id, found.follow):
             raise InvalidState("A reorg was faster than the look; the chain is looked at again.")
+        if found.denied is not None:
+            take_back(tx, found.denied)
 
     async def _close_window(self, payment: Payment) -> None:
         """Expire a payment, once each chain that it can be paid on was read up to the end of its window."""

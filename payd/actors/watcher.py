@@ -9,13 +9,14 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
 import structlog
 import trio
 
-from payd.actors.block_walk import Lagging, Step, Walk
+from payd.actors.block_walk import LAG_S, Lagging, Step, Walk
 from payd.actors.match_repair import MatchRepair, MatchResult
 from payd.actors.node_choice import NodeChoice
 from payd.actors.supervisor import Backoff
@@ -37,8 +38,6 @@ log = structlog.get_logger("payd.watcher")
 IDLE_S: Final = 15.0
 # Hints come with every block, and wakes with every option: no tick sooner after another.
 TICK_GAP_S: Final = 0.25
-# A node that is behind catches up by itself; one that does not is trouble.
-LAG_PATIENCE_S: Final = 120.0
 RETRY: Final = Backoff(first_s=0.5, last_s=15.0)
 SOCKET_RETRY: Final = Backoff(first_s=1.0, last_s=60.0)
 # Payments told in a tick; the next ones' turn is in the next tick.
@@ -222,7 +221,7 @@ class Watcher:
         """Read up to the head, piece by piece, and tell after each."""
         more, told = True, set[str]()
         while more:
-            step, node = await self._nodes.try_each(self._walk.step)
+            step, node = await self._nodes.try_each(partial(self._walk.step, lag_s=self._lag_s))
             before, self._last = self._last, step
             if before is None or before.head.hash != step.head.hash:
                 self._wake_relayer()
@@ -269,13 +268,16 @@ class Watcher:
 
     def _lagged(self, lagging: Lagging) -> bool:
         """No node is where the chain was read up to: they will be, within moments."""
-        now_s = trio.current_time()
         if self._lags_since_s is None:
-            self._lags_since_s = now_s
-        if now_s - self._lags_since_s < LAG_PATIENCE_S:
+            self._lags_since_s = trio.current_time()
+        if self._lag_s < LAG_S:
             return True
         self._failed(lagging)
         return False
+
+    @property
+    def _lag_s(self) -> float:
+        return 0.0 if self._lags_since_s is None else trio.current_time() - self._lags_since_s
 
     def _failed(self, trouble: Exception) -> None:
         self._failures += 1

@@ -18,6 +18,7 @@ from payd.core.errors import PaydError
 from payd.core.option import Display, Offer, Quote, Result, WalletRpc
 from payd.core.payment import Payment, Processing, Trigger
 from payd.core.relay import RelayJob
+from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
 
@@ -77,11 +78,13 @@ class Found(msgspec.Struct, frozen=True):
         trigger: What moves the payment; None when only the time of the next look has changed.
         transfers: Seen with it, and not stored yet.
         follow: The stored transfer that it rests on.
+        denied: A stored transfer of which the nodes agree that it never was in its block.
     """
 
     trigger: Trigger | None
     transfers: tuple[SeenTransfer, ...] = ()
     follow: Follow | None = None
+    denied: Sighting | None = None
 
 
 class Chain(Protocol):

@@ -94,6 +94,31 @@ class Evidence:
             return "none"
         return "deep" if sum(view.shows and view.is_deep for view in views) >= self.witnesses else "shallow"
 
+    async def deny(self, sighting: Sighting, final: Depth) -> bool:
+        """Whether enough nodes have the block of a stored transfer as final, and no such transfer in it.
+
+        Then whoever showed it was wrong.
+        """
+        answers = await self._rpc.ask_all(_calls(sighting, final))
+        return sum(self._denies(sighting, final, results) for _, results in answers) >= self.witnesses
+
+    def _denies(self, sighting: Sighting, final: Depth, results: Results) -> bool:
+        try:
+            block = decode_block(answered(results[2]))
+            if block is None or block.hash != sighting.block_hash or not _is_deep(sighting, final, results):
+                return False
+            transaction = decode_transaction(answered(results[0]))
+            receipt = decode_receipt(answered(results[1]))
+            if transaction is None or receipt is None:
+                return transaction is None and receipt is None
+            if receipt.block_hash != sighting.block_hash:
+                return True
+            watched = watched_for(sighting.asset, sighting.recipient)
+            paid = paid_by(self._chain, transaction, receipt, watched, set())
+        except BadAnswer:
+            return False
+        return all((one.log_index, one.value) != (sighting.log_index, sighting.value) for one in paid)
+
     def _view(self, sighting: Sighting, track: Track, depth: Depth, results: Results) -> _View:
         try:
             transfer = self._transfer(sighting, track, results)

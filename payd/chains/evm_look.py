@@ -37,7 +37,7 @@ from payd.core.payment import (
     TransferConfirmed,
 )
 from payd.core.status import Status
-from payd.store.chain_cursors import find_cursor
+from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.options import quotes_in
 from payd.store.relays import find_job
@@ -94,9 +94,9 @@ class Looks:
         row = self._paid_by(payment)
         match payment.status:
             case Status.REQUIRES_ACTION if row is not None:
-                return await self._commit(payment, row, now_ms)
+                return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
-                return await self._confirm(payment, row)
+                return await self._confirm(payment, row, final)
             case Status.PROCESSING:
                 job = self._db.point(find_job, payment.id)
                 end = await self._endings.end_of(payment, read_track(payment), job, final)
@@ -149,7 +149,19 @@ class Looks:
         depth = msgspec.msgpack.decode(processing.track, type=Track).depth
         return Found(FundsCommitted(processing), follow=_follow(row, depth, row.block_number))
 
-    async def _confirm(self, payment: Payment, row: Sighting) -> Found | None:
+    async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+        """A transfer that is not proven: it pays nothing if it never was in its block, now that it is final.
+
+        One node showed it, and others had none: what it seemed to pay is open for another transfer.
+        """
+        if final is None or final.number < row.block_number:
+            return None
+        if not await self._evidence.deny(row, self._terms.final):
+            return None
+        log.warning("chain.transfer_denied", payment_id=payment.id, chain=self._name, tx_id=row.tx_id)
+        return Found(None, denied=row)
+
+    async def _confirm(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
         """A transfer of what was committed: whether it lies deep enough."""
         track = read_track(payment)
         if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
@@ -165,7 +177,7 @@ class Looks:
                 return Found(TransferConfirmed(row.tx_id), follow=_final(row))
             case "shallow":
                 return _later(row, wait)
-        return None
+        return await self._take_back(payment, row, final)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
         """The transfer of a payment that has succeeded: whether nothing can take it back any more."""

@@ -78,7 +78,12 @@ def create(path: Path, password: str, *, small: bool = False, entropy: Entropy =
 
 
 def unlock(path: Path, password: str) -> Signer:
-    """The key in the file.
+    """The key in the file, as the relayer holds it. Raises what `read_key` does."""
+    return Signer(read_key(path, password))
+
+
+def read_key(path: Path, password: str) -> bytes:
+    """The 32 bytes of the key in the file.
 
     Raises:
         KeystoreUnusable: There is no such file, others may read it, it is no keystore, or the password is
@@ -91,7 +96,8 @@ def unlock(path: Path, password: str) -> Signer:
     keystore = _parse(path, raw)
     try:
         _check_cost(path, keystore.crypto)
-        signer = Signer(decode_keyfile_json(msgspec.json.decode(raw), password.encode()))
+        key = bytes(decode_keyfile_json(msgspec.json.decode(raw), password.encode()))
+        signer = Signer(key)
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
         # The library's own words for it; every other error of it is about the file.
         if str(error) == "MAC mismatch":
@@ -99,7 +105,7 @@ def unlock(path: Path, password: str) -> Signer:
         raise KeystoreUnusable(f"{path} is damaged. Restore it from a backup.") from None
     if keystore.address is not None and _address(path, keystore.address) != signer.address:
         raise KeystoreUnusable(f"{path} holds another key than it says. Restore it from a backup.")
-    return signer
+    return key
 
 
 def address_in(path: Path) -> str:

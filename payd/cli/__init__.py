@@ -18,6 +18,7 @@ COMMANDS: Final = (
     "key",
     "app",
     "merchant",
+    "payment",
     "webhook",
     "listen",
     "notify",

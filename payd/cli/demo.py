@@ -5,11 +5,13 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import signal
+import dataclasses
+import functools
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,19 +21,22 @@ import msgspec
 import trio
 import trio_websocket
 
-from payd.cli import seed, wallet
+from payd.cli import demo_live, seed, wallet
+from payd.cli.demo_plan import Asked, plan_of
 from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
+from payd.cli.running import base_url_of, do, interruptible, undo
 from payd.cli.show import show_json
-from payd.cli.wallet import Rest
+from payd.cli.timeline import Timeline
+from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
 from payd.config import Config
 from payd.core.errors import NotFound
 from payd.entropy import new_id
 from payd.net.http import Client, Target
-from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
+from payd.web.admin import SOCKET_NAME, call_admin
 
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 START_S: Final = 20.0  # a cold start on a slow machine; a second is usual
@@ -39,24 +44,7 @@ STOP_S: Final = 20.0  # the server's own grace is 15 s
 JOB_S: Final = 30.0  # confirmation and settlement take 2 s by default
 LOOK_S: Final = 0.05
 STATUS_POLL_MS: Final = 10_000
-
-
-class Timeline:
-    """What happened and when, told as it happens."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._started_s = trio.current_time()
-        self.entries: list[dict[str, Any]] = []
-
-    def add(self, who: str, text: str, **style: Any) -> None:
-        """Add what `who` just saw or did."""
-        after_ms = round((trio.current_time() - self._started_s) * 1000)
-        self.entries.append({"afterMs": after_ms, "who": who, "what": text})
-        if not self._quiet:
-            click.echo(
-                f"{after_ms:>6} ms  {click.style(who.ljust(8), bold=True)}  {click.style(text, **style)}"
-            )
+AMOUNT: Final = re.compile(r"([0-9]{1,7})(?:\.([0-9]{1,2}))?")
 
 
 class Job:
@@ -124,19 +112,83 @@ class Job:
                 return
 
 
+def _live_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds what is for `--mode live` alone; the function gets it as an `Asked`."""
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        typed = {name: given.pop(name) for name in (each.name for each in dataclasses.fields(Asked))}
+        asked = Asked(**{**typed, "cents": cents_of(typed["cents"])})
+        if given["mode"] == "test" and (asked != Asked() or given["account"] is not None):
+            raise click.UsageError("That is for --mode live.")
+        function(asked=asked, **given)
+
+    file = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option("--spend-real-money", "spends", is_flag=True, help="On a chain that is not for tests."),
+        click.option("--amount", "cents", default="12.50", metavar="USD", help="What is paid. [12.50]"),
+        click.option("--destination", metavar="ADDRESS", help="Where the money goes. [locally: nobody's]"),
+        click.option(
+            "--wallet-password-file",
+            "password_file",
+            type=file,
+            metavar="FILE",
+            help="Without, and without a .password file beside the keystore, you are asked.",
+        ),
+        click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore. [buyer.json]"),
+        click.option("--account", metavar="NAME|ID", help="Whose payment. Needed when there are several."),
+        click.option("--chain", metavar="ID", help="Which chain. Needed when there are several."),
+        click.option("--send", is_flag=True, help="The wallet sends a transaction, and pays the gas."),
+    ):
+        command = option(command)
+    return command
+
+
+def cents_of(amount: str) -> int:
+    """What was typed as US dollars. Raises click.BadParameter."""
+    found = AMOUNT.fullmatch(amount)
+    cents = int(found[1]) * 100 + int((found[2] or "").ljust(2, "0")) if found else 0
+    if not cents:
+        raise click.BadParameter(f"{amount} is no amount in US dollars, such as 12.50", param_hint="--amount")
+    return cents
+
+
 @click.command()
+@click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm. [test]")
 @click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
+@_live_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
-def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: bool) -> None:
+def demo(
+    config_file: str | None,
+    data_dir: str | None,
+    mode: str,
+    scratch: bool,
+    account: str | None,
+    asked: Asked,
+    as_json: bool,
+) -> None:
     """Live through the main job, from a created payment to a verified webhook.
 
     Uses the running server of the data directory if it has one account, and that no webhook endpoint in test
     mode; else starts a server on a free port, which leaves nothing behind. Exit code 0 means that everything
     was seen.
+
+    With --mode live it pays on a chain of the running server, from --wallet, until the payment has settled:
+    scripts/nodes makes a local one. The events come by the account's feed, as live webhooks go to public
+    addresses only.
     """
     config = load_config(config_file, data_dir)
-    with _interruptible():
+    if mode == "test":
+        _demo_test(config, scratch, as_json)
+    elif scratch:
+        raise click.UsageError("--scratch is for --mode test.")
+    else:
+        demo_live.run(config, plan_of(config, asked), account, as_json)
+
+
+def _demo_test(config: Config, scratch: bool, as_json: bool) -> None:
+    with interruptible():
         job = trio.run(_main, config, scratch, as_json)
     missing = job.missing()
     if as_json:
@@ -156,24 +208,14 @@ def demo(config_file: str | None, data_dir: str | None, scratch: bool, as_json: 
         click.secho("Done: paid, succeeded, settled, and all four webhooks verified.", fg="green", bold=True)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 async def _main(config: Config, scratch: bool, quiet: bool) -> Job:
     timeline = Timeline(quiet=quiet)
     async with AsyncExitStack() as stack:
         account = None if scratch else await _free_account(config.data_dir, timeline)
         if account is None:
             config = await stack.enter_async_context(_own_server(timeline))
-            account = (await _do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
-        base_url = await _base_url(config.data_dir)
+            account = (await do(config, "account.create", {"name": seed.ACCOUNT}))["id"]
+        base_url = await base_url_of(config.data_dir)
         assert base_url is not None, "it answered a moment ago"
         timeline.add("server", base_url)
         return await _live_through(config, base_url, account, Job(timeline))
@@ -188,14 +230,15 @@ async def _live_through(config: Config, base_url: str, account: str, job: Job) -
         stack.push_async_callback(client.aclose)
         await nursery.start(receiver.serve)
         of = {"mode": "test", "account": account}
-        made = await _do(config, "webhook.set", {**of, "url": receiver.url})
-        stack.push_async_callback(_undo, config, "webhook.delete", of)
+        hint = f" Or run: {pasted('demo --scratch')}"
+        made = await do(config, "webhook.set", {**of, "url": receiver.url}, hint)
+        stack.push_async_callback(undo, config, "webhook.delete", of)
         receiver.secret = made["secret"]
         job.timeline.add("merchant", f"registered the webhook receiver {receiver.url}")
-        key = await _do(config, "key.create", {**of, "name": "demo"})
-        stack.push_async_callback(_undo, config, "key.revoke", {**of, "id": key["id"]})
-        app = await _do(config, "app.create", {**of, "name": "demo wallet"})
-        stack.push_async_callback(_undo, config, "app.revoke", {**of, "id": app["appId"]})
+        key = await do(config, "key.create", {**of, "name": "demo"})
+        stack.push_async_callback(undo, config, "key.revoke", {**of, "id": key["id"]})
+        app = await do(config, "app.create", {**of, "name": "demo wallet"})
+        stack.push_async_callback(undo, config, "app.revoke", {**of, "id": app["appId"]})
         shop = Rest(client, base_url, {"Api-Key": key["apiKey"]})
         buyer = Rest(client, base_url, {"App-Id": app["appId"], "Client-Id": "payd-demo"})
         with trio.move_on_after(2 * JOB_S):
@@ -211,7 +254,7 @@ async def _trade(
     body = {"merchantName": seed.SHOP, "merchantEmail": seed.EMAIL}
     made = await shop.ask("POST", "/v1/merchants", body, Idempotency_Key=job.key)
     merchant_id = made["merchant"]["id"]
-    undo.push_async_callback(_close_shop, shop, merchant_id)
+    undo.push_async_callback(close_shop, shop, merchant_id)
     tell("merchant", f"created {merchant_id}")
     settlements = [{"asset": asset, "destination": to} for asset, to in seed.DESTINATIONS]
     path = f"/v1/merchants/{merchant_id}/settlements/crypto"
@@ -242,14 +285,9 @@ async def _websocket(url: str) -> AsyncIterator[trio_websocket.WebSocketConnecti
         yield await trio_websocket.wrap_client_stream(nursery, stream, target.authority, target.path)
 
 
-async def _close_shop(shop: Rest, merchant_id: str) -> None:
-    with trio.CancelScope(shield=True):
-        await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
-
-
 async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     """The only account of the running server, if it has no webhook endpoint that would be overwritten."""
-    if await _base_url(data_dir) is None:
+    if await base_url_of(data_dir) is None:
         return None
     accounts = (await call_admin(data_dir / SOCKET_NAME, "account.list", {})).result
     if len(accounts) != 1:
@@ -262,31 +300,6 @@ async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     return str(accounts[0]["id"])
 
 
-async def _do(config: Config, command: str, args: dict[str, Any]) -> Any:
-    reply = await call_admin(config.data_dir / SOCKET_NAME, command, args)
-    if reply.error is not None:
-        hint = f" Or run: {pasted('demo --scratch')}" if command == "webhook.set" else ""
-        raise Refused(f"{command}: {reply.error.message}{hint}")
-    return reply.result
-
-
-async def _undo(config: Config, command: str, args: dict[str, Any]) -> None:
-    """As `_do`, also when the demo is interrupted."""
-    with trio.CancelScope(shield=True):
-        await _do(config, command, args)
-
-
-async def _base_url(data_dir: Path) -> str | None:
-    """Where the server of a data directory serves; None when none answers."""
-    try:
-        reply = await call_admin(data_dir / SOCKET_NAME, "status", {})
-    except (NoServer, NoAnswer):
-        return None
-    if reply.error is not None or reply.result["baseUrl"].endswith(":0"):
-        return None  # it has not got its port yet
-    return str(reply.result["baseUrl"])
-
-
 @asynccontextmanager
 async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
     """A server on a free port with a scratch data directory; both are gone afterwards."""
@@ -297,9 +310,9 @@ async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
         with _process(file, folder) as process:
             with trio.move_on_after(START_S):
                 # Another process has no event for us.
-                while process.poll() is None and await _base_url(config.data_dir) is None:  # noqa: ASYNC110
+                while process.poll() is None and await base_url_of(config.data_dir) is None:  # noqa: ASYNC110
                     await trio.sleep(LOOK_S)
-            if process.poll() is not None or await _base_url(config.data_dir) is None:
+            if process.poll() is not None or await base_url_of(config.data_dir) is None:
                 raise Refused(f"The server did not start.\n{_tail(Path(folder))}")
             timeline.add("server", "started, with an empty data directory")
             yield config

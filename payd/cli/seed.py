@@ -129,9 +129,9 @@ async def create_payment(house: House, seeded: Seeded) -> str:
     return str(msgspec.json.decode(made.body)["gatewayUrl"])
 
 
-def order(reference_id: str) -> dict[str, Any]:
-    """The body of a payment over 12.50 USD."""
-    return {"referenceId": reference_id, "amount": {"unit": "iso4217/USD", "value": "1250"}}
+def order(reference_id: str, cents: int = 1250) -> dict[str, Any]:
+    """The body of a payment in USD, over 12.50 unless somebody wants another amount."""
+    return {"referenceId": reference_id, "amount": {"unit": "iso4217/USD", "value": str(cents)}}
 
 
 def curl_line(base_url: str, seeded: Seeded) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
+import trio
 
 from payd.cli.failure import Refused
 from payd.core.money import format_units
@@ -65,13 +66,50 @@ def _decoded(method: str, path: str, reply: Reply) -> Any:
     return msgspec.json.decode(reply.body) if reply.body else None
 
 
-async def pay(rest: Rest, payment_id: str, tell: Callable[[str], None]) -> dict[str, Any]:
+async def close_shop(shop: Rest, merchant_id: str) -> None:
+    """Delete the merchant, also when the demo is being interrupted."""
+    with trio.CancelScope(shield=True):
+        await shop.ask("DELETE", f"/v1/merchants/{merchant_id}")
+
+
+class Buyer(Protocol):
+    """Whose wallet it is."""
+
+    @property
+    def accounts(self) -> Sequence[str]:
+        """CAIP-10, as the gateway is told."""
+
+    async def choose(self, options: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The option that is taken, of one or more. Raises Refused when none is wanted."""
+
+    async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
+        """The result of an action of this option. Raises Refused when it is not what a buyer wants."""
+
+
+class ApprovingBuyer:
+    """The buyer of the test realm whose payments are approved: takes the first option, signs anything."""
+
+    accounts = (f"eip155:8453:{BUYER}",)
+
+    async def choose(self, options: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The first."""
+        return options[0]
+
+    async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
+        """Something of the right shape."""
+        return execute(call)
+
+
+async def pay(
+    rest: Rest, payment_id: str, tell: Callable[[str], None], buyer: Buyer | None = None
+) -> dict[str, Any]:
     """Pay as a wallet would.
 
     Args:
         rest: With the credentials of an app.
         payment_id: What to pay.
         tell: Told of each step, in words.
+        buyer: Who pays; None: the one of the test realm who approves.
 
     Returns:
         What the confirm answered, after the payment moved on or `CONFIRM_POLL_MS`.
@@ -79,20 +117,25 @@ async def pay(rest: Rest, payment_id: str, tell: Callable[[str], None]) -> dict[
     Raises:
         Refused: The gateway refuses, or offers nothing.
     """
+    buyer = buyer or ApprovingBuyer()
     gateway = f"/v1/gateway/payment/{payment_id}"
-    found = await rest.ask("POST", f"{gateway}/options?includePaymentInfo=true", [f"eip155:8453:{BUYER}"])
+    found = await rest.ask("POST", f"{gateway}/options?includePaymentInfo=true", list(buyer.accounts))
     if not found["options"]:
         raise Refused("The gateway offers no way to pay.")
-    option = found["options"][0]
-    tell(f"found {len(found['options'])} ways to pay; takes {_words(option['amount'])}")
+    option = await buyer.choose(found["options"])
+    tell(f"found {_counted(found['options'])}; takes {_words(option['amount'])}")
     actions = [
         call for action in option["actions"] for call in await _resolved(rest, gateway, option, action)
     ]
-    results = [{"type": "walletRpc", "data": [execute(call)]} for call in actions]
+    results = [{"type": "walletRpc", "data": [await buyer.do(option, call)]} for call in actions]
     body = {"optionId": option["id"], "results": results}
     tell(f"did {', '.join(call['method'] for call in actions)}; confirms")
     answer: dict[str, Any] = await rest.ask("POST", f"{gateway}/confirm?maxPollMs={CONFIRM_POLL_MS}", body)
     return answer
+
+
+def _counted(options: Sequence[Any]) -> str:
+    return "1 way to pay" if len(options) == 1 else f"{len(options)} ways to pay"
 
 
 def _words(amount: dict[str, Any]) -> str:

@@ -41,17 +41,12 @@ def retry_delay_ms(tries: int) -> int:
     return min(RETRY_FIRST_MS << min(tries - 1, 16), RETRY_LAST_MS)
 
 
-def is_too_late(valid_until_s: int, chain_time_s: int) -> bool:
-    """Whether a call that is sent now would be mined after the chain began to refuse it."""
-    return chain_time_s + SEND_MARGIN_S >= valid_until_s
-
-
 class RelayLimits(msgspec.Struct, frozen=True):
-    """What the relayer may spend on one chain, and its pace there.
+    """What the relayer may spend on one chain, and its pace; a wei is the smallest unit of the native coin.
 
     Attributes:
-        max_fee: Smallest units of the native coin that a unit of gas may cost.
-        gas_per_day: Smallest units that may be spent in 24 hours.
+        max_fee: Wei that a unit of gas may cost.
+        gas_per_day: Wei that may be spent in 24 hours.
         relays_per_buyer: Calls for one account in 24 hours.
         in_flight_max: Transactions at once; nodes keep about so many of one account.
         bump_after_ms: How long a transaction waits until it is paid better.

@@ -20,6 +20,7 @@ from payd.core.caip import canonical_asset, parse_asset
 from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, turn_back
 from payd.store.options import quotes_in
 from payd.store.payments import find_payment
@@ -32,7 +33,7 @@ Tx: TypeAlias = sqlite3.Connection
 
 _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, block_number,"
-    " block_hash, block_time_s, awaits, look_at"
+    " block_hash, block_time_s, awaits, look_at, assigned"
 )
 _OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
 _OVER_SQL: Final = ", ".join(f"'{status.value}'" for status in _OVER)
@@ -60,7 +61,12 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """A stored transfer. `block_hash` is None once a reorg took it, until it is seen again."""
+    """A stored transfer.
+
+    Attributes:
+        block_hash: None once a reorg took it, until it is seen again.
+        assigned: It is for its payment because the merchant says so, whatever it carries.
+    """
 
     account_id: str
     payment_id: str | None
@@ -77,12 +83,25 @@ class Sighting(msgspec.Struct, frozen=True):
     block_time_s: int
     awaits: Literal["depth", "final"] | None = None
     look_at: int | None = None
+    assigned: bool = False
 
 
 class Noted(msgspec.Struct, frozen=True):
     """A transfer that was stored or has changed, and why it is what it is, in words."""
 
     sighting: Sighting
+    reason: str
+
+
+class Word(NamedTuple):
+    """What a merchant's word about a transfer came to, and why.
+
+    linked: it is shown with the payment, as what it is. taken: it is for another payment, and stays so.
+    strange: it is nothing that was asked for, and stays as it is.
+    """
+
+    sighting: Sighting
+    came_to: Literal["linked", "taken", "strange"]
     reason: str
 
 
@@ -116,6 +135,27 @@ def record(tx: Tx, seen: Iterable[Seen], now_ms: int) -> list[Noted]:
     """
     noted = [_record(tx, one, now_ms) for one in seen]
     return [one for one in noted if one is not None]
+
+
+def assign(tx: Tx, payment_id: str, chain: str, tx_id: str, actor: str, now_ms: int) -> list[Word]:
+    """Take the word of a payment's merchant that a transaction is for it; in the order of its logs.
+
+    What it paid to other accounts is left out. A transfer is judged as if the chain bound it to the payment,
+    and is not judged again. What is bound to another payment stays there, but for what a merchant assigned
+    by mistake and what paid for nothing there.
+
+    Args:
+        tx: The step's transaction.
+        payment_id: Of a payment that there is.
+        chain: CAIP-2.
+        tx_id: In lower case.
+        actor: Who says so, for the audit.
+        now_ms: Unix milliseconds of the realm.
+    """
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    own = [one for one in sightings_in(tx, chain, tx_id) if one.account_id == payment.account_id]
+    return [_assign(tx, payment, one, actor, now_ms) for one in own]
 
 
 def matched_of(tx: Tx, payment_id: str) -> list[Sighting]:
@@ -206,6 +246,53 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
     return TurnedBack(len(rows), tuple(lost), tuple(paid_by_others))
 
 
+def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: int) -> Word:
+    if sighting.payment_id == payment.id:
+        return Word(sighting, "linked", "It was recorded before.")
+    can_move = sighting.assigned and sighting.kind != "matched"
+    if sighting.payment_id is not None and not can_move:
+        return Word(sighting, "taken", "It is bound to another payment, and stays with it.")
+    judged = _judge(tx, payment, sighting, None)
+    if judged.kind == "unmatched":
+        return Word(sighting, "strange", judged.reason)
+    follows = judged.kind == "matched" and payment.settled is None
+    now = msgspec.structs.replace(
+        sighting,
+        payment_id=payment.id,
+        kind=judged.kind,
+        awaits="depth" if follows else None,
+        look_at=sighting.block_number if follows and sighting.block_hash is not None else None,
+        assigned=True,
+    )
+    _store(tx, now, now_ms)
+    details = {"chain": now.chain, "txId": now.tx_id, "logIndex": now.log_index, "kind": now.kind}
+    insert_audit(
+        tx,
+        at_ms=now_ms,
+        account_id=payment.account_id,
+        actor=actor,
+        act="transfer.assign",
+        subject=payment.id,
+        details={**details, "before": sighting.payment_id},
+    )
+    return Word(now, "linked", judged.reason)
+
+
+def take_back(tx: Tx, sighting: Sighting) -> None:
+    """A stored transfer never was in its block: it pays nothing, unless it is seen again.
+
+    Another one that was too much beside it pays in its stead.
+    """
+    taken = tx.execute(
+        "UPDATE transfers SET block_hash = NULL, awaits = NULL, look_at = NULL"
+        " WHERE chain = ? AND tx_id = ? AND log_index = ? AND block_hash = ?",
+        (sighting.chain, sighting.tx_id, sighting.log_index, sighting.block_hash),
+    ).rowcount
+    payment = _payment_of(tx, sighting)
+    if taken and payment is not None and payment.success is None:
+        _match_another(tx, payment)
+
+
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
     known = _known(tx, seen)
     payment = _claimed(tx, seen, known)
@@ -238,6 +325,7 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
         block_time_s=seen.block_time_s,
         awaits="depth" if follows else None,
         look_at=seen.block_number if follows else None,
+        assigned=known is not None and known.assigned and payment is not None,
     )
     if known is not None and _plain(known) == _plain(now):
         # It is followed already, and maybe further than at first.
@@ -260,7 +348,12 @@ def _plain(sighting: Sighting) -> Sighting:
 
 
 def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:
-    """The payment that the transfer is for: by its binding, and if that cannot be read now, as it was."""
+    """The payment that the transfer is for: by its binding, and if that cannot be read now, as it was.
+
+    What a merchant assigned was free, whatever it carries.
+    """
+    if known is not None and known.assigned:
+        return _payment_of(tx, known)
     watch = None if seen.binding is None else find_watch(tx, seen.binding, seen.asset)
     if watch is not None:
         assert (watch.asset_key, watch.chain) == (seen.asset, seen.chain), "known bindings only"
@@ -363,4 +456,4 @@ def _store(tx: Tx, sighting: Sighting, now_ms: int) -> None:
 
 def _sighting(row: tuple[object, ...]) -> Sighting:
     sighting = Sighting(*row)  # type: ignore[arg-type]
-    return msgspec.structs.replace(sighting, value=int(sighting.value))
+    return msgspec.structs.replace(sighting, value=int(sighting.value), assigned=bool(sighting.assigned))

@@ -12,8 +12,10 @@ Tx: TypeAlias = sqlite3.Connection
 Kind = Literal["matched", "late", "partial", "surplus", "unmatched"]
 
 _COLUMNS: Final = (
-    "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, seen_at_ms"
+    "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, seen_at_ms,"
+    " block_number, block_hash"
 )
+_MARKS: Final = ", ".join("?" * len(_COLUMNS.split(",")))
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -35,7 +37,13 @@ class Follow(msgspec.Struct, frozen=True):
 
 
 class Transfer(msgspec.Struct, frozen=True):
-    """One stored transfer; `value` in minor units of the asset."""
+    """One stored transfer.
+
+    Attributes:
+        value: In minor units of the asset.
+        block_number: Where it is, or was before a reorg took it; None of what no real chain showed.
+        block_hash: The block that it is in; None once a reorg took it, until it is seen again.
+    """
 
     account_id: str | None
     payment_id: str | None
@@ -48,14 +56,20 @@ class Transfer(msgspec.Struct, frozen=True):
     recipient: str
     kind: Kind
     seen_at_ms: int
+    block_number: int | None = None
+    block_hash: str | None = None
+
+    @property
+    def is_on_chain(self) -> bool:
+        """Whether its chain shows it, as far as was read."""
+        return self.block_number is None or self.block_hash is not None
 
 
 def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
     """Store a transfer that pays for nothing, once. Returns False when it was known."""
     return (
         tx.execute(
-            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
+            f"INSERT INTO transfers ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING",
             msgspec.structs.astuple(transfer),
         ).rowcount
         == 1
@@ -70,7 +84,7 @@ def match_transfer(tx: Tx, transfer: Transfer) -> bool:
     """
     return (
         tx.execute(
-            f"INSERT INTO transfers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO transfers ({_COLUMNS}) VALUES ({_MARKS})"
             " ON CONFLICT DO UPDATE SET kind = excluded.kind, account_id = excluded.account_id,"
             " payment_id = excluded.payment_id WHERE kind <> 'matched' OR payment_id = excluded.payment_id",
             msgspec.structs.astuple(transfer),
@@ -98,6 +112,14 @@ def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:
 def transfers_of_payment(tx: Tx, payment_id: str) -> list[Transfer]:
     """What was seen for a payment, oldest first."""
     rows = tx.execute(f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? ORDER BY seq", (payment_id,))
+    return [Transfer(*row) for row in rows]
+
+
+def transfers_in(tx: Tx, chain: str, tx_id: str) -> list[Transfer]:
+    """What was seen of a transaction, in the order of its logs."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? ORDER BY log_index", (chain, tx_id)
+    )
     return [Transfer(*row) for row in rows]
 
 

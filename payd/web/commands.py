@@ -32,6 +32,7 @@ from payd.store.notices import notify_secret
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.payment_commands import PAYMENT_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
 if TYPE_CHECKING:
@@ -345,6 +346,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "merchant.list": Command(OfMode, _merchant_list, changes=False),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_Destinations, _destination_list, changes=False),
+    **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
@@ -352,7 +354,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "notify.test": Command(OfMode, _notify_test, needs_server=True),
     "status": Command(Args, _status, needs_server=True, changes=False),
 }
-"""Every command of an operator; those on webhooks have a table of their own."""
+"""Every command of an operator; those on payments and on webhooks have tables of their own."""
 
 
 def _account_wire(account: Account) -> _AccountWire:

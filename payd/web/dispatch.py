@@ -7,7 +7,6 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import structlog
@@ -24,7 +23,6 @@ from payd.core.errors import (
     NotSandboxApiKey,
     PaydError,
     PaymentNotFound,
-    RateLimited,
 )
 from payd.core.idempotency import check_key
 from payd.core.version import resolve
@@ -36,6 +34,7 @@ from payd.web.checkout import routes as checkout
 from payd.web.client import rate_key
 from payd.web.errors import error_answer
 from payd.web.house import House
+from payd.web.limits import refuse_for
 from payd.web.routes import Route, match_route, methods_of
 
 log = structlog.get_logger("payd.http")
@@ -92,7 +91,7 @@ async def _routed(
 ) -> Answer:
     if route.family == "open":
         if not route.unlimited:
-            _take(house.limits.per_ip.take(rate_key(request.client_ip)))
+            refuse_for(house.limits.per_ip.take(rate_key(request.client_ip)))
         return await route.handler(_open_call(house, request, request_id, params))
     caller = known_caller(house, request, gateway=route.family == "gateway")
     if route.scope is not None:
@@ -127,21 +126,15 @@ def known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
     try:
         caller = authenticate(house, request.headers, gateway=gateway)
     except (InvalidApiKey, InvalidAppId):
-        _take(limits.failed_auth.take(address))
-        _take(limits.per_ip.take(address))
+        refuse_for(limits.failed_auth.take(address))
+        refuse_for(limits.per_ip.take(address))
         raise
     except PaydError:
-        _take(limits.per_ip.take(address))
+        refuse_for(limits.per_ip.take(address))
         raise
     by_key = bool(request.headers.get("api-key"))
-    _take(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(address))
+    refuse_for(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(address))
     return caller
-
-
-def _take(wait_s: float) -> None:
-    if wait_s:
-        seconds = max(1, math.ceil(wait_s))
-        raise RateLimited(f"Too many requests. Try again in {seconds} s.", details={"retryAfterS": seconds})
 
 
 def _check_scope(caller: Caller, scope: str) -> None:

@@ -5,19 +5,25 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "6. The API: what SPEC.md leaves
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from payd.core.errors import StoreUnavailable
 from payd.core.version import VERSIONS, is_preview
 from payd.web.call import Answer, Call
 
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
+
 # Receivers refuse what is five minutes off; a clock that is wrong by this much goes on in that direction.
 SKEW_MAX_S: Final = 60
+# Buyers wait for their payment to be seen; nodes that restart or lag are back by then.
+UNREAD_MAX_S: Final = 300
 
 
 class Health(msgspec.Struct, omit_defaults=True):
-    """`status` is ok or failing; `problems` says why, `warnings` what to look at before it is one."""
+    """`status` is ok, degraded or failing; `problems` says why, `warnings` what to look at besides."""
 
     status: str
     problems: list[str] = []
@@ -37,7 +43,13 @@ async def alive(call: Call) -> Answer:
 
 
 async def ready(call: Call) -> Answer:
-    """GET /readyz: 200 when every store can be written and webhooks go out, else 503 with the reasons."""
+    """GET /readyz: 200 when every store can be written and webhooks go out, else 503 with the reasons.
+
+    A chain that cannot be read makes it degraded, and 200 all the same. Whoever hears that a server is not
+    ready sends nobody there or starts it anew. Neither brings back nodes, which are somebody else's; payments
+    on other chains, questions for a status and webhooks would be lost for nothing. What buyers pay meanwhile
+    is found when the chain can be read again, and nothing expires before.
+    """
     realms = call.house.realms
     stores = {"office": call.house.office} | {name: realm.db for name, realm in realms.items()}
     problems = [f"{name}: {db.failure}" for name, db in stores.items() if not db.healthy]
@@ -46,8 +58,36 @@ async def ready(call: Call) -> Answer:
         problems += [f"{name}: {words}" for words in found]
     if call.house.stopping:
         problems.append("the server is stopping")
-    status = "failing" if problems else "ok"
-    return Answer.json(Health(status, problems, _warnings(call)), 503 if problems else 200)
+    unread = _unread_chains(call)
+    status = "failing" if problems else "degraded" if unread else "ok"
+    return Answer.json(Health(status, problems, unread + _warnings(call)), 503 if problems else 200)
+
+
+def _unread_chains(call: Call) -> list[str]:
+    """The live chains of which nothing new was read for long, without the names of their nodes."""
+    return [
+        f"{live.name}: {words}; `payd doctor` and chain.unread in the log say more"
+        for realm in call.house.realms.values()
+        for live in realm.live_chains
+        if (words := _unread(live, realm.clock.now_ms())) is not None
+    ]
+
+
+def _unread(live: LiveChain, now_ms: int) -> str | None:
+    stats = live.watcher.stats()
+    read_ms = _read_until_ms(live) if stats.read_time_s is None else stats.read_time_s * 1000
+    if read_ms is None:
+        return "it could not be read since the start" if stats.trouble else None
+    age_s = (now_ms - read_ms) // 1000
+    return f"no block of the last {age_s // 60} minutes was read" if age_s > UNREAD_MAX_S else None
+
+
+def _read_until_ms(live: LiveChain) -> int | None:
+    """Up to when it was read before the start; None where it never was, or nobody can tell now."""
+    try:
+        return live.chain.read_until_ms(live.name) or None
+    except StoreUnavailable:
+        return None
 
 
 def _warnings(call: Call) -> list[str]:

@@ -42,12 +42,13 @@ class Street(Protocol):
 
 @dataclass(slots=True)
 class Limits:
-    """How much a caller may ask for: by key, by address without one, after failures, held open."""
+    """How much may be asked for: by key, by address without one, after failures, held open; by account."""
 
     per_key: RateLimit
     per_ip: RateLimit
     failed_auth: RateLimit
     polls: Slots
+    matches: RateLimit
 
 
 @dataclass(slots=True)

@@ -7,11 +7,13 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from payd.clock import monotonic_s
+from payd.core.errors import RateLimited
 
 # A bucket holds this many seconds of its rate, unless it is given a size of its own.
 BURST_S: Final = 2
@@ -22,6 +24,11 @@ MINUTE_S: Final = 60
 # Long polls held at once, for one payment and in all; beyond that they are answered at once.
 POLLS_PER_PAYMENT_MAX: Final = 4
 POLLS_MAX: Final = 1_000
+
+# Transactions that an account has read by hand: each costs the operator's nodes several calls. So many a
+# second for long, and so many at once, as after an outage.
+MATCHES_PER_S: Final = 1
+MATCHES_AT_ONCE: Final = 60
 
 
 class RateLimit:
@@ -107,6 +114,17 @@ class Slots:
         return len(self._held_of)
 
 
+def refuse_for(wait_s: float) -> None:
+    """Refuse whoever has to wait that long; nobody, for 0.
+
+    Raises:
+        RateLimited: With the whole seconds in its details.
+    """
+    if wait_s:
+        seconds = max(1, math.ceil(wait_s))
+        raise RateLimited(f"Too many requests. Try again in {seconds} s.", details={"retryAfterS": seconds})
+
+
 def failed_auth_limit(per_minute: int, now_s: Callable[[], float] = monotonic_s) -> RateLimit:
     """Failed authentications: ask `wait_s` before looking at a credential, `take` after a failure."""
     return RateLimit(per_minute / MINUTE_S, burst=per_minute, now_s=now_s)
@@ -115,3 +133,8 @@ def failed_auth_limit(per_minute: int, now_s: Callable[[], float] = monotonic_s)
 def poll_slots() -> Slots:
     """Slots for held long polls, by payment id."""
     return Slots(POLLS_MAX, POLLS_PER_PAYMENT_MAX)
+
+
+def match_limit(now_s: Callable[[], float] = monotonic_s) -> RateLimit:
+    """Transactions that are read because somebody says so, by account."""
+    return RateLimit(MATCHES_PER_S, burst=MATCHES_AT_ONCE, now_s=now_s)

@@ -19,6 +19,7 @@ from payd import __version__
 from payd.core.errors import NotFound, StoreUnavailable
 from payd.web.call import Answer, Call, Request
 from payd.web.house import House, Realm
+from payd.web.metrics_chains import chain_families, see_chain, sources_of
 from payd.web.metrics_webhooks import Watched, webhook_families
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class _House:
         )
         yield from self._stores(Counter, Gauge)
         yield from self._payments(Gauge)
+        yield from self._chains()
         watched: dict[str, Watched] = {name: _watched(realm) for name, realm in house.realms.items()}
         yield from webhook_families(watched, trio.current_time())
 
@@ -142,6 +144,13 @@ class _House:
                 parked.add_metric([name], count)
         yield awake
         yield parked
+
+    def _chains(self) -> Iterator[Metric]:
+        for realm in self._house.realms.values():
+            if realm.live_chains:
+                now_ms = realm.clock.now_ms()
+                seen = [see_chain(live) for live in realm.live_chains]
+                yield from chain_families(seen, sources_of(realm.live_chains, now_ms), now_ms)
 
 
 def _watched(realm: Realm) -> Watched:

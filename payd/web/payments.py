@@ -24,7 +24,7 @@ from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
 from payd.store.refunds import insert_refund
-from payd.store.transfers import list_transfers, transfers_of_payment
+from payd.store.transfers import transfers_of_payment
 from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
@@ -131,20 +131,6 @@ async def list_all(call: Call) -> Answer:
         return Page(data, encode_cursor(value, seq))
 
     return Answer.json(await call.realm.db.read(work))
-
-
-async def transfers(call: Call) -> Answer:
-    """GET /v1/transfers: what chains showed, `matched=false` for what paid for nothing."""
-    matched = query.flag(call, "matched")
-    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
-    cursor = query.one(call, "cursor")
-    before = None if cursor is None else decode_cursor(cursor, (int,))[0]
-    rows = await call.realm.db.read(
-        lambda tx: list_transfers(tx, call.account_id, matched=matched, before_seq=before, limit=limit + 1)
-    )
-    words = words_of(call)
-    data = [words.transfer(transfer) for _, transfer in rows[:limit]]
-    return Answer.json(Page(data, encode_cursor(rows[limit - 1][0]) if len(rows) > limit else None))
 
 
 async def refund(call: Call) -> Answer:

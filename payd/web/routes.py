@@ -22,6 +22,7 @@ from payd.web import (
     payments,
     settlements,
     simulation,
+    transfers,
     webhooks,
 )
 from payd.web.call import Answer, Call
@@ -108,7 +109,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         merchant="optional",
         idempotency="optional",
     ),
-    _account("GET", "/v1/transfers", payments.transfers, "payments:read"),
+    Route("POST", "/v1/payments/{id}/match", transfers.match, "payments:write", merchant="optional"),
+    _account("GET", "/v1/transfers", transfers.list_all, "payments:read"),
     Route(
         "POST",
         "/v1/refunds",

@@ -97,6 +97,8 @@ class SettlementState(_Wire, frozen=True):
 
 
 class TransferOut(_Wire, frozen=True):
+    """`onChain` is false once a reorg took it; `blockNumber` is null in test mode, which has no blocks."""
+
     tx_id: str
     chain: str
     amount: Amount
@@ -106,6 +108,8 @@ class TransferOut(_Wire, frozen=True):
     matched: bool
     payment_id: str | None
     seen_at: str
+    block_number: int | None
+    on_chain: bool
 
 
 class PaymentDetail(_Wire, frozen=True):
@@ -239,6 +243,8 @@ class Words:
             matched=transfer.kind == "matched",
             payment_id=transfer.payment_id,
             seen_at=iso_ms(transfer.seen_at_ms),
+            block_number=transfer.block_number,
+            on_chain=transfer.is_on_chain,
         )
 
     def detail(self, payment: Payment, transfers: list[Transfer]) -> PaymentDetail:

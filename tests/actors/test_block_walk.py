@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 import trio
 
+from payd.actors.block_walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
-from payd.store.chain_cursors import TwoReaders
+from payd.chains.evm_binding import authorization_nonce
+from payd.core.relay import RelayJob
+from payd.store.chain_cursors import Cursor, TwoReaders, blocks_below
 from payd.store.db import Database
+from payd.store.relays import insert_job
 from payd.store.sightings import matched_of
 from payd.store.transfers import Follow, follow_transfer
-from tests.actors.watching import Watching, open_watching
-from tests.chains.fake_chain import FakeChain, token_transfer
-from tests.till import CHAIN, PRICE
+from tests.actors.watching import DOWN, Watching, open_watching
+from tests.chains.evm_json import BUYER, TOKEN
+from tests.chains.fake_chain import FakeChain, relayed_transfer, token_transfer
+from tests.till import CHAIN, PRICE, START_MS, account
 
 
 def blocks_of(watching: Watching, payment_id: str) -> list[str | None]:
@@ -270,12 +275,14 @@ async def test_what_one_node_hides_is_found_with_another_once_it_is_final(two_no
 
 
 async def test_nodes_that_name_different_final_blocks_end_the_second_reading(two_nodes: Watching) -> None:
-    await forked(two_nodes, depth=40)
-    two_nodes.views[0].chain.mine_empty(60)
+    fork = await forked(two_nodes, depth=1)
+    fork.mine_empty(63)
+    two_nodes.chain.mine_empty(60)
     final = two_nodes.watcher.stats().final
-    await two_nodes.watcher.run_once()
+    assert await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().read == fork.head.number
     assert two_nodes.watcher.stats().final == final
-    assert two_nodes.watcher.stats().second_trouble != ""
+    assert "different final blocks" in two_nodes.watcher.stats().second_trouble
 
 
 async def test_a_chain_without_the_tag_is_final_so_many_blocks_deep(realm_db: Database) -> None:
@@ -302,3 +309,108 @@ async def test_a_node_that_does_not_know_what_is_final_is_read_all_the_same(watc
     paid = watching.pay(payment)
     assert await watching.watcher.run_once()
     assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_shorter_fork_is_followed_after_a_while_where_it_can_be_told_from_a_lag(
+    watching: Watching,
+) -> None:
+    payment = await watching.till.sell()
+    for _ in range(10):
+        watching.chain.mine()
+        await watching.watcher.run_once()
+    watching.chain.reorg(5, [])
+    paid = watching.pay(payment)
+    assert await watching.watcher.run_once()
+    assert watching.watcher.stats().reorgs == 0
+    await trio.sleep(LAG_S)
+    assert await watching.watcher.run_once()
+    assert (watching.watcher.stats().reorgs, watching.watcher.stats().deepest_reorg) == (1, 5)
+    assert watching.watcher.stats().read == watching.chain.head.number
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_chain_that_was_started_anew_is_followed_in_the_end(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.chain.reorg(90, [])
+    paid = watching.pay(payment)
+    for _ in range(2):
+        await watching.watcher.run_once()
+        assert watching.watcher.stats().reorgs == 0
+        await trio.sleep(GONE_S / 2)
+    assert await watching.watcher.run_once()
+    later = watching.pay(payment)
+    assert await watching.watcher.run_once()
+    assert watching.watcher.stats().read == watching.chain.head.number
+    # Its past is as unknown as that of a chain that is read for the first time.
+    assert [watching.till.kinds(one.hash) for one in (paid, later)] == [[], ["matched"]]
+
+
+async def test_blocks_that_a_node_made_up_are_left_once_it_is_gone(two_nodes: Watching) -> None:
+    payment = await two_nodes.till.sell()
+    fork = await forked(two_nodes, depth=1)
+    fork.mine_empty(1000)
+    await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().read == fork.head.number
+    paid = two_nodes.pay(payment)
+    two_nodes.nodes[0].does = DOWN
+    for _ in range(2):
+        await two_nodes.watcher.run_once()
+        await trio.sleep(GONE_S / 2)
+    assert await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().read == two_nodes.chain.head.number
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_reorg_opens_the_relayers_transactions_again(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    relayed = watching.chain.mine(relayed_transfer(PRICE, authorization_nonce(payment)))
+    job = RelayJob(CHAIN, account(BUYER), TOKEN, b"", 2_000_000_000)
+    await watching.till.db.write(insert_job, payment, job, START_MS)
+    await watching.till.db.write(
+        lambda tx: tx.execute(
+            "INSERT INTO relay_transactions (job_seq, chain, sender, nonce, gas, state, block_number, status,"
+            " created_at_ms) VALUES (1, ?, 'relayer', 0, 100000, 'mined', ?, 1, 0)",
+            (CHAIN, relayed.number),
+        )
+    )
+    await watching.watcher.run_once()
+    watching.chain.reorg(1)
+    await watching.watcher.run_once()
+    state = watching.till.db.point(
+        lambda tx: tx.execute("SELECT state, block_number FROM relay_transactions").fetchone()
+    )
+    assert state == ("open", None)
+
+
+async def test_two_rounds_at_once_are_made_one_after_the_other(watching: Watching) -> None:
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run_once)
+        nursery.start_soon(watching.watcher.run_once)
+    assert watching.watcher.stats().ticks == 3
+    assert watching.till.count("transfers") == 1
+
+
+async def test_nothing_is_read_a_second_time_before_the_first(watching: Watching) -> None:
+    walk = watching.watcher._walk
+    before = watching.till.db.point(blocks_below, CHAIN, 10**9, 10**9)
+    read = watching.chain.blocks[85]
+    final = await walk.reader.headers(watching.rpc.nodes[0], [95])
+    assert final[0] is not None
+    noted, more = await walk.second_reading(
+        watching.rpc.nodes[0], final[0], Cursor(read.number, read.hash, read.time_s)
+    )
+    assert (list(noted), more) == ([], False)
+    assert walk.cursor("final") == Cursor(read.number, read.hash, read.time_s)
+    # Where a reorg begins is looked for among what was read for the first time.
+    assert watching.till.db.point(blocks_below, CHAIN, 10**9, 10**9) == before
+
+
+async def test_a_reorg_that_is_deeper_than_most_is_followed_from_where_it_begins(watching: Watching) -> None:
+    for _ in range(60):
+        watching.chain.mine()
+        await watching.watcher.run_once()
+    watching.chain.reorg(50)
+    await watching.watcher.run_once()
+    assert watching.watcher.stats().deepest_reorg == 50

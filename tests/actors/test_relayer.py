@@ -58,7 +58,8 @@ async def test_two_ticks_at_once_send_a_job_once(realm_db: Database) -> None:
             for _ in range(3):
                 nursery.start_soon(bench.relayer.run_once)
         assert len(bench.open()) == 1
-        assert len({tx.hash for tx in bench.nodes[0].sent}) == 1
+        assert len(bench.nodes[0].sent) == 1
+        assert bench.nodes[0].calls["eth_estimateGas"] == 1
 
 
 async def test_two_relayers_by_mistake_send_a_job_once(realm_db: Database) -> None:
@@ -244,6 +245,28 @@ async def test_jobs_that_wait_for_minutes_are_an_alarm(realm_db: Database) -> No
         assert "queue_old" not in bench.relayer.stats().alarms
         await bench.tick(31)
         assert "queue_old" in bench.relayer.stats().alarms
+
+
+async def test_jobs_that_wait_for_nodes_are_an_alarm_and_nobody_is_offered_a_relay(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        assert bench.relayer.can_relay(buyer(1))
+        bench.nodes[0].status = 503
+        await bench.owe()
+        bench.relayer.wake()
+        await trio.sleep(QUEUE_OLD_MS / 1000 - 1)
+        assert bench.relayer.stats().alarms == frozenset()
+        assert not bench.relayer.can_relay(buyer(1))
+        await trio.sleep(20)
+        assert bench.relayer.stats().alarms == {"queue_old"}
+        bench.nodes[0].status = None
+        await trio.sleep(75)
+        assert bench.relayer.stats().alarms == frozenset()
+        assert bench.relayer.can_relay(buyer(1))
+        nursery.cancel_scope.cancel()
 
 
 async def processing(db: Database, number: int) -> str:

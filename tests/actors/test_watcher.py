@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from payd.actors.watcher import IDLE_S, LAG_PATIENCE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
+from payd.actors.block_walk import LAG_S
+from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
 from payd.chains.evm_binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
@@ -109,7 +110,7 @@ async def test_a_block_that_was_missed_while_the_node_was_down_is_read_afterward
 async def test_a_node_that_never_catches_up_is_trouble(watching: Watching) -> None:
     watching.views[0].lag = 7
     assert await watching.watcher.run_once()
-    await trio.sleep(LAG_PATIENCE_S - 1)
+    await trio.sleep(LAG_S - 1)
     assert await watching.watcher.run_once()
     await trio.sleep(2)
     assert not await watching.watcher.run_once()
@@ -288,6 +289,27 @@ async def test_heads_are_hints_that_a_broken_socket_does_not_take_along(watching
         assert watching.till.kinds(paid.hash) == ["matched"]
         nursery.cancel_scope.cancel()
     assert broken == 3
+
+
+async def test_where_nothing_is_open_heads_are_not_followed(watching: Watching) -> None:
+    heads_send, heads_receive = trio.open_memory_channel[int](100)
+
+    async def follow(hear: Callable[[int], None]) -> str:
+        async for number in heads_receive:
+            hear(number)
+        return "it was cut off"
+
+    watching.watcher = watching.another(follow_heads=follow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        await trio.sleep(1)
+        ticks = watching.watcher.stats().ticks
+        for _ in range(5):
+            watching.chain.mine()
+            await heads_send.send(watching.chain.head.number)
+            await trio.sleep(2)
+        assert watching.watcher.stats().ticks == ticks
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_store_may_be_away_for_a_while(watching: Watching) -> None:

@@ -20,8 +20,10 @@ from tests.chains.fake_chain import (
     FakeChain,
     FakeTransaction,
     View,
+    block_json,
     coin_transfer,
     log_of_transfer,
+    logs_json,
     token_transfer,
 )
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
@@ -142,6 +144,47 @@ async def test_logs_that_nobody_asked_for_are_not_taken(desk: Desk) -> None:
 
     desk.fake.results["eth_getLogs"] = everything
     assert [one.value for one in (await desk.blocks()).transfers] == [5]
+    assert desk.rpc.calls["eth_getTransactionReceipt"] == 1
+
+
+async def test_transfers_of_nothing_are_not_looked_into(desk: Desk) -> None:
+    desk.chain.mine(token_transfer(0), coin_transfer(0))
+    assert (await desk.blocks(1, COINS_TOO)).transfers == ()
+    assert desk.rpc.calls["eth_getTransactionReceipt"] == 0
+
+
+async def test_logs_of_other_blocks_are_unread(desk: Desk) -> None:
+    old = desk.chain.mine(token_transfer(5))
+    desk.chain.mine_empty(10)
+    [log] = logs_json(old, old.transactions[0])
+    desk.twist("eth_getLogs", lambda logs: [log])
+    with pytest.raises(Unread, match="other blocks"):
+        await desk.blocks()
+    with pytest.raises(Unread, match="other blocks"):
+        await desk.range(5)
+
+
+async def test_blocks_of_other_numbers_are_unread(desk: Desk) -> None:
+    desk.chain.mine_empty(10)
+    late = block_json(desk.chain.blocks[-2], False)
+    desk.twist(
+        "eth_getBlockByNumber",
+        lambda block: late if block["number"] == hex(desk.chain.head.number) else block,
+    )
+    with pytest.raises(Unread, match="other numbers"):
+        await desk.range(10)
+
+
+async def test_a_transfer_in_a_block_that_is_not_the_chains_is_unread(desk: Desk) -> None:
+    desk.chain.mine(token_transfer(5))
+    number = desk.chain.head.number
+    desk.chain.mine_empty(10)
+    desk.twist(
+        "eth_getBlockByNumber",
+        lambda block: {**block, "hash": "0x" + "66" * 32} if block["number"] == hex(number) else block,
+    )
+    with pytest.raises(Unread, match="while it was read"):
+        await desk.range(20)
 
 
 async def test_nothing_to_look_for_takes_no_request(desk: Desk) -> None:

@@ -18,6 +18,7 @@ from payd.chains.keystore import (
     KeystoreUnusable,
     address_in,
     create,
+    read_key,
     read_password,
     unlock,
 )
@@ -56,6 +57,10 @@ def test_what_was_made_is_opened_with_its_password(tmp_path: Path) -> None:
     assert opened.address == made.address == address_in(path)
     asked = (8453, 0, made.address, b"", 21_000, 900, 7)
     assert opened.sign(*asked) == made.sign(*asked)
+
+
+def test_who_has_the_password_may_have_the_key_itself(file: Path) -> None:
+    assert read_key(file, PASSWORD) == KEY
 
 
 def test_the_key_comes_from_the_one_source_of_randomness(file: Path) -> None:

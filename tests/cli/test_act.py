@@ -16,6 +16,7 @@ from payd.cli.failure import Refused, Unreachable
 from payd.config import load
 from payd.store.lock import hold_data_dir
 from payd.web.admin import SOCKET_NAME
+from tests.live.street import configuration, write_keystore
 from tests.terminal import Terminal
 
 
@@ -107,3 +108,13 @@ def test_where_no_data_is_no_server_is_asked_for(payd: Terminal) -> None:
 def test_the_first_account_begins_a_data_directory(payd: Terminal) -> None:
     assert do("account.create", name="main")["name"] == "main"
     assert Path("data/office.db").exists()
+
+
+def test_without_a_server_the_relayers_key_stays_locked(payd: Terminal) -> None:
+    """Its password may be in the environment of the server alone."""
+    write_keystore(payd.folder)
+    (payd.folder / "payd.toml").write_text(configuration(["http://127.0.0.1:9"]))
+    (payd.folder / "password").write_text("wrong")
+    do("account.create", name="one")
+
+    assert do("key.list", mode="live") == []

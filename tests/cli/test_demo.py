@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 
 from payd.cli import demo
-from payd.cli.demo import EVENTS, Job, Timeline
+from payd.cli.demo import EVENTS, Job
 from payd.cli.receiver import Received
+from payd.cli.timeline import Timeline
 from tests.cli.test_serve import serving
 from tests.terminal import Terminal
 
@@ -67,6 +67,29 @@ def test_a_server_that_does_not_start_is_told_with_its_log(
     monkeypatch.setenv("PYTHONPATH", os.fspath(quick.folder))
     (quick.folder / "payd.py").write_text("raise SystemExit('no such luck')")
     assert "no such luck" in quick.error("demo", "--json")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("--send",), ("--spend-real-money",), ("--wallet", "w.json"), ("--amount", "1"), ("--account", "shop")],
+)
+def test_what_is_for_live_mode_is_refused_in_test_mode(payd: Terminal, typed: tuple[str, ...]) -> None:
+    assert "That is for --mode live." in payd.error("demo", *typed, code=2)
+
+
+def test_a_live_payment_takes_a_server_that_runs(payd: Terminal) -> None:
+    assert "--scratch is for --mode test." in payd.error("demo", "--mode", "live", "--scratch", code=2)
+
+
+@pytest.mark.parametrize(("typed", "cents"), [("12.50", 1250), ("12.5", 1250), ("7", 700), ("0.01", 1)])
+def test_an_amount_is_in_dollars(typed: str, cents: int) -> None:
+    assert demo.cents_of(typed) == cents
+
+
+@pytest.mark.parametrize("typed", ["0", "0.00", "-1", "1.234", "1e3", "", "12,50", "٣"])
+def test_anything_else_is_no_amount(payd: Terminal, typed: str) -> None:
+    said = payd.error("demo", "--mode", "live", "--amount", typed, code=2)
+    assert "is no amount in US dollars, such as 12.50" in said
 
 
 def received(kind: str, version: int, payment_id: str = "pay_t1", problem: str | None = None) -> Received:
@@ -127,12 +150,3 @@ async def test_waiting_ends_with_the_last_webhook_or_with_the_time() -> None:
     late = job(*ALL[:3])
     await late.wait_until_done()
     assert trio.current_time() - started_s == pytest.approx(1 + demo.JOB_S)
-
-
-async def test_the_timeline_is_told_as_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    timeline = Timeline(quiet=False)
-    await trio.sleep(1.5)
-    timeline.add("wallet", "pays")
-    assert timeline.entries == [{"afterMs": 1500, "who": "wallet", "what": "pays"}]
-    assert capsys.readouterr().out.split() == ["1500", "ms", "wallet", "pays"]
-    assert msgspec.json.encode(timeline.entries)

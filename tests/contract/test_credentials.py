@@ -34,6 +34,7 @@ PATHS = [
     ("POST", "/v1/payments", "payments:write"),
     ("POST", "/v1/merchant/payment", "payments:write"),
     ("POST", f"/v1/payments/{PAYMENT}/cancel", "payments:write"),
+    ("POST", f"/v1/payments/{PAYMENT}/match", "payments:write"),
     ("POST", "/v1/refunds", "payments:write"),
     ("GET", GATEWAY, "gateway"),
     ("POST", f"{GATEWAY}/options", "gateway"),

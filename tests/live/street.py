@@ -18,6 +18,7 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.chains import keystore
+from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
 from payd.web.commands import run_command
@@ -26,13 +27,15 @@ from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,
     BUYER_2,
-    FIRST_CONTRACT,
     MERCHANT,
     MULTICALL3,
     RELAYER,
     LocalChain,
     account,
     address,
+)
+from tests.live.chain import (
+    FIRST_CONTRACT as FIRST_CONTRACT,
 )
 
 CHAIN: Final = "eip155:31337"
@@ -48,23 +51,34 @@ PATIENCE_S: Final = 30.0
 MINTED: Final = 10_000_000_000
 
 
+class Wall:
+    """Some other clock, as long as nobody puts this one forward."""
+
+    def __init__(self, wall: WallMs = system_wall_ms) -> None:
+        self._wall = wall
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return self._wall() + self.ahead_ms
+
+
 @dataclass
-class Street:
-    """The shop, its server, its chain.
+class Shopfront:
+    """What people see of a shop: its server's address, and its chain.
 
     Attributes:
         url: Of the server.
         http: Asks it.
         chain: A local chain with a token on it.
-        house: The server's inside, for what no page shows.
         headers: What the merchant's backend sends.
+        wall: The server's clock.
     """
 
     url: str
     http: httpx.AsyncClient
     chain: LocalChain
-    house: House
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict, kw_only=True)
+    wall: Wall = field(default_factory=Wall, kw_only=True)
 
     @property
     def anvil(self) -> Anvil:
@@ -150,11 +164,6 @@ class Street:
                 return found[::-1]
             cursor = f"&cursor={page['nextCursor']}"
 
-    def wake(self) -> None:
-        """Have the chain read now: where nothing is open, that is every 15 seconds."""
-        for one in self.house.realms["live"].live_chains:
-            one.watcher.wake()
-
     async def until(self, payment_id: str, *wanted: str, mining: bool = False) -> str:
         """Wait until the payment has one of these statuses (or `settled`), and give it."""
 
@@ -173,6 +182,30 @@ class Street:
                     await self.chain.mine()
                 await trio.sleep(0.05)
         return answer
+
+
+@dataclass
+class Street(Shopfront):
+    """A shop whose server runs in this process.
+
+    Attributes:
+        house: The server's inside, for what no page shows.
+    """
+
+    house: House
+
+    def wake(self) -> None:
+        """Have the chain read now: where nothing is open, that is every 15 seconds."""
+        for one in self.house.realms["live"].live_chains:
+            one.watcher.wake()
+
+    async def later(self, seconds: int) -> None:
+        """Let so much time go by, for the server and for the chain; what is in the pool is mined."""
+        self.wall.ahead_ms += seconds * 1000
+        await self.chain.rpc("evm_increaseTime", seconds)
+        await self.chain.mine()
+        self.house.realms["live"].payments.tending.deadlines.reload()
+        self.wake()
 
 
 def signed(typed_data: str, place: int = BUYER) -> str:
@@ -196,8 +229,8 @@ password_file = "password"
 [[chains]]
 id = "@id"
 rpc = @rpc
-poll_ms = 50
-relays_per_buyer = 1000
+poll_ms = @poll
+relays_per_buyer = @relays
 @chain
 
 [[assets]]
@@ -233,15 +266,30 @@ canary = false
 """
 
 
-def configuration(urls: Sequence[str], chain: str = "depth = 2", fee: str = "") -> str:
+def configuration(
+    urls: Sequence[str],
+    lines: str = "depth = 2",
+    fee: str = "",
+    poll_ms: str = "50",
+    relays: str = "1000",
+) -> str:
     """payd.toml of a shop on these nodes.
 
     Args:
         urls: Of the nodes.
-        chain: More lines of its [[chains]].
+        lines: More lines of its [[chains]], and tables after it.
         fee: Lines of [fee].
+        poll_ms: How often the nodes are asked for new blocks.
+        relays: How many of one buyer's payments the relayer carries.
     """
-    values = {"id": CHAIN, "rpc": json.dumps(list(urls)), "chain": chain, "fee": fee}
+    values = {
+        "id": CHAIN,
+        "rpc": json.dumps(list(urls)),
+        "chain": lines,
+        "fee": fee,
+        "poll": poll_ms,
+        "relays": relays,
+    }
     text = CONFIGURATION.replace("@usdc", FIRST_CONTRACT).replace("@dai", SECOND_CONTRACT)
     for name, value in values.items():
         text = text.replace(f"@{name}", value)
@@ -304,10 +352,12 @@ SCOPES: Final = (
 async def open_street(
     folder: Path,
     chain: LocalChain,
+    /,
     urls: Sequence[str] = (),
     *,
     destination: str | None = None,
     block_s: float | None = None,
+    wall: WallMs = system_wall_ms,
     **configured: str,
 ) -> AsyncIterator[Street]:
     """A running shop.
@@ -318,11 +368,13 @@ async def open_street(
         urls: Of the nodes that the server asks; the chain's own when there is none.
         destination: The merchant's address.
         block_s: A block comes so often, besides those of transactions.
+        wall: The server's clock, which `Street.later` puts forward.
         configured: As for `configuration`.
     """
     first = prepare(folder, configuration(urls or (chain.anvil.url,), **configured))
     config = load(folder / "payd.toml", {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"})
     stop, ready, stopped = trio.Event(), trio.Event(), trio.Event()
+    ahead = Wall(wall)
 
     async def announce(house: House) -> None:
         ready.set()
@@ -332,7 +384,7 @@ async def open_street(
         stopped.set()
 
     async with (
-        open_house(config) as house,
+        open_house(config, wall=ahead) as house,
         httpx.AsyncClient(timeout=PATIENCE_S) as http,
         trio.open_nursery() as nursery,
     ):
@@ -340,13 +392,15 @@ async def open_street(
         await ready.wait()
         if block_s is not None:
             nursery.start_soon(mine_for_ever, chain, block_s)
-        street = Street(house.own_url, http, chain, house)
+        street = Street(house.own_url, http, chain, house, wall=ahead)
         if first:
             street.headers = await furnish_house(house, destination)
             save_headers(folder, street.headers)
         else:
             street.headers = saved_headers(folder)
         yield street
+        # A connection that stays open is one that the server waits for.
+        await http.aclose()
         stop.set()
         await stopped.wait()
         nursery.cancel_scope.cancel()

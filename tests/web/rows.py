@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.shop import APPROVES, ETH_BASE, SIGNATURE, WALLET
+from tests.shop import APPROVES, ETH_BASE, SIGNATURE, TX_HASH, WALLET
 
 Expected = tuple[int, str]
 """A status, and the code of the refusal; an empty code is no refusal."""
@@ -80,6 +80,9 @@ TABLE: dict[str, Row] = {
     "GET /v1/payments/{id}": payment_row("/v1/payments/{payment}"),
     "GET /v1/payments/{id}/status": payment_row("/v1/payments/{payment}/status", live=NO_OBJECT),
     "POST /v1/payments/{id}/cancel": payment_row("/v1/payments/{payment}/cancel", {}),
+    "POST /v1/payments/{id}/match": payment_row(
+        "/v1/payments/{payment}/match", {"txId": TX_HASH}, own=(400, "invalid_params")
+    ),
     "GET /v1/transfers": Row("/v1/transfers", live=FINE),
     "POST /v1/refunds": payment_row("/v1/refunds", {"paymentId": "{paid}"}, live=NO_OBJECT),
     "POST /v1/merchant/payment": Row("/v1/merchant/payment", NEW_PAYMENT, own=(201, "")),

@@ -316,10 +316,17 @@ def test_what_only_looks_is_no_news_for_the_log() -> None:
     looks = {name for name, command in COMMANDS.items() if not command.changes}
     webhooks = {"show", "deliveries", "delivery", "jobs", "job", "watch", "explain"}
     lists = {f"{noun}.list" for noun in ("account", "key", "app", "merchant", "destination")}
-    assert looks == {"status", "notify.show", *lists, *(f"webhook.{name}" for name in webhooks)}
+    assert looks == {
+        "status",
+        "notify.show",
+        "payment.show",
+        *lists,
+        *(f"webhook.{name}" for name in webhooks),
+    }
 
 
 def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
     webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
     needy = {name for name, command in COMMANDS.items() if command.needs_server}
-    assert needy == {"status", "listen.open", "notify.test", *(f"webhook.{name}" for name in webhooks)}
+    others = {"status", "listen.open", "notify.test", "payment.match"}
+    assert needy == others | {f"webhook.{name}" for name in webhooks}

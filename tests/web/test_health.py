@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
+import msgspec
 import pytest
 import trio
 
 from payd.actors.webhook_stats import Backlog
 from payd.core.version import VERSIONS
 from payd.store.seal import Seal
+from payd.web.health import UNREAD_MAX_S
 from tests.shop import Shop
+from tests.web.test_metrics_chains import WATCHER
+
+if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
+    from payd.actors.watcher import WatcherStats
 
 
 async def test_it_lives_and_is_ready_without_a_key(shop: Shop) -> None:
@@ -69,3 +78,70 @@ async def test_webhooks_that_break_on_this_side_are_a_warning(
     assert found.body["warnings"] == [
         "test: 1 webhooks cannot be sent for a reason on this side; see webhook.broken in the log"
     ]
+
+
+class Chain:
+    """A live chain that was read up to some time: since the start, or before it."""
+
+    name = "eip155:8453"
+
+    def __init__(self, *, before_s: int = 0, since_s: int | None = None, trouble: str = "") -> None:
+        self.watcher = self.chain = self
+        self._before_s = before_s
+        self._stats = msgspec.structs.replace(WATCHER, read_time_s=since_s, trouble=trouble)
+
+    def stats(self) -> WatcherStats:
+        return self._stats
+
+    def read_until_ms(self, chain: str) -> int:
+        return self._before_s * 1000
+
+
+def watch(shop: Shop, **read: object) -> None:
+    """Have the realm watch a chain that was read so."""
+    shop.realm.live_chains = (cast("LiveChain", Chain(**read)),)  # type: ignore[arg-type]
+
+
+async def test_a_chain_that_is_not_read_degrades_the_server_and_keeps_it_ready(shop: Shop) -> None:
+    now_s = shop.realm.clock.now_ms() // 1000
+    trouble = "https://node.example: it is down"
+    watch(shop, since_s=now_s - UNREAD_MAX_S - 60, trouble=trouble)
+
+    found = await shop.call("GET", "/readyz", key=None)
+
+    assert (found.status, found.body["status"]) == (200, "degraded")
+    [words] = found.body["warnings"]
+    assert words.startswith("eip155:8453: no block of the last 6 minutes was read")
+    assert "node.example" not in words, "strangers can read this"
+
+
+async def test_a_chain_that_was_read_lately_is_well_whatever_its_last_try_came_to(shop: Shop) -> None:
+    now_s = shop.realm.clock.now_ms() // 1000
+    for read in (
+        {"since_s": now_s - UNREAD_MAX_S, "trouble": "down"},
+        {"since_s": now_s - 10, "before_s": 1},
+        {"before_s": now_s - 10, "trouble": "down"},
+        {},
+    ):
+        watch(shop, **read)
+        assert (await shop.call("GET", "/readyz", key=None)).body == {"status": "ok"}, read
+
+
+async def test_what_was_read_before_the_start_counts_until_something_is_read_since(shop: Shop) -> None:
+    now_s = shop.realm.clock.now_ms() // 1000
+    for read, words in (
+        ({"before_s": now_s - 7200}, "last 120 minutes"),
+        ({"trouble": "down"}, "not be read since the start"),
+    ):
+        watch(shop, **read)
+        found = await shop.call("GET", "/readyz", key=None)
+        assert (found.status, found.body["status"]) == (200, "degraded")
+        assert words in found.body["warnings"][0]
+
+
+async def test_a_server_that_is_failing_is_no_less_so_for_a_chain(shop: Shop) -> None:
+    watch(shop, trouble="down")
+    shop.house.release_polls()
+    found = await shop.call("GET", "/readyz", key=None)
+    assert (found.status, found.body["status"]) == (503, "failing")
+    assert found.body["warnings"]

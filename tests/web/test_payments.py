@@ -1,4 +1,4 @@
-"""Payments over REST: creation on both paths, status, detail, cancel, refunds, transfers."""
+"""Payments over REST: creation on both paths, status, detail, cancel, refunds."""
 
 from __future__ import annotations
 
@@ -466,28 +466,6 @@ async def test_a_refunds_fields_are_checked(shop: Shop) -> None:
     ):
         assert issue_of(await refund(shop, {"paymentId": payment} | more)) == field
     assert issue_of(await refund(shop, {})) == "paymentId"
-
-
-# Transfers
-
-
-async def test_transfers_are_listed_newest_first_and_by_whether_they_paid(shop: Shop) -> None:
-    made = [await paid(shop) for _ in range(3)]
-    whole = await shop.call("GET", "/v1/transfers")
-    assert [one["paymentId"] for one in whole.body["data"]] == made[::-1]
-    assert (await shop.call("GET", "/v1/transfers?matched=false")).body["data"] == []
-    seen, cursor = [], ""
-    while True:
-        page = await shop.call("GET", f"/v1/transfers?matched=true&limit=1{cursor}")
-        seen += [one["paymentId"] for one in page.body["data"]]
-        if page.body["nextCursor"] is None:
-            break
-        cursor = f"&cursor={page.body['nextCursor']}"
-    assert seen == made[::-1]
-    for query in ("matched=1", "limit=0", "limit=201", "cursor=x"):
-        found = await shop.call("GET", f"/v1/transfers?{query}")
-        assert (found.status, found.code) == (400, "invalid_params")
-    assert (await shop.call("GET", "/v1/transfers", key=shop.other_key)).body["data"] == []
 
 
 async def test_the_magic_account_pays_as_any_other(shop: Shop) -> None:

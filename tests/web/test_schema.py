@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import msgspec
+import pytest
 
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
@@ -148,7 +149,30 @@ def test_a_transfer_says_from_whom_to_whom_and_whether_it_paid() -> None:
         "matched": False,
         "paymentId": None,
         "seenAt": "2026-05-18T09:59:00.000Z",
+        "blockNumber": None,
+        "onChain": True,
     }
+
+
+@pytest.mark.parametrize(("block_hash", "on_chain"), [("0xa", True), (None, False)])
+def test_a_transfer_that_a_reorg_took_is_not_on_the_chain(block_hash: str | None, on_chain: bool) -> None:
+    transfer = Transfer(
+        "acct_1",
+        None,
+        "eip155:8453",
+        "0x1",
+        0,
+        USDC_BASE,
+        "5",
+        "a",
+        "b",
+        "late",
+        1000,
+        block_number=77,
+        block_hash=block_hash,
+    )
+    shown = wire(WORDS.transfer(transfer))
+    assert (shown["blockNumber"], shown["onChain"]) == (77, on_chain)
 
 
 def test_a_poll_hint_is_there_until_the_end() -> None:

@@ -1,0 +1,153 @@
+"""The wallet of `payd demo --mode live`: a key that signs or sends on one EVM chain, as a buyer's does.
+
+It binds whatever it signs to its own chain, so that a key which pays on a test chain pays nowhere else, and
+pays no more than the option says.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from payd.chains.rpc import Rpc
+from payd.cli.failure import Refused
+from payd.core.caip import AssetId, ChainId, to_checksum_address
+
+SIGN: Final = "eth_signTypedData_v4"
+SEND: Final = "eth_sendTransaction"
+SIGNABLE: Final = frozenset({"TransferWithAuthorization", "ReceiveWithAuthorization"})
+
+# A block that is fuller than the last may double the price of gas before the transaction is in one.
+PRICE_ROOM: Final = 2
+TAKEN: Final = frozenset({"ok", "known"})
+
+
+def read_wallet(file: Path, password_file: Path | None) -> bytes:
+    """The key in a keystore; its password is in the file, or asked for.
+
+    Raises:
+        Refused: There is no such keystore, or it does not open.
+    """
+    from payd.chains.keystore import KeystoreUnusable, read_key, read_password
+
+    if not file.exists():
+        raise Refused(f"There is no wallet {file}. It is a keystore, as Ethereum programs write it.")
+    try:
+        password = read_password(password_file, {})
+        if password is None:
+            password = click.prompt(f"Password of {file}", hide_input=True, err=True)
+        return read_key(file, password)
+    except KeystoreUnusable as unusable:
+        raise Refused(str(unusable)) from unusable
+
+
+async def balance_of(rpc: Rpc, asset: AssetId, address: str) -> int:
+    """What an address has of a token or of the native coin, in smallest units.
+
+    Raises:
+        RpcError, NodesDown, BadAnswer: The nodes do not say.
+    """
+    from payd.chains.evm_abi import balance_of_call, decode_uint
+    from payd.chains.evm_codec import from_data, from_quantity, to_data
+
+    if asset.namespace == "slip44":
+        return from_quantity(await rpc.call("eth_getBalance", address, "latest"))
+    asked = {"to": asset.reference, "data": to_data(balance_of_call(address.lower()))}
+    return decode_uint(from_data(await rpc.call("eth_call", asked, "latest")))
+
+
+class EvmWallet:
+    """One key on one chain; a `Buyer` of cli/wallet.py.
+
+    Args:
+        key: 32 bytes.
+        chain: Where it pays.
+        rpc: The chain's nodes.
+        sends: Whether it takes an option that it sends itself, and not one that it only signs.
+
+    Attributes:
+        address: Checksummed.
+        accounts: Of the wallet, as CAIP-10.
+    """
+
+    def __init__(self, key: bytes, chain: ChainId, rpc: Rpc, *, sends: bool) -> None:
+        from payd.chains.evm_signer import Signer
+
+        self._key = key
+        self._signer = Signer(key)
+        self._chain_number = int(chain.reference)
+        self._rpc = rpc
+        self._wanted = SEND if sends else SIGN
+        self.address = to_checksum_address(self._signer.address)
+        self.accounts = (f"{chain}:{self.address}",)
+
+    async def choose(self, options: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The first that is paid the way the wallet wants to pay."""
+        for option in options:
+            if {action.get("method") for action in option["actions"]} == {self._wanted}:
+                return option
+        if self._wanted == SIGN:
+            raise Refused("Nothing here is paid by a signature alone. Send a transaction instead: --send")
+        raise Refused("Nothing here is paid by a transaction. Leave --send out.")
+
+    async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
+        """Sign or send, as asked, if it is from this wallet, on this chain, and no more than was agreed."""
+        value_max = int(option["amount"]["value"])
+        params = _params(call)
+        match call["method"], params:
+            case "eth_signTypedData_v4", [str(), str(text)]:
+                return self._sign(text, value_max)
+            case "eth_sendTransaction", [dict(transaction)]:
+                return await self._send(transaction, value_max)
+        raise Refused(f"The wallet does not know what to do with {call['method']}.")
+
+    def _sign(self, text: str, value_max: int) -> str:
+        from eth_account import Account
+        from eth_account.messages import encode_typed_data
+
+        typed = msgspec.json.decode(text)
+        message = typed["message"]
+        _check(typed["primaryType"] in SIGNABLE, f"to sign {typed['primaryType']}, which is no transfer")
+        _check(int(typed["domain"]["chainId"]) == self._chain_number, "to sign for another chain")
+        _check(self._is_own(message["from"]), "to sign for another account")
+        _check(int(message["value"]) <= value_max, "for more than the option says")
+        signed = Account.sign_message(encode_typed_data(full_message=typed), self._key)
+        return "0x" + bytes(signed.signature).hex()
+
+    async def _send(self, asked: dict[str, Any], value_max: int) -> str:
+        from payd.chains.evm_codec import from_count, from_data, from_quantity
+
+        value, data = from_quantity(asked.get("value", "0x0")), from_data(asked.get("data", "0x"))
+        _check(self._is_own(asked["from"]), "to send from another account")
+        _check(value <= value_max, "for more than the option says")
+        ask = self._rpc.call
+        gas = from_count(await ask("eth_estimateGas", asked))
+        price = from_quantity(await ask("eth_gasPrice"))
+        tip = from_quantity(await ask("eth_maxPriorityFeePerGas"))
+        nonce = from_count(await ask("eth_getTransactionCount", self.address, "pending"))
+        max_fee = PRICE_ROOM * price + tip
+        to, gas = asked["to"].lower(), gas + gas // 4
+        signed = self._signer.sign(self._chain_number, nonce, to, data, gas, max_fee, tip, value)
+        said = await self._rpc.broadcast(signed.raw)
+        if not any(one.verdict in TAKEN for one in said):
+            raise Refused(f"No node took the transaction: {'; '.join(one.message for one in said)}")
+        return signed.hash
+
+    def _is_own(self, address: Any) -> bool:
+        return isinstance(address, str) and address.lower() == self._signer.address
+
+
+def _params(call: dict[str, Any]) -> Any:
+    params = call.get("params")
+    return msgspec.json.decode(params) if isinstance(params, str) else params
+
+
+def _check(holds: bool, words: str) -> None:
+    if not holds:
+        raise Refused(f"The wallet refuses: it was asked {words}.")

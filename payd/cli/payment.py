@@ -1,0 +1,117 @@
+"""`payd payment`: one payment with what its chain showed, and a transaction that was not found by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from payd.cli.failure import Refused
+from payd.cli.options import Operator, on_realm
+from payd.cli.show import Row, moment, show_fields, show_json, show_rows
+from payd.core.ids import realm_of
+from payd.core.money import format_units
+
+LINKED: Final = ("matched", "recorded")
+"""What of a match comes to something."""
+
+
+@click.group()
+def payment() -> None:
+    """Show a payment, and have a transaction counted for it."""
+
+
+@payment.command("show")
+@click.argument("payment_id", metavar="PAYMENT")
+@on_realm
+def show(operator: Operator, payment_id: str) -> None:
+    """Show a payment and the transfers that were seen for it."""
+    found = _of(operator, payment_id).ask("payment.show", id=payment_id)
+    if operator.as_json:
+        show_json(found)
+        return
+    _show(found)
+    click.echo()
+    _show_transfers(found["transfers"])
+
+
+@payment.command("match")
+@click.argument("payment_id", metavar="PAYMENT")
+@click.argument("tx", metavar="TX")
+@click.option("--chain", metavar="CAIP-2", help="Where to look, such as eip155:8453. Without: everywhere.")
+@on_realm
+def match(operator: Operator, payment_id: str, tx: str, chain: str | None) -> None:
+    """Have the transaction TX counted for a PAYMENT that somebody paid and that is still open.
+
+    It is for transfers that lost what binds them to their payment, as when a buyer sent them by hand. The
+    chain's nodes must agree on the transaction. One that is exact and in time pays the payment; another one
+    is recorded with it. What is bound to another payment stays there. The same again is harmless.
+    """
+    found = _of(operator, payment_id).ask("payment.match", id=payment_id, tx=tx, chain=chain)
+    matched = found["match"]
+    if operator.as_json:
+        show_json(found)
+    if matched["outcome"] not in LINKED:
+        raise Refused(matched["words"])
+    if operator.as_json:
+        return
+    click.echo(f"{matched['words']}\n")
+    _show(found["payment"])
+    click.echo()
+    _show_transfers(matched["transfers"])
+
+
+def _of(operator: Operator, payment_id: str) -> Operator:
+    """The operator of the payment's own mode, which its id names."""
+    mode = realm_of(payment_id)
+    return operator if mode is None else dataclasses.replace(operator, scope={**operator.scope, "mode": mode})
+
+
+def _show(found: Row) -> None:
+    settled = (found["settlement"] or {}).get("settled")
+    reason = f": {found['failureReason']}" if found["failureReason"] else ""
+    show_fields(
+        {
+            "Payment": found["paymentId"],
+            "Reference": found["referenceId"],
+            "Amount": _amount(found["amount"]),
+            "Status": f"{found['status']}{reason}{', settled' if settled else ''}",
+            "Created": f"{moment(found['createdAt'])} UTC",
+            "Transaction": (found["info"] or {}).get("txId"),
+        }
+    )
+
+
+def _show_transfers(transfers: Sequence[Row]) -> None:
+    columns = {
+        "at": "Seen (UTC)",
+        "kind": "Kind",
+        "value": "Amount",
+        "block": "Block",
+        "from": "From",
+        "txId": "Transaction",
+    }
+    rows = [
+        {**each, "at": moment(each["seenAt"]), "value": _amount(each["amount"]), "block": _block(each)}
+        for each in transfers
+    ]
+    show_rows(rows, columns, "No transfer was seen for it.", _brief)
+
+
+def _block(row: Row) -> Any:
+    return row["blockNumber"] if row["onChain"] else "taken by a reorg"
+
+
+def _amount(amount: Row) -> str:
+    display = amount["display"]
+    return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
+
+
+def _brief(row: Row) -> str:
+    return (
+        f"{click.style(row['kind'], bold=True)}  {row['value']}, block {row['block'] or '–'}\n"
+        f"  {row['at']}  from {row['from']}\n"
+        f"  {row['txId']}"
+    )

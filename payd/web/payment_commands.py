@@ -1,0 +1,42 @@
+"""What an operator can do with a payment: each is one call of the API's own handler.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from payd.web.command import Command, OfId, ask
+
+if TYPE_CHECKING:
+    from payd.web.house import House
+
+
+class _Match(OfId, frozen=True, kw_only=True):
+    """`tx` is the id of a transaction, `chain` the CAIP-2 id of where it is, if that is known."""
+
+    tx: str
+    chain: str | None = None
+
+
+async def _show(house: House, args: OfId) -> Any:
+    return await ask(house, args, "GET", _path(args))
+
+
+async def _match(house: House, args: _Match) -> Any:
+    body = {"txId": args.tx} | ({} if args.chain is None else {"chain": args.chain})
+    return await ask(house, args, "POST", f"{_path(args)}/match", body)
+
+
+def _path(args: OfId) -> str:
+    return f"/v1/payments/{quote(args.id, safe='')}"
+
+
+PAYMENT_COMMANDS: Final[dict[str, Command]] = {
+    "payment.show": Command(OfId, _show, changes=False),
+    # What it comes to, the long-lived tasks do.
+    "payment.match": Command(_Match, _match, needs_server=True),
+}
+"""The commands on payments."""

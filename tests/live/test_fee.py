@@ -1,0 +1,145 @@
+"""The operator's fee: a second signature, carried with the first in one transaction or not at all.
+
+Each of the two can be submitted alone by whoever sees it. Then the rest is carried, and no payment is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
+from tests.live.chain import (
+    MERCHANT,
+    OPERATOR,
+    RELAYER,
+    STRANGER,
+    LocalChain,
+    account,
+    address,
+)
+from tests.live.street import DAI, ETH, FIRST_CONTRACT, USDC, Street, furnish_chain, open_street
+
+pytestmark = pytest.mark.real_time
+
+AMOUNT, FEE = 25_000_000, 625_000
+PERCENT = 'percent = "2.5"'
+SIGN, SEND = "eth_signTypedData_v4", "eth_sendTransaction"
+CHAIN_LINES = f'depth = 2\nfee_address = "{address(OPERATOR)}"'
+
+
+@pytest.fixture
+async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
+    await furnish_chain(chain)
+    async with open_street(tmp_path / "house", chain, block_s=0.2, lines=CHAIN_LINES, fee=PERCENT) as opened:
+        yield opened
+
+
+def methods(options: list[dict[str, Any]]) -> dict[str, list[str]]:
+    return {
+        option["amount"]["unit"].removeprefix("caip19/"): [one["method"] for one in option["actions"]]
+        for option in options
+    }
+
+
+async def got(chain: LocalChain) -> tuple[int, int]:
+    """What the merchant and the operator have."""
+    merchant = await chain.balance(FIRST_CONTRACT, address(MERCHANT))
+    return merchant, await chain.balance(FIRST_CONTRACT, address(OPERATOR))
+
+
+async def envelope(street: Street, payment_id: str, kind: str) -> dict[str, Any]:
+    """What the webhook of an event said."""
+    page = (await street.call("GET", f"/v1/events?type={kind}&paymentId={payment_id}")).json()
+    [event] = page["data"]
+    return dict(event["envelope"])
+
+
+async def test_fee_and_payment_land_together_and_both_are_told(street: Street) -> None:
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    assert option["amount"]["value"] == str(AMOUNT)
+    told = await street.confirm(payment_id, option, *await street.execute(option))
+    assert told.status_code == 200, told.text
+
+    await street.until(payment_id, "settled")
+
+    assert await got(street.chain) == (AMOUNT - FEE, FEE)
+    unit = option["amount"]["unit"]
+    said = (await envelope(street, payment_id, "payment.processing"))["data"]["processing"]
+    assert said["fee"] == {
+        "kind": "base_plus_percent",
+        "base_amount": {"unit": unit, "value": "0"},
+        "percent": {"numerator": "1", "denominator": "40"},
+        "percent_amount": {"unit": unit, "value": str(FEE)},
+        "total_amount": {"unit": unit, "value": str(FEE)},
+    }
+    assert said["settlement_amount"] == {"unit": unit, "value": str(AMOUNT - FEE)}
+    [transfer] = (await street.detail(payment_id))["transfers"]
+    assert transfer["amount"]["value"] == str(AMOUNT - FEE)
+    receipt = await street.chain.receipt(transfer["txId"])
+    assert [int(log["data"], 16) for log in receipt["logs"] if log["data"] != "0x"] == [AMOUNT - FEE, FEE]
+
+
+async def test_what_cannot_carry_the_fee_goes_without_it(street: Street) -> None:
+    payment_id = await street.payment()
+    assert methods(await street.options(payment_id)) == {USDC: [SIGN, SIGN], DAI: [SEND], ETH: [SEND]}
+
+    await street.pay(payment_id, DAI)
+    await street.until(payment_id, "settled")
+
+    said = (await envelope(street, payment_id, "payment.processing"))["data"]["processing"]
+    assert said["fee"] is None
+    assert said["settlement_amount"]["value"] == str(AMOUNT)
+
+
+async def test_a_mandatory_fee_leaves_only_what_carries_it(tmp_path: Path, chain: LocalChain) -> None:
+    await furnish_chain(chain)
+    fee = f"{PERCENT}\nmandatory = true"
+    async with open_street(tmp_path / "house", chain, lines=CHAIN_LINES, fee=fee) as street:
+        assert methods(await street.options(await street.payment())) == {USDC: [SIGN, SIGN]}
+
+
+async def test_one_signature_without_the_other_pays_nothing(street: Street) -> None:
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    main, fee = await street.execute(option)
+
+    swapped = await street.confirm(payment_id, option, fee, main)
+
+    assert (swapped.status_code, swapped.json()["status"]) == (200, "failed")
+    assert await got(street.chain) == (0, 0)
+
+
+def alone(option: dict[str, Any], signatures: list[str], leg: int) -> bytes:
+    """A call that carries out only one of the two; 0 is the merchant's."""
+    asked = read_typed_data(json.loads(json.loads(option["actions"][leg]["params"])[1]))
+    return transfer_with_authorization_call(asked, bytes.fromhex(signatures[leg].removeprefix("0x")))
+
+
+@pytest.mark.parametrize("leg", [0, 1], ids=["the merchant's", "the operator's"])
+async def test_a_leg_that_a_stranger_submits_alone_is_not_carried_again_and_the_other_is(
+    street: Street, leg: int
+) -> None:
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    signatures = await street.execute(option)
+    await street.chain.rpc("anvil_setBalance", address(RELAYER), "0x0")
+    told = await street.confirm(payment_id, option, *signatures)
+    assert (told.status_code, told.json()["status"]) == (200, "processing")
+    await street.chain.done(account(STRANGER), FIRST_CONTRACT, alone(option, signatures, leg))
+    await street.chain.rpc("anvil_setBalance", address(RELAYER), hex(10**18))
+
+    await street.until(payment_id, "settled")
+
+    async def all_is_there() -> bool:
+        return await got(street.chain) == (AMOUNT - FEE, FEE)
+
+    await street.wait_for(all_is_there)
+    assert (await street.events(payment_id)).count("payment.succeeded") == 1
+    [transfer] = (await street.detail(payment_id))["transfers"]
+    assert transfer["amount"]["value"] == str(AMOUNT - FEE)

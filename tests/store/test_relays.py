@@ -1,0 +1,308 @@
+"""Jobs of the relayer in the store: owed once, tried in order, ended once, and taken back by a reorg."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import msgspec
+import pytest
+
+from payd.core.gas import Fees
+from payd.core.payment import transition
+from payd.core.relay import RelayJob
+from payd.store.db import Database, Tx
+from payd.store.payments import record_transition
+from payd.store.relay_transactions import (
+    Attempt,
+    Mined,
+    OpenTransaction,
+    add_attempt,
+    add_transaction,
+    note_lost,
+    note_mined,
+    open_transactions,
+)
+from payd.store.relays import (
+    BROUGHT_LOOK_MAX,
+    Job,
+    abandon_others,
+    count_of_buyer,
+    count_queued,
+    due_jobs,
+    find_job,
+    has_relay_work,
+    insert_job,
+    is_over_from,
+    job_of_seq,
+    kill_job,
+    land_job,
+    late_jobs,
+    oldest_queued_ms,
+    others_are_open,
+    prune_relays,
+    put_off_job,
+    reopen_above,
+    reopen_from,
+    untold_deaths,
+)
+from tests.store.test_payments import event, funds, payment, store
+
+CHAIN = "eip155:8453"
+SENDER = "0x" + "0a" * 20
+JOB = RelayJob(CHAIN, f"{CHAIN}:0xb", "0xToken", b"\x01\x02", 9_000)
+
+
+async def owe(db: Database, payment_id: str = "pay_1", now_ms: int = 1000, **changes: Any) -> Job:
+    """A stored job."""
+    await db.write(insert_job, payment_id, msgspec.structs.replace(JOB, **changes), now_ms)
+    return job(db, payment_id)
+
+
+def job(db: Database, payment_id: str = "pay_1") -> Job:
+    """The job of a payment."""
+    found = db.point(find_job, payment_id)
+    assert found is not None
+    return found
+
+
+async def send(db: Database, owed: Job, nonce: int, sender: str = SENDER) -> OpenTransaction:
+    """A stored transaction for a job."""
+    form = Attempt(f"0x{sender[-2:]}{nonce}", b"raw", Fees(100, 1), 1500)
+    sent = await db.write(add_transaction, owed, sender, nonce, 1000, form, 1500)
+    assert sent is not None
+    return sent
+
+
+async def mine(
+    db: Database, sent: OpenTransaction, block: int, status: int = 1, landed: str | None = None
+) -> None:
+    """Its end in a block."""
+    assert await db.write(note_mined, sent, Mined(block, status, 5), landed=landed, retry_at_ms=7000)
+
+
+async def test_a_payment_is_owed_one_job(realm_db: Database) -> None:
+    owed = await owe(realm_db)
+    assert owed == Job(
+        1, "pay_1", CHAIN, JOB.buyer, "0xToken", b"\x01\x02", 9_000, "queued", False, 0, None, 1000
+    )
+    assert realm_db.point(job_of_seq, owed.seq) == owed
+    with pytest.raises(sqlite3.IntegrityError):
+        await owe(realm_db)
+    assert realm_db.point(find_job, "pay_2") is None
+    assert realm_db.point(job_of_seq, 2) is None
+
+
+async def test_jobs_are_due_in_their_order_once_their_time_has_come(realm_db: Database) -> None:
+    owed = [await owe(realm_db, f"pay_{number}", 1000 + number) for number in range(4)]
+    await owe(realm_db, "pay_other", chain="eip155:1")
+    await realm_db.write(put_off_job, owed[0].seq, 5000, "paused", refused=True)
+    await realm_db.write(put_off_job, owed[1].seq, 2000, "no node", refused=False)
+    await send(realm_db, owed[2], 0)
+
+    def due(now_ms: int, limit: int = 9) -> list[str]:
+        return [one.payment_id for one in realm_db.point(due_jobs, CHAIN, now_ms, limit)]
+
+    assert due(1999) == ["pay_3"]
+    assert due(2000) == ["pay_1", "pay_3"]
+    assert due(5000) == ["pay_0", "pay_1", "pay_3"]
+    assert due(5000, 1) == ["pay_0"]
+    assert (job(realm_db, "pay_0").tries, job(realm_db, "pay_1").tries) == (1, 0)
+    assert job(realm_db, "pay_0").reason == "paused"
+    assert realm_db.point(count_queued, CHAIN, 9) == 3
+    assert realm_db.point(count_queued, CHAIN, 2) == 2
+    assert realm_db.point(oldest_queued_ms, CHAIN) == 1000
+    assert realm_db.point(oldest_queued_ms, "eip155:5") is None
+
+
+async def test_jobs_are_late_by_the_time_that_was_signed(realm_db: Database) -> None:
+    await owe(realm_db, "pay_1", valid_until_s=100)
+    await owe(realm_db, "pay_2", valid_until_s=200)
+    sent = await owe(realm_db, "pay_3", valid_until_s=100)
+    await send(realm_db, sent, 0)
+    assert [one.payment_id for one in realm_db.point(late_jobs, CHAIN, 99, 9)] == []
+    assert [one.payment_id for one in realm_db.point(late_jobs, CHAIN, 100, 9)] == ["pay_1"]
+    assert [one.payment_id for one in realm_db.point(late_jobs, CHAIN, 200, 1)] == ["pay_1"]
+
+
+async def test_only_a_queued_job_ends_without_a_transaction(realm_db: Database) -> None:
+    first, second, third = [await owe(realm_db, f"pay_{number}") for number in range(3)]
+    assert await realm_db.write(land_job, first.seq, "Somebody else.")
+    assert not await realm_db.write(kill_job, first.seq, "Refused.")
+    assert (job(realm_db, "pay_0").state, job(realm_db, "pay_0").reason) == ("landed", "Somebody else.")
+    assert await realm_db.write(kill_job, second.seq, "Refused.")
+    assert not await realm_db.write(land_job, second.seq, "Somebody else.")
+    assert (job(realm_db, "pay_1").state, job(realm_db, "pay_1").reason) == ("dead", "Refused.")
+    await send(realm_db, third, 0)
+    assert not await realm_db.write(kill_job, third.seq, "Refused.")
+    await realm_db.write(put_off_job, third.seq, 9000, "Refused.", refused=True)
+    assert (job(realm_db, "pay_2").state, job(realm_db, "pay_2").tries) == ("sent", 0)
+
+
+async def test_there_is_work_until_all_has_landed_or_is_dead(realm_db: Database) -> None:
+    assert not realm_db.point(has_relay_work, CHAIN)
+    owed = await owe(realm_db)
+    assert realm_db.point(has_relay_work, CHAIN)
+    assert not realm_db.point(has_relay_work, "eip155:1")
+    sent = await send(realm_db, owed, 0)
+    assert realm_db.point(has_relay_work, CHAIN)
+    await mine(realm_db, sent, 10)
+    assert not realm_db.point(has_relay_work, CHAIN)
+
+
+async def test_the_jobs_of_a_buyer_are_counted_by_chain_and_date(realm_db: Database) -> None:
+    await owe(realm_db, "pay_1", 1000)
+    await owe(realm_db, "pay_2", 2000)
+    await owe(realm_db, "pay_3", 2000, buyer=f"{CHAIN}:0xc")
+    await owe(realm_db, "pay_4", 2000, chain="eip155:1")
+    assert realm_db.point(count_of_buyer, CHAIN, JOB.buyer, 1000) == 2
+    assert realm_db.point(count_of_buyer, CHAIN, JOB.buyer, 1001) == 1
+
+
+async def test_deaths_are_untold_while_their_payments_are_processing(realm_db: Database) -> None:
+    for number in range(4):
+        draft = payment(number)
+        await store(realm_db, draft)
+        owed = await owe(realm_db, draft.id)
+        if number != 1:
+            moved = transition(draft, funds(), 2000)
+            await realm_db.write(record_transition, moved, event(moved), None)
+        if number == 2:
+            await mine(realm_db, await send(realm_db, owed, 0), 10, status=0)
+        if number != 3:
+            assert await realm_db.write(kill_job, owed.seq, "Refused.")
+    assert realm_db.point(untold_deaths, CHAIN, 9) == ["pay_t0"]
+    assert realm_db.point(untold_deaths, "eip155:1", 9) == []
+
+
+async def test_a_reorg_reopens_what_was_mined_above_and_nothing_below(realm_db: Database) -> None:
+    for number in range(4):
+        sent = await send(realm_db, await owe(realm_db, f"pay_{number}"), number)
+        await mine(realm_db, sent, 100 + number, status=0 if number == 3 else 1)
+    assert await realm_db.write(reopen_above, CHAIN, 101) == 2
+    states = [job(realm_db, f"pay_{number}").state for number in range(4)]
+    assert states == ["landed", "landed", "sent", "sent"]
+    reopened = realm_db.point(open_transactions, CHAIN, SENDER, 9)
+    assert [one.nonce for one in reopened] == [2, 3]
+    assert not any(one.is_out for one in reopened)
+    assert await realm_db.write(reopen_above, CHAIN, 101) == 0
+    assert await realm_db.write(reopen_above, "eip155:1", 0) == 0
+
+
+async def test_a_reorg_reopens_what_each_key_sent(realm_db: Database) -> None:
+    other = "0x" + "0b" * 20
+    for number, sender in enumerate((SENDER, other, other)):
+        sent = await send(realm_db, await owe(realm_db, f"pay_{number}"), number, sender)
+        await mine(realm_db, sent, 100 + number)
+    assert await realm_db.write(reopen_above, CHAIN, 99) == 3
+
+
+async def test_a_reorg_queues_again_what_others_had_brought(realm_db: Database) -> None:
+    brought, killed, own = [await owe(realm_db, f"pay_{number}") for number in range(3)]
+    await realm_db.write(land_job, brought.seq, "Somebody else.")
+    await realm_db.write(kill_job, killed.seq, "Refused.")
+    await mine(realm_db, await send(realm_db, own, 0), 50)
+    await realm_db.write(reopen_above, CHAIN, 99)
+    assert [job(realm_db, f"pay_{number}").state for number in range(3)] == ["queued", "dead", "landed"]
+    assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq]
+
+
+async def test_a_reorg_reopens_what_reverted_because_others_were_first(realm_db: Database) -> None:
+    sent = await send(realm_db, await owe(realm_db), 0)
+    await mine(realm_db, sent, 100, status=0, landed="Somebody else.")
+    assert job(realm_db).state == "landed"
+    await realm_db.write(reopen_above, CHAIN, 99)
+    assert (job(realm_db).state, job(realm_db).reason) == ("sent", None)
+    assert realm_db.point(count_queued, CHAIN, 9) == 0
+
+
+async def test_a_reorg_looks_at_a_bounded_number_of_jobs(realm_db: Database) -> None:
+    for number in range(BROUGHT_LOOK_MAX + 2):
+        owed = await owe(realm_db, f"pay_{number}")
+        await realm_db.write(land_job, owed.seq, "Somebody else.")
+    await realm_db.write(reopen_above, CHAIN, 99)
+    assert job(realm_db, "pay_1").state == "landed"
+    assert job(realm_db, "pay_2").state == "queued"
+
+
+async def test_what_is_over_at_a_nonce_that_the_chain_has_not_counted_is_reopened(
+    realm_db: Database,
+) -> None:
+    sent = [await send(realm_db, await owe(realm_db, f"pay_{number}"), number) for number in range(4)]
+    for one in sent[:2]:
+        await mine(realm_db, one, 10)
+    await realm_db.write(note_lost, sent[2], 2000)
+    assert not realm_db.point(is_over_from, CHAIN, SENDER, 3)
+    assert realm_db.point(is_over_from, CHAIN, SENDER, 2)
+    assert await realm_db.write(reopen_from, CHAIN, SENDER, 1, 1) == 1
+    assert [one.nonce for one in realm_db.point(open_transactions, CHAIN, SENDER, 9)] == [1, 3]
+    assert await realm_db.write(reopen_from, CHAIN, SENDER, 1, 9) == 1
+    assert [one.nonce for one in realm_db.point(open_transactions, CHAIN, SENDER, 9)] == [1, 2, 3]
+    assert [job(realm_db, f"pay_{number}").state for number in range(4)] == ["landed", *["sent"] * 3]
+
+
+async def test_what_is_reopened_takes_nothing_from_a_job_that_has_landed_otherwise(
+    realm_db: Database,
+) -> None:
+    first = await send(realm_db, await owe(realm_db), 0)
+    await realm_db.write(note_lost, first, 2000)
+    assert (job(realm_db).state, job(realm_db).tries) == ("queued", 0)
+    await mine(realm_db, await send(realm_db, job(realm_db), 1), 10)
+    await realm_db.write(reopen_from, CHAIN, SENDER, 0, 1)
+    assert job(realm_db).state == "landed"
+
+
+async def test_what_another_key_has_open_is_given_up_and_its_job_queued(realm_db: Database) -> None:
+    mined = await send(realm_db, await owe(realm_db, "pay_0"), 0)
+    await mine(realm_db, mined, 10)
+    await send(realm_db, await owe(realm_db, "pay_1"), 1)
+    assert not realm_db.point(others_are_open, CHAIN, SENDER)
+    assert realm_db.point(others_are_open, CHAIN, "0xnew")
+    assert await realm_db.write(abandon_others, CHAIN, "0xnew") == 1
+    assert [job(realm_db, f"pay_{number}").state for number in range(2)] == ["landed", "queued"]
+    assert job(realm_db, "pay_1").left_us
+    assert realm_db.point(open_transactions, CHAIN, SENDER, 9) == []
+
+
+async def rows(db: Database) -> list[int]:
+    """How many jobs, transactions and forms are kept."""
+
+    def count(tx: Tx, table: str) -> int:
+        return int(tx.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+
+    tables = ("relay_jobs", "relay_transactions", "relay_attempts")
+    return [await db.read(count, table) for table in tables]
+
+
+async def test_what_is_over_is_forgotten_with_all_that_was_signed_for_it(realm_db: Database) -> None:
+    for number in range(4):
+        sent = await send(realm_db, await owe(realm_db, f"pay_{number}", 1000 + number), number)
+        await realm_db.write(add_attempt, sent.seq, Attempt(f"0xb{number}", b"raw", Fees(200, 2), 1600))
+        if number != 1:
+            await mine(realm_db, sent, 10)
+    dead = await owe(realm_db, "pay_dead", 1000, chain="eip155:1")
+    await realm_db.write(kill_job, dead.seq, "Refused.")
+    await owe(realm_db, "pay_waits", 1000)
+
+    assert await realm_db.write(prune_relays, 1000, 9) == 0
+    assert await realm_db.write(prune_relays, 1003, 1) == 1
+    assert await realm_db.write(prune_relays, 1003, 9) == 2
+    assert await realm_db.write(prune_relays, 1003, 9) == 0
+    assert await rows(realm_db) == [3, 2, 4]
+    assert [job(realm_db, name).state for name in ("pay_1", "pay_3", "pay_waits")] == [
+        "sent",
+        "landed",
+        "queued",
+    ]
+
+
+async def test_what_was_sent_for_a_payment_that_is_processing_is_kept(realm_db: Database) -> None:
+    draft = payment(1)
+    await store(realm_db, draft)
+    moved = transition(draft, funds(), 2000)
+    await realm_db.write(record_transition, moved, event(moved), None)
+    await mine(realm_db, await send(realm_db, await owe(realm_db, draft.id), 0), 10)
+    assert await realm_db.write(prune_relays, 9999, 9) == 0
+    await realm_db.write(lambda tx: tx.execute("UPDATE payments SET status = 'succeeded'"))
+    assert await realm_db.write(prune_relays, 9999, 9) == 1
+    assert await rows(realm_db) == [0, 0, 0]

@@ -1,0 +1,41 @@
+"""The operator's commands on payments: the API's own answers, for who may do everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from payd.core.errors import InvalidParams, PaymentNotFound
+from payd.web.commands import run_command
+from payd.web.payment_commands import PAYMENT_COMMANDS
+from tests.shop import TX_HASH, Shop
+
+
+async def do(shop: Shop, command: str, **args: Any) -> Any:
+    named = {"account": shop.account_id, **args}
+    return msgspec.to_builtins(await run_command(shop.house, command, msgspec.json.encode(named)))
+
+
+async def test_every_command_is_named_after_its_subject() -> None:
+    assert all(name.startswith("payment.") for name in PAYMENT_COMMANDS)
+
+
+async def test_a_payment_is_shown_as_the_api_shows_it(shop: Shop) -> None:
+    payment = await shop.pay()
+    assert (
+        await do(shop, "payment.show", id=payment) == (await shop.call("GET", f"/v1/payments/{payment}")).body
+    )
+
+
+async def test_an_id_is_no_path(shop: Shop) -> None:
+    for id in ("pay_t0", "../merchants", "x/status?y=1"):
+        with pytest.raises(PaymentNotFound):
+            await do(shop, "payment.show", id=id)
+
+
+async def test_a_match_is_refused_as_the_api_refuses_it(shop: Shop) -> None:
+    payment = await shop.pay()
+    with pytest.raises(InvalidParams, match="test payment"):
+        await do(shop, "payment.match", id=payment, tx=TX_HASH, chain="eip155:1")
