@@ -77,6 +77,7 @@ class Offers:
         for due in found:
             facts += [Coins(due.buyer), Code(due.buyer)]
             facts.append(Code(due.destination) if due.token is None else Balance(due.token, due.buyer))
+        await self._tokens.read([due.row for due in found if due.token is not None], now_ms)
         await self._facts.read(facts, now_ms)
         if self._ways.signs:
             await self._read_delegated(found, now_ms)

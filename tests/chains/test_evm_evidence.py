@@ -296,48 +296,52 @@ async def test_the_same_transfer_in_another_block_is_not_proven_where_it_is_stor
         assert await court.prove(1) == "deep"
 
 
-# Denial.
+# The contrary.
 
 
-def without_the_transaction(request: Request, result: Any) -> Any:
-    """Knows nothing of any transaction."""
-    return None if request["method"] in ("eth_getTransactionByHash", "eth_getTransactionReceipt") else result
-
-
-@pytest.mark.parametrize("rewrite", [without_the_transaction, without_logs, with_status(0)])
-async def test_what_both_nodes_do_not_have_in_a_final_block_is_denied(
-    realm_db: Database, anvil: Anvil, rewrite: Any
-) -> None:
-    async with open_court(realm_db, anvil) as court:
-        assert not await court.evidence.deny(court.row, 2)
-        court.nodes[0].rewrite = rewrite
-        assert not await court.evidence.deny(court.row, 2), "the other one shows it"
-        court.nodes[1].rewrite = rewrite
-        assert await court.evidence.deny(court.row, 2)
-
-
-async def test_nothing_is_denied_before_it_would_be_final_or_by_a_node_that_is_away(
+async def test_a_transfer_is_denied_by_nodes_that_have_its_block_as_final_without_it(
     realm_db: Database, anvil: Anvil
 ) -> None:
     async with open_court(realm_db, anvil) as court:
         for node in court.nodes:
-            node.rewrite = without_the_transaction
-        assert not await court.evidence.deny(court.row, 3)
-        court.nodes[1].lag = 1
-        assert not await court.evidence.deny(court.row, 2)
-        court.nodes[1].status = 503
-        assert not await court.evidence.deny(court.row, 1)
+            node.hidden.add(court.row.tx_id)
+        assert not await court.evidence.deny(court.row, "finalized")
+        await court.scene.chain.mine(1)
+        assert await court.evidence.deny(court.row, "finalized")
+        assert await court.evidence.deny(court.row, 3)
+        assert not await court.evidence.deny(court.row, 4)
 
 
-async def test_a_transaction_that_a_node_has_only_half_of_is_not_denied(
-    realm_db: Database, anvil: Anvil
+async def test_one_node_alone_denies_nothing_where_there_are_two(realm_db: Database, anvil: Anvil) -> None:
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.mine(3)
+        court.nodes[0].hidden.add(court.row.tx_id)
+
+        assert not await court.evidence.deny(court.row, "finalized")
+
+
+@pytest.mark.parametrize(
+    ("lie", "denied"),
+    [
+        (None, False),
+        (LIES["it was less"], True),
+        (LIES["the money went to somebody else"], True),
+        (LIES["the transaction was reverted"], True),
+        (LIES["another block stands there"], False),
+        (LIES["the receipt is junk"], False),
+        (LIES["there is no receipt"], False),
+        (LIES["there is no transaction"], False),
+    ],
+)
+async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half(
+    realm_db: Database, anvil: Anvil, lie: Callable[[Request, Any], Any] | None, denied: bool
 ) -> None:
     async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.mine(3)
         for node in court.nodes:
-            node.rewrite = lambda request, result: (
-                None if request["method"] == "eth_getTransactionReceipt" else result
-            )
-        assert not await court.evidence.deny(court.row, 2)
+            node.rewrite = lie
+
+        assert await court.evidence.deny(court.row, "finalized") is denied
 
 
 async def test_what_a_reorg_took_is_not_denied(realm_db: Database, anvil: Anvil) -> None:
