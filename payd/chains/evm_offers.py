@@ -115,6 +115,8 @@ class Offers:
             actions=actions,
             eta_s=eta_s(depth, self._terms.block_ms),
             valid_until_ms=min(volatile_ms, payment.expires_at_ms),
+            # The second signature is for the operator's part.
+            due=None if len(actions) == 1 else amount - (due.fee or 0),
             bindings=_bindings(payment, due.row),
         )
 
