@@ -76,6 +76,40 @@ async def open_chains(
         )
 
 
+@asynccontextmanager
+async def open_to_look(
+    config: Config, relayer: str | None
+) -> AsyncIterator[tuple[tuple[EvmChain, ...], Prices]]:
+    """The configured chains and their prices, for who only asks: no store is opened, and no key.
+
+    What would read the store raises StoreUnavailable.
+
+    Args:
+        config: With at least one chain.
+        relayer: The address of the relayer's key; None: there is none.
+    """
+    closed = Database(config.data_dir / "live.db", 0, inline=True)
+    book = AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
+    async with AsyncExitStack() as stack:
+        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        for rpc in nodes.values():
+            stack.push_async_callback(rpc.aclose)
+        prices = _prices(config, nodes, stack)
+        yield (
+            tuple(
+                EvmChain(
+                    terms_of(config, chain, relayer if chain.sponsor else None),
+                    rpc=nodes[chain.id],
+                    db=closed,
+                    book=book,
+                    prices=prices,
+                )
+                for chain in config.chains
+            ),
+            prices,
+        )
+
+
 def _open(
     config: Config,
     chain: ChainConfig,

@@ -41,7 +41,6 @@ log = structlog.get_logger("payd.relayer")
 LATE_MAX: Final = 64
 
 TOO_LATE: Final = "Its time was over before it could be sent."
-NOT_LANDED: Final = "Its time was over before it landed."
 TOO_DEAR: Final = "It waits until the relayer may spend more."
 IN_DOUBT: Final = "The nodes do not agree whether it was carried out."
 
@@ -119,7 +118,7 @@ class Queue:
     async def _bury(self, time_s: int) -> None:
         """Give up what the chain refuses by now, or would before it could be mined."""
         for job in self._db.point(late_jobs, self._chain, time_s + SEND_MARGIN_S, LATE_MAX):
-            await self._kill(job, NOT_LANDED if job.left_us else TOO_LATE)
+            await self._kill(job, TOO_LATE)
 
     async def _kill(self, job: Job, reason: str) -> None:
         if await self._db.write(kill_job, job.seq, reason):

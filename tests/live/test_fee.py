@@ -14,6 +14,7 @@ import pytest
 
 from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
 from tests.live.chain import (
+    FIRST_CONTRACT,
     MERCHANT,
     OPERATOR,
     RELAYER,
@@ -22,7 +23,7 @@ from tests.live.chain import (
     account,
     address,
 )
-from tests.live.street import DAI, ETH, FIRST_CONTRACT, USDC, Street, furnish_chain, open_street
+from tests.live.street import DAI, ETH, USDC, Street, furnish_chain, open_street
 
 pytestmark = pytest.mark.real_time
 
