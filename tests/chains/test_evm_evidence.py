@@ -310,6 +310,9 @@ async def test_a_transfer_is_denied_by_nodes_that_have_its_block_as_final_withou
         assert await court.evidence.deny(court.row, "finalized")
         assert await court.evidence.deny(court.row, 3)
         assert not await court.evidence.deny(court.row, 4)
+        for node in court.nodes:
+            node.rewrite = LIES["another block stands there"]
+        assert not await court.evidence.deny(court.row, 3)
 
 
 async def test_one_node_alone_denies_nothing_where_there_are_two(realm_db: Database, anvil: Anvil) -> None:

@@ -302,6 +302,8 @@ async def test_a_transfer_of_another_amount_is_not_what_was_committed(scene: Sce
     processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(other))
 
     assert await scene.look(msgspec.structs.replace(payment, processing=processing)) is None
+    # The store is wrong, and not a node.
+    assert scene.evm.evidence.disagreements == 0
 
 
 async def test_a_transfer_that_never_was_is_denied_once_its_block_is_final(
