@@ -323,7 +323,9 @@ async def test_whichever_of_two_is_mined_first_after_a_reorg_pays(till: Till) ->
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
 
 
-async def test_a_payment_that_succeeded_is_reported_and_stays_with_its_transfer(till: Till) -> None:
+async def test_a_payment_that_succeeded_is_reported_and_may_be_settled_by_another_transfer(
+    till: Till,
+) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02", block_number=90, block_hash="0xa90"))
     await till.succeed(payment, "0x01")
@@ -331,10 +333,22 @@ async def test_a_payment_that_succeeded_is_reported_and_stays_with_its_transfer(
     assert (turned.lost, turned.paid_by_others) == ((payment,), ())
     assert till.kinds("0x02") == ["surplus"]
 
-    # Neither a new one takes its place, nor the first one its own again.
+    # Such as the same authorization in a transaction that pays better; the first one then is too much.
     await show(till, seen(payment, tx_id="0x03", block_hash="0xb100"))
-    assert till.kinds("0x03") == ["surplus"]
+    assert till.kinds("0x03") == ["matched"]
     await show(till, seen(payment, block_number=104, block_hash="0xb104"))
+    [pays] = till.db.point(matched_of, payment)
+    assert (pays.tx_id, pays.awaits, pays.look_at) == ("0x03", "depth", 100)
+    assert till.kinds("0x01") == ["surplus"]
+
+
+async def test_a_transfer_that_comes_back_after_success_is_followed_again(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment))
+    await till.succeed(payment, "0x01")
+    await reorg(till)
+    await show(till, seen(payment, block_number=104, block_hash="0xb104"))
+
     [back] = till.db.point(matched_of, payment)
     assert (back.tx_id, back.awaits, back.look_at) == ("0x01", "depth", 104)
 
