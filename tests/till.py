@@ -114,7 +114,7 @@ class Till:
             (WalletRpc(chain, "eth_sendTransaction", [{"value": str(value)}]),),
             10,
             at_ms + valid_ms,
-            (payment_tag(payment_id), authorization_nonce(payment_id)),
+            bindings=(payment_tag(payment_id), authorization_nonce(payment_id)),
         )
         route = Route(asset, key, f"crypto_{payment.account_id[-1]}_{asset}", destination)
         await self.db.write(

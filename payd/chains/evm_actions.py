@@ -17,8 +17,8 @@ import msgspec
 from payd.chains.evm_authorization import Authorization, read_typed_data, typed_data
 from payd.chains.evm_binding import tagged_transfer
 from payd.chains.evm_codec import from_address, from_data, from_quantity, to_data, to_quantity
-from payd.core.caip import ChainId, parse_account, to_checksum_address
-from payd.core.option import Action, Quote, WalletRpc
+from payd.core.caip import ChainId, to_checksum_address
+from payd.core.option import Action, WalletRpc
 
 SIGN: Final = "eth_signTypedData_v4"
 SEND: Final = "eth_sendTransaction"
@@ -66,19 +66,6 @@ def read_actions(actions: Sequence[Action]) -> Asked:
         case [_, *_]:
             return tuple(_authorization(action) for action in actions)
     raise ValueError("a quote without actions")
-
-
-def due_value(quote: Quote) -> int:
-    """What the quote brings to its destination, in smallest units: its amount, less a fee signed with it.
-
-    Raises:
-        ValueError: Its actions are none of an EVM chain.
-    """
-    asked = read_actions(quote.actions)
-    if isinstance(asked, Sending):
-        return quote.amount
-    destination = parse_account(quote.destination).address.lower()
-    return next(leg.value for leg in asked if leg.recipient == destination)
 
 
 def _send(chain: ChainId, account: str, sending: Sending) -> WalletRpc:

@@ -13,6 +13,9 @@ from payd.chains.evm_codec import WORD_BYTES, address_of_word, keccak256, word_o
 
 Leg = Literal["main", "fee"]
 
+# What tells the authorizations of one buyer apart.
+NONCE_KEY_BYTES: Final = 24
+
 # The first four bytes of keccak256 of `transfer(address,uint256)`.
 TRANSFER_SELECTOR: Final = bytes.fromhex("a9059cbb")
 TRANSFER_BYTES: Final = len(TRANSFER_SELECTOR) + 2 * WORD_BYTES
@@ -29,9 +32,10 @@ def payment_tag(payment_id: str) -> bytes:
 def authorization_nonce(payment_id: str, leg: Leg = "main") -> bytes:
     """The EIP-3009 nonce of a payment's leg: 32 bytes.
 
-    One, however often the buyer signs: the token carries out at most one of those authorizations.
+    One, however often the buyer signs: the token carries out at most one of those authorizations. Its last 8
+    bytes are zero, because some tokens (OpenZeppelin's) take them for a sequence that begins there.
     """
-    return keccak256(f"payd:eip3009:v1:{payment_id}:{leg}".encode())
+    return keccak256(f"payd:eip3009:v1:{payment_id}:{leg}".encode())[:NONCE_KEY_BYTES] + bytes(8)
 
 
 def transfer_call(to: str, value: int) -> bytes:

@@ -16,9 +16,9 @@ from payd.chains.evm_abi import MULTICALL3, call, decode_text
 from payd.chains.evm_answers import Block, decode_block
 from payd.chains.evm_asking import answered, decoded, eth_call, read
 from payd.chains.evm_codec import BadAnswer, from_data, from_quantity
-from payd.chains.evm_tokens import Report, examine_token
+from payd.chains.evm_tokens import Report, examine_tokens
 from payd.chains.evm_ways import TOKEN_GAS
-from payd.chains.rpc import Node, NodesDown
+from payd.chains.rpc import Call, Node, NodesDown
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.money import format_units
@@ -127,19 +127,17 @@ def _head_finding(node: Node, block: Block, newest: int, now_ms: int) -> Finding
 
 
 async def _examine_assets(chain: EvmChain) -> list[Finding]:
-    findings = []
-    for row in chain.book.rows_of(chain.terms.chain):
-        if row.kind == "native":
-            continue
-        report = await examine_token(chain.rpc, chain.terms.chain, row)
-        findings.append(_asset_finding(row, report, await _symbol(chain, row)))
-    return findings
+    rows = [row for row in chain.book.rows_of(chain.terms.chain) if row.kind != "native"]
+    reports = await examine_tokens(chain.rpc, chain.terms.chain, rows)
+    symbols = await read(chain.rpc, [_symbol_call(row) for row in rows])
+    return [
+        _asset_finding(row, report, decoded(symbol, decode_text))
+        for row, report, symbol in zip(rows, reports, symbols, strict=True)
+    ]
 
 
-async def _symbol(chain: EvmChain, row: Asset) -> str | None:
-    token = parse_asset(row.asset).reference.lower()
-    [result] = await read(chain.rpc, [eth_call(token, call("symbol", []))])
-    return decoded(result, decode_text)
+def _symbol_call(row: Asset) -> Call:
+    return eth_call(parse_asset(row.asset).reference.lower(), call("symbol", []))
 
 
 def _asset_finding(row: Asset, report: Report, symbol: str | None) -> Finding:

@@ -77,6 +77,7 @@ class Offers:
         for due in found:
             facts += [Coins(due.buyer), Code(due.buyer)]
             facts.append(Code(due.destination) if due.token is None else Balance(due.token, due.buyer))
+        await self._tokens.read([due.row for due in found if due.token is not None], now_ms)
         await self._facts.read(facts, now_ms)
         if self._ways.signs:
             await self._read_delegated(found, now_ms)
@@ -114,6 +115,8 @@ class Offers:
             actions=actions,
             eta_s=eta_s(depth, self._terms.block_ms),
             valid_until_ms=min(volatile_ms, payment.expires_at_ms),
+            # The second signature is for the operator's part.
+            due=None if len(actions) == 1 else amount - (due.fee or 0),
             bindings=_bindings(payment, due.row),
         )
 

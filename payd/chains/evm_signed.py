@@ -60,13 +60,13 @@ class _Weighed(msgspec.Struct, frozen=True):
     """What a node says to signatures: whether the account has code, and what the call would do.
 
     Attributes:
-        is_used: An authorization was used or cancelled before.
+        used: Of each authorization, whether it was used or cancelled before.
         verdict: The result of the exact call.
         arrives: What the call would bring to the merchant; None where that cannot be seen.
     """
 
     has_code: bool
-    is_used: bool
+    used: tuple[bool, ...]
     verdict: object
     arrives: int | None
 
@@ -116,13 +116,23 @@ class Signed:
                 return Misaligned()
             case "refused" if not weighed.has_code:
                 return Refused(InvalidSignature(WRONG_SIGNATURE))
-        if weighed.is_used:
+        if weighed.used[0]:
             # Somebody brought it to the chain before us, or the buyer took it back: the chain shows which.
             return Unseen()
+        due = legs
+        if any(weighed.used):
+            # A stranger took the fee's to the chain; what pays the merchant is still to come.
+            pairs = [
+                pair
+                for pair, used in zip(zip(legs, signed, strict=True), weighed.used, strict=True)
+                if not used
+            ]
+            due, signed = [leg for leg, _ in pairs], [each for _, each in pairs]
+            weighed = await self._weigh(self._relayer, due, signed)
         problem = _problem(weighed, legs[0].value)
         if problem is not None:
             return Refused(problem)
-        target, data = relay_call(legs, signed)
+        target, data = relay_call(due, signed)
         job = RelayJob(
             chain=str(self._commitments.chain),
             buyer=canonical_account(parse_account(quote.account)),
@@ -149,7 +159,7 @@ class Signed:
             raise unavailable(f"the token {token} does not tell of used authorizations")
         if isinstance(verdict, RpcError) and not refused_by_contract(verdict):
             raise unavailable(verdict)
-        return _Weighed(has_code, any(used), verdict, _arrives(between, len(legs)))
+        return _Weighed(has_code, tuple(map(bool, used)), verdict, _arrives(between, len(legs)))
 
     async def _alignment(
         self, relayer: str, legs: Sequence[Authorization], signed: Sequence[bytes], weighed: _Weighed
@@ -159,7 +169,7 @@ class Signed:
             return alignment(
                 [[recover_authorizer(leg, each) == leg.sender for each in signed] for leg in legs]
             )
-        if len(legs) == 1 or weighed.is_used or not isinstance(weighed.verdict, RpcError):
+        if len(legs) == 1 or any(weighed.used) or not isinstance(weighed.verdict, RpcError):
             return "aligned"
         # Only the account itself knows its signatures: each is tried for each authorization.
         token = legs[0].domain.token

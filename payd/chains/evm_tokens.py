@@ -8,6 +8,7 @@ Source: DESIGN.md, "10. Live realm"; EIP-20; EIP-3009; EIP-5267.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -33,7 +34,9 @@ from payd.chains.evm_authorization import (
     transfer_with_authorization_call,
 )
 from payd.chains.evm_codec import ZERO_ADDRESS, BadAnswer, from_data
-from payd.chains.rpc import Node, Rpc, RpcError
+from payd.chains.rpc import Call as RpcCall
+from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_wire import Results
 from payd.core.caip import ChainId, parse_asset
 
 log = structlog.get_logger("payd.chains")
@@ -102,9 +105,26 @@ class Tokens:
     def __init__(self, rpc: Rpc, chain: ChainId) -> None:
         self._rpc = rpc
         self._chain = chain
+        # Bounded by the rows of the book, as what was told of them.
         self._reports: dict[str, tuple[int, Report]] = {}
-        self._locks: dict[str, trio.Lock] = {}
         self._told: dict[str, tuple[str, ...]] = {}
+        self._lock = trio.Lock()
+
+    async def read(self, rows: Iterable[Asset], now_ms: int) -> None:
+        """Compare those rows that were not yet, or that did not fit a while ago; all in one go.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        async with self._lock:
+            missing = [row for row in dict.fromkeys(rows) if not self._knows(row, now_ms)]
+            if not missing:
+                return
+            for row, report in zip(
+                missing, await examine_tokens(self._rpc, self._chain, missing), strict=True
+            ):
+                self._reports[row.asset] = (now_ms, report)
+                self._tell(row, report)
 
     async def report(self, row: Asset, now_ms: int) -> Report:
         """What the token of a row says; from memory where the row fits, or was found not to just now.
@@ -112,44 +132,49 @@ class Tokens:
         Raises:
             ChainUnavailable: No node answers.
         """
-        # Bounded by the rows of the book.
-        async with self._locks.setdefault(row.asset, trio.Lock()):
-            kept = self._reports.get(row.asset)
-            if kept is not None:
-                at_ms, report = kept
-                if not report.problems(row) or 0 <= now_ms - at_ms < AGAIN_MS:
-                    return report
-            report = await examine_token(self._rpc, self._chain, row)
-            self._reports[row.asset] = (now_ms, report)
-            self._tell(row, report)
-            return report
+        await self.read([row], now_ms)
+        return self._reports[row.asset][1]
+
+    def _knows(self, row: Asset, now_ms: int) -> bool:
+        kept = self._reports.get(row.asset)
+        if kept is None:
+            return False
+        at_ms, report = kept
+        return not report.problems(row) or 0 <= now_ms - at_ms < AGAIN_MS
 
     def _tell(self, row: Asset, report: Report) -> None:
         """Log what is wrong with a row, once for each thing that is."""
         problems = report.problems(row)
         if problems and problems != self._told.get(row.asset):
-            payable = report.is_payable(row)
+            sent = report.is_payable(row)
             log.error(
                 "asset.mismatch",
                 asset=row.asset,
                 symbol=row.symbol,
                 problems=problems,
-                consequence="payments in it are transfers that buyers send"
-                if payable
-                else "it is not offered",
+                consequence="buyers send transfers of it" if sent else "it is not offered",
             )
         self._told[row.asset] = problems
 
 
-async def examine_token(rpc: Rpc, chain: ChainId, row: Asset, node: Node | None = None) -> Report:
-    """Compare a token's row with the chain.
+async def examine_tokens(rpc: Rpc, chain: ChainId, rows: Sequence[Asset]) -> list[Report]:
+    """Compare rows of tokens with the chain; a report for each.
 
     Raises:
         ChainUnavailable: No node answers.
     """
+    calls = [call for row in rows for call in _calls(row)]
+    results = await read(rpc, calls)
+    count = len(calls) // max(1, len(rows))
+    return [
+        _report(domain_of(row, chain), results[place * count : (place + 1) * count])
+        for place, row in enumerate(rows)
+    ]
+
+
+def _calls(row: Asset) -> list[RpcCall]:
     token = parse_asset(row.asset).reference.lower()
-    domain = domain_of(row, chain)
-    calls = [
+    return [
         ("eth_getCode", token, "latest"),
         eth_call(token, decimals_call()),
         eth_call(token, domain_separator_call()),
@@ -157,7 +182,10 @@ async def examine_token(rpc: Rpc, chain: ChainId, row: Asset, node: Node | None 
         eth_call(token, authorization_state_call(ZERO_ADDRESS, bytes(32))),
         eth_call(token, _expired(token)),
     ]
-    code, decimals, separator, described, state, long = await read(rpc, calls, node)
+
+
+def _report(domain: TokenDomain | None, results: Results) -> Report:
+    code, decimals, separator, described, state, long = results
     try:
         has_code = not isinstance(code, RpcError) and bool(from_data(code))
     except BadAnswer as bad:

@@ -8,7 +8,6 @@ import pytest
 
 from payd.chains.evm_actions import (
     Sending,
-    due_value,
     read_actions,
     send_coin_action,
     send_token_action,
@@ -92,8 +91,3 @@ def test_what_was_written_is_read_back() -> None:
 def test_other_actions_are_no_evm_chains(actions: tuple[Action, ...]) -> None:
     with pytest.raises(ValueError):
         read_actions(actions)
-
-
-def test_what_a_quote_brings_to_its_destination_is_its_amount_less_a_fee_that_is_signed_with_it() -> None:
-    assert due_value(quote_of(sign_action(BASE, BUYER, MAIN), sign_action(BASE, BUYER, FEE))) == 24_000_000
-    assert due_value(quote_of(send_token_action(BASE, BUYER, TOKEN, SHOP, 25_000_000, TAG))) == 25_000_000

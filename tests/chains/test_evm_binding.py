@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from payd.chains.evm_binding import (
     TAGS_MAX,
+    Leg,
     authorization_nonce,
     payment_tag,
     tagged_calls,
@@ -28,8 +29,11 @@ tags = st.binary(min_size=32, max_size=32)
 
 def test_bindings_are_hashes_of_the_payments_id_each_for_its_purpose() -> None:
     assert payment_tag("pay_l1") == keccak256(b"payd:tag:v1:pay_l1")
-    assert authorization_nonce("pay_l1") == keccak256(b"payd:eip3009:v1:pay_l1:main")
-    assert authorization_nonce("pay_l1", "fee") == keccak256(b"payd:eip3009:v1:pay_l1:fee")
+    legs: tuple[Leg, ...] = ("main", "fee")
+    for leg in legs:
+        nonce = authorization_nonce("pay_l1", leg)
+        assert nonce[:24] == keccak256(f"payd:eip3009:v1:pay_l1:{leg}".encode())[:24]
+        assert nonce[24:] == bytes(8), "for tokens with a sequence for each key, it is the first"
 
 
 @given(st.lists(st.text(), unique=True, min_size=2, max_size=5))

@@ -294,3 +294,63 @@ async def test_the_same_transfer_in_another_block_is_not_proven_where_it_is_stor
         block = int(receipt["blockNumber"], 16)
         court.row = msgspec.structs.replace(court.row, block_number=block, block_hash=receipt["blockHash"])
         assert await court.prove(1) == "deep"
+
+
+# The contrary.
+
+
+async def test_a_transfer_is_denied_by_nodes_that_have_its_block_as_final_without_it(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with open_court(realm_db, anvil) as court:
+        for node in court.nodes:
+            node.hidden.add(court.row.tx_id)
+        assert not await court.evidence.deny(court.row, "finalized")
+        await court.scene.chain.mine(1)
+        assert await court.evidence.deny(court.row, "finalized")
+        assert await court.evidence.deny(court.row, 3)
+        assert not await court.evidence.deny(court.row, 4)
+        for node in court.nodes:
+            node.rewrite = LIES["another block stands there"]
+        assert not await court.evidence.deny(court.row, 3)
+
+
+async def test_one_node_alone_denies_nothing_where_there_are_two(realm_db: Database, anvil: Anvil) -> None:
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.mine(3)
+        court.nodes[0].hidden.add(court.row.tx_id)
+
+        assert not await court.evidence.deny(court.row, "finalized")
+
+
+@pytest.mark.parametrize(
+    ("lie", "denied"),
+    [
+        (None, False),
+        (LIES["it was less"], True),
+        (LIES["the money went to somebody else"], True),
+        (LIES["the transaction was reverted"], True),
+        (LIES["another block stands there"], False),
+        (LIES["the receipt is junk"], False),
+        (LIES["there is no receipt"], False),
+        (LIES["there is no transaction"], False),
+    ],
+)
+async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half(
+    realm_db: Database, anvil: Anvil, lie: Callable[[Request, Any], Any] | None, denied: bool
+) -> None:
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.mine(3)
+        for node in court.nodes:
+            node.rewrite = lie
+
+        assert await court.evidence.deny(court.row, "finalized") is denied
+
+
+async def test_what_a_reorg_took_is_not_denied(realm_db: Database, anvil: Anvil) -> None:
+    """The watcher follows reorgs; its block is not the nodes' any more."""
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.reorg(2)
+        await court.scene.chain.mine(5)
+
+        assert not await court.evidence.deny(court.row, 2)

@@ -302,6 +302,24 @@ async def test_a_transfer_of_another_amount_is_not_what_was_committed(scene: Sce
     processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(other))
 
     assert await scene.look(msgspec.structs.replace(payment, processing=processing)) is None
+    # The store is wrong, and not a node.
+    assert scene.evm.evidence.disagreements == 0
+
+
+async def test_a_transfer_that_never_was_is_denied_once_its_block_is_final(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    """The node showed it, and shows it no more; for an open payment, and for a committed one."""
+    async with open_proxy(anvil) as node, open_scene(realm_db, anvil, urls=[node.url]) as scene:
+        payment = await scene.payment()
+        await scene.send(await scene.quote(payment, scene.dai_asset))
+        await scene.watch()
+        after, row = committed(payment, await scene.look(payment)), transfer_of(scene, payment)
+        node.hidden.add(row.tx_id)
+        assert await scene.look(payment) is None
+        await scene.watch(4)
+
+        assert [await scene.look(one) for one in (payment, after)] == [Found(None, denied=row)] * 2
 
 
 # When to ask.

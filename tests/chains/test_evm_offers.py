@@ -241,9 +241,12 @@ async def test_what_was_read_ahead_is_not_read_again(realm_db: Database, anvil: 
     async with open_proxy(anvil) as proxy, open_scene(realm_db, anvil, urls=[proxy.url]) as scene:
         payment, now_ms = await scene.payment(), await scene.now_ms()
         wanted = await asks(scene, BUYER, BUYER_2)
-        # The first time, tokens are compared with their rows.
+        await scene.evm.read_ahead(payment, wanted, now_ms)
+        # The chain's id, the tokens against their rows, the accounts.
+        assert proxy.posts == 3
         for ask in wanted:
             assert await scene.evm.offer(payment, ask.asset, ask.account, ask.destination, now_ms)
+        assert proxy.posts == 3
         before = proxy.posts
         later_ms = now_ms + 6000
         await scene.evm.read_ahead(payment, wanted, later_ms)

@@ -24,6 +24,7 @@ from payd.core.option import Quote, Result
 from payd.store.db import Database
 from tests.chains.evm_scene import CHAIN, PAYMENT_ID, Scene, open_scene, sign
 from tests.live.anvil import Anvil
+from tests.live.anvil import Refused as NodeRefused
 from tests.live.chain import (
     BUYER,
     BUYER_2,
@@ -41,6 +42,8 @@ from tests.live.proxy import Request, open_proxy
 pytestmark = pytest.mark.real_time
 
 FEE = FeeTerms(Fraction(2, 100), Fraction(0), address(OPERATOR).lower())
+# `transferWithAuthorization` with v, r and s.
+VRS_FORM = "0xe3ee160e"
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
@@ -355,6 +358,16 @@ async def test_nodes_that_do_not_answer_refuse_nobody(realm_db: Database, anvil:
         with pytest.raises(ChainUnavailable):
             await scene.check(payment, quote, signature)
         proxy.errors.clear()
+
+        def broken(request: Request, result: Any) -> Any:
+            data = request["params"][0]["data"] if request["method"] == "eth_call" else ""
+            if data.startswith(VRS_FORM):
+                raise NodeRefused(-32000, "a node that is not itself")
+            return result
+
+        proxy.rewrite = broken
+        with pytest.raises(ChainUnavailable):
+            await scene.check(payment, quote, signature)
 
         def without_state(request: Request, result: Any) -> Any:
             return "0x" if request["method"] == "eth_call" else result

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from payd.chains.assets import Asset, Domain
 from payd.chains.evm_authorization import TokenDomain, domain_separator
-from payd.chains.evm_tokens import AGAIN_MS, Report, Tokens, examine_token
+from payd.chains.evm_tokens import AGAIN_MS, Report, Tokens, examine_tokens
 from payd.core.errors import ChainUnavailable
 from tests.chains.evm_scene import CHAIN, Scene, dai_row, usdc_row
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
@@ -59,7 +59,8 @@ def token_node(calls: Calls, code: str = "0x60") -> FakeNode:
 
 async def report_on(calls: Calls, row: Asset = ROW, code: str = "0x60") -> Report:
     async with open_rpc(token_node(calls, code), chain_id=31337) as rpc:
-        return await examine_token(rpc, CHAIN, row)
+        [report] = await examine_tokens(rpc, CHAIN, [row])
+        return report
 
 
 async def test_a_token_that_is_what_its_row_says_can_be_signed_for() -> None:
@@ -204,21 +205,24 @@ async def test_a_node_that_fails_is_asked_again_at_once() -> None:
 
 @pytest.mark.real_time
 async def test_a_real_token_is_signable_by_its_own_row_alone(scene: Scene) -> None:
-    for row, signable in (
-        (usdc_row(scene.usdc), True),
-        (usdc_row(scene.dai), False),
-        (usdc_row(scene.usdc, domain=Domain("USDC", "2")), False),
-        (usdc_row(scene.usdc, decimals=18), False),
-    ):
-        report = await examine_token(scene.rpc, CHAIN, row)
-        assert report.is_signable(row) is signable
-        assert report.takes_bytes
+    rows = [
+        usdc_row(scene.usdc),
+        usdc_row(scene.dai),
+        usdc_row(scene.usdc, domain=Domain("USDC", "2")),
+        usdc_row(scene.usdc, decimals=18),
+    ]
+    reports = await examine_tokens(scene.rpc, CHAIN, rows)
+
+    signable = [report.is_signable(row) for report, row in zip(reports, rows, strict=True)]
+    assert signable == [True, False, False, False]
+    assert all(report.takes_bytes for report in reports)
+    assert scene.rpc.posts == 2  # with the check of the chain's id
 
 
 @pytest.mark.real_time
 async def test_a_contract_that_is_no_token_is_not_signable(scene: Scene) -> None:
     wallet = await scene.chain.deploy("Wallet1271", ["address"], [scene.usdc])
-    report = await examine_token(scene.rpc, CHAIN, usdc_row(wallet))
+    [report] = await examine_tokens(scene.rpc, CHAIN, [usdc_row(wallet)])
 
     assert report == Report(has_code=True)
     assert not report.is_signable(usdc_row(wallet))

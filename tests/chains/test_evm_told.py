@@ -142,13 +142,16 @@ async def test_data_that_a_wallet_puts_behind_the_tag_does_no_harm(scene: Scene)
     ],
     ids=["another payment's tag", "no tag", "junk", "less", "more", "another merchant"],
 )
-async def test_a_transfer_that_is_not_what_was_asked_for_is_refused(
+async def test_a_transfer_that_is_not_what_was_asked_for_is_refused_pending_or_mined(
     scene: Scene, to: str, value: int, tag: bytes
 ) -> None:
     payment, quote = await offered(scene, scene.dai_asset)
-    receipt = await scene.chain.done(account(BUYER), scene.dai, transfer_call(to, value) + tag)
+    await scene.chain.rpc("evm_setAutomine", False)
+    tx_hash = await scene.chain.send_as(account(BUYER), scene.dai, transfer_call(to, value) + tag)
 
-    assert words(await scene.check(payment, quote, receipt["transactionHash"])) == NOT_FOR_THIS
+    assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
+    await scene.chain.mine()
+    assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
 
 
 async def test_the_same_in_another_token_is_refused(scene: Scene) -> None:
@@ -175,9 +178,12 @@ async def test_coins_that_are_not_what_was_asked_for_are_refused(
     scene: Scene, value: int, data: bytes
 ) -> None:
     payment, quote = await offered(scene, ETH)
-    receipt = await scene.chain.done(account(BUYER), SHOP, data, value)
+    await scene.chain.rpc("evm_setAutomine", False)
+    tx_hash = await scene.chain.send_as(account(BUYER), SHOP, data, value)
 
-    assert words(await scene.check(payment, quote, receipt["transactionHash"])) == NOT_FOR_THIS
+    assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
+    await scene.chain.mine()
+    assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
 
 
 async def test_a_transaction_that_was_reverted_is_refused(scene: Scene) -> None:

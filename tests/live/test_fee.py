@@ -14,6 +14,7 @@ import pytest
 
 from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
 from tests.live.chain import (
+    FIRST_CONTRACT,
     MERCHANT,
     OPERATOR,
     RELAYER,
@@ -22,7 +23,7 @@ from tests.live.chain import (
     account,
     address,
 )
-from tests.live.street import DAI, ETH, FIRST_CONTRACT, USDC, Street, furnish_chain, open_street
+from tests.live.street import DAI, ETH, USDC, Street, furnish_chain, open_street
 
 pytestmark = pytest.mark.real_time
 
@@ -143,3 +144,22 @@ async def test_a_leg_that_a_stranger_submits_alone_is_not_carried_again_and_the_
     assert (await street.events(payment_id)).count("payment.succeeded") == 1
     [transfer] = (await street.detail(payment_id))["transfers"]
     assert transfer["amount"]["value"] == str(AMOUNT - FEE)
+
+
+@pytest.mark.parametrize("leg", [0, 1], ids=["the merchant's", "the operator's"])
+async def test_a_leg_that_lands_before_the_confirm_loses_the_payment_nothing(
+    street: Street, leg: int
+) -> None:
+    """Only the buyer has the signatures by then; what the merchant is due has arrived, or is still carried."""
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    signatures = await street.execute(option)
+    await street.chain.done(account(STRANGER), FIRST_CONTRACT, alone(option, signatures, leg))
+
+    told = await street.confirm(payment_id, option, *signatures)
+
+    assert told.status_code == 200, told.text
+    await street.until(payment_id, "settled")
+    [transfer] = (await street.detail(payment_id))["transfers"]
+    assert (transfer["kind"], transfer["amount"]["value"]) == ("matched", str(AMOUNT - FEE))
+    assert (await got(street.chain))[0] == AMOUNT - FEE

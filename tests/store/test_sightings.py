@@ -24,6 +24,7 @@ from payd.store.sightings import (
     matched_of,
     record,
     rewind,
+    take_back,
 )
 from payd.store.transfers import Follow, follow_transfer, list_transfers
 from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP, THIRD
@@ -293,6 +294,24 @@ async def test_what_a_reorg_takes_for_good_lets_another_transfer_pay(till: Till)
     await show(till, seen(payment, block_number=101, block_hash="0xb101"))
     assert [one.tx_id for one in till.db.point(matched_of, payment)] == ["0x03"]
     assert till.kinds("0x01") == ["surplus"]
+
+
+async def test_what_never_was_in_its_block_pays_nothing_and_lets_another_transfer_pay(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x02", block_number=90))
+    [first] = till.db.point(matched_of, payment)
+    await till.db.write(take_back, msgspec.structs.replace(first, block_hash="0xb100"))
+    assert till.db.point(matched_of, payment) == [first], "it is in another block by now"
+
+    await till.db.write(take_back, first)
+
+    [second] = till.db.point(matched_of, payment)
+    assert (second.tx_id, second.awaits) == ("0x02", "depth")
+    assert due(till) == [payment]
+    await till.db.write(take_back, second)
+    assert not till.db.point(is_busy, CHAIN, START_MS + WINDOW_MS + 1)
+    await show(till, seen(payment))
+    assert till.db.point(matched_of, payment) == [first], "it is seen again"
 
 
 async def test_whichever_of_two_is_mined_first_after_a_reorg_pays(till: Till) -> None:
