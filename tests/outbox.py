@@ -200,7 +200,6 @@ def make_outbox(
     clock = clock or Clock(VirtualWall())
     seal = seal or Seal(bytes(32))
     poster = Poster(
-        db=db,
         clock=clock,
         seal=seal,
         entropy=system_entropy,

@@ -29,7 +29,7 @@ from payd.store.attempts import (
 )
 from payd.store.db import Database
 from payd.store.deliveries import FRESH, Work
-from payd.store.endpoints import endpoint_of_id
+from payd.store.endpoints import endpoint_of_id, secrets_of
 from payd.store.notices import Notices
 
 log = structlog.get_logger("payd.deliveries")
@@ -93,7 +93,7 @@ class Attempts:
         started_ms, endpoint_id = self._clock.now_ms(), work.endpoint.id
         self._unanswered[endpoint_id] += 1
         try:
-            end = await self._poster.post(work.endpoint, work.message_id, work.body, trigger)
+            end = await self._poster.post(work.endpoint, work.secrets, work.message_id, work.body, trigger)
         except trio.Cancelled:
             await self._interrupted(work, trigger, started_ms)
             raise
@@ -172,7 +172,9 @@ class Attempts:
             body = sample_event(
                 event_type, event_id=event_id, payment_id=payment_id, merchant_id=merchant_id, now_ms=now_ms
             )
-        end = await self._poster.post(endpoint, message_id, body, "test")
+        end = await self._poster.post(
+            endpoint, self._db.point(secrets_of, endpoint.id), message_id, body, "test"
+        )
         recorded = await self._db.write(
             record_test,
             delivery_id=delivery_id,

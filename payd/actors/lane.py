@@ -118,6 +118,10 @@ class Lane:
         self._queues = {priority: _Queue() for priority in PRIORITIES}
         self._claimed: dict[str, Head] = {}
         self._first_attempts: set[str] = set()
+        # Claimed and not looked up yet; looked up and not begun, in which generation of the store.
+        self._unread: set[str] = set()
+        self._read: dict[str, Work] = {}
+        self._read_in = -1
         self._away = 0
         self._broken: dict[str, int] = {}
 
@@ -239,6 +243,7 @@ class Lane:
                 head = queue.pick(self._first_attempts)
             if head is not None:
                 self._claimed[head.id] = head
+                self._unread.add(head.id)
                 if head.attempts == 0 and head.payment_id is not None:
                     self._first_attempts.add(head.payment_id)
                 return head
@@ -268,7 +273,7 @@ class Lane:
 
     async def _send(self, head: Head) -> bool:
         """Make an attempt, unless things have changed since the look ahead. Returns whether they had not."""
-        work = None if self.stopping else self._db.point(load_due_work, head.id, self._clock.now_ms())
+        work = self._work_of(head)
         if work is None:
             return False
         try:
@@ -281,6 +286,19 @@ class Lane:
         if recorded.next_at_ms is not None or recorded.endpoint.state is not EndpointState.ENABLED:
             self.wake()
         return True
+
+    def _work_of(self, head: Head) -> Work | None:
+        """What an attempt needs, as things are now; None when none is to be made any more.
+
+        Those that were claimed in one moment are looked up at once, which holds until the next commit.
+        """
+        if self.stopping:
+            return None
+        if head.id not in self._read or self._read_in != self._db.generation:
+            self._read_in = self._db.generation
+            self._read = self._db.point(load_due_work, self.endpoint_id, self._unread, self._clock.now_ms())
+        self._unread.discard(head.id)
+        return self._read.pop(head.id, None)
 
     def _pace(self, error_class: str | None, status: int | None) -> None:
         """One at a time while the receiver is away; each success doubles it again."""

@@ -125,6 +125,11 @@ class Database:
         """Why writes are refused and what to do, for people; None while they are taken."""
         return self._failure
 
+    @property
+    def generation(self) -> int:
+        """Another number after each commit; what was read under the present one is still so."""
+        return self._commits + self._failures
+
     def on_reload(self, callback: Callable[[], None]) -> None:
         """Call this after a failed commit, once the rows can be read again: memory may be ahead of them.
 

@@ -15,7 +15,7 @@ from payd.core.errors import StoreUnavailable
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Head, Work, count_pending, postpone, requeue
+from payd.store.deliveries import Head, Work, count_pending, load_due_work, postpone, requeue
 from payd.store.endpoints import put_endpoint, switch_endpoint
 from payd.store.notices import Notices
 from tests.store.test_deliveries import happen
@@ -362,3 +362,44 @@ async def test_what_cannot_even_be_put_off_waits_its_time_and_harms_no_other_del
 
     assert bench.retired
     assert bench.started[2] == bench.started[0]
+
+
+async def test_what_is_claimed_in_one_moment_is_looked_up_in_one_go(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(IN_FLIGHT_MAX + 5):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    looked_up: list[int] = []
+    point = bench.db.point
+
+    def watched(query: Any, *args: Any) -> Any:
+        if query is load_due_work:
+            looked_up.append(len(args[1]))
+        return point(query, *args)
+
+    monkeypatch.setattr(bench.db, "point", watched)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        for event in list(bench.ends.values()):
+            event.set()
+        await bench.settle()
+        assert len(bench.started) == IN_FLIGHT_MAX + 5
+        assert looked_up == [IN_FLIGHT_MAX, 5]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_looked_up_before_a_commit_is_not_sent_after_it(bench: Bench) -> None:
+    for number in range(3):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    bench.lane._gate = trio.CapacityLimiter(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert (bench.lane.in_flight, len(bench.started)) == (3, 1)
+        await bench.db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=0, actor="test")
+        bench.ends[bench.started[0]].set()
+        await bench.settle()
+        assert len(bench.started) == 1
+
+    assert bench.db.point(count_pending) == 2

@@ -82,7 +82,6 @@ async def send_as_payd(job: Job, started: trio.Event) -> None:
     async with open_database(job.path, "realm") as db, trio.open_nursery() as nursery:
         clock = Clock()
         poster = Poster(
-            db=db,
             clock=clock,
             seal=SEAL,
             entropy=system_entropy,

@@ -141,6 +141,18 @@ async def test_the_end_waits_for_no_company(tmp_path: Path) -> None:
         assert count(left) == 1
 
 
+async def test_there_is_a_new_generation_after_each_commit_and_only_then(db: Database) -> None:
+    generations = [db.generation]
+    for n in range(3):
+        assert db.point(count) == n
+        assert await db.read(count) == n
+        assert db.generation == generations[-1]
+        await db.write(add, n)
+        generations.append(db.generation)
+
+    assert len(set(generations)) == 4
+
+
 async def test_a_batch_waits_for_the_tasks_that_the_one_before_it_woke(tmp_path: Path) -> None:
     release, entered = threading.Event(), trio.Event()
     token = trio.lowlevel.current_trio_token()

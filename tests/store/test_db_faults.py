@@ -275,6 +275,7 @@ async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
     with bridge(), trio.fail_after(PATIENCE_S):
         async with open_database(tmp_path / "office.db", "office") as db:
             await db.write(add, 0)
+            generation = db.generation
             assert db._connections.writer is not None
             doomed = db._connections.writer.raw.thread
             monkeypatch.setattr(bridge_module._TrioLoop, "call_soon_threadsafe", die_on_the_writer)
@@ -283,6 +284,7 @@ async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
 
             await until_healthy(db)
             assert db.point(ids) == {0, 1, 2}, "it was stored, and nobody could know"
+            assert db.generation != generation
             assert await outcomes(db, 3) == [3]
 
 
