@@ -82,7 +82,7 @@ class Poster:
         user_agent: The header's value.
         http: Such as `webhook_client` makes.
         house_http: Such as `house_client` makes.
-        jitter: Whether retries are spread; without it the schedule is exact.
+        jitter: Whether retries and starts are spread; without it the schedule is exact.
 
     Attributes:
         http: See above.
@@ -176,7 +176,7 @@ class Poster:
             tls_ms=reply.timing.tls_ms,
             total_ms=round((trio.current_time() - started_s) * 1000),
             retry_after_s=None if error_class is None else self._retry_after_s(reply),
-            jitter=0.0 if error_class is None else self._draw_jitter(),
+            jitter=0.0 if error_class is None else self.draw_jitter(),
         )
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
@@ -191,6 +191,10 @@ class Poster:
                 self._opened.clear()
             secret = self._opened[sealed] = self._seal.open(sealed, endpoint_id).decode("ascii")
         return secret
+
+    def draw_jitter(self) -> float:
+        """How much of a largest jitter to add, from 0 to 1; always 0 without jitter."""
+        return int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0
 
     def _added(self, endpoint: Endpoint) -> Iterable[tuple[str, str]]:
         """The headers that the merchant added."""
@@ -218,9 +222,6 @@ class Poster:
                 self._targets.clear()
             target = self._targets[url] = Target.of(url)
         return target
-
-    def _draw_jitter(self) -> float:
-        return int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0
 
     def _retry_after_s(self, reply: Reply) -> int | None:
         if reply.status is None:

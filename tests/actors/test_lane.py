@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, Lane, _Queue
+from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, SPREAD_MAX_S, Lane, _Queue
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL
 from payd.core.errors import StoreUnavailable
@@ -35,6 +35,7 @@ class Bench:
         self.crashes: deque[Exception] = deque()
         self.retired = False
         self.share = 100
+        self.jitter = 0.0
         self._news = trio.Event()
         self.lane = Lane(
             "ep_1",
@@ -43,6 +44,7 @@ class Bench:
             attempt=self.attempt,
             gate=trio.CapacityLimiter(100),
             share=lambda own: self.share,
+            jitter=lambda: self.jitter,
             ended=lambda: None,
             retire=self.retire,
         )
@@ -287,6 +289,38 @@ async def test_what_is_fresh_begins_with_all_it_may(bench: Bench) -> None:
         assert bench.lane.in_flight == IN_FLIGHT_MAX
         assert bench.lane.is_full
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("due_ago_s", "waits_s"), [(20, 0.0), (40, SPREAD_MAX_S / 2)])
+async def test_after_our_downtime_and_only_then_it_begins_at_a_moment_of_its_own(
+    bench: Bench, due_ago_s: int, waits_s: float
+) -> None:
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms() - due_ago_s * 1000)
+    bench.jitter = 0.5
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.attempts(1)
+        assert trio.current_time() - started_s == pytest.approx(waits_s)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_happens_meanwhile_does_not_end_that_wait_and_a_stop_does(bench: Bench) -> None:
+    await happen(bench.db, 1)
+    bench.jitter = 1.0
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        bench.lane.wake()
+        await trio.sleep(SPREAD_MAX_S / 2)
+        assert bench.started == []
+        bench.lane.stopping = True
+        bench.lane.wake()
+
+    assert trio.current_time() - started_s == pytest.approx(SPREAD_MAX_S / 2)
+    assert bench.retired
+    assert bench.started == []
 
 
 async def test_it_takes_no_more_than_its_share_and_more_when_that_grows(bench: Bench) -> None:
