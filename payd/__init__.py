@@ -37,7 +37,7 @@ flows:
 6. A live payment. With its option, `store/watches.py` notes what its transfer will carry. A signature is
    committed together with a job (`store/relays.py`), which `actors/relayer.py` brings to the chain; or the
    wallet sends by itself. Either way `actors/watcher.py` finds the transfer in a block, `store/sightings.py`
-   stores what it is in the step that moves the cursor, and the payment is told. Then `chains/evm_look.py`
+   stores what it is in the step that moves the cursor, and the payment is told. Then `chains/evm/look.py`
    has nodes prove it: succeeded once it is deep enough, settled once it is final. What was not found by
    itself, a merchant names (`actors/claims.py`).
 

@@ -50,7 +50,7 @@ STARTERS = {
     "payd/store/db.py": "the committer and the checkpoints",
     "payd/web/front.py": "one guard a connection",
     "payd/web/sockets.py": "both directions of one websocket",
-    "payd/chains/market.py": "every source of prices asked at once, which ends with the call",
+    "payd/chains/market/prices.py": "every source of prices asked at once, which ends with the call",
     "payd/net/dial.py": "a race between addresses, which ends with the call",
     "payd/chains/heads.py": "both directions of one websocket",
     "payd/chains/rpc.py": "one question to several nodes at once, which ends with the call",

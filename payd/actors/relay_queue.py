@@ -16,10 +16,10 @@ import structlog
 from payd.actors.relay_broadcast import Broadcaster
 from payd.actors.relay_flight import BROUGHT
 from payd.actors.relay_purse import Purse
-from payd.chains.evm_legs import all_are_used, legs_of
-from payd.chains.evm_signer import Signer
-from payd.chains.evm_survey import Survey
-from payd.chains.evm_trial import Trial, all_refuse, try_calls
+from payd.chains.evm.legs import all_are_used, legs_of
+from payd.chains.evm.signer import Signer
+from payd.chains.evm.survey import Survey
+from payd.chains.evm.trial import Trial, all_refuse, try_calls
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId

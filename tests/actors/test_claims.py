@@ -15,7 +15,7 @@ from payd.actors.live_chain import LiveChain
 from payd.actors.match_repair import MatchResult
 from payd.actors.match_repair import Outcome as Read
 from payd.chains.base import Chain, Found
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.errors import ChainUnavailable, InvalidParams, NotFound
 from payd.core.payment import Payment
 from payd.entropy import new_id
@@ -24,7 +24,7 @@ from payd.store.merchants import Merchant, insert_merchant
 from payd.store.payments import find_payment
 from payd.store.sightings import Seen, record, sightings_in
 from payd.web.house import Realm
-from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
 from tests.shop import open_shop
 from tests.till import CHAIN, PRICE, START_MS, USDC, Till, account
 

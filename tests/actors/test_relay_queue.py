@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from payd.actors.relay_queue import MERCHANT_FIRST
-from payd.chains.evm_legs import legs_of
+from payd.chains.evm.legs import legs_of
 from payd.core.relay import SEND_MARGIN_S
 from payd.store.db import Database, Tx
 from payd.store.relays import insert_job

@@ -16,8 +16,8 @@ from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from payd.chains.evm_authorization import Authorization, TokenDomain, typed_data
-from payd.chains.keystore import create
+from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
+from payd.chains.evm.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
 from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
 from payd.cli.failure import Refused

@@ -17,7 +17,7 @@ import msgspec
 import trio
 from eth_account.messages import encode_typed_data
 
-from payd.chains import keystore
+from payd.chains.evm import keystore
 from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
+from payd.chains.evm.authorization import read_typed_data, transfer_with_authorization_call
 from tests.live.chain import (
     BUYER,
     FIRST_CONTRACT,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.chains.evm import EvmChain
-from payd.chains.evm_doctor import examine
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.doctor import examine
 from payd.clock import system_wall_ms
 from payd.store.db import Tx
 from tests.live.anvil import Anvil

@@ -15,8 +15,8 @@ import pytest
 import trio
 
 from payd.actors.relayer import Relayer, RelayerStats
-from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
-from payd.chains.evm_ways import AUTHORIZATION_GRACE_S
+from payd.chains.evm.authorization import read_typed_data, transfer_with_authorization_call
+from payd.chains.evm.ways import AUTHORIZATION_GRACE_S
 from tests.live.chain import (
     BUYER,
     BUYER_2,

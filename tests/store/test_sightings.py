@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.fee import FeeRule, compute_fee
 from payd.core.payment import PaymentCancelled, PaymentFailed, SettlementCompleted, WindowClosed
 from payd.core.relay import RelayJob
@@ -27,7 +27,7 @@ from payd.store.sightings import (
     take_back,
 )
 from payd.store.transfers import Follow, follow_transfer, list_transfers
-from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000

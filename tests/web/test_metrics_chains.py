@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from payd.actors.relay_alarms import WORDS
 from payd.actors.relayer import Relayer, RelayerStats
 from payd.actors.watcher import WatcherStats
-from payd.chains.market_source import SourceHealth
+from payd.chains.market.source import SourceHealth
 from payd.config import load
 from payd.core.errors import StoreUnavailable
 from payd.server import open_house
@@ -183,7 +183,7 @@ def test_a_server_without_chains_answers_everything_and_brings_nothing_that_sign
         "            found = await answer(house, Request('GET', path, client_ip='127.0.0.1'))\n"
         "            assert found.status == 200, found\n"
         "trio.run(main)\n"
-        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'payd.chains.evm', 'payd.live')\n"
+        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'payd.chains.evm.chain', 'payd.live')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "data")]
