@@ -19,21 +19,21 @@ import trio
 from payd.actors.live_chain import LiveChain
 from payd.actors.relayer import Relayer
 from payd.actors.watcher import FollowHeads, Watcher
-from payd.chains import keystore
 from payd.chains.assets import AssetBook
-from payd.chains.evm import EvmChain
-from payd.chains.evm_codec import BadAnswer, from_data, to_data
-from payd.chains.evm_signer import Signer
-from payd.chains.evm_terms import FeeTerms, Terms
+from payd.chains.evm import keystore
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.codec import BadAnswer, from_data, to_data
+from payd.chains.evm.keystore import KeystoreUnusable
+from payd.chains.evm.signer import Signer
+from payd.chains.evm.terms import FeeTerms, Terms
 from payd.chains.heads import follow_heads
-from payd.chains.keystore import KeystoreUnusable
-from payd.chains.market import MarketPrices, Prices
-from payd.chains.market_chainlink import ChainlinkSource, shipped_feeds
-from payd.chains.market_coinbase import CoinbaseSource
-from payd.chains.market_http import market_client
-from payd.chains.market_kraken import KrakenSource
-from payd.chains.market_source import Source, SourceFailed
-from payd.chains.market_table import TablePrices
+from payd.chains.market.chainlink import ChainlinkSource, shipped_feeds
+from payd.chains.market.coinbase import CoinbaseSource
+from payd.chains.market.http import market_client
+from payd.chains.market.kraken import KrakenSource
+from payd.chains.market.prices import MarketPrices, Prices
+from payd.chains.market.source import Source, SourceFailed
+from payd.chains.market.table import TablePrices
 from payd.chains.rpc import NodesDown, Rpc, RpcError
 from payd.clock import Clock
 from payd.config import Config, ConfigError

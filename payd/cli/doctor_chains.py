@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from payd.chains import keystore
 from payd.chains.assets import Asset
-from payd.chains.evm import EvmChain
-from payd.chains.evm_doctor import Level as ChainLevel
-from payd.chains.evm_doctor import examine
-from payd.chains.keystore import PASSWORD_VARIABLE, KeystoreUnusable
-from payd.chains.market import TICKERS, MarketPrices, Prices
+from payd.chains.evm import keystore
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.doctor import Level as ChainLevel
+from payd.chains.evm.doctor import examine
+from payd.chains.evm.keystore import PASSWORD_VARIABLE, KeystoreUnusable
+from payd.chains.market.prices import TICKERS, MarketPrices, Prices
 from payd.cli.finding import Finding, Level
 from payd.config import Config
 from payd.core.caip import to_checksum_address

@@ -10,7 +10,9 @@ import trio
 from payd.actors.relay_broadcast import LOUDEST, REFUSED_WAIT_MS, STAGGER_S, Broadcaster, loudest
 from payd.chains.rpc import Rpc, Sent, Verdict
 from payd.store.db import Database
-from tests.actors.relay_bench import LIMITS, Bench, open_bench
+from payd.store.relay_transactions import Mined, note_mined
+from payd.store.relays import reopen_above
+from tests.actors.relay_bench import CHAIN, LIMITS, Bench, open_bench
 from tests.chains.rpc_node import FakeNode, open_rpc
 
 
@@ -121,3 +123,15 @@ async def test_what_is_over_is_forgotten(realm_db: Database) -> None:
         [first, second, third] = bench.open()
         one.keep_only([second])
         assert [one.is_due(each, LIMITS.resend_ms) for each in (first, second, third)] == [True, False, True]
+
+
+async def test_what_a_reorg_took_back_is_due_at_once(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        await three_stored(bench)
+        one = broadcaster(bench)
+        await one.send(bench.open()[:1])
+        [first, *_] = bench.open()
+        await realm_db.write(note_mined, first, Mined(5, 1, 0), landed=None, retry_at_ms=0)
+        await realm_db.write(reopen_above, CHAIN, 4)
+        [first, *_] = bench.open()
+        assert one.is_due(first, LIMITS.resend_ms)

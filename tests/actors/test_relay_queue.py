@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from payd.chains.evm_legs import legs_of
+from payd.actors.relay_queue import MERCHANT_FIRST
+from payd.chains.evm.legs import legs_of
 from payd.core.relay import SEND_MARGIN_S
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.store.relays import insert_job
 from tests.actors.relay_bench import COIN, UNTIL_S, buyer_address, open_bench, with_fee
 from tests.actors.relay_chain import GWEI, START_S, PoolNode
@@ -163,6 +164,11 @@ async def test_of_two_authorizations_the_one_that_is_left_is_sent_alone(realm_db
         main, fee = legs_of(owed.target, owed.data)
         bench.chain.use(main.data, main.token)
         await bench.tick()
+        assert bench.pool == [], "the buyer may have taken it back"
+        assert bench.job().reason == MERCHANT_FIRST
+
+        await realm_db.write(show_paid, "pay_1")
+        await bench.tick(SOON_S)
         [sent] = bench.pool
         assert (sent.to, sent.data) == (fee.token, fee.data)
 
@@ -172,6 +178,16 @@ async def test_of_two_authorizations_the_one_that_is_left_is_sent_alone(realm_db
         await bench.tick()
         assert bench.landed(owed)
         assert bench.state() == "landed"
+
+
+def show_paid(tx: Tx, payment_id: str) -> None:
+    """The chain shows that the merchant was paid."""
+    tx.execute(
+        "INSERT INTO transfers (account_id, payment_id, chain, tx_id, log_index, asset, value, sender,"
+        " recipient, kind, seen_at_ms, block_number, block_hash, block_time_s)"
+        " VALUES ('acct_1', ?, 'eip155:8453', '0x01', 0, 'a', '1', 's', 'r', 'matched', 1, 5, '0xb5', 1)",
+        (payment_id,),
+    )
 
 
 async def test_two_authorizations_are_sent_as_one_call(realm_db: Database) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from payd.chains.market import MarketPrices
-from payd.chains.market_source import FRESH_MS, NoSpot, SourceFailed, Spot
-from payd.chains.market_table import TablePrices
+from payd.chains.market.prices import MarketPrices
+from payd.chains.market.source import FRESH_MS, NoSpot, SourceFailed, Spot
+from payd.chains.market.table import TablePrices
 from payd.cli.doctor_chains import currencies_of, examine_chain, examine_key, examine_prices
 from payd.cli.finding import Finding
 from payd.config import Config, load

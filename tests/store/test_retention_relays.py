@@ -24,7 +24,7 @@ from payd.store.relay_transactions import (
 )
 from payd.store.relays import find_job, insert_job, kill_job
 from payd.store.retention import prune_fillers, prune_relays
-from tests.chains.evm_json import BUYER, SHOP
+from tests.chains.evm.json import BUYER, SHOP
 from tests.till import CHAIN, START_MS, Till, account
 
 SENDER = "0x" + "11" * 20
