@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from payd.chains.evm_binding import transfer_call
+from payd.chains.evm.binding import transfer_call
 from tests.live.behind import Behind, open_behind
 from tests.live.chain import BUYER, BUYER_2, FIRST_CONTRACT, MERCHANT, LocalChain, account, address
 from tests.live.conformance import ALL_EVENTS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from payd.chains.evm_binding import transfer_call
-from payd.chains.evm_ending import DECLINED, REPLACED
-from payd.chains.evm_track import read_track
+from payd.chains.evm.binding import transfer_call
+from payd.chains.evm.ending import DECLINED, REPLACED
+from payd.chains.evm.track import read_track
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.store.sightings import assign
-from tests.chains.evm_scene import CHAIN, Scene
+from tests.chains.evm.scene import CHAIN, Scene
 from tests.live.chain import BUYER, MERCHANT, account, address
 
 pytestmark = pytest.mark.real_time
