@@ -5,15 +5,18 @@ where it is the rules of one thing; plural above, where it is the collection.
 
     cli/         one file a command
     server.py    the composition root: the whole task tree on one screen
+    live.py      what the live realm is built from; imported only when a chain is configured
     config/      payd.toml and PAYD_* into frozen values, which the rooms below receive
     web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
-    actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds
-    chains/      floor 2  blockchains behind one interface; `simulated.py` is the test realm's
+    actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds;
+                          `watcher.py` reads a chain, `relayer.py` brings to it what buyers signed
+    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm.py`; and
+                          their nodes (`rpc.py`), prices (`market.py`), the key that pays gas (`keystore.py`)
     store/ net/  floor 1  the only SQL; the only way out to other hosts
     clock.py  entropy.py  logs.py  the only clock; the only randomness; one event a line, never a secret
     core/        floor 0  the rules, pure: time, random bytes and rows are arguments
 
-Every change of a payment ends with the same three lines, in this order: commit, memory, tell. The five
+Every change of a payment ends with the same three lines, in this order: commit, memory, tell. The six
 flows:
 
 1. Create. `web/payments.py` decodes; `core/money.py` and `core/payment.py` check and make the payment; one
@@ -31,6 +34,12 @@ flows:
    whether to go on. `actors/deliveries.py` holds them together.
 5. Feed. `actors/feed.py` hands a page the current snapshot at once and the newest after each change. A slow
    page skips states; it never sees an older one and never delays a payment.
+6. A live payment. With its option, `store/watches.py` notes what its transfer will carry. A signature is
+   committed together with a job (`store/relays.py`), which `actors/relayer.py` brings to the chain; or the
+   wallet sends by itself. Either way `actors/watcher.py` finds the transfer in a block, `store/sightings.py`
+   stores what it is in the step that moves the cursor, and the payment is told. Then `chains/evm/look.py`
+   has nodes prove it: succeeded once it is deep enough, settled once it is final. What was not found by
+   itself, a merchant names (`actors/claims.py`).
 
 Where to look first: `core/payment.py` for the one table of transitions, `web/routes.py` for the one table
 of routes, `server.py` for who runs what, `store/migrations/` for what is kept, `payd.toml` for every key.

@@ -19,21 +19,21 @@ import trio
 from payd.actors.live_chain import LiveChain
 from payd.actors.relayer import Relayer
 from payd.actors.watcher import FollowHeads, Watcher
-from payd.chains import keystore
 from payd.chains.assets import AssetBook
-from payd.chains.evm import EvmChain
-from payd.chains.evm_codec import BadAnswer, from_data, to_data
-from payd.chains.evm_signer import Signer
-from payd.chains.evm_terms import FeeTerms, Terms
+from payd.chains.evm import keystore
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.codec import BadAnswer, from_data, to_data
+from payd.chains.evm.keystore import KeystoreUnusable
+from payd.chains.evm.signer import Signer
+from payd.chains.evm.terms import FeeTerms, Terms
 from payd.chains.heads import follow_heads
-from payd.chains.keystore import KeystoreUnusable
-from payd.chains.market import MarketPrices, Prices
-from payd.chains.market_chainlink import ChainlinkSource, shipped_feeds
-from payd.chains.market_coinbase import CoinbaseSource
-from payd.chains.market_http import market_client
-from payd.chains.market_kraken import KrakenSource
-from payd.chains.market_source import Source, SourceFailed
-from payd.chains.market_table import TablePrices
+from payd.chains.market.chainlink import ChainlinkSource, shipped_feeds
+from payd.chains.market.coinbase import CoinbaseSource
+from payd.chains.market.http import market_client
+from payd.chains.market.kraken import KrakenSource
+from payd.chains.market.prices import MarketPrices, Prices
+from payd.chains.market.source import Source, SourceFailed
+from payd.chains.market.table import TablePrices
 from payd.chains.rpc import NodesDown, Rpc, RpcError
 from payd.clock import Clock
 from payd.config import Config, ConfigError
@@ -73,6 +73,40 @@ async def open_chains(
         yield tuple(
             _open(config, chain, nodes[chain.id], db, clock, book, prices, signer, news)
             for chain in config.chains
+        )
+
+
+@asynccontextmanager
+async def open_to_look(
+    config: Config, relayer: str | None
+) -> AsyncIterator[tuple[tuple[EvmChain, ...], Prices]]:
+    """The configured chains and their prices, for who only asks: no store is opened, and no key.
+
+    What would read the store raises StoreUnavailable.
+
+    Args:
+        config: With at least one chain.
+        relayer: The address of the relayer's key; None: there is none.
+    """
+    closed = Database(config.data_dir / "live.db", 0, inline=True)
+    book = AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
+    async with AsyncExitStack() as stack:
+        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        for rpc in nodes.values():
+            stack.push_async_callback(rpc.aclose)
+        prices = _prices(config, nodes, stack)
+        yield (
+            tuple(
+                EvmChain(
+                    terms_of(config, chain, relayer if chain.sponsor else None),
+                    rpc=nodes[chain.id],
+                    db=closed,
+                    book=book,
+                    prices=prices,
+                )
+                for chain in config.chains
+            ),
+            prices,
         )
 
 

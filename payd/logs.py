@@ -154,12 +154,12 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _shown(name: str, value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return REDACTED if _is_secret_name(name) else _redacted(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if _is_secret_name(name):
         return REDACTED
-    if isinstance(value, str):
-        return _redacted(value)
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if depth and isinstance(value, Mapping):

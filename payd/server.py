@@ -279,7 +279,6 @@ async def _open_deliveries(
     await db.write(put_house_endpoint, NOTIFY, config.notify.url or None, secret, clock.now_ms())
     live, rules = name == "live", webhook_rules(config, name)
     poster = Poster(
-        db=db,
         clock=clock,
         seal=seal,
         entropy=entropy,

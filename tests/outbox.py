@@ -171,11 +171,11 @@ async def advance(deliveries: Deliveries, clock: Clock, seconds: float) -> None:
 
 @asynccontextmanager
 async def open_outbox(
-    db: Database, *, rules: WebhookRules | None = None, clock: Clock | None = None
+    db: Database, *, rules: WebhookRules | None = None, clock: Clock | None = None, jitter: bool = False
 ) -> AsyncIterator[Outbox]:
     """A running outbox; what runs in it is cancelled at the end."""
     async with trio.open_nursery() as nursery:
-        outbox = make_outbox(db, nursery, rules=rules, clock=clock)
+        outbox = make_outbox(db, nursery, rules=rules, clock=clock, jitter=jitter)
         await nursery.start(outbox.deliveries.run)
         yield outbox
         nursery.cancel_scope.cancel()
@@ -189,6 +189,7 @@ def make_outbox(
     hosts: dict[str, Receiver] | None = None,
     seal: Seal | None = None,
     clock: Clock | None = None,
+    jitter: bool = False,
 ) -> Outbox:
     """An outbox whose deliveries do not run yet."""
     rules = rules or WebhookRules(allow_http=True)
@@ -200,7 +201,6 @@ def make_outbox(
     clock = clock or Clock(VirtualWall())
     seal = seal or Seal(bytes(32))
     poster = Poster(
-        db=db,
         clock=clock,
         seal=seal,
         entropy=system_entropy,
@@ -208,7 +208,7 @@ def make_outbox(
         user_agent="payd/test",
         http=http,
         house_http=http,
-        jitter=False,
+        jitter=jitter,
     )
     deliveries = Deliveries(
         db=db,

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from payd.actors.live_chain import LiveChain
-from payd.chains.evm_terms import FeeTerms
+from payd.chains.evm.terms import FeeTerms
 from payd.config import Config, ConfigError, load
 from payd.live import terms_of
 from payd.server import open_house
@@ -23,7 +23,15 @@ NOBODY = "http://127.0.0.1:9"
 OPERATOR = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65"
 
 # Whatever brings one of these costs a test realm half a second and 40 MiB.
-HEAVY = ("eth_account", "eth_abi", "eth_keyfile", "eth_utils", "coincurve", "payd.chains.evm", "payd.live")
+HEAVY = (
+    "eth_account",
+    "eth_abi",
+    "eth_keyfile",
+    "eth_utils",
+    "coincurve",
+    "payd.chains.evm.chain",
+    "payd.live",
+)
 
 
 def configured(folder: Path, text: str) -> Config:

@@ -43,7 +43,6 @@ NAMELESS = re.compile(r"common|helpers?|lib|managers?|misc|models|services|utils
 STARTERS = {
     "payd/actors/": "the tasks that live long",
     "payd/server.py": "the tree of them all",
-    "payd/cli/demo_live.py": "the account's feed beside one payment; it ends with the command",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
     "payd/cli/demo_live.py": "the feed beside one payment, which ends with the command",
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
@@ -51,7 +50,7 @@ STARTERS = {
     "payd/store/db.py": "the committer and the checkpoints",
     "payd/web/front.py": "one guard a connection",
     "payd/web/sockets.py": "both directions of one websocket",
-    "payd/chains/market.py": "every source of prices asked at once, which ends with the call",
+    "payd/chains/market/prices.py": "every source of prices asked at once, which ends with the call",
     "payd/net/dial.py": "a race between addresses, which ends with the call",
     "payd/chains/heads.py": "both directions of one websocket",
     "payd/chains/rpc.py": "one question to several nodes at once, which ends with the call",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from payd.chains.evm_binding import authorization_nonce, payment_tag
+from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.caip import canonical_asset, parse_asset
 from payd.core.fee import Fee
 from payd.core.money import AmountWire, asset_amount
@@ -26,7 +26,7 @@ from payd.store.options import Route, hand_out
 from payd.store.payments import EventToStore, find_payment, insert_payment, record_transition
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.sightings import Sighting, sightings_in
-from tests.chains.evm_json import BUYER, OTHER_SHOP, OTHER_TOKEN, SHOP, TOKEN
+from tests.chains.evm.json import BUYER, OTHER_SHOP, OTHER_TOKEN, SHOP, TOKEN
 
 CHAIN: Final = "eip155:8453"
 USDC: Final = f"{CHAIN}/erc20:{TOKEN}"
@@ -114,7 +114,7 @@ class Till:
             (WalletRpc(chain, "eth_sendTransaction", [{"value": str(value)}]),),
             10,
             at_ms + valid_ms,
-            (payment_tag(payment_id), authorization_nonce(payment_id)),
+            bindings=(payment_tag(payment_id), authorization_nonce(payment_id)),
         )
         route = Route(asset, key, f"crypto_{payment.account_id[-1]}_{asset}", destination)
         await self.db.write(

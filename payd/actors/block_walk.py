@@ -14,10 +14,10 @@ from typing import Final, Literal, NamedTuple
 import structlog
 
 from payd.actors.watch_list import WatchList
-from payd.chains.evm_answers import Block
-from payd.chains.evm_codec import BadAnswer
-from payd.chains.evm_proof import Watched
-from payd.chains.evm_reading import Piece, Reader, Tips, TooWide, Unread
+from payd.chains.evm.answers import Block
+from payd.chains.evm.codec import BadAnswer
+from payd.chains.evm.proof import Watched
+from payd.chains.evm.reading import Piece, Reader, Tips, TooWide, Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId

@@ -94,6 +94,7 @@ class Deliveries:
         self._db = db
         self._clock = clock
         self._entropy = entropy
+        self._draw_jitter = poster.draw_jitter
         self._config_key = config_key
         self._attempts = Attempts(
             db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, wake=self.wake
@@ -302,6 +303,7 @@ class Deliveries:
             attempt=self._attempts.make,
             gate=self._gate,
             share=self._share,
+            jitter=self._draw_jitter,
             ended=self._tick,
             retire=lambda: self._retire(endpoint_id),
         )

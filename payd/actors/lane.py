@@ -53,6 +53,8 @@ AWAY: Final = frozenset(
 AWAY_STATUSES: Final = frozenset({429, 502, 503, 504})
 # Work that has waited this long comes after somebody's downtime: begin with one request, and double.
 OVERDUE_MS: Final = 30_000
+# A receiver with many endpoints is owed something by all of them then: they begin within this, not at once.
+SPREAD_MAX_S: Final = 5.0
 # What breaks on this side is tried again soon, but never in a tight loop.
 STORE_CHECK_S: Final = 1.0
 BROKEN: Final = Backoff(first_s=1.0, last_s=60.0)
@@ -100,6 +102,7 @@ class Lane:
         attempt: Attempt,
         gate: trio.CapacityLimiter,
         share: Callable[[int], int],
+        jitter: Callable[[], float],
         ended: Callable[[], None],
         retire: Callable[[], None],
     ) -> None:
@@ -112,12 +115,17 @@ class Lane:
         self._attempt = attempt
         self._gate = gate
         self._share = share
+        self._jitter = jitter
         self._ended = ended
         self._retire = retire
         self._woken = trio.Event()
         self._queues = {priority: _Queue() for priority in PRIORITIES}
         self._claimed: dict[str, Head] = {}
         self._first_attempts: set[str] = set()
+        # Claimed and not looked up yet; looked up and not begun, in which generation of the store.
+        self._unread: set[str] = set()
+        self._read: dict[str, Work] = {}
+        self._read_in = -1
         self._away = 0
         self._broken: dict[str, int] = {}
 
@@ -148,7 +156,7 @@ class Lane:
 
     async def run(self) -> None:
         """Send what is due until nothing is owed any more; calls `retire` in the moment that it ends."""
-        self._start_slowly()
+        await self._start_slowly()
         async with trio.open_nursery() as nursery:
             while True:
                 self._woken = trio.Event()
@@ -176,7 +184,7 @@ class Lane:
         endpoint = self._db.point(endpoint_of_id, self.endpoint_id)
         return EndpointState.DELETED if endpoint is None else endpoint.state
 
-    def _start_slowly(self) -> None:
+    async def _start_slowly(self) -> None:
         """Begin with one request where many may wait: after our downtime, or while the receiver fails."""
         endpoint = self._db.point(endpoint_of_id, self.endpoint_id)
         due_ms = min(
@@ -190,6 +198,15 @@ class Lane:
         is_overdue = due_ms is not None and due_ms < self._clock.now_ms() - OVERDUE_MS
         if is_overdue or (endpoint is not None and endpoint.failing_since_ms is not None):
             self.limit = 1
+        if is_overdue:
+            await self._wait_for_its_turn()
+
+    async def _wait_for_its_turn(self) -> None:
+        """After our downtime, begin at a moment of its own, whatever happens until then."""
+        with trio.move_on_after(self._jitter() * SPREAD_MAX_S):
+            while not self.stopping:
+                self._woken = trio.Event()
+                await self._woken.wait()
 
     def _has_room(self) -> bool:
         claimed = len(self._claimed)
@@ -239,6 +256,7 @@ class Lane:
                 head = queue.pick(self._first_attempts)
             if head is not None:
                 self._claimed[head.id] = head
+                self._unread.add(head.id)
                 if head.attempts == 0 and head.payment_id is not None:
                     self._first_attempts.add(head.payment_id)
                 return head
@@ -268,7 +286,7 @@ class Lane:
 
     async def _send(self, head: Head) -> bool:
         """Make an attempt, unless things have changed since the look ahead. Returns whether they had not."""
-        work = None if self.stopping else self._db.point(load_due_work, head.id, self._clock.now_ms())
+        work = self._work_of(head)
         if work is None:
             return False
         try:
@@ -281,6 +299,19 @@ class Lane:
         if recorded.next_at_ms is not None or recorded.endpoint.state is not EndpointState.ENABLED:
             self.wake()
         return True
+
+    def _work_of(self, head: Head) -> Work | None:
+        """What an attempt needs, as things are now; None when none is to be made any more.
+
+        Those that were claimed in one moment are looked up at once, which holds until the next commit.
+        """
+        if self.stopping:
+            return None
+        if head.id not in self._read or self._read_in != self._db.generation:
+            self._read_in = self._db.generation
+            self._read = self._db.point(load_due_work, self.endpoint_id, self._unread, self._clock.now_ms())
+        self._unread.discard(head.id)
+        return self._read.pop(head.id, None)
 
     def _pace(self, error_class: str | None, status: int | None) -> None:
         """One at a time while the receiver is away; each success doubles it again."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from payd.actors.relayer import Relayer
 from payd.actors.watcher import Watcher
-from payd.chains.evm import EvmChain
-from payd.chains.market import Prices
+from payd.chains.evm.chain import EvmChain
+from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
 
 

@@ -1,6 +1,7 @@
 """Chores of a realm: each has a `run_once`, small transactions, and nothing that waits for it.
 
-Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "7. Events and webhooks".
+Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "7. Events and webhooks"; DESIGN.md, "10. Live
+realm".
 """
 
 from __future__ import annotations
@@ -14,8 +15,16 @@ import trio
 from payd.clock import Clock
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
-from payd.store.relays import prune_relays
-from payd.store.retention import Pruned, prune_deliveries, prune_events, prune_jobs, prune_secrets, shrink
+from payd.store.retention import (
+    Pruned,
+    prune_deliveries,
+    prune_events,
+    prune_fillers,
+    prune_jobs,
+    prune_relays,
+    prune_secrets,
+    shrink,
+)
 from payd.store.watches import prune_watches
 
 log = structlog.get_logger("payd.maintenance")
@@ -26,8 +35,8 @@ ANSWERS_KEPT_MS: Final = 30 * DAY_MS
 """How long an idempotency key is remembered; used again after that, it is a new request."""
 WATCHES_KEPT_MS: Final = 30 * DAY_MS
 """How long after its window a payment is known by what its transfers carry, for a match by hand."""
-RELAYS_KEPT_MS: Final = 30 * DAY_MS
-"""How long what the relayer signed is kept: no reorg is that deep, and its transfers are kept elsewhere."""
+RELAYS_KEPT_MS: Final = 90 * DAY_MS
+"""How long what the relayer did is kept at least: a quarter's accounts can be checked against it."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -59,13 +68,15 @@ class Maintenance:
         """Forget what is old; returns how many rows of each kind."""
         now_ms = self._clock.now_ms()
         before_ms = now_ms - self._keep_ms
+        relays_before_ms = now_ms - max(self._keep_ms, RELAYS_KEPT_MS)
         pruned = {
             "answers": await self._prune(prune_answers, now_ms - ANSWERS_KEPT_MS),
             "deliveries": await self._prune_pages(prune_deliveries, before_ms),
             "events": await self._prune_pages(prune_events, before_ms),
             "jobs": await self._prune(prune_jobs, before_ms),
-            "relays": await self._prune(prune_relays, now_ms - RELAYS_KEPT_MS),
             "secrets": await self._prune(prune_secrets, before_ms),
+            "relays": await self._prune_pages(prune_relays, relays_before_ms),
+            "fillers": await self._prune(prune_fillers, relays_before_ms),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
         }
         if any(pruned.values()):

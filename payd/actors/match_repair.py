@@ -11,9 +11,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from payd.actors.watch_list import WatchList
-from payd.chains.evm_answers import Block, Receipt, Transaction
-from payd.chains.evm_codec import BadAnswer, from_hash
-from payd.chains.evm_reading import Reader, Unread
+from payd.chains.evm.answers import Block, Receipt, Transaction
+from payd.chains.evm.codec import BadAnswer, from_hash
+from payd.chains.evm.reading import Reader, Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId

@@ -12,8 +12,8 @@ import msgspec
 import structlog
 import trio
 
-from payd.chains.evm_codec import BadAnswer
-from payd.chains.evm_reading import Unread
+from payd.chains.evm.codec import BadAnswer
+from payd.chains.evm.reading import Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.store.chain_cursors import Cursor
 

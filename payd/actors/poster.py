@@ -5,7 +5,7 @@ Source: SPEC.md, "Signature"; SPEC.md, "Delivery rules".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +23,7 @@ from payd.net.dial import dial_from
 from payd.net.http import Client, Reply, Target, tls_context
 from payd.net.proxy import Proxy
 from payd.store.attempts import HEADERS_BYTES_MAX, AttemptEnd, Trigger
-from payd.store.db import Database
-from payd.store.endpoints import secrets_of
+from payd.store.endpoints import SealedSecret
 from payd.store.seal import Seal
 
 # Opened secrets and parsed URLs kept in memory; an endpoint has a handful of the one and one of the other.
@@ -76,7 +75,6 @@ class Poster:
     """Makes the requests of one realm. Keeps nothing but what it has opened and parsed before.
 
     Args:
-        db: The realm's database.
         clock: The realm's clock.
         seal: Opens the endpoints' secrets.
         entropy: For jitter.
@@ -84,7 +82,7 @@ class Poster:
         user_agent: The header's value.
         http: Such as `webhook_client` makes.
         house_http: Such as `house_client` makes.
-        jitter: Whether retries are spread; without it the schedule is exact.
+        jitter: Whether retries and starts are spread; without it the schedule is exact.
 
     Attributes:
         http: See above.
@@ -96,7 +94,6 @@ class Poster:
     def __init__(
         self,
         *,
-        db: Database,
         clock: Clock,
         seal: Seal,
         entropy: Entropy,
@@ -110,7 +107,6 @@ class Poster:
         self.house_http = house_http
         self.rules = rules
         self.stats = WebhookStats()
-        self._db = db
         self._clock = clock
         self._seal = seal
         self._entropy = entropy
@@ -120,11 +116,19 @@ class Poster:
         self._targets: dict[str, Target] = {}
         self._compared_s: dict[str, float] = {}
 
-    async def post(self, endpoint: Endpoint, message_id: str, body: bytes, trigger: Trigger) -> AttemptEnd:
+    async def post(
+        self,
+        endpoint: Endpoint,
+        secrets: Sequence[SealedSecret],
+        message_id: str,
+        body: bytes,
+        trigger: Trigger,
+    ) -> AttemptEnd:
         """One attempt. A refusal or a dead network is an end like any other.
 
         Args:
             endpoint: Where to, as stored now.
+            secrets: All of the endpoint's, as stored now, run out or not.
             message_id: The `webhook-id`, the same in every attempt.
             body: The frozen bytes.
             trigger: auto, manual, replay or test.
@@ -138,7 +142,10 @@ class Poster:
         if target.scheme == "http" and not (self.rules.allow_http or endpoint.is_house):
             words = "Plain http is not allowed in this mode."
             return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"", words)
-        signature = sign(self._secrets(endpoint.id, started_ms), message_id, timestamp_s, body)
+        # Only what is valid is opened: the times alone decide that.
+        valid = valid_secrets(secrets, started_ms)
+        opened = [self.open_secret(one.sealed, endpoint.id) for one in valid]
+        signature = sign(opened, message_id, timestamp_s, body)
         headers = (
             ("content-type", "application/json"),
             ("user-agent", self._user_agent),
@@ -169,7 +176,7 @@ class Poster:
             tls_ms=reply.timing.tls_ms,
             total_ms=round((trio.current_time() - started_s) * 1000),
             retry_after_s=None if error_class is None else self._retry_after_s(reply),
-            jitter=0.0 if error_class is None else self._draw_jitter(),
+            jitter=0.0 if error_class is None else self.draw_jitter(),
         )
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
@@ -184,6 +191,10 @@ class Poster:
                 self._opened.clear()
             secret = self._opened[sealed] = self._seal.open(sealed, endpoint_id).decode("ascii")
         return secret
+
+    def draw_jitter(self) -> float:
+        """How much of a largest jitter to add, from 0 to 1; always 0 without jitter."""
+        return int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0
 
     def _added(self, endpoint: Endpoint) -> Iterable[tuple[str, str]]:
         """The headers that the merchant added."""
@@ -204,11 +215,6 @@ class Poster:
         if said_s is not None:
             self.stats.clock_skew(key, now_s - said_s)
 
-    def _secrets(self, endpoint_id: str, now_ms: int) -> list[str]:
-        # Only what is valid is opened: the times alone decide that.
-        valid = valid_secrets(self._db.point(secrets_of, endpoint_id), now_ms)
-        return [self.open_secret(one.sealed, endpoint_id) for one in valid]
-
     def _target(self, url: str) -> Target:
         target = self._targets.get(url)
         if target is None:
@@ -216,9 +222,6 @@ class Poster:
                 self._targets.clear()
             target = self._targets[url] = Target.of(url)
         return target
-
-    def _draw_jitter(self) -> float:
-        return int.from_bytes(self._entropy(4), "big") / 2**32 if self._jitter else 0.0
 
     def _retry_after_s(self, reply: Reply) -> int | None:
         if reply.status is None:

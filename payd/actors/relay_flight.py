@@ -17,11 +17,11 @@ import structlog
 from payd.actors.relay_alarms import Alarms
 from payd.actors.relay_broadcast import Broadcaster, Heard
 from payd.actors.relay_purse import PAYMENT_GAS, Purse
-from payd.chains.evm_answers import Receipt
-from payd.chains.evm_fate import Sought, Word, agreed, fates, likeliest
-from payd.chains.evm_legs import NODES_ASKED, all_are_used, legs_of
-from payd.chains.evm_raw import called_by
-from payd.chains.evm_signer import Signer
+from payd.chains.evm.answers import Receipt
+from payd.chains.evm.fate import Sought, Word, agreed, fates, likeliest
+from payd.chains.evm.legs import NODES_ASKED, all_are_used, legs_of
+from payd.chains.evm.raw import called_by
+from payd.chains.evm.signer import Signer
 from payd.chains.rpc import Rpc, Verdict
 from payd.clock import Clock
 from payd.core.caip import ChainId

@@ -16,10 +16,10 @@ import structlog
 from payd.actors.relay_broadcast import Broadcaster
 from payd.actors.relay_flight import BROUGHT
 from payd.actors.relay_purse import Purse
-from payd.chains.evm_legs import all_are_used, legs_of
-from payd.chains.evm_signer import Signer
-from payd.chains.evm_survey import Survey
-from payd.chains.evm_trial import Trial, all_refuse, try_calls
+from payd.chains.evm.legs import all_are_used, legs_of
+from payd.chains.evm.signer import Signer
+from payd.chains.evm.survey import Survey
+from payd.chains.evm.trial import Trial, all_refuse, try_calls
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId
@@ -34,6 +34,7 @@ from payd.store.relay_transactions import (
     open_transactions,
 )
 from payd.store.relays import Job, due_jobs, kill_job, land_job, late_jobs, put_off_job
+from payd.store.sightings import matched_of
 
 log = structlog.get_logger("payd.relayer")
 
@@ -41,8 +42,8 @@ log = structlog.get_logger("payd.relayer")
 LATE_MAX: Final = 64
 
 TOO_LATE: Final = "Its time was over before it could be sent."
-NOT_LANDED: Final = "Its time was over before it landed."
 TOO_DEAR: Final = "It waits until the relayer may spend more."
+MERCHANT_FIRST: Final = "Only the fee is left, and the chain does not show that the merchant was paid."
 IN_DOUBT: Final = "The nodes do not agree whether it was carried out."
 
 
@@ -119,7 +120,7 @@ class Queue:
     async def _bury(self, time_s: int) -> None:
         """Give up what the chain refuses by now, or would before it could be mined."""
         for job in self._db.point(late_jobs, self._chain, time_s + SEND_MARGIN_S, LATE_MAX):
-            await self._kill(job, NOT_LANDED if job.left_us else TOO_LATE)
+            await self._kill(job, TOO_LATE)
 
     async def _kill(self, job: Job, reason: str) -> None:
         if await self._db.write(kill_job, job.seq, reason):
@@ -136,11 +137,23 @@ class Queue:
                 await self._refused(job, trial)
             case "unknown":
                 await self._put_off(job, trial.words)
+            case "go" if self._is_fee_alone(job, trial):
+                await self._put_off(job, MERCHANT_FIRST)
             case "go" if self._purse.take(trial.gas * fees.max_fee):
                 return await self._store(job, trial, fees, count)
             case "go":
                 await self._put_off(job, TOO_DEAR)
         return None
+
+    def _is_fee_alone(self, job: Job, trial: Trial) -> bool:
+        """Whether only the operator's part is left, and the chain does not show that the merchant got his.
+
+        He may have got it by a stranger's hand; or the buyer took it back, and must not be charged a fee.
+        """
+        left, asked = legs_of(trial.target, trial.data), legs_of(job.target, job.data)
+        if not left or left[0].nonce == asked[0].nonce:
+            return False
+        return not self._db.point(matched_of, job.payment_id)
 
     async def _land(self, job: Job) -> None:
         if not await all_are_used(self._rpc, legs_of(job.target, job.data)):

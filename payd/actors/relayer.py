@@ -20,8 +20,8 @@ from payd.actors.relay_flight import Flight
 from payd.actors.relay_purse import Purse
 from payd.actors.relay_queue import Queue
 from payd.actors.supervisor import Backoff
-from payd.chains.evm_signer import Signer
-from payd.chains.evm_survey import survey
+from payd.chains.evm.signer import Signer
+from payd.chains.evm.survey import survey
 from payd.chains.rpc import NodesDown, Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId

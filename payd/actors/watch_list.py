@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from payd.chains.assets import AssetBook
-from payd.chains.evm_proof import Watched
+from payd.chains.evm.proof import Watched
 from payd.clock import Clock
 from payd.core.caip import ChainId, canonical_account, canonical_asset, parse_account, parse_asset
 from payd.store.db import Database, Tx

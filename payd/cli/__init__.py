@@ -23,6 +23,7 @@ COMMANDS: Final = (
     "listen",
     "notify",
     "relayer",
+    "doctor",
     "check-config",
     "version",
 )

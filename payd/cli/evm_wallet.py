@@ -34,7 +34,7 @@ def read_wallet(file: Path, password_file: Path | None) -> bytes:
     Raises:
         Refused: There is no such keystore, or it does not open.
     """
-    from payd.chains.keystore import KeystoreUnusable, read_key, read_password
+    from payd.chains.evm.keystore import KeystoreUnusable, read_key, read_password
 
     if not file.exists():
         raise Refused(f"There is no wallet {file}. It is a keystore, as Ethereum programs write it.")
@@ -53,8 +53,8 @@ async def balance_of(rpc: Rpc, asset: AssetId, address: str) -> int:
     Raises:
         RpcError, NodesDown, BadAnswer: The nodes do not say.
     """
-    from payd.chains.evm_abi import balance_of_call, decode_uint
-    from payd.chains.evm_codec import from_data, from_quantity, to_data
+    from payd.chains.evm.abi import balance_of_call, decode_uint
+    from payd.chains.evm.codec import from_data, from_quantity, to_data
 
     if asset.namespace == "slip44":
         return from_quantity(await rpc.call("eth_getBalance", address, "latest"))
@@ -77,7 +77,7 @@ class EvmWallet:
     """
 
     def __init__(self, key: bytes, chain: ChainId, rpc: Rpc, *, sends: bool) -> None:
-        from payd.chains.evm_signer import Signer
+        from payd.chains.evm.signer import Signer
 
         self._key = key
         self._signer = Signer(key)
@@ -121,7 +121,7 @@ class EvmWallet:
         return "0x" + bytes(signed.signature).hex()
 
     async def _send(self, asked: dict[str, Any], value_max: int) -> str:
-        from payd.chains.evm_codec import from_count, from_data, from_quantity
+        from payd.chains.evm.codec import from_count, from_data, from_quantity
 
         value, data = from_quantity(asked.get("value", "0x0")), from_data(asked.get("data", "0x"))
         _check(self._is_own(asked["from"]), "to send from another account")

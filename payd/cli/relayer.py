@@ -36,8 +36,8 @@ def relayer() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def create(file: Path, password_file: Path | None, small: bool, as_json: bool) -> None:
     """Make a key, encrypted with a password, in a new FILE."""
-    from payd.chains.keystore import create as create_keystore
-    from payd.chains.keystore import read_password
+    from payd.chains.evm.keystore import create as create_keystore
+    from payd.chains.evm.keystore import read_password
 
     with _told():
         password = read_password(password_file, os.environ)
@@ -54,7 +54,7 @@ def create(file: Path, password_file: Path | None, small: bool, as_json: bool) -
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def show(file: Path, as_json: bool) -> None:
     """Show the address of the key in FILE. Needs no password."""
-    from payd.chains.keystore import address_in
+    from payd.chains.evm.keystore import address_in
 
     with _told():
         address = address_in(file)
@@ -63,7 +63,7 @@ def show(file: Path, as_json: bool) -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    from payd.chains.keystore import KeystoreUnusable
+    from payd.chains.evm.keystore import KeystoreUnusable
 
     try:
         yield

@@ -47,9 +47,16 @@ async def undo(config: Config, command: str, args: dict[str, Any]) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped.
+
+    By way of SIGINT: Trio delivers that where a program can be interrupted, and no other signal. A shell that
+    starts programs in the background has them ignore it.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

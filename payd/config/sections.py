@@ -53,7 +53,7 @@ def _parse_table(value: Any) -> tuple[tuple[str, str], ...]:
     need(all(type(price) in (str, int) for price in value.values()))
     table = {pair: str(price) for pair, price in value.items()}
     if table:
-        from payd.chains.market_table import TablePrices  # brings the HTTP client, which few commands need
+        from payd.chains.market.table import TablePrices  # brings the HTTP client, which few commands need
 
         TablePrices(table)
     return tuple(table.items())

@@ -59,7 +59,9 @@ class Display(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class Offer(msgspec.Struct, frozen=True):
     """What a chain would take now, for one asset from one buyer account.
 
-    `bindings` is what transfers will carry, 32 bytes each; of chains that are read for them.
+    Attributes:
+        due: What of the amount reaches the destination; None: all of it.
+        bindings: What transfers will carry, 32 bytes each; of chains that are read for them.
     """
 
     asset: str
@@ -68,11 +70,16 @@ class Offer(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
     eta_s: int
     valid_until_ms: int
+    due: int | None = None
     bindings: tuple[bytes, ...] = ()
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """One hand-out of an option; immutable. Amounts are minor units of the asset."""
+    """One hand-out of an option; immutable. Amounts are minor units of the asset.
+
+    Attributes:
+        due: What of the amount reaches the destination; None: all of it.
+    """
 
     option_id: str
     payment_id: str
@@ -83,6 +90,12 @@ class Quote(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
     valid_from_ms: int
     valid_until_ms: int
+    due: int | None = None
+
+    @property
+    def settlement_value(self) -> int:
+        """What reaches the destination when it is paid."""
+        return self.amount if self.due is None else self.due
 
     def covers_transfer_at(self, block_at_ms: int) -> bool:
         """Whether a transfer in a block of this time counts against the quote."""

@@ -81,9 +81,10 @@ def _against_quotes(transfer: Sighting, quotes: Sequence[Quote]) -> Classified:
         if transfer.block_at_ms < min(quote.valid_from_ms for quote in quotes):
             return Classified("unmatched", "The transfer is older than everything that was offered.")
         return Classified("late", "No quote was valid any more at the time of the block.")
-    if any(quote.amount == transfer.value for quote in valid):
+    if any(quote.settlement_value == transfer.value for quote in valid):
         return Classified("matched", "It pays a quote that was valid at the time of the block.")
-    asked = max(valid, key=lambda quote: (quote.valid_from_ms, quote.amount)).amount
+    newest = max(valid, key=lambda quote: (quote.valid_from_ms, quote.settlement_value))
+    asked = newest.settlement_value
     if transfer.value < asked:
         return Classified(
             "partial", f"It is {asked - transfer.value} smallest units less than was asked for."

@@ -106,11 +106,7 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
 
     Source: SPEC.md, "Delivery rules".
     """
-    seq, kind, state, attempts, next_at_ms, n, *before = tx.execute(
-        f"SELECT d.seq, d.kind, d.state, d.attempts, d.next_at_ms, {_NEXT_N}, {columns_of('p')}"
-        " FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?",
-        (delivery_id,),
-    ).fetchone()
+    seq, kind, state, attempts, next_at_ms, n, *before = tx.execute(_BEFORE, (delivery_id,)).fetchone()
     by_schedule = end.trigger in ("auto", "replay")
     attempts += by_schedule
     if end.error_class is None:
@@ -194,6 +190,10 @@ def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
 
 
 _NEXT_N: Final = "(SELECT coalesce(max(a.n), 0) + 1 FROM attempts a WHERE a.delivery_id = d.id)"
+_BEFORE: Final = (
+    f"SELECT d.seq, d.kind, d.state, d.attempts, d.next_at_ms, {_NEXT_N}, {columns_of('p')}"
+    " FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?"
+)
 
 
 def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: int | None) -> None:

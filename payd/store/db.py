@@ -50,6 +50,8 @@ STAGED_MAX: Final = 10_000
 READS_MAX: Final = 1000
 # The next in that line waits as long. A filter that few of many rows pass is looked for row by row.
 READ_MAX_S: Final = 2.0
+# Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
+COMPANY_MAX_S: Final = 0.002
 
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
@@ -98,6 +100,8 @@ class Database:
         self._staged: list[Step] = []  # waits for the next transaction
         self._batch: list[Step] = []  # is in one
         self._wake = trio.Event()  # something is staged, a connection is lost, or the end has come
+        self._hurry = trio.Event()  # the same, but not for steps alone that wait for company
+        self._company_s = 0.0 if inline else COMPANY_MAX_S  # without a thread, there is little to share
         self._written = trio.Event()  # the log has grown since it was looked at
         self._closing = trio.Event()
         self._closed = trio.Event()
@@ -120,6 +124,11 @@ class Database:
     def failure(self) -> str | None:
         """Why writes are refused and what to do, for people; None while they are taken."""
         return self._failure
+
+    @property
+    def generation(self) -> int:
+        """Another number after each commit; what was read under the present one is still so."""
+        return self._commits + self._failures
 
     def on_reload(self, callback: Callable[[], None]) -> None:
         """Call this after a failed commit, once the rows can be read again: memory may be ahead of them.
@@ -151,6 +160,26 @@ class Database:
             OutcomeUnknown: The commit ended in an I/O error: it may be stored.
             Exception: What the step raised; nothing that it did is stored.
         """
+        staged = await self._stage(Step(step, args, kwargs, trio.lowlevel.current_task()))
+        self._hurry.set()
+        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
+        return result
+
+    async def write_in_company(
+        self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """As `write`, for a step that others are about to follow, and for which no request waits.
+
+        It is committed with the next `write`, or after `COMPANY_MAX_S` without one.
+
+        Raises:
+            StoreUnavailable, OutcomeUnknown, Exception: As `write` does.
+        """
+        staged = await self._stage(Step(step, args, kwargs, trio.lowlevel.current_task()))
+        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
+        return result
+
+    async def _stage(self, step: Step) -> Step:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._failure is not None:
             raise StoreUnavailable(f"The store cannot be written: {self._failure}.")
@@ -158,11 +187,9 @@ class Database:
             raise StoreUnavailable("The store is closed.")
         if len(self._staged) >= STAGED_MAX:
             raise StoreUnavailable(f"The store is behind: {STAGED_MAX} writes wait. Try again in a moment.")
-        staged = Step(step, args, kwargs, trio.lowlevel.current_task())
-        self._staged.append(staged)
+        self._staged.append(step)
         self._wake.set()
-        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
-        return result
+        return step
 
     def point(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an indexed lookup here and now, on all that is committed; it holds up the loop for some 10 µs.
@@ -225,6 +252,8 @@ class Database:
             try:
                 while await self._something_to_do():
                     self._batch, self._staged = self._staged[:BATCH_MAX], self._staged[BATCH_MAX:]
+                    if not self._staged:
+                        self._hurry = trio.Event()
                     failure = self._lost or await self._commit()
                     if failure is None:
                         self._settle()
@@ -245,6 +274,9 @@ class Database:
         elif self._lost is None and not self._closing.is_set():
             self._wake = trio.Event()
             await self._wake.wait()
+        if self._staged and self._company_s and not self._hurry.is_set():
+            with trio.move_on_after(self._company_s):
+                await self._hurry.wait()
         return bool(self._staged) or not self._closing.is_set()
 
     async def _commit(self) -> Failure | None:
@@ -288,6 +320,7 @@ class Database:
         """Have the committer open everything anew."""
         self._lost = Failure("no", str(error), error)
         self._wake.set()
+        self._hurry.set()
 
     async def _recover(self, failure: Failure) -> None:
         """Open anew, let memory be read again, and refuse writes until one succeeds.
@@ -385,6 +418,7 @@ class Database:
         with trio.CancelScope(shield=True):
             self._closing.set()
             self._wake.set()
+            self._hurry.set()
             with trio.move_on_after(SHUTDOWN_MAX_S):
                 await self._closed.wait()
             self._committing.cancel()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from payd.core import endpoint as endpoint_rules
 from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
-from payd.store.endpoints import columns_of, endpoint_of_id, endpoint_of_row
+from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.events import of_merchants
 
 Tx: TypeAlias = sqlite3.Connection
@@ -36,7 +36,7 @@ class Head(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one attempt needs: the frozen bytes and where they go."""
+    """What one attempt needs: the frozen bytes, where they go, and what signs them."""
 
     delivery_id: str
     message_id: str
@@ -47,6 +47,7 @@ class Work(NamedTuple):
     created_at_ms: int
     body: bytes
     endpoint: Endpoint
+    secrets: Sequence[SealedSecret]
 
 
 class DeliveryRow(NamedTuple):
@@ -262,24 +263,36 @@ def count_pending(tx: Tx) -> int:
 
 _WORK: Final = (
     "SELECT d.id, d.message_id, d.event_type, d.kind, d.attempts, d.priority, d.created_at_ms,"
-    f" coalesce(d.body, e.body), {columns_of('p')} FROM deliveries d"
-    " LEFT JOIN events e ON e.seq = d.event_seq JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?"
+    " coalesce(d.body, e.body), d.endpoint_id FROM deliveries d LEFT JOIN events e ON e.seq = d.event_seq"
+    " WHERE"
 )
 
 
 def load_work(tx: Tx, delivery_id: str) -> Work | None:
     """What an attempt of this delivery needs, as things are now; None for a test or one that is not there."""
-    return _work(tx.execute(f"{_WORK} AND d.kind <> 'test'", (delivery_id,)).fetchone())
+    row = tx.execute(f"{_WORK} d.id = ? AND d.kind <> 'test'", (delivery_id,)).fetchone()
+    if row is None:
+        return None
+    *found, endpoint_id = row
+    endpoint = endpoint_of_id(tx, endpoint_id)
+    assert endpoint is not None, "endpoints are marked deleted, never removed"
+    return Work._make((*found, endpoint, secrets_of(tx, endpoint_id)))
 
 
-def load_due_work(tx: Tx, delivery_id: str, now_ms: int) -> Work | None:
-    """As `load_work`, if the delivery is still pending, due, and its endpoint enabled."""
-    is_due = "AND d.state = 'pending' AND d.next_at_ms <= ? AND p.state = 'enabled'"
-    return _work(tx.execute(f"{_WORK} {is_due}", (delivery_id, now_ms)).fetchone())
+def load_due_work(tx: Tx, endpoint_id: str, delivery_ids: Collection[str], now_ms: int) -> dict[str, Work]:
+    """As `load_work`, by id, of those of an endpoint's deliveries that are still pending and due.
 
-
-def _work(row: tuple[Any, ...] | None) -> Work | None:
-    return None if row is None else Work._make((*row[:8], endpoint_of_row(row[8:])))
+    There are none unless the endpoint is enabled.
+    """
+    endpoint = endpoint_of_id(tx, endpoint_id)
+    if endpoint is None or endpoint.state is not EndpointState.ENABLED:
+        return {}
+    secrets = secrets_of(tx, endpoint_id)
+    marks = ",".join("?" * len(delivery_ids))
+    rows = tx.execute(
+        f"{_WORK} d.id IN ({marks}) AND d.state = 'pending' AND d.next_at_ms <= ?", (*delivery_ids, now_ms)
+    )
+    return {row[0]: Work._make((*row[:-1], endpoint, secrets)) for row in rows}
 
 
 # The longest that a delivery may wait after so many attempts.

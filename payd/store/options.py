@@ -114,7 +114,7 @@ def quotes_of(tx: Tx, payment_id: str, option_id: str, now_ms: int = 0) -> list[
     """
     rows = tx.execute(
         "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
-        " q.valid_until_ms, max(q.seq) FROM options o JOIN quotes q ON q.option_id = o.id"
+        " q.valid_until_ms, q.due, max(q.seq) FROM options o JOIN quotes q ON q.option_id = o.id"
         " WHERE o.id = ? AND o.payment_id = ? AND q.valid_until_ms >= ?"
         " GROUP BY q.amount, q.destination, q.actions ORDER BY max(q.seq) DESC LIMIT ?",
         (option_id, payment_id, now_ms, 2 * QUOTES_VALID_MAX),
@@ -126,7 +126,7 @@ def quotes_in(tx: Tx, payment_id: str, asset_key: str) -> list[Quote]:
     """Every hand-out of the payment in an asset, valid or not, newest first; `QUOTES_STORED_MAX` at most."""
     rows = tx.execute(
         "SELECT o.id, o.payment_id, o.asset, o.account, q.amount, q.destination, q.actions, q.valid_from_ms,"
-        " q.valid_until_ms, q.seq FROM options o JOIN quotes q ON q.option_id = o.id"
+        " q.valid_until_ms, q.due, q.seq FROM options o JOIN quotes q ON q.option_id = o.id"
         " WHERE o.payment_id = ? AND o.asset_key = ? ORDER BY q.seq DESC",
         (payment_id, asset_key),
     )
@@ -191,6 +191,7 @@ def _hand_out(
         actions=offer.actions,
         valid_from_ms=now_ms,
         valid_until_ms=offer.valid_until_ms,
+        due=offer.due,
     )
     handed = _append(tx, room, quote, now_ms + (offer.valid_until_ms - now_ms) // REUSE_SHARE)
     # The wallet finds its account by the text that it sent.
@@ -245,7 +246,7 @@ def _append(tx: Tx, room: _Room, quote: Quote, until_ms: int) -> Quote | None:
         return same or next(iter(valid), None)
     tx.execute(
         "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
-        " valid_until_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " valid_until_ms, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             quote.option_id,
             quote.payment_id,
@@ -254,16 +255,15 @@ def _append(tx: Tx, room: _Room, quote: Quote, until_ms: int) -> Quote | None:
             _encode_actions(quote.actions),
             quote.valid_from_ms,
             quote.valid_until_ms,
+            None if quote.due is None else str(quote.due),
         ),
     )
     room.quotes -= 1
     return quote
 
 
-def _quote(row: tuple[str, str, str, str, str, str, bytes, int, int, int]) -> Quote:
-    option_id, payment_id, asset, account, amount, destination, actions, valid_from_ms, valid_until_ms, _ = (
-        row
-    )
+def _quote(row: tuple[str, str, str, str, str, str, bytes, int, int, str | None, int]) -> Quote:
+    option_id, payment_id, asset, account, amount, destination, actions, from_ms, until_ms, due, _ = row
     return Quote(
         option_id=option_id,
         payment_id=payment_id,
@@ -272,6 +272,7 @@ def _quote(row: tuple[str, str, str, str, str, str, bytes, int, int, int]) -> Qu
         amount=int(amount),
         destination=destination,
         actions=_decode_actions(actions),
-        valid_from_ms=valid_from_ms,
-        valid_until_ms=valid_until_ms,
+        valid_from_ms=from_ms,
+        valid_until_ms=until_ms,
+        due=None if due is None else int(due),
     )

@@ -243,39 +243,6 @@ def others_are_open(tx: Tx, chain: str, sender: str) -> bool:
     return tx.execute(query, (chain, sender)).fetchone() is not None
 
 
-def prune_relays(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget jobs that came before that and are over, with all that was signed for them, oldest first.
-
-    Of a payment that is processing, what was sent stays.
-
-    Returns:
-        How many jobs: `limit` at most.
-    """
-    pruned = 0
-    for chain in _steps(tx, "SELECT MIN(chain) FROM relay_jobs WHERE chain > ?"):
-        for state in ("landed", "dead"):
-            rows = tx.execute(
-                "SELECT j.seq FROM (SELECT seq, payment_id, created_at_ms FROM relay_jobs"
-                " WHERE chain = ? AND state = ? ORDER BY seq LIMIT ?) j WHERE j.created_at_ms < ?"
-                " AND NOT EXISTS"
-                " (SELECT 1 FROM payments p WHERE p.id = j.payment_id AND p.status = 'processing')"
-                " AND NOT EXISTS"
-                " (SELECT 1 FROM relay_transactions t WHERE t.job_seq = j.seq AND t.state = 'open')",
-                (chain, state, limit - pruned, before_ms),
-            ).fetchall()
-            for row in rows:
-                _forget(tx, row)
-            pruned += len(rows)
-    return pruned
-
-
-def _forget(tx: Tx, job: tuple[int]) -> None:
-    sent = "SELECT seq FROM relay_transactions WHERE job_seq = ?"
-    tx.execute(f"DELETE FROM relay_attempts WHERE transaction_seq IN ({sent})", job)
-    tx.execute("DELETE FROM relay_transactions WHERE job_seq = ?", job)
-    tx.execute("DELETE FROM relay_jobs WHERE seq = ?", job)
-
-
 def _reopen(tx: Tx, transactions: Sequence[tuple[int, int]]) -> None:
     for seq, _ in transactions:
         tx.execute(
@@ -314,18 +281,17 @@ def _end_queued(tx: Tx, seq: int, state: JobState, reason: str) -> bool:
 
 
 def _senders(tx: Tx, chain: str) -> list[str]:
-    """The keys that ever sent on a chain: one, or two after a change."""
-    return _steps(tx, "SELECT MIN(sender) FROM relay_transactions WHERE chain = ? AND sender > ?", chain)
-
-
-def _steps(tx: Tx, query: str, *bound: str) -> list[str]:
-    """All values of a column, each found by a step in its index; `query` gives the first above another."""
-    values: list[str] = []
+    """The keys that ever sent on a chain: one, or two after a change. Each found by a step in the index."""
+    senders: list[str] = []
+    after = ""
     while True:
-        [value] = tx.execute(query, (*bound, values[-1] if values else "")).fetchone()
-        if value is None:
-            return values
-        values.append(str(value))
+        row = tx.execute(
+            "SELECT MIN(sender) FROM relay_transactions WHERE chain = ? AND sender > ?", (chain, after)
+        ).fetchone()
+        if row[0] is None:
+            return senders
+        after = str(row[0])
+        senders.append(after)
 
 
 def _job(row: Sequence[Any]) -> Job:

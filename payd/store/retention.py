@@ -1,8 +1,8 @@
-"""What is forgotten with age: deliveries, attempts, events, replay jobs and secrets that ran out.
+"""What is forgotten with age: deliveries, attempts, events, replay jobs, secrets that ran out, relays.
 
-Each function does a little, for a transaction that holds nobody up. Payments stay.
+Each function does a little, for a transaction that holds nobody up. Payments stay, and their transfers.
 
-Source: DESIGN.md, "7. Events and webhooks".
+Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "10. Live realm".
 """
 
 from __future__ import annotations
@@ -10,12 +10,23 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from payd.core.status import Status
+from payd.store.payments import find_payment
+from payd.store.relay_transactions import NO_JOB
+
 Tx: TypeAlias = sqlite3.Connection
 
 # As much of the file as may lie unused before it is given back: what is written next takes it again.
 FREE_PAGES_KEPT: Final = 2048
 # Given back in one transaction: each page is moved, which costs as much as writing it.
 VACUUM_PAGES: Final = 128
+
+# Of a transaction `t`: it may still be mined, or its nonce is the last one that payd knows to be used. The
+# next nonce follows on that, so that a node which lags cannot have one used twice.
+_IN_USE: Final = (
+    "(t.state = 'open' OR NOT EXISTS (SELECT 1 FROM relay_transactions n WHERE n.chain = t.chain"
+    " AND n.sender = t.sender AND n.nonce > t.nonce AND n.state <> 'lost'))"
+)
 
 
 class Pruned(NamedTuple):
@@ -83,6 +94,37 @@ def prune_secrets(tx: Tx, before_ms: int, limit: int) -> int:
     ).rowcount
 
 
+def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+    """Forget what the relayer did for payments that were over before that, among the `limit` next jobs.
+
+    What was signed is the proof of what gas was spent on; after so long nobody asks, and no reorg goes back
+    that far.
+    """
+    rows = tx.execute(
+        "SELECT j.seq, j.created_at_ms, j.payment_id, j.state IN ('queued', 'sent') OR EXISTS (SELECT 1 FROM"
+        f" relay_transactions t WHERE t.job_seq = j.seq AND {_IN_USE}) FROM relay_jobs j"
+        " WHERE j.seq > ? ORDER BY j.seq LIMIT ?",
+        (after_seq, limit),
+    ).fetchall()
+    old = [row for row in rows if row[1] < before_ms]
+    gone = [seq for seq, _, payment_id, stays in old if not stays and _was_over(tx, payment_id, before_ms)]
+    for seq in gone:
+        _forget_transactions(tx, [row[0] for row in _transactions_of(tx, seq)])
+        tx.execute("DELETE FROM relay_jobs WHERE seq = ?", (seq,))
+    return _pruned(len(gone), rows, old, limit)
+
+
+def prune_fillers(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget transactions of no job that were made before that; returns how many."""
+    rows = tx.execute(
+        "SELECT t.seq FROM relay_transactions t WHERE t.job_seq = ? AND t.created_at_ms < ?"
+        f" AND NOT {_IN_USE} LIMIT ?",
+        (NO_JOB, before_ms, limit),
+    ).fetchall()
+    _forget_transactions(tx, [seq for (seq,) in rows])
+    return len(rows)
+
+
 def shrink(tx: Tx) -> bool:
     """Give a few unused pages of the file back to the system. Returns whether there are more to give.
 
@@ -103,3 +145,24 @@ def _pruned(count: int, rows: list[Any], old: list[Any], limit: int) -> Pruned:
     """The first young row ends it: rows are in the order of their making."""
     ended = len(rows) < limit or len(old) < len(rows)
     return Pruned(count, None if ended else rows[-1][0])
+
+
+def _was_over(tx: Tx, payment_id: str, before_ms: int) -> bool:
+    """Whether nothing has happened to a payment since then, and nothing more is to come."""
+    payment = find_payment(tx, payment_id)
+    if payment is None or payment.updated_at_ms >= before_ms:
+        return False
+    return payment.settled is not None or payment.status in (
+        Status.FAILED,
+        Status.EXPIRED,
+        Status.CANCELLED,
+    )
+
+
+def _transactions_of(tx: Tx, job_seq: int) -> list[Any]:
+    return tx.execute("SELECT seq FROM relay_transactions WHERE job_seq = ?", (job_seq,)).fetchall()
+
+
+def _forget_transactions(tx: Tx, seqs: list[int]) -> None:
+    tx.executemany("DELETE FROM relay_attempts WHERE transaction_seq = ?", [(seq,) for seq in seqs])
+    tx.executemany("DELETE FROM relay_transactions WHERE seq = ?", [(seq,) for seq in seqs])

@@ -390,9 +390,7 @@ def _committed(payment: Payment) -> tuple[str, int] | None:
 
 
 def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
-    """Whether another transfer pays for it: one that the chain shows, or the one that it succeeded by."""
-    if payment.success is not None and payment.success.tx_id not in (None, shown.tx_id):
-        return True
+    """Whether another transfer pays for it that the chain shows."""
     row = tx.execute(
         "SELECT 1 FROM transfers WHERE payment_id = ? AND kind = 'matched' AND block_hash IS NOT NULL"
         " AND (chain, tx_id, log_index) <> (?, ?, ?)",

@@ -32,10 +32,12 @@ from payd.store.notices import notify_secret
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.metrics_chains import see_chain
 from payd.web.payment_commands import PAYMENT_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
 if TYPE_CHECKING:
+    from payd.actors.live_chain import LiveChain
     from payd.web.house import House, Realm
 
 LIST_MAX: Final = 10_000  # merchants in one answer; more are for the API and its pages
@@ -327,9 +329,23 @@ async def _status(house: House, _args: Args) -> Any:
                 "healthy": realm.db.healthy,
                 "failure": realm.db.failure,
                 "now": iso_ms(realm.clock.now_ms()),
+                "problems": [*realm.deliveries.problems(), *realm.canary.problems()],
+                "chains": [_chain_state(live) for live in realm.live_chains],
             }
             for name, realm in house.realms.items()
         },
+    }
+
+
+def _chain_state(live: LiveChain) -> dict[str, Any]:
+    """How the server itself gets on with a chain; for the operator, who may see the names of nodes."""
+    seen = see_chain(live)
+    return {
+        "name": seen.name,
+        "head": seen.watcher.head,
+        "blocksBehind": seen.watcher.blocks_behind,
+        "trouble": seen.watcher.trouble,
+        "alarms": [] if seen.relayer is None else sorted(seen.relayer.alarms),
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
     from payd.actors.relayer import RelayerStats
     from payd.actors.watcher import WatcherStats
-    from payd.chains.market_source import SourceHealth
+    from payd.chains.market.source import SourceHealth
 
 WEI_PER_COIN: Final = 10**18
 
@@ -198,7 +198,7 @@ def see_chain(live: LiveChain) -> SeenChain:
 
 def sources_of(chains: Sequence[LiveChain], now_ms: int) -> list[SourceHealth]:
     """How the sources of prices do; none where the operator wrote the prices down."""
-    from payd.chains.market import MarketPrices
+    from payd.chains.market.prices import MarketPrices
 
     prices = chains[0].prices if chains else None
     return prices.health(now_ms) if isinstance(prices, MarketPrices) else []

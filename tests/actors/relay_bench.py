@@ -10,10 +10,10 @@ from typing import Any, Final
 import trio
 
 from payd.actors.relayer import Relayer
-from payd.chains.evm_abi import MULTICALL3, Call, aggregate3_call
-from payd.chains.evm_authorization import Authorization, TokenDomain, transfer_with_authorization_call
-from payd.chains.evm_binding import Leg, authorization_nonce
-from payd.chains.evm_signer import Signer
+from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
+from payd.chains.evm.authorization import Authorization, TokenDomain, transfer_with_authorization_call
+from payd.chains.evm.binding import Leg, authorization_nonce
+from payd.chains.evm.signer import Signer
 from payd.chains.rpc import Rpc
 from payd.clock import Clock, VirtualWall
 from payd.core.caip import ChainId

@@ -17,7 +17,7 @@ from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from payd.chains.evm_legs import legs_of
+from payd.chains.evm.legs import legs_of
 from tests.receiver import Does, Received
 
 CHAIN_ID: Final = 8453

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
 
+from payd.actors.lane import IN_FLIGHT_MAX
 from payd.core.endpoint import NOTIFY
 from payd.core.signature import make_secret
-from payd.store.db import Database
+from payd.store.bridge import bridge
+from payd.store.db import Database, open_database
 from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import delete_endpoint, put_house_endpoint
 from tests.outbox import ACCOUNT, Outbox, open_outbox, verifies
-from tests.receiver import Does, Receiver, always
+from tests.receiver import Does, Receiver, always, in_turn
 
 HOUR_S = 3600
+# Nothing here takes a second; what hangs is red, not stuck.
+PATIENCE_S = 20
 NOTIFY_SECRET = make_secret(bytes(32))
 
 
@@ -224,3 +230,40 @@ async def test_a_slow_body_counts_in_the_whole_time_and_not_in_the_verdicts(real
 
         [attempt] = outbox.log(outbox.rows()[0])
         assert (attempt.status, attempt.duration_ms, attempt.total_ms) == (200, 1000, 3000)
+
+
+@pytest.mark.real_time
+async def test_answers_that_come_close_together_are_recorded_in_one_commit(tmp_path: Path) -> None:
+    most, last = trio.Event(), trio.Event()
+    script = in_turn(*[Does(until=most)] * (IN_FLIGHT_MAX - 1), Does(until=last))
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with open_database(tmp_path / "test.db", "realm") as db, open_outbox(db) as outbox:
+            receiver = outbox.host("a.test", script)
+            await outbox.register("a.test")
+            for _ in range(IN_FLIGHT_MAX):
+                await outbox.happen()
+            await receiver.count(IN_FLIGHT_MAX)
+            before, db._company_s = db.stats(), 3600
+            most.set()
+            await trio.testing.wait_all_tasks_blocked()
+            last.set()
+            await outbox.drained()
+
+            after = db.stats()
+            assert (after.steps - before.steps, after.commits - before.commits) == (IN_FLIGHT_MAX, 1)
+
+
+@pytest.mark.real_time
+async def test_an_answer_is_recorded_though_another_request_hangs(tmp_path: Path) -> None:
+    hang = trio.Event()
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with open_database(tmp_path / "test.db", "realm") as db, open_outbox(db) as outbox:
+            receiver = outbox.host("a.test", in_turn(Does(until=hang), Does()))
+            await outbox.register("a.test")
+            await outbox.happen()
+            await receiver.count(1)
+            await outbox.happen()
+            while outbox.rows()[1].state != "succeeded":
+                await trio.lowlevel.checkpoint()
+
+            assert outbox.rows()[0].state == "pending"

@@ -7,7 +7,7 @@ import trio
 
 from payd.actors.block_walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
-from payd.chains.evm_binding import authorization_nonce
+from payd.chains.evm.binding import authorization_nonce
 from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, TwoReaders, blocks_below
 from payd.store.db import Database
@@ -15,7 +15,7 @@ from payd.store.relays import insert_job
 from payd.store.sightings import matched_of
 from payd.store.transfers import Follow, follow_transfer
 from tests.actors.watching import DOWN, Watching, open_watching
-from tests.chains.evm_json import BUYER, TOKEN
+from tests.chains.evm.json import BUYER, TOKEN
 from tests.chains.fake_chain import FakeChain, relayed_transfer, token_transfer
 from tests.till import CHAIN, PRICE, START_MS, account
 

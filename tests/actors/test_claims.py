@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 import trio
 
@@ -14,14 +15,16 @@ from payd.actors.live_chain import LiveChain
 from payd.actors.match_repair import MatchResult
 from payd.actors.match_repair import Outcome as Read
 from payd.chains.base import Chain, Found
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.errors import ChainUnavailable, InvalidParams, NotFound
 from payd.core.payment import Payment
 from payd.entropy import new_id
+from payd.store.db import Tx
 from payd.store.merchants import Merchant, insert_merchant
+from payd.store.payments import find_payment
 from payd.store.sightings import Seen, record, sightings_in
 from payd.web.house import Realm
-from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
 from tests.shop import open_shop
 from tests.till import CHAIN, PRICE, START_MS, USDC, Till, account
 
@@ -166,17 +169,43 @@ async def test_what_is_bound_to_another_payment_is_said_and_left(office: Office)
     assert [one.payment_id for one in claimed.transfers] == [other]
 
 
-async def test_the_payment_of_another_merchant_is_not_shown(office: Office) -> None:
-    """Of the same account, which has given its key to one merchant only."""
-    payment = await office.sell()
-    sibling = Merchant("mrch_3", "acct_1", "Bar", "bar@example.com", None, "active", 1000)
-    await office.till.db.write(insert_merchant, sibling)
+async def sibling(office: Office) -> None:
+    """Another merchant of the same account, paid elsewhere; keys can be limited to one of them."""
+    other = Merchant("mrch_3", "acct_1", "Bar", "bar@example.com", None, "active", 1000)
+    await office.till.db.write(insert_merchant, other)
     await office.till.settle(3, USDC, THIRD)
+
+
+async def test_what_another_merchant_was_paid_is_not_shown(office: Office) -> None:
+    payment = await office.sell()
+    await sibling(office)
     office.watching.pays(recipient=account(THIRD))
 
     claimed = await office.says(payment)
-
     assert (claimed.outcome, claimed.transfers) == ("not_ours", ())
+
+    office.watching.pays(value=PRICE - 1)
+    claimed = await office.says(payment)
+    assert (claimed.outcome, [one.kind for one in claimed.transfers]) == ("recorded", ["partial"])
+
+
+async def test_the_payment_of_another_merchant_is_not_named(office: Office) -> None:
+    other, payment = await office.sell(), await office.sell()
+    await sibling(office)
+    await office.till.db.write(hand_over, other, "mrch_3")
+    office.watching.pays(payment_tag(other))
+
+    claimed = await office.says(payment)
+
+    assert (claimed.outcome, claimed.transfers) == ("other_payment", ())
+
+
+def hand_over(tx: Tx, payment_id: str, merchant_id: str) -> None:
+    """Have a payment be another merchant's, paid at the same address."""
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    body = msgspec.msgpack.encode(msgspec.structs.replace(payment, merchant_id=merchant_id))
+    tx.execute("UPDATE payments SET merchant_id = ?, body = ? WHERE id = ?", (merchant_id, body, payment_id))
 
 
 async def test_what_another_account_was_paid_is_not_told(office: Office) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
 from payd.actors.deliveries import IN_FLIGHT_MAX, POLL_S
+from payd.actors.lane import SPREAD_MAX_S
 from payd.clock import Clock, VirtualWall
 from payd.core.retry import RETRY_DELAYS_S
 from payd.store.db import Database
-from tests.outbox import open_outbox
+from tests.outbox import make_outbox, open_outbox
 from tests.receiver import Does, always
 
 HOUR_S = 3600
@@ -109,6 +111,29 @@ async def test_after_our_downtime_a_receiver_is_not_met_by_everything_at_once(re
         assert len(receiver.received) == 3
         await trio.sleep(10)
         assert len(outbox.rows()) == len(receiver.received) == 50
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_after_our_downtime_the_endpoints_of_one_receiver_begin_at_moments_of_their_own(
+    realm_db: Database, live: bool
+) -> None:
+    clock = Clock(VirtualWall())
+    accounts = [f"acct_{number}" for number in range(20)]
+    async with trio.open_nursery() as nursery:
+        stopped = make_outbox(realm_db, nursery, clock=clock)
+        for account_id in accounts:
+            await stopped.register("a.test", account_id)
+            await stopped.happen(account_id=account_id)
+    await trio.sleep(600)
+    started_s = trio.current_time()
+    async with open_outbox(realm_db, clock=clock, jitter=live) as outbox:
+        receiver = outbox.host("a.test")
+        received = await receiver.count(len(accounts))
+        after_s = sorted(one.at_s - started_s for one in received)
+
+    assert after_s[-1] <= SPREAD_MAX_S
+    assert len(set(after_s)) == (len(accounts) if live else 1)
+    assert (after_s[-1] - after_s[0] > 1) == live
 
 
 async def test_when_the_wall_clock_jumps_ahead_what_became_due_is_sent_and_the_schedule_goes_on(

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import trio
 
-from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, Lane, _Queue
+from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, SPREAD_MAX_S, Lane, _Queue
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL
 from payd.core.errors import StoreUnavailable
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Head, Work, count_pending, postpone, requeue
+from payd.store.deliveries import Head, Work, count_pending, load_due_work, postpone, requeue
 from payd.store.endpoints import put_endpoint, switch_endpoint
 from payd.store.notices import Notices
 from tests.store.test_deliveries import happen
@@ -35,6 +35,7 @@ class Bench:
         self.crashes: deque[Exception] = deque()
         self.retired = False
         self.share = 100
+        self.jitter = 0.0
         self._news = trio.Event()
         self.lane = Lane(
             "ep_1",
@@ -43,6 +44,7 @@ class Bench:
             attempt=self.attempt,
             gate=trio.CapacityLimiter(100),
             share=lambda own: self.share,
+            jitter=lambda: self.jitter,
             ended=lambda: None,
             retire=self.retire,
         )
@@ -289,6 +291,38 @@ async def test_what_is_fresh_begins_with_all_it_may(bench: Bench) -> None:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize(("due_ago_s", "waits_s"), [(20, 0.0), (40, SPREAD_MAX_S / 2)])
+async def test_after_our_downtime_and_only_then_it_begins_at_a_moment_of_its_own(
+    bench: Bench, due_ago_s: int, waits_s: float
+) -> None:
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms() - due_ago_s * 1000)
+    bench.jitter = 0.5
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.attempts(1)
+        assert trio.current_time() - started_s == pytest.approx(waits_s)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_happens_meanwhile_does_not_end_that_wait_and_a_stop_does(bench: Bench) -> None:
+    await happen(bench.db, 1)
+    bench.jitter = 1.0
+    started_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        bench.lane.wake()
+        await trio.sleep(SPREAD_MAX_S / 2)
+        assert bench.started == []
+        bench.lane.stopping = True
+        bench.lane.wake()
+
+    assert trio.current_time() - started_s == pytest.approx(SPREAD_MAX_S / 2)
+    assert bench.retired
+    assert bench.started == []
+
+
 async def test_it_takes_no_more_than_its_share_and_more_when_that_grows(bench: Bench) -> None:
     for number in range(40):
         await happen(bench.db, number, now_ms=bench.clock.now_ms())
@@ -362,3 +396,44 @@ async def test_what_cannot_even_be_put_off_waits_its_time_and_harms_no_other_del
 
     assert bench.retired
     assert bench.started[2] == bench.started[0]
+
+
+async def test_what_is_claimed_in_one_moment_is_looked_up_in_one_go(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(IN_FLIGHT_MAX + 5):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    looked_up: list[int] = []
+    point = bench.db.point
+
+    def watched(query: Any, *args: Any) -> Any:
+        if query is load_due_work:
+            looked_up.append(len(args[1]))
+        return point(query, *args)
+
+    monkeypatch.setattr(bench.db, "point", watched)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        for event in list(bench.ends.values()):
+            event.set()
+        await bench.settle()
+        assert len(bench.started) == IN_FLIGHT_MAX + 5
+        assert looked_up == [IN_FLIGHT_MAX, 5]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_looked_up_before_a_commit_is_not_sent_after_it(bench: Bench) -> None:
+    for number in range(3):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    bench.lane._gate = trio.CapacityLimiter(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert (bench.lane.in_flight, len(bench.started)) == (3, 1)
+        await bench.db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=0, actor="test")
+        bench.ends[bench.started[0]].set()
+        await bench.settle()
+        assert len(bench.started) == 1
+
+    assert bench.db.point(count_pending) == 2

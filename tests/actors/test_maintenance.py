@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, RELAYS_KEPT_MS, WATCHES_KEPT_MS, Maintenance
+from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
 from payd.clock import Clock
 from payd.core.payment import PaymentCancelled
-from payd.core.relay import RelayJob
 from payd.store.attempts import attempts_of
 from payd.store.db import Database
 from payd.store.deliveries import count_pending
 from payd.store.endpoints import secrets_of
-from payd.store.relays import insert_job, kill_job
 from payd.store.webhook_jobs import find_job, start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, always
@@ -132,18 +130,6 @@ async def test_old_jobs_and_secrets_that_ran_out_go_too(realm_db: Database) -> N
         assert (pruned["jobs"], pruned["secrets"]) == (2, 1)  # the job and the one delivery it queued
         assert realm_db.point(find_job, ACCOUNT, "job_1") is None
         assert len(realm_db.point(secrets_of, endpoint.id)) == 1
-
-
-async def test_what_the_relayer_signed_is_kept_for_thirty_days(realm_db: Database) -> None:
-    job = RelayJob("eip155:1", "eip155:1:0xb", "0xToken", b"", 9_000)
-    await realm_db.write(insert_job, "pay_1", job, START_MS)
-    await realm_db.write(kill_job, 1, "Refused.")
-    clock = Clock(lambda: START_MS)
-    chores = Maintenance(realm_db, clock, keep_days=30)
-    clock.move_to_offset(RELAYS_KEPT_MS)
-    assert (await chores.run_once())["relays"] == 0
-    clock.move_to_offset(RELAYS_KEPT_MS + 1)
-    assert (await chores.run_once())["relays"] == 1
 
 
 async def test_what_a_transfer_may_carry_is_known_for_thirty_days(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from tests.actors.watching import DOWN, Watching, open_watching
-from tests.chains.evm_json import THIRD
+from tests.chains.evm.json import THIRD
 from tests.chains.fake_chain import coin_transfer, reverted, token_transfer
 from tests.till import ETH, PRICE
 

@@ -222,17 +222,6 @@ async def test_at_the_limit_it_waits_and_says_so(realm_db: Database) -> None:
         assert bench.state() == "landed"
 
 
-async def test_nobody_is_offered_a_relay_while_the_first_can_not_be_paid_better(realm_db: Database) -> None:
-    async with open_bench(realm_db) as bench:
-        bench.spend(max_fee=22 * GWEI)
-        await bench.owe()
-        await bench.tick()
-        assert bench.relayer.can_relay(job("x").buyer)
-        await bench.tick(BUMP_S)
-        assert bench.relayer.stats().alarms == {"fee_limit"}
-        assert not bench.relayer.can_relay(job("x").buyer)
-
-
 async def test_a_fee_is_not_raised_beyond_the_budget_of_the_day(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         await bench.owe()

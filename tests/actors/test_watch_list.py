@@ -6,12 +6,12 @@ import trio
 
 from payd.actors.watch_list import REFRESH_S, WatchList
 from payd.chains.assets import AssetBook
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.caip import parse_chain
 from payd.core.payment import PaymentCancelled
 from payd.store.settlements import set_destination
 from tests.actors.watching import Watching
-from tests.chains.evm_json import OTHER_SHOP, OTHER_TOKEN, SHOP, THIRD, TOKEN
+from tests.chains.evm.json import OTHER_SHOP, OTHER_TOKEN, SHOP, THIRD, TOKEN
 from tests.chains.fake_chain import coin_transfer, token_transfer
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, account
 

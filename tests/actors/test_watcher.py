@@ -9,12 +9,12 @@ import trio
 
 from payd.actors.block_walk import LAG_S
 from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
-from payd.chains.evm_binding import authorization_nonce, payment_tag
+from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from payd.store.transfers import Follow, follow_transfer
 from tests.actors.watching import DOWN, Watching, open_watching
-from tests.chains.evm_json import OTHER_SHOP, THIRD
+from tests.chains.evm.json import OTHER_SHOP, THIRD
 from tests.chains.fake_chain import relayed_transfer, token_transfer
 from tests.till import CHAIN, ETH, PRICE, USDC, WINDOW_MS
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.chains.rpc import Rpc
 from payd.clock import Clock, VirtualWall
 from payd.core.caip import parse_chain

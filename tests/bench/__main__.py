@@ -12,6 +12,10 @@ from typing import Any, Final
 
 import trio
 
+from tests.bench.live import Walks
+from tests.bench.live_table import HEADER as LIVE_HEADER
+from tests.bench.live_table import NOTES as LIVE_NOTES
+from tests.bench.live_table import live_lines
 from tests.bench.machine import describe
 from tests.bench.measure import PARTS, Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.table import TITLES, Line, feed_lines, generator_line, markdown, rate_line, start_lines
@@ -24,9 +28,11 @@ QUICK: Final = Plan(rounds=3, seconds=0.5, warm_s=0.1, confirms=160, readers=(10
 QUICK_SENDS: Final = Sends(
     rounds=2, deliveries=2000, pool_s=5.0, seconds=3.0, hang_s=5.0, warm_s=0.5, backlog=20_000
 )
+QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
-ALL_PARTS: Final = (*PARTS, WEBHOOKS)
+LIVE: Final = "live"
+ALL_PARTS: Final = (*PARTS, WEBHOOKS, LIVE)
 
 NOTES: Final = """\
 Server and load generator are a process each; both servers stay up, one idle while the other is measured.
@@ -73,6 +79,12 @@ async def bench_webhooks(plan: Sends) -> list[Line]:
         return await webhook_lines(Path(name), plan, say)
 
 
+async def bench_live(plan: Walks) -> list[Line]:
+    """Measure live payments."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await live_lines(Path(name), plan, say)
+
+
 def _fresh(folder: Path, name: str) -> Path:
     made = folder / name
     made.mkdir()
@@ -102,12 +114,15 @@ def main() -> None:
     if unknown := set(parts) - set(ALL_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     machine, started_s = describe(), time.monotonic()
-    if others := [part for part in parts if part != WEBHOOKS]:
+    if others := [part for part in parts if part not in (WEBHOOKS, LIVE)]:
         table = markdown(trio.run(bench, plan, others))
         print(f"{table}\n\nMedians of {plan.rounds} alternated rounds of {plan.seconds} s.\n{NOTES}\n")
     if WEBHOOKS in parts:
         table = markdown(trio.run(bench_webhooks, sends), WEBHOOK_HEADER)
         print(f"{table}\n\nMedians of {sends.rounds} alternated rounds.\n{WEBHOOK_NOTES}\n")
+    if LIVE in parts:
+        table = markdown(trio.run(bench_live, QUICK_WALKS if args.quick else Walks()), LIVE_HEADER)
+        print(f"{table}\n\n{LIVE_NOTES}\n")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 

@@ -82,7 +82,6 @@ async def send_as_payd(job: Job, started: trio.Event) -> None:
     async with open_database(job.path, "realm") as db, trio.open_nursery() as nursery:
         clock = Clock()
         poster = Poster(
-            db=db,
             clock=clock,
             seal=SEAL,
             entropy=system_entropy,
@@ -90,7 +89,7 @@ async def send_as_payd(job: Job, started: trio.Event) -> None:
             user_agent=USER_AGENT,
             http=webhook_client(RULES),
             house_http=house_client(),
-            jitter=True,
+            jitter=False,  # what was filled a while ago begins at once
         )
         deliveries = Deliveries(
             db=db,

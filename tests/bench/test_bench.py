@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from payd.net.http import Client, Target, tls_context
+from tests.bench.live import Walks
+from tests.bench.live_table import HEADER as LIVE_HEADER
+from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.sink import Expect, Receivers, open_sink
 from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
@@ -77,6 +80,17 @@ async def test_webhooks_are_measured_where_they_arrive(tmp_path: Path) -> None:
     table = markdown(lines, WEBHOOK_HEADER)
     assert "| 2 endpoints |" in table
     assert "80 pending, 4 endpoints hang" in table
+
+
+async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> None:
+    plan = Walks(payments=2, open_payments=(1, 3), blocks=3, block_s=0.2, starts=1)
+    lines = await live_lines(tmp_path, plan, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(LIVE_HEADER)}
+    assert len(lines) == 8 + 2 + 2
+    assert all(float(line[2].replace(",", "")) > 0 for line in lines)
+    [idle] = [float(line[2]) for line in lines if line[0].startswith("idle RSS")]
+    assert 40 < idle < 120
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from payd.store.db import Database
-from tests.chains.evm_scene import Scene, open_scene
+from tests.chains.evm.scene import Scene, open_scene
 from tests.live.anvil import Anvil, running_anvil
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
-from payd.chains.evm_binding import tagged_transfer, transfer_call
-from payd.chains.evm_codec import keccak256, to_data, to_quantity, word_of_address, word_of_uint
-from payd.chains.evm_events import AUTHORIZATION_USED, TRANSFER
-from tests.chains.evm_json import BUYER, SHOP, THIRD, TOKEN
+from payd.chains.evm.binding import tagged_transfer, transfer_call
+from payd.chains.evm.codec import keccak256, to_data, to_quantity, word_of_address, word_of_uint
+from payd.chains.evm.events import AUTHORIZATION_USED, TRANSFER
+from tests.chains.evm.json import BUYER, SHOP, THIRD, TOKEN
 from tests.chains.rpc_node import FakeNode, Says
 
 BLOCK_S: Final = 2

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 from eth_account import Account
 from eth_account.messages import encode_typed_data
-from eth_account.typed_transactions import TypedTransaction
+from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from payd.chains.evm_authorization import Authorization, TokenDomain, typed_data
-from payd.chains.keystore import create
+from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
+from payd.chains.evm.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
 from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
 from payd.cli.failure import Refused
@@ -50,7 +50,7 @@ ANSWERS = {
 class Nodes(Rpc):
     """Nodes that give these answers, and keep what they are asked and sent."""
 
-    def __init__(self, verdict: Verdict = "ok", **answers: Any) -> None:
+    def __init__(self, answers: dict[str, str], verdict: Verdict = "ok") -> None:
         super().__init__(["http://127.0.0.1:1"], CHAIN)
         self.verdict = verdict
         self.answers = answers
@@ -67,7 +67,7 @@ class Nodes(Rpc):
 
 
 def wallet(nodes: Nodes | None = None, *, sends: bool = False) -> EvmWallet:
-    return EvmWallet(KEY, parse_chain(f"eip155:{CHAIN}"), nodes or Nodes(**ANSWERS), sends=sends)
+    return EvmWallet(KEY, parse_chain(f"eip155:{CHAIN}"), nodes or Nodes(ANSWERS), sends=sends)
 
 
 def to_sign(typed: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ async def test_what_no_buyer_agreed_to_is_not_signed(
 
 
 async def test_a_transaction_is_sent_on_the_wallets_chain_and_named_by_its_hash() -> None:
-    nodes = Nodes(**ANSWERS)
+    nodes = Nodes(ANSWERS)
     tx_hash = await wallet(nodes).do(OPTION, to_send())
     [raw] = nodes.sent
     assert Account.recover_transaction(raw) == ADDRESS
@@ -126,7 +126,7 @@ def decoded(raw: bytes) -> dict[str, Any]:
     [({"from": SHOP}, "from another account"), ({"value": hex(12_500_001)}, "more than the option says")],
 )
 async def test_what_no_buyer_agreed_to_is_not_sent(changes: dict[str, str], words: str) -> None:
-    nodes = Nodes(**ANSWERS)
+    nodes = Nodes(ANSWERS)
     with pytest.raises(Refused, match=words):
         await wallet(nodes).do(OPTION, to_send(**changes))
     assert nodes.sent == []
@@ -134,7 +134,7 @@ async def test_what_no_buyer_agreed_to_is_not_sent(changes: dict[str, str], word
 
 async def test_a_transaction_that_no_node_takes_is_no_payment() -> None:
     with pytest.raises(Refused, match="No node took the transaction: not this one"):
-        await wallet(Nodes("no_funds", **ANSWERS)).do(OPTION, to_send())
+        await wallet(Nodes(ANSWERS, "no_funds")).do(OPTION, to_send())
 
 
 async def test_an_action_of_another_kind_is_refused() -> None:
@@ -170,7 +170,7 @@ async def test_without_such_an_option_it_says_what_would_be_one(
 
 
 async def test_a_balance_is_that_of_the_coin_or_of_the_token() -> None:
-    nodes = Nodes(eth_getBalance="0x7", eth_call="0x" + f"{9:064x}")
+    nodes = Nodes({"eth_getBalance": "0x7", "eth_call": "0x" + f"{9:064x}"})
     assert await balance_of(nodes, parse_asset(f"eip155:{CHAIN}/slip44:60"), ADDRESS) == 7
     assert await balance_of(nodes, parse_asset(f"eip155:{CHAIN}/erc20:{TOKEN}"), ADDRESS) == 9
     method, asked, _ = nodes.asked[-1]

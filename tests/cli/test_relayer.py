@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from payd.chains.keystore import unlock
+from payd.chains.evm.keystore import unlock
 from payd.core.caip import to_checksum_address
 from tests.terminal import Terminal
 

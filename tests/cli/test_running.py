@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 
 from payd.cli.failure import Refused
 from payd.cli.running import base_url_of, do, interruptible, undo
 from payd.config import Config
 from tests.cli.test_serve import serving
 from tests.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+
+WAITS = """
+import trio
+from payd.cli.running import interruptible
+
+async def work():
+    try:
+        print("waits", flush=True)
+        await trio.sleep_forever()
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.01)
+            print("took it back", flush=True)
+
+try:
+    with interruptible():
+        trio.run(work)
+except KeyboardInterrupt:
+    pass
+"""
 
 
 async def test_where_no_server_runs_there_is_no_address(tmp_path: Path) -> None:
@@ -24,7 +49,7 @@ async def test_where_no_server_runs_there_is_no_address(tmp_path: Path) -> None:
 async def test_the_running_server_makes_things_and_takes_them_back_even_when_cancelled(
     payd: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.fspath(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", os.fspath(ROOT))
     config = Config(data_dir=payd.folder / "data")
     with serving(payd.folder) as (_, base_url):
         assert await base_url_of(config.data_dir) == base_url
@@ -39,8 +64,42 @@ async def test_the_running_server_makes_things_and_takes_them_back_even_when_can
             await do(config, "webhook.show", of, " Or try this.")
 
 
-def test_told_to_end_it_ends_as_with_ctrl_c_and_only_as_long_as_it_works() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), interruptible():
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
+@pytest.mark.parametrize("ignored", [False, True])
+def test_told_to_end_it_ends_as_with_ctrl_c_and_finishes_what_it_must(ignored: bool) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else signal.getsignal(signal.SIGINT)
+    finished = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()
+                finished.append("all")
+
+    try:
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            trio.run(work)
+        assert finished == ["all"]
+        assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == ignored
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.real_time
+def test_told_to_end_while_it_waits_it_finishes_what_it_must(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WAITS)
+    command = [sys.executable, str(program)]
+    env = {**os.environ, "PYTHONPATH": os.fspath(ROOT)}
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stderr is not None
+        assert waiting.stdout.readline() == "waits\n"
+        waiting.terminate()
+        assert waiting.stdout.read() == "took it back\n"
+        assert waiting.stderr.read() == ""

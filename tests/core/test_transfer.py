@@ -67,6 +67,14 @@ def test_the_exact_amount_in_time_pays() -> None:
     assert kind(PAID, OPEN) == "matched"
 
 
+def test_of_a_quote_with_a_fee_only_what_is_due_to_the_destination_pays() -> None:
+    less = msgspec.structs.replace(OPEN, quotes=[msgspec.structs.replace(QUOTE, due=490)])
+
+    assert kind(paid(value=490), less) == "matched"
+    assert kind(PAID, less) == "surplus"
+    assert kind(paid(value=489), less) == "partial"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [(1, "partial"), (499, "partial"), (501, "surplus"), (5000, "surplus")]
 )

@@ -85,6 +85,7 @@ class Behind:
     async def mined(self, blocks: int = LONG) -> None:
         """Mine so many blocks, and return when the server has read the last of them."""
         await self.chain.mine(blocks)
+        self.street.wake()
         head = await self.chain.head()
 
         async def is_read() -> bool:

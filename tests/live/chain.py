@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import trio
 from eth_abi.abi import decode, encode
@@ -34,6 +34,17 @@ GAS: Final = 6_000_000
 MAX_FEE: Final = 10**11
 TIP: Final = 10**9
 MINED_MAX_S: Final = 30
+
+
+class Fees(TypedDict):
+    """What a sender offers, smallest units for a unit of gas."""
+
+    max_fee: int
+    tip: int
+
+
+# Above what anybody else offers: the next block has it first.
+URGENT: Final[Fees] = {"max_fee": 10**12, "tip": 10**11}
 
 
 @cache

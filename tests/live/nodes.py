@@ -1,4 +1,4 @@
-"""A local chain to try live mode on: a node, a dollar token, buyers who have some, the lines of payd.toml.
+"""A local chain to try live mode on: a node, a dollar token, buyers who have some, a payd.toml.
 
 `scripts/nodes` runs it. Nothing on it is worth anything, and everybody knows its keys.
 """
@@ -130,7 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(_words(anvil, file, held), flush=True)
             sys.exit(f"the node ended by itself, with {anvil.process.wait()}")
     except KeyboardInterrupt:
-        print()
+        if sys.stdout.isatty():
+            print()  # what is typed next is not behind the ^C
 
 
 @contextmanager

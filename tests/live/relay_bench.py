@@ -13,15 +13,15 @@ import trio
 from eth_account.messages import encode_typed_data
 
 from payd.actors.relayer import Relayer
-from payd.chains.evm_abi import MULTICALL3
-from payd.chains.evm_authorization import (
+from payd.chains.evm.abi import MULTICALL3
+from payd.chains.evm.authorization import (
     Authorization,
     TokenDomain,
     transfer_with_authorization_call,
     typed_data,
 )
-from payd.chains.evm_binding import Leg, authorization_nonce
-from payd.chains.evm_signer import Signer
+from payd.chains.evm.binding import Leg, authorization_nonce
+from payd.chains.evm.signer import Signer
 from payd.chains.rpc import NodesDown, Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId

@@ -17,10 +17,11 @@ import msgspec
 import trio
 from eth_account.messages import encode_typed_data
 
-from payd.chains import keystore
+from payd.chains.evm import keystore
 from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
+from payd.store.chain_cursors import find_cursor
 from payd.web.commands import run_command
 from payd.web.house import House
 from tests.live.anvil import Anvil
@@ -206,6 +207,20 @@ class Street(Shopfront):
         await self.chain.mine()
         self.house.realms["live"].payments.tending.deadlines.reload()
         self.wake()
+
+    async def caught_up(self) -> None:
+        """Wait until the server has read the newest block, and what is final; have it do all that is due."""
+        head = await self.chain.head()
+        final = int((await self.chain.rpc("eth_getBlockByNumber", "finalized", False))["number"], 16)
+        realm = self.house.realms["live"]
+
+        async def there() -> bool:
+            at = [realm.db.point(find_cursor, CHAIN, kind) for kind in ("head", "final")]
+            wanted = zip(at, (head, final), strict=True)
+            return all(cursor is not None and cursor.number >= number for cursor, number in wanted)
+
+        await self.wait_for(there)
+        realm.payments.tending.deadlines.reload()
 
 
 def signed(typed_data: str, place: int = BUYER) -> str:

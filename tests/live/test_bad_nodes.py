@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm_binding import payment_tag, tagged_transfer
-from payd.chains.evm_codec import to_data, word_of_address
-from payd.chains.evm_events import TRANSFER
+from payd.chains.evm.binding import payment_tag, tagged_transfer
+from payd.chains.evm.codec import to_data, word_of_address
+from payd.chains.evm.events import TRANSFER
 from tests.live.behind import Behind, open_behind
 from tests.live.chain import MERCHANT, STRANGER, LocalChain, account, address
 from tests.live.conformance import ALL_EVENTS

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from payd.chains.evm_binding import payment_tag, tagged_transfer, transfer_call
+from payd.chains.evm.binding import payment_tag, tagged_transfer, transfer_call
 from tests.live.chain import (
     BUYER,
     BUYER_2,

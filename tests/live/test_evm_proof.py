@@ -6,7 +6,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 from eth_typing.evm import Hash32
 
-from payd.chains.evm_abi import (
+from payd.chains.evm.abi import (
     SIGNATURE_VALID,
     Call,
     aggregate3_call,
@@ -25,8 +25,8 @@ from payd.chains.evm_abi import (
     is_valid_signature_call,
     latest_round_call,
 )
-from payd.chains.evm_answers import decode_block, decode_logs, decode_receipt, decode_transaction
-from payd.chains.evm_authorization import (
+from payd.chains.evm.answers import decode_block, decode_logs, decode_receipt, decode_transaction
+from payd.chains.evm.authorization import (
     Authorization,
     TokenDomain,
     authorization_digest,
@@ -34,11 +34,11 @@ from payd.chains.evm_authorization import (
     recover_authorizer,
     transfer_with_authorization_call,
 )
-from payd.chains.evm_binding import authorization_nonce, payment_tag, tagged_transfer, transfer_call
-from payd.chains.evm_codec import from_data, to_data, to_quantity, word_of_address
-from payd.chains.evm_events import AUTHORIZATION_USED, TRANSFER, decode_transfer
-from payd.chains.evm_proof import BoundTransfer, Watched, candidate_bindings, paid_by
-from payd.chains.evm_signer import Signer
+from payd.chains.evm.binding import authorization_nonce, payment_tag, tagged_transfer, transfer_call
+from payd.chains.evm.codec import from_data, to_data, to_quantity, word_of_address
+from payd.chains.evm.events import AUTHORIZATION_USED, TRANSFER, decode_transfer
+from payd.chains.evm.proof import BoundTransfer, Watched, candidate_bindings, paid_by
+from payd.chains.evm.signer import Signer
 from payd.core.caip import ChainId
 from tests.live.anvil import CHAIN_ID, Refused
 from tests.live.chain import (

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm_authorization import read_typed_data, transfer_with_authorization_call
+from payd.chains.evm.authorization import read_typed_data, transfer_with_authorization_call
 from tests.live.chain import (
+    BUYER,
+    FIRST_CONTRACT,
     MERCHANT,
     OPERATOR,
     RELAYER,
@@ -21,8 +23,9 @@ from tests.live.chain import (
     LocalChain,
     account,
     address,
+    calldata,
 )
-from tests.live.street import DAI, ETH, FIRST_CONTRACT, USDC, Street, furnish_chain, open_street
+from tests.live.street import DAI, ETH, USDC, Street, furnish_chain, open_street, signed
 
 pytestmark = pytest.mark.real_time
 
@@ -143,3 +146,72 @@ async def test_a_leg_that_a_stranger_submits_alone_is_not_carried_again_and_the_
     assert (await street.events(payment_id)).count("payment.succeeded") == 1
     [transfer] = (await street.detail(payment_id))["transfers"]
     assert transfer["amount"]["value"] == str(AMOUNT - FEE)
+
+
+@pytest.mark.parametrize("leg", [0, 1], ids=["the merchant's", "the operator's"])
+async def test_a_leg_that_lands_before_the_confirm_loses_the_payment_nothing(
+    street: Street, leg: int
+) -> None:
+    """Only the buyer has the signatures by then; what the merchant is due is there, or is still carried."""
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    signatures = await street.execute(option)
+    await street.chain.done(account(STRANGER), FIRST_CONTRACT, alone(option, signatures, leg))
+
+    told = await street.confirm(payment_id, option, *signatures)
+
+    assert told.status_code == 200, told.text
+    await street.until(payment_id, "settled")
+    [transfer] = (await street.detail(payment_id))["transfers"]
+    assert (transfer["kind"], transfer["amount"]["value"]) == ("matched", str(AMOUNT - FEE))
+    assert (await got(street.chain))[0] == AMOUNT - FEE
+
+
+async def test_a_buyer_who_takes_back_the_payment_is_not_charged_the_fee(street: Street) -> None:
+    """The merchant's authorization is cancelled on the chain, and the operator's is still good."""
+    payment_id = await street.payment()
+    option = await street.option(payment_id)
+    signatures = await street.execute(option)
+    await street.chain.rpc("anvil_setBalance", address(RELAYER), "0x0")
+    await street.confirm(payment_id, option, *signatures)
+    await take_back(street, option)
+    await street.chain.rpc("anvil_setBalance", address(RELAYER), hex(10**18))
+    relayer = street.house.realms["live"].live_chains[0].relayer
+    assert relayer is not None
+
+    for _ in range(3):
+        await street.later(61)
+        await relayer.run_once()
+
+    assert await got(street.chain) == (0, 0)
+    assert relayer.stats().spent_today == 0
+    await street.later(3600)
+    assert await street.until(payment_id, "failed", "expired", mining=True)
+
+
+async def take_back(street: Street, option: dict[str, Any]) -> None:
+    """The buyer cancels the merchant's authorization."""
+    typed = json.loads(json.loads(option["actions"][0]["params"])[1])
+    nonce = typed["message"]["nonce"]
+    cancels = {
+        **typed,
+        "primaryType": "CancelAuthorization",
+        "types": {
+            "EIP712Domain": typed["types"]["EIP712Domain"],
+            "CancelAuthorization": [
+                {"name": "authorizer", "type": "address"},
+                {"name": "nonce", "type": "bytes32"},
+            ],
+        },
+        "message": {"authorizer": address(BUYER), "nonce": nonce},
+    }
+    signature = bytes.fromhex(signed(json.dumps(cancels))[2:])
+    call = calldata(
+        "cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)",
+        address(BUYER),
+        bytes.fromhex(nonce[2:]),
+        signature[64],
+        signature[:32],
+        signature[32:64],
+    )
+    await street.chain.done(account(STRANGER), FIRST_CONTRACT, call)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import trio
 
-from payd.chains.evm_binding import payment_tag, tagged_transfer, transfer_call
+from payd.chains.evm.binding import payment_tag, tagged_transfer, transfer_call
 from payd.web.commands import run_command
 from tests.live.chain import BUYER, MERCHANT, MERCHANT_2, STRANGER, LocalChain, account, address
 from tests.live.street import CHAIN, DAI, SECOND_CONTRACT, Street, furnish_chain, open_street

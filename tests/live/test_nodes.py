@@ -15,7 +15,7 @@ import pytest
 import trio
 from eth_keyfile.keyfile import extract_key_from_keyfile
 
-from payd.chains import keystore
+from payd.chains.evm import keystore
 from payd.chains.rpc import NodesDown, Rpc
 from payd.config import load
 from payd.store.lock import hold_data_dir

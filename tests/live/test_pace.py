@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.chains.evm import EvmChain
-from payd.chains.evm_doctor import examine
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.doctor import examine
 from payd.clock import system_wall_ms
 from payd.store.db import Tx
 from tests.live.anvil import Anvil
@@ -28,9 +28,13 @@ pytestmark = pytest.mark.real_time
 MINUTES_MS = 60_000
 # At this pace alone, a payment would take longer than any test waits.
 RARELY = "60000"
+# Long enough for a look to end before the next block comes.
+PAUSE_S = 0.5
 MANY = 1000
 FEW = 10
 BLOCKS = 8
+# So many blocks behind the newest, by the node's own word.
+FINAL = 2
 # The relayer looks after its purse once a minute.
 BESIDES = 3
 
@@ -90,10 +94,15 @@ async def cost_of_blocks(shop: Behind) -> tuple[Counter[str], int]:
 
 
 async def read_one(shop: Behind) -> None:
-    """Mine a block and have it read, by one look."""
-    await shop.chain.mine()
-    shop.room.watcher.wake()
-    await shop.mined(0)
+    """Mine a block, and return when it was read, and what became final with it was read again."""
+    await shop.mined(1)
+    final = await shop.chain.head() - FINAL
+
+    async def is_read_again() -> bool:
+        await trio.lowlevel.checkpoint()
+        return (shop.stats.final or 0) >= final
+
+    await shop.street.wait_for(is_read_again)
 
 
 # Heads by websocket.
@@ -103,7 +112,7 @@ async def test_with_a_websocket_payments_succeed_though_nobody_is_asked_for_a_mi
     tmp_path: Path, chain: LocalChain
 ) -> None:
     lines = f'depth = 2\nws = "{chain.anvil.ws_url}"'
-    async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY) as shop:
+    async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY, block_s=PAUSE_S) as shop:
         for asset in (USDC, DAI):
             payment_id = await shop.street.payment()
             await shop.street.pay(payment_id, asset)
@@ -167,7 +176,9 @@ async def _carry_one_way(source: trio.SocketStream, sink: trio.SocketStream) -> 
 async def test_a_websocket_that_is_cut_is_opened_again(tmp_path: Path, chain: LocalChain) -> None:
     async with open_cable(chain.anvil) as cable:
         lines = f'depth = 2\nws = "{cable.url}"'
-        async with open_behind(tmp_path / "house", chain, lines=lines, poll_ms=RARELY) as shop:
+        async with open_behind(
+            tmp_path / "house", chain, lines=lines, poll_ms=RARELY, block_s=PAUSE_S
+        ) as shop:
             first = await shop.street.payment()
             await shop.street.pay(first, DAI)
             await shop.street.until(first, "settled")
@@ -246,7 +257,7 @@ async def test_an_unannounced_transfer_counts_as_long_as_the_clocks_are_off_by_l
             return any(one["txId"] == tx_id for one in page["data"])
 
         await shop.street.wait_for(is_shown)
-        await shop.street.until(payment_id, status)
+        assert await shop.street.until(payment_id, status) == status
 
 
 @pytest.mark.parametrize("minutes", [0, 10, -10])

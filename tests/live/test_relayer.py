@@ -10,7 +10,7 @@ import trio
 
 from payd.actors.relay_flight import DOUBT_MS
 from payd.actors.relayer import Relayer
-from payd.chains.evm_abi import MULTICALL3, Call, aggregate3_call
+from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.rpc import NodesDown, Rpc
 from payd.store.relays import reopen_above
 from tests.live.chain import BUYER, BUYER_2, MERCHANT, OPERATOR, RELAYER, STRANGER, account, address, calldata

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm_binding import payment_tag, tagged_transfer
+from payd.chains.evm.binding import payment_tag, tagged_transfer
 from tests.live.anvil import running_anvil
 from tests.live.behind import LONG, Behind, open_behind
 from tests.live.chain import BUYER, FIRST_CONTRACT, MAX_FEE, MERCHANT, RELAYER, LocalChain, account, address

@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 import trio
 
-from tests.live.chain import BUYER, DEPLOYER, MERCHANT, LocalChain, account, address, calldata
+from tests.live.chain import BUYER, DEPLOYER, MERCHANT, URGENT, LocalChain, account, address, calldata
 from tests.live.conformance import ALL_EVENTS
 from tests.live.street import DAI, ETH, SECOND_CONTRACT, Street, furnish_chain, open_street
 
 pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
-# What a wallet offers that wants to be faster than itself.
-FASTER = {"max_fee": 10**12, "tip": 10**11}
 ENDED = ["payment.created", "payment.processing", "payment.failed"]
 
 
@@ -48,7 +46,7 @@ async def speed_up(street: Street, first: dict[str, Any]) -> str:
     data = bytes.fromhex(first["input"].removeprefix("0x"))
     nonce, value = int(first["nonce"], 16), int(first["value"], 16)
     return await street.chain.send_as(
-        account(BUYER), first["to"], data, value, nonce=nonce, gas=300_000, **FASTER
+        account(BUYER), first["to"], data, value, nonce=nonce, gas=300_000, **URGENT
     )
 
 
@@ -77,6 +75,7 @@ async def fails(street: Street, payment_id: str) -> str:
 async def waits(street: Street, payment_id: str) -> None:
     """It is not failed by blocks that a reorg could still take, however old they are."""
     await street.later(3600)
+    await street.caught_up()
     with trio.move_on_after(0.5):
         await street.until(payment_id, "failed", "expired")
         pytest.fail("these blocks are not final")
@@ -96,7 +95,7 @@ async def test_a_transaction_that_the_wallet_cancelled_fails_the_payment_when_th
     street: Street,
 ) -> None:
     payment_id, first = await sent(street, DAI)
-    await street.chain.send_as(account(BUYER), address(BUYER), nonce=int(first["nonce"], 16), **FASTER)
+    await street.chain.send_as(account(BUYER), address(BUYER), nonce=int(first["nonce"], 16), **URGENT)
     await waits(street, payment_id)
 
     words = await fails(street, payment_id)
@@ -108,7 +107,7 @@ async def test_a_transaction_that_the_wallet_cancelled_fails_the_payment_when_th
 async def test_a_transaction_that_is_reverted_fails_the_payment_when_that_is_final(street: Street) -> None:
     payment_id, first = await sent(street, DAI)
     await street.chain.send_as(
-        account(DEPLOYER), SECOND_CONTRACT, calldata("setPaused(bool)", True), **FASTER
+        account(DEPLOYER), SECOND_CONTRACT, calldata("setPaused(bool)", True), **URGENT
     )
     await waits(street, payment_id)
     assert (await street.chain.receipt(first["hash"]))["status"] == "0x0"

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.chain import BUYER, DEPLOYER, MERCHANT, LocalChain, account, address, calldata
+from tests.live.chain import BUYER, DEPLOYER, FIRST_CONTRACT, MERCHANT, LocalChain, account, address, calldata
 from tests.live.strange import OPEN_DOMAIN, coin, row_of, take
 from tests.live.street import (
     DAI,
-    FIRST_CONTRACT,
     MINTED,
     USDC,
     Street,
@@ -175,3 +174,4 @@ async def test_a_token_whose_transfers_return_nothing_is_paid_in(tmp_path: Path,
         payment_id = await street.payment()
         option = await street.option(payment_id, asset)
         await settles(street, payment_id, option, *await street.execute(option))
+    assert await chain.balance(token, address(MERCHANT)) == AMOUNT

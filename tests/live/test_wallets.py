@@ -14,12 +14,21 @@ import pytest
 from eth_abi.abi import encode
 from eth_account import Account
 
-from tests.live.chain import BUYER, BUYER_2, MERCHANT, STRANGER, LocalChain, account, address, calldata
+from tests.live.chain import (
+    BUYER,
+    BUYER_2,
+    FIRST_CONTRACT,
+    MERCHANT,
+    STRANGER,
+    LocalChain,
+    account,
+    address,
+    calldata,
+)
 from tests.live.strange import deploy_strange
 from tests.live.street import (
     DAI,
     ETH,
-    FIRST_CONTRACT,
     MINTED,
     SECOND_CONTRACT,
     USDC,

@@ -14,20 +14,20 @@ from eth_account.messages import encode_typed_data
 
 from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
-from payd.chains.evm_authorization import (
+from payd.chains.evm.authorization import (
     Authorization,
     TokenDomain,
     transfer_with_authorization_call,
     typed_data,
 )
-from payd.chains.evm_binding import authorization_nonce, payment_tag, tagged_transfer
+from payd.chains.evm.binding import authorization_nonce, payment_tag, tagged_transfer
 from payd.chains.heads import follow_heads
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
 from payd.core.caip import parse_chain
 from payd.store.db import Database
 from payd.store.sightings import matched_of
-from tests.chains.evm_json import SHOP, TOKEN
+from tests.chains.evm.json import SHOP, TOKEN
 from tests.live.anvil import Anvil, running_anvil
 from tests.live.chain import BUYER, STRANGER, LocalChain, account, address, calldata
 from tests.live.proxy import Request, open_proxy

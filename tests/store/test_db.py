@@ -20,6 +20,9 @@ from payd.store.migrate import DatabaseTooNew, read_migrations
 
 pytestmark = pytest.mark.real_time
 
+# Nothing here takes a second; a waiter that hangs is red, not stuck.
+PATIENCE_S = 20
+
 
 @pytest.fixture(params=["threads", "inline"])
 async def db(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
@@ -88,6 +91,66 @@ async def test_what_the_woken_tasks_stage_next_shares_the_next_commit(db: Databa
             nursery.start_soon(write_thrice, n)
 
     assert db.stats().commits == 3
+
+
+@pytest.mark.parametrize("db", ["threads"], indirect=True)
+async def test_a_step_in_company_is_committed_with_the_next_write_which_does_not_wait(db: Database) -> None:
+    db._company_s = 3600
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            for n in range(3):
+                nursery.start_soon(db.write_in_company, add, n)
+            await trio.testing.wait_all_tasks_blocked()
+            assert db.stats().commits == 0
+            assert await db.write(add, 3) == 3
+
+    stats = db.stats()
+    assert (stats.commits, stats.steps) == (1, 4)
+
+
+async def test_a_step_in_company_is_committed_too_when_nobody_comes(db: Database) -> None:
+    with trio.fail_after(PATIENCE_S):
+        for n in range(3):
+            assert await db.write_in_company(add, n) == n
+
+    assert db.stats().commits == db.point(count) == 3
+
+
+@pytest.mark.parametrize("db", ["threads"], indirect=True)
+async def test_each_batch_waits_for_company_anew(db: Database) -> None:
+    db._company_s = 3600
+    with trio.fail_after(PATIENCE_S):
+        await db.write(add, 0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(db.write_in_company, add, 1)
+            await trio.testing.wait_all_tasks_blocked()
+            assert db.stats().commits == 1
+            await db.write(add, 2)
+
+    assert db.stats().commits == 2
+
+
+async def test_the_end_waits_for_no_company(tmp_path: Path) -> None:
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery, open_database(tmp_path / "office.db", "office") as db:
+            db._company_s = 3600
+            nursery.start_soon(db.write_in_company, add, 1)
+            await two_ticks()
+
+    with closing(sqlite3.connect(tmp_path / "office.db")) as left:
+        assert count(left) == 1
+
+
+async def test_there_is_a_new_generation_after_each_commit_and_only_then(db: Database) -> None:
+    generations = [db.generation]
+    for n in range(3):
+        assert db.point(count) == n
+        assert await db.read(count) == n
+        assert db.generation == generations[-1]
+        await db.write(add, n)
+        generations.append(db.generation)
+
+    assert len(set(generations)) == 4
 
 
 async def test_a_batch_waits_for_the_tasks_that_the_one_before_it_woke(tmp_path: Path) -> None:

@@ -235,6 +235,30 @@ async def test_a_connection_that_is_lost_is_opened_again(tmp_path: Path, role: s
 
 
 @pytest.mark.real_time
+async def test_a_lost_connection_is_not_kept_waiting_by_a_step_in_company(tmp_path: Path) -> None:
+    told: list[type[PaydError]] = []
+
+    async def write(db: Database) -> None:
+        try:
+            await db.write_in_company(add, 1)
+        except PaydError as error:
+            told.append(type(error))
+
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with open_database(tmp_path / "office.db", "office") as db, trio.open_nursery() as nursery:
+            db._company_s = 3600
+            nursery.start_soon(write, db)
+            await trio.testing.wait_all_tasks_blocked()
+            assert db._connections.reader is not None
+            assert db._connections.reader._on_thread is not None
+            db._connections.reader._on_thread.stop()
+            with pytest.raises(StoreUnavailable):
+                await db.read(ids)
+
+        assert told == [StoreUnavailable]
+
+
+@pytest.mark.real_time
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -251,6 +275,7 @@ async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
     with bridge(), trio.fail_after(PATIENCE_S):
         async with open_database(tmp_path / "office.db", "office") as db:
             await db.write(add, 0)
+            generation = db.generation
             assert db._connections.writer is not None
             doomed = db._connections.writer.raw.thread
             monkeypatch.setattr(bridge_module._TrioLoop, "call_soon_threadsafe", die_on_the_writer)
@@ -259,6 +284,7 @@ async def test_a_thread_that_dies_with_a_batch_leaves_no_waiter_behind(
 
             await until_healthy(db)
             assert db.point(ids) == {0, 1, 2}, "it was stored, and nobody could know"
+            assert db.generation != generation
             assert await outcomes(db, 3) == [3]
 
 

@@ -122,13 +122,32 @@ async def test_work_is_due_only_while_it_is_pending_and_its_endpoint_enabled(rea
     await register(realm_db, "acct_1", "ep_1")
     await happen(realm_db, 1, now_ms=10)
 
-    assert realm_db.point(load_due_work, "dlv_1", 9) is None
-    work = realm_db.point(load_due_work, "dlv_1", 10)
-    assert work is not None
+    assert realm_db.point(load_due_work, "ep_1", ["dlv_1"], 9) == {}
+    work = realm_db.point(load_due_work, "ep_1", ["dlv_1"], 10)["dlv_1"]
     assert (work.message_id, work.body, work.endpoint.id) == ("msg_1", b"{}", "ep_1")
+    assert [secret.sealed for secret in work.secrets] == [b"sealed"]
     await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=11, actor="test")
-    assert realm_db.point(load_due_work, "dlv_1", 20) is None
-    assert realm_db.point(load_due_work, "dlv_none", 20) is None
+    assert realm_db.point(load_due_work, "ep_1", ["dlv_1"], 20) == {}
+    assert realm_db.point(load_due_work, "ep_none", ["dlv_1"], 20) == {}
+
+
+async def test_work_is_looked_up_by_its_id_however_much_is_owed(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+
+    plans: list[str] = []
+
+    def watch(tx: Tx) -> None:
+        tx.set_trace_callback(plans.append)
+        load_due_work(tx, "ep_1", ["dlv_0", "dlv_2"], 10)
+        tx.set_trace_callback(None)
+
+    realm_db.point(watch)
+    query = next(text for text in plans if "coalesce(d.body" in text)
+    steps = realm_db.point(lambda tx: [row[-1] for row in tx.execute(f"EXPLAIN QUERY PLAN {query}")])
+    assert "SEARCH d USING INDEX sqlite_autoindex_deliveries_1 (id=?)" in steps
+    assert realm_db.point(load_due_work, "ep_1", ["dlv_0", "dlv_2"], 10).keys() == {"dlv_0", "dlv_2"}
 
 
 async def test_a_requeued_delivery_comes_last_and_an_ended_one_stays(realm_db: Database) -> None:

@@ -28,8 +28,7 @@ async def test_it_is_due_at_once_with_its_bytes(realm_db: Database) -> None:
     [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
     assert (row.event_type, row.state, row.next_at_ms) == ("endpoint.warning", "pending", 1000)
     assert realm_db.point(endpoints_with_pending) == [NOTIFY]
-    work = realm_db.point(load_due_work, row.id, 1000)
-    assert work is not None
+    work = realm_db.point(load_due_work, NOTIFY, [row.id], 1000)[row.id]
     assert work.endpoint.url == URL
     assert b'"live":true' in work.body
     assert b'"endpoint_id":"ep_1"' in work.body
@@ -47,8 +46,7 @@ async def test_the_address_of_the_house_follows_the_configuration_and_keeps_what
     await owe(realm_db)
     await realm_db.write(put_house_endpoint, NOTIFY, "https://other.example/", b"two", 1)
     [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
-    work = realm_db.point(load_due_work, row.id, 1000)
-    assert work is not None
+    work = realm_db.point(load_due_work, NOTIFY, [row.id], 1000)[row.id]
     assert work.endpoint.url == "https://other.example/"
 
     await realm_db.write(put_house_endpoint, NOTIFY, None, b"two", 2)

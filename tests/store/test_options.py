@@ -279,3 +279,13 @@ async def test_every_quote_of_a_payment_in_an_asset_is_listed_valid_or_not(realm
     await hand(realm_db, offer(), "opt_3", payment="pay_2")
     assert realm_db.point(quotes_in, "pay_1", KEY) == [third, second, first]
     assert realm_db.point(quotes_in, "pay_1", "eip155:10/slip44:60") == []
+
+
+async def test_what_a_quote_brings_to_its_destination_is_kept(realm_db: Database) -> None:
+    less = msgspec.structs.replace(offer(), due=10**30 - 7)
+
+    quote = await hand(realm_db, less, "opt_1")
+
+    assert quote.settlement_value == 10**30 - 7
+    assert realm_db.point(quotes_of, "pay_1", "opt_1") == [quote]
+    assert (await hand(realm_db, offer("eip155:1:other"), "opt_2")).settlement_value == 10**30

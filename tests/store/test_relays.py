@@ -11,13 +11,12 @@ import pytest
 from payd.core.gas import Fees
 from payd.core.payment import transition
 from payd.core.relay import RelayJob
-from payd.store.db import Database, Tx
+from payd.store.db import Database
 from payd.store.payments import record_transition
 from payd.store.relay_transactions import (
     Attempt,
     Mined,
     OpenTransaction,
-    add_attempt,
     add_transaction,
     note_lost,
     note_mined,
@@ -40,7 +39,6 @@ from payd.store.relays import (
     late_jobs,
     oldest_queued_ms,
     others_are_open,
-    prune_relays,
     put_off_job,
     reopen_above,
     reopen_from,
@@ -262,47 +260,3 @@ async def test_what_another_key_has_open_is_given_up_and_its_job_queued(realm_db
     assert [job(realm_db, f"pay_{number}").state for number in range(2)] == ["landed", "queued"]
     assert job(realm_db, "pay_1").left_us
     assert realm_db.point(open_transactions, CHAIN, SENDER, 9) == []
-
-
-async def rows(db: Database) -> list[int]:
-    """How many jobs, transactions and forms are kept."""
-
-    def count(tx: Tx, table: str) -> int:
-        return int(tx.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
-
-    tables = ("relay_jobs", "relay_transactions", "relay_attempts")
-    return [await db.read(count, table) for table in tables]
-
-
-async def test_what_is_over_is_forgotten_with_all_that_was_signed_for_it(realm_db: Database) -> None:
-    for number in range(4):
-        sent = await send(realm_db, await owe(realm_db, f"pay_{number}", 1000 + number), number)
-        await realm_db.write(add_attempt, sent.seq, Attempt(f"0xb{number}", b"raw", Fees(200, 2), 1600))
-        if number != 1:
-            await mine(realm_db, sent, 10)
-    dead = await owe(realm_db, "pay_dead", 1000, chain="eip155:1")
-    await realm_db.write(kill_job, dead.seq, "Refused.")
-    await owe(realm_db, "pay_waits", 1000)
-
-    assert await realm_db.write(prune_relays, 1000, 9) == 0
-    assert await realm_db.write(prune_relays, 1003, 1) == 1
-    assert await realm_db.write(prune_relays, 1003, 9) == 2
-    assert await realm_db.write(prune_relays, 1003, 9) == 0
-    assert await rows(realm_db) == [3, 2, 4]
-    assert [job(realm_db, name).state for name in ("pay_1", "pay_3", "pay_waits")] == [
-        "sent",
-        "landed",
-        "queued",
-    ]
-
-
-async def test_what_was_sent_for_a_payment_that_is_processing_is_kept(realm_db: Database) -> None:
-    draft = payment(1)
-    await store(realm_db, draft)
-    moved = transition(draft, funds(), 2000)
-    await realm_db.write(record_transition, moved, event(moved), None)
-    await mine(realm_db, await send(realm_db, await owe(realm_db, draft.id), 0), 10)
-    assert await realm_db.write(prune_relays, 9999, 9) == 0
-    await realm_db.write(lambda tx: tx.execute("UPDATE payments SET status = 'succeeded'"))
-    assert await realm_db.write(prune_relays, 9999, 9) == 1
-    assert await rows(realm_db) == [0, 0, 0]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.fee import FeeRule, compute_fee
 from payd.core.payment import PaymentCancelled, PaymentFailed, SettlementCompleted, WindowClosed
 from payd.core.relay import RelayJob
@@ -24,9 +24,10 @@ from payd.store.sightings import (
     matched_of,
     record,
     rewind,
+    take_back,
 )
 from payd.store.transfers import Follow, follow_transfer, list_transfers
-from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
@@ -295,6 +296,24 @@ async def test_what_a_reorg_takes_for_good_lets_another_transfer_pay(till: Till)
     assert till.kinds("0x01") == ["surplus"]
 
 
+async def test_what_never_was_in_its_block_pays_nothing_and_lets_another_transfer_pay(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x02", block_number=90))
+    [first] = till.db.point(matched_of, payment)
+    await till.db.write(take_back, msgspec.structs.replace(first, block_hash="0xb100"))
+    assert till.db.point(matched_of, payment) == [first], "it is in another block by now"
+
+    await till.db.write(take_back, first)
+
+    [second] = till.db.point(matched_of, payment)
+    assert (second.tx_id, second.awaits) == ("0x02", "depth")
+    assert due(till) == [payment]
+    await till.db.write(take_back, second)
+    assert not till.db.point(is_busy, CHAIN, START_MS + WINDOW_MS + 1)
+    await show(till, seen(payment))
+    assert till.db.point(matched_of, payment) == [first], "it is seen again"
+
+
 async def test_whichever_of_two_is_mined_first_after_a_reorg_pays(till: Till) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02"))
@@ -304,7 +323,9 @@ async def test_whichever_of_two_is_mined_first_after_a_reorg_pays(till: Till) ->
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
 
 
-async def test_a_payment_that_succeeded_is_reported_and_stays_with_its_transfer(till: Till) -> None:
+async def test_a_payment_that_succeeded_is_reported_and_may_be_settled_by_another_transfer(
+    till: Till,
+) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02", block_number=90, block_hash="0xa90"))
     await till.succeed(payment, "0x01")
@@ -312,10 +333,22 @@ async def test_a_payment_that_succeeded_is_reported_and_stays_with_its_transfer(
     assert (turned.lost, turned.paid_by_others) == ((payment,), ())
     assert till.kinds("0x02") == ["surplus"]
 
-    # Neither a new one takes its place, nor the first one its own again.
+    # Such as the same authorization in a transaction that pays better; the first one then is too much.
     await show(till, seen(payment, tx_id="0x03", block_hash="0xb100"))
-    assert till.kinds("0x03") == ["surplus"]
+    assert till.kinds("0x03") == ["matched"]
     await show(till, seen(payment, block_number=104, block_hash="0xb104"))
+    [pays] = till.db.point(matched_of, payment)
+    assert (pays.tx_id, pays.awaits, pays.look_at) == ("0x03", "depth", 100)
+    assert till.kinds("0x01") == ["surplus"]
+
+
+async def test_a_transfer_that_comes_back_after_success_is_followed_again(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment))
+    await till.succeed(payment, "0x01")
+    await reorg(till)
+    await show(till, seen(payment, block_number=104, block_hash="0xb104"))
+
     [back] = till.db.point(matched_of, payment)
     assert (back.tx_id, back.awaits, back.look_at) == ("0x01", "depth", 104)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm_binding import payment_tag
+from payd.chains.evm.binding import payment_tag
 from payd.core.payment import PaymentCancelled, WindowClosed
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
 from payd.store.db import Database
 from payd.store.sightings import Seen, Word, assign, due_sightings, matched_of, record, rewind
-from tests.chains.evm_json import BUYER, OTHER_SHOP, SHOP
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP
 from tests.till import CHAIN, ETH, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000

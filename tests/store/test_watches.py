@@ -16,7 +16,7 @@ from payd.store.watches import (
     watched_by_open,
     watched_on,
 )
-from tests.chains.evm_json import SHOP
+from tests.chains.evm.json import SHOP
 from tests.till import CHAIN, START_MS, WINDOW_MS, Till, account
 from tests.till import ETH as BASE_ETH
 from tests.till import USDC as BASE_USDC

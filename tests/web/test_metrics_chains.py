@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from prometheus_client.metrics_core import Metric
 
 from payd.actors.relay_alarms import WORDS
-from payd.actors.relayer import RelayerStats
+from payd.actors.relayer import Relayer, RelayerStats
 from payd.actors.watcher import WatcherStats
-from payd.chains.market_source import SourceHealth
+from payd.chains.market.source import SourceHealth
 from payd.config import load
+from payd.core.errors import StoreUnavailable
 from payd.server import open_house
 from payd.web.metrics_chains import SeenChain, SeenNode, chain_families, see_chain, sources_of
 from tests.live.street import configuration, write_keystore
@@ -181,13 +183,35 @@ def test_a_server_without_chains_answers_everything_and_brings_nothing_that_sign
         "            found = await answer(house, Request('GET', path, client_ip='127.0.0.1'))\n"
         "            assert found.status == 200, found\n"
         "trio.run(main)\n"
-        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'payd.chains.evm', 'payd.live')\n"
+        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'payd.chains.evm.chain', 'payd.live')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.strip() == "[]"
+
+
+class Unreadable:
+    """A relayer while its rows cannot be read."""
+
+    def stats(self) -> RelayerStats:
+        raise StoreUnavailable("The store cannot be read at the moment.")
+
+
+@pytest.mark.real_time
+async def test_a_store_that_cannot_be_read_takes_the_relayers_numbers_and_no_others(tmp_path: Path) -> None:
+    write_keystore(tmp_path)
+    (tmp_path / "payd.toml").write_text(configuration(["http://127.0.0.1:9"]))
+    config = load(tmp_path / "payd.toml", {"PAYD_DATA_DIR": str(tmp_path / "data")})
+    async with open_house(config) as house:
+        [live] = house.realms["live"].live_chains
+        whole = see_chain(live)
+        seen = see_chain(dataclasses.replace(live, relayer=cast("Relayer", Unreadable())))
+
+    assert whole.relayer is not None
+    assert seen.relayer is None
+    assert "payd_chain_ticks" in families_of(seen)
 
 
 def test_without_chains_nobody_asks_for_prices() -> None:

@@ -29,6 +29,8 @@ CREATE TABLE watches (                             -- what a transfer carries, a
 CREATE INDEX watches_of_chain ON watches (chain, until_ms);
 CREATE INDEX watches_of_payment ON watches (payment_id);
 
+ALTER TABLE quotes ADD COLUMN due TEXT;               -- what of the amount reaches the destination; NULL: all of it
+
 ALTER TABLE transfers ADD COLUMN block_number INTEGER;
 ALTER TABLE transfers ADD COLUMN block_hash TEXT;   -- NULL: of no real chain, or taken by a reorg and not seen again
 ALTER TABLE transfers ADD COLUMN block_time_s INTEGER;

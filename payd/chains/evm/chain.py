@@ -1,0 +1,142 @@
+"""One EVM chain with real funds: what the `Chain` of the test realm plays, on nodes that are not trusted.
+
+The rooms: `offers.py` and `ways.py` ask, and `confirm.py` checks what wallets hand back.
+`look.py` follows what the watcher found; `evidence.py` proves it, and `ending.py` ends what never
+came.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from payd.chains.assets import AssetBook
+from payd.chains.base import Ask, Found, Verdict
+from payd.chains.evm.commitment import Commitments
+from payd.chains.evm.confirm import Checks
+from payd.chains.evm.ending import Endings
+from payd.chains.evm.evidence import Evidence
+from payd.chains.evm.facts import Facts
+from payd.chains.evm.look import Looks
+from payd.chains.evm.offers import Offers
+from payd.chains.evm.refund import refund_problem
+from payd.chains.evm.signed import Signed
+from payd.chains.evm.terms import Terms
+from payd.chains.evm.tokens import Tokens
+from payd.chains.evm.told import Sent
+from payd.chains.evm.ways import CanRelay, Ways
+from payd.chains.market.prices import Prices
+from payd.chains.rpc import Rpc
+from payd.core.caip import AccountId, AssetId, canonical_chain
+from payd.core.errors import InvalidParams
+from payd.core.option import Display, Offer, Quote, Result, WalletRpc
+from payd.core.payment import Payment
+from payd.store.chain_cursors import find_cursor
+from payd.store.db import Database
+
+
+class EvmChain:
+    """One chain of the `eip155` namespace.
+
+    Args:
+        terms: What the operator set for it.
+        rpc: Its nodes; closed by whoever opened them.
+        db: The realm's store, read by point reads.
+        book: The assets that can be paid with.
+        prices: What they cost.
+        can_relay: Whether the relayer would carry a payment of an account (canonical CAIP-10) now.
+
+    Attributes:
+        evidence: Proves transfers; counts how often nodes did not agree.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        rpc: Rpc,
+        db: Database,
+        book: AssetBook,
+        prices: Prices,
+        can_relay: CanRelay = lambda buyer: True,
+    ) -> None:
+        self.terms = terms
+        self.rpc = rpc
+        self.book = book
+        self.evidence = Evidence(rpc, terms.chain)
+        self._db = db
+        self._name = str(terms.chain)
+        facts, commitments = Facts(rpc), Commitments(terms, book, prices)
+        ways = Ways(terms, facts, can_relay)
+        self._offers = Offers(terms, book, prices, facts, Tokens(rpc, terms.chain), ways)
+        self._checks = Checks(Signed(rpc, terms.relayer, commitments), Sent(rpc, commitments))
+        endings = Endings(terms, self.evidence)
+        self._looks = Looks(terms, rpc, db, commitments, self.evidence, endings)
+
+    def serves(self, chain: str) -> bool:
+        """Whether this CAIP-2 chain is mine."""
+        return chain == self._name
+
+    def display(self, asset: AssetId) -> Display | None:
+        """How amounts of the asset are shown; None when the asset is not known here."""
+        return self.book.display(asset) if canonical_chain(asset.chain) == self.terms.chain else None
+
+    async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
+        """Read in one go what the offers for these will need.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        await self._offers.read_ahead(payment, asks, now_ms)
+
+    async def offer(
+        self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
+    ) -> Offer | None:
+        """What the account would pay in the asset now; None when it cannot.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        return await self._offers.offer(payment, asset, account, destination, now_ms)
+
+    async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
+        """Nothing: no option of this chain has a build action.
+
+        Raises:
+            InvalidParams: Always.
+        """
+        raise InvalidParams("The option has no build action: its actions can be executed as they are.")
+
+    async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
+        """Whether results pay the quote. Has no effect on the chain.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        return await self._checks.check(payment, quote, results, now_ms)
+
+    def read_until_ms(self, chain: str) -> int | None:
+        """Up to which time of its own clock each block was read; 0 before the first."""
+        cursor = self._db.point(find_cursor, self._name, "head")
+        return 0 if cursor is None else cursor.time_s * 1000
+
+    def due_at_ms(self, payment: Payment) -> int | None:
+        """When to ask what became of a payment, by its stored notes; all else the watcher has news of."""
+        return self._looks.due_at_ms(payment)
+
+    async def look(self, payment: Payment, now_ms: int) -> Found | None:
+        """What the chain says about a payment; None when nothing new.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        return await self._looks.look(payment, now_ms)
+
+    async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
+        """What is wrong with the transaction that a merchant names as a refund; None if nothing is.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        return await refund_problem(self.rpc, self.terms.chain, payment, tx_id)

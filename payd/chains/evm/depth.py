@@ -1,0 +1,43 @@
+"""How deep the transfer of a payment must lie, by what the payment is worth.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from payd.chains.assets import Asset
+from payd.chains.evm.defaults import Depth, DepthPolicy
+from payd.chains.market.prices import Prices
+from payd.core.money import Rate, convert_up
+from payd.core.payment import Payment
+
+_DOLLAR: Final = "USD"
+_CENTS: Final = 2  # decimals
+
+
+async def depth_of(
+    policy: DepthPolicy, prices: Prices, payment: Payment, row: Asset, amount: int, now_ms: int
+) -> Depth:
+    """The depth for a payment of so many smallest units; the deepest where nobody knows what it is worth.
+
+    Raises:
+        ChainUnavailable: No node answers a feed's question.
+    """
+    if len(policy.steps) == 1:
+        return policy.depth_for(None)
+    return policy.depth_for(await _usd_cents(prices, payment, row, amount, now_ms))
+
+
+async def _usd_cents(prices: Prices, payment: Payment, row: Asset, amount: int, now_ms: int) -> int | None:
+    """What a payment is worth, rounded up; None where nobody can say."""
+    if payment.currency == _DOLLAR:
+        return payment.value
+    if row.par == _DOLLAR:
+        return convert_up(amount, row.decimals, Rate(1, 1), _CENTS)
+    priced = await prices.price(_DOLLAR, row, now_ms)
+    if priced is None:
+        return None
+    dollars = Rate(priced.rate.denominator, priced.rate.numerator)
+    return convert_up(amount, row.decimals, dollars, _CENTS)

@@ -1,0 +1,228 @@
+"""What became of a commitment that no transfer shows: whether anything of ours can still land.
+
+An unknown outcome is never failure. A payment ends unpaid when its signature never left payd, or when final
+blocks, read by the watcher and agreed on by the nodes, leave no way for its transfer to come.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from payd.chains.evm.abi import authorization_state_call, decode_bool
+from payd.chains.evm.answers import decode_block, decode_logs, decode_receipt, decode_transaction
+from payd.chains.evm.asking import decoded, eth_call
+from payd.chains.evm.codec import (
+    BadAnswer,
+    from_count,
+    to_data,
+    to_quantity,
+    word_of_address,
+)
+from payd.chains.evm.evidence import Evidence, depth_call, has_depth, watched_for
+from payd.chains.evm.proof import paid_by
+from payd.chains.evm.terms import Terms
+from payd.chains.evm.track import Told, Track
+from payd.chains.rpc import Call, RpcError
+from payd.chains.rpc_wire import Results
+from payd.core.caip import parse_account
+from payd.core.payment import Payment, PaymentFailed, WindowClosed
+from payd.store.chain_cursors import Cursor
+from payd.store.relays import Job
+
+log = structlog.get_logger("payd.chains")
+
+# keccak256 of `AuthorizationCanceled(address,bytes32)`.
+AUTHORIZATION_CANCELED: Final = bytes.fromhex(
+    "1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
+)
+# Blocks at once that are looked through for a cancelled authorization, and how often. Some nodes allow 500.
+LOGS_STEP: Final = 10_000
+RANGES_MAX: Final = 64
+# Blocks do not come as regularly as their average.
+BLOCKS_ROOM: Final = 2
+BLOCKS_MORE: Final = 100
+# A node's clock and the chain's are not one.
+SKEW_S: Final = 600
+
+RELAY_FAILED: Final = "broadcast_failed"
+DECLINED: Final = "declined_user"
+
+TAKEN_BACK: Final = "The buyer cancelled what was signed, on the blockchain."
+REVERTED: Final = "The buyer's transaction was reverted on the blockchain; nothing was paid."
+PAID_NOTHING: Final = "The buyer's transaction did not pay the merchant."
+REPLACED: Final = "The buyer's wallet replaced the transaction by another one; nothing was paid."
+
+End = PaymentFailed | WindowClosed
+
+
+class Endings:
+    """The endings of commitments on one chain.
+
+    Args:
+        terms: What the operator set.
+        evidence: Its nodes.
+    """
+
+    def __init__(self, terms: Terms, evidence: Evidence) -> None:
+        self._terms = terms
+        self._evidence = evidence
+
+    async def end_of(
+        self, payment: Payment, track: Track, job: Job | None, read: Cursor | None
+    ) -> End | None:
+        """How a payment ends of whose transfer the chain showed nothing; None while it may still come.
+
+        Args:
+            payment: A processing one.
+            track: Its notes.
+            job: What the relayer owes it.
+            read: Up to where the watcher has read final blocks. No transfer that pays is in them.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        if job is not None and job.state == "dead" and not job.left_us:
+            return PaymentFailed(f"It could not be brought to the blockchain: {job.reason}", RELAY_FAILED)
+        if read is None:
+            return None
+        if track.told is not None:
+            return await self._end_of_told(track, track.told, read)
+        if track.valid_until_s is None:
+            return None
+        is_out = job is not None and job.state in ("queued", "sent")
+        if is_out and read.time_s < track.valid_until_s:
+            return None
+        return await self._end_of_signed(payment, track, track.valid_until_s, read)
+
+    async def _end_of_signed(
+        self, payment: Payment, track: Track, valid_until_s: int, read: Cursor
+    ) -> End | None:
+        """Whether the token still takes what was signed.
+
+        Not used now means not used in any block below; and no block above what is final can be older than it.
+        """
+        assert track.token is not None
+        assert track.nonce is not None
+        state = eth_call(track.token, authorization_state_call(_authorizer(payment), track.nonce))
+        used = {
+            decoded(results[2], decode_bool) if self._is_final(read, results) else None
+            for _, results in await self._evidence.ask([*self._final_calls(read), state])
+        }
+        if used == {False}:
+            return WindowClosed() if read.time_s >= valid_until_s else None
+        if used == {True} and await self._is_cancelled(payment, track, read):
+            return PaymentFailed(TAKEN_BACK, DECLINED)
+        return None
+
+    async def _is_cancelled(self, payment: Payment, track: Track, read: Cursor) -> bool:
+        """Whether the nodes agree on an event by which the buyer took back what was signed."""
+        assert payment.processing is not None
+        asked_s = payment.processing.processing_at_ms // 1000 - SKEW_S
+        blocks = max(0, read.time_s - asked_s) * 1000 * BLOCKS_ROOM // self._terms.block_ms + BLOCKS_MORE
+        first, last = max(0, read.number - blocks), read.number
+        step = LOGS_STEP
+        for _ in range(RANGES_MAX):
+            if last < first:
+                return False
+            start = max(first, last - step + 1)
+            call = _cancelled_logs(_authorizer(payment), track, start, last)
+            results = [result for _, [result] in await self._evidence.ask([call])]
+            if any(isinstance(result, RpcError) and result.kind == "too_wide" for result in results):
+                step //= 2
+                if step == 0:
+                    return False
+                continue
+            found = {_has_logs(result) for result in results}
+            if found != {False}:
+                return found == {True}
+            last = start - 1
+        return False
+
+    async def _end_of_told(self, track: Track, told: Told, read: Cursor) -> End | None:
+        """Whether the transaction that the buyer sent has come to nothing."""
+        calls: list[Call] = [
+            *self._final_calls(read),
+            ("eth_getTransactionReceipt", told.tx_hash),
+            ("eth_getTransactionByHash", told.tx_hash),
+        ]
+        if told.nonce is not None:
+            calls.append(("eth_getTransactionCount", told.sender, to_quantity(read.number)))
+        ends = {
+            self._end_by(track, told, read, results) if self._is_final(read, results) else None
+            for _, results in await self._evidence.ask(calls)
+        }
+        words = ends.pop() if len(ends) == 1 else None
+        if words is None:
+            return None
+        return PaymentFailed(words, DECLINED if words == REPLACED else RELAY_FAILED)
+
+    def _end_by(self, track: Track, told: Told, read: Cursor, results: Results) -> str | None:
+        """What a node shows of it, in words; None while it may still pay."""
+        if isinstance(results[2], RpcError) or isinstance(results[3], RpcError):
+            return None
+        try:
+            receipt, transaction = decode_receipt(results[2]), decode_transaction(results[3])
+            if receipt is not None and transaction is not None:
+                if receipt.block_number > read.number:
+                    return None
+                if receipt.status == 0:
+                    return REVERTED
+                watched = watched_for(track.asset, track.recipient)
+                known = {(binding, track.asset) for binding in track.bindings}
+                paid = paid_by(self._terms.chain, transaction, receipt, watched, known)
+                return PAID_NOTHING if all(one.binding is None for one in paid) else None
+            if receipt is not None or (transaction is not None and transaction.block_hash is not None):
+                return None
+            if told.nonce is None or isinstance(results[4], RpcError):
+                return None
+            return REPLACED if from_count(results[4], "the nonce") > told.nonce else None
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
+            return None
+
+    def _final_calls(self, read: Cursor) -> list[Call]:
+        return [depth_call(self._terms.final), ("eth_getBlockByNumber", to_quantity(read.number), False)]
+
+    def _is_final(self, read: Cursor, results: Results) -> bool:
+        """Whether a node has the same block where the watcher has read to, and has it as final."""
+        if any(isinstance(result, RpcError) for result in results[:2]):
+            return False
+        try:
+            block = decode_block(results[1])
+            same = block is not None and (block.hash, block.time_s) == (read.hash, read.time_s)
+            return same and has_depth(read.number, self._terms.final, results[0])
+        except BadAnswer:
+            return False
+
+
+def _authorizer(payment: Payment) -> str:
+    """Whose signature it was."""
+    assert payment.processing is not None
+    assert payment.processing.buyer is not None
+    return parse_account(payment.processing.buyer).address.lower()
+
+
+def _cancelled_logs(authorizer: str, track: Track, first: int, last: int) -> Call:
+    assert track.nonce is not None
+    topics = [AUTHORIZATION_CANCELED, word_of_address(authorizer), track.nonce]
+    wanted = {
+        "address": track.token,
+        "topics": [to_data(topic) for topic in topics],
+        "fromBlock": to_quantity(first),
+        "toBlock": to_quantity(last),
+    }
+    return ("eth_getLogs", wanted)
+
+
+def _has_logs(result: object) -> bool | None:
+    """Whether a node shows an event; None where it does not say."""
+    if isinstance(result, RpcError):
+        return None
+    try:
+        return any(not one.removed for one in decode_logs(result))
+    except BadAnswer:
+        return None

@@ -1,0 +1,188 @@
+"""What several nodes show of a transfer, each by its own data; a proof takes two, where there are two.
+
+A node's receipt alone proves nothing. The transfer must follow from the node's own transaction and receipt,
+be in the block that the node has at this height, and lie deep enough under the node's own head.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+import structlog
+
+from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
+from payd.chains.evm.asking import answered, unavailable
+from payd.chains.evm.codec import BadAnswer, from_count, to_quantity
+from payd.chains.evm.defaults import Depth
+from payd.chains.evm.proof import BoundTransfer, Watched, paid_by
+from payd.chains.evm.track import Track
+from payd.chains.rpc import Call, Node, Rpc, RpcError
+from payd.chains.rpc_wire import Results
+from payd.core.caip import ChainId, parse_account, parse_asset
+from payd.store.sightings import Sighting
+
+log = structlog.get_logger("payd.chains")
+
+# Two that agree are not one that is wrong; more would only be slower.
+WITNESSES: Final = 2
+
+Proof = Literal["deep", "shallow", "none"]
+"""deep: proven, and deep enough. shallow: proven, and not yet deep enough. none: not proven now."""
+
+
+class _View(msgspec.Struct, frozen=True):
+    """What one node shows: the transfer, and how deep it has it."""
+
+    shows: bool
+    is_deep: bool
+
+
+class Evidence:
+    """The evidence on one chain.
+
+    Args:
+        rpc: Its nodes.
+        chain: Canonical.
+
+    Attributes:
+        disagreements: How often nodes did not show the same.
+    """
+
+    def __init__(self, rpc: Rpc, chain: ChainId) -> None:
+        self._rpc = rpc
+        self._chain = chain
+        self.disagreements = 0
+
+    @property
+    def witnesses(self) -> int:
+        """How many nodes must agree."""
+        return min(WITNESSES, len(self._rpc.nodes))
+
+    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
+        """What as many nodes as must agree say to the same calls.
+
+        Raises:
+            ChainUnavailable: Fewer answer.
+        """
+        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
+        if len(answers) < self.witnesses:
+            raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
+        return answers
+
+    async def prove(self, sighting: Sighting, track: Track, depth: Depth) -> Proof:
+        """Whether a stored transfer is what a payment was committed to, and lies this deep.
+
+        Where the nodes that are asked first do not agree, all are; then enough of them must.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        calls = _calls(sighting, depth)
+        answers = await self.ask(calls)
+        views = [self._view(sighting, track, depth, results) for _, results in answers]
+        if not all(view.shows for view in views) and len(self._rpc.nodes) > self.witnesses:
+            answers = await self._rpc.ask_all(calls)
+            views = [self._view(sighting, track, depth, results) for _, results in answers]
+        if sum(view.shows for view in views) < self.witnesses:
+            self.disagreements += 1
+            names = [node.name for (node, _), view in zip(answers, views, strict=True) if not view.shows]
+            log.debug("chain.not_proven", chain=str(self._chain), tx_id=sighting.tx_id, nodes=names)
+            return "none"
+        return "deep" if sum(view.shows and view.is_deep for view in views) >= self.witnesses else "shallow"
+
+    async def deny(self, sighting: Sighting, final: Depth) -> bool:
+        """Whether enough nodes have the block of a stored transfer as final, and no such transfer in it.
+
+        Then whoever showed it was wrong.
+        """
+        answers = await self._rpc.ask_all(_calls(sighting, final))
+        return sum(self._denies(sighting, final, results) for _, results in answers) >= self.witnesses
+
+    def _denies(self, sighting: Sighting, final: Depth, results: Results) -> bool:
+        try:
+            block = decode_block(answered(results[2]))
+            if block is None or block.hash != sighting.block_hash or not _is_deep(sighting, final, results):
+                return False
+            transaction = decode_transaction(answered(results[0]))
+            receipt = decode_receipt(answered(results[1]))
+            if transaction is None or receipt is None:
+                return transaction is None and receipt is None
+            if receipt.block_hash != sighting.block_hash:
+                return True
+            watched = watched_for(sighting.asset, sighting.recipient)
+            paid = paid_by(self._chain, transaction, receipt, watched, set())
+        except BadAnswer:
+            return False
+        return all((one.log_index, one.value) != (sighting.log_index, sighting.value) for one in paid)
+
+    def _view(self, sighting: Sighting, track: Track, depth: Depth, results: Results) -> _View:
+        try:
+            transfer = self._transfer(sighting, track, results)
+            return _View(transfer is not None, _is_deep(sighting, depth, results))
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
+            return _View(False, False)
+
+    def _transfer(self, sighting: Sighting, track: Track, results: Results) -> BoundTransfer | None:
+        """The transfer as the node itself shows it, where it is what was committed and where it is stored."""
+        transaction = decode_transaction(answered(results[0]))
+        receipt = decode_receipt(answered(results[1]))
+        block = decode_block(answered(results[2]))
+        if transaction is None or receipt is None or block is None:
+            return None
+        if not (receipt.block_hash == block.hash == sighting.block_hash):
+            return None
+        if receipt.block_number != sighting.block_number or receipt.tx_hash != sighting.tx_id:
+            return None
+        watched = watched_for(track.asset, track.recipient)
+        known = {(binding, track.asset) for binding in track.bindings}
+        for one in paid_by(self._chain, transaction, receipt, watched, known):
+            same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
+            if same and one.log_index == sighting.log_index and one.binding in track.bindings:
+                return one
+        return None
+
+
+def watched_for(asset: str, recipient: str) -> Watched:
+    """One asset and one recipient, both canonical."""
+    parsed, destinations = parse_asset(asset), {parse_account(recipient).address}
+    if parsed.namespace == "erc20":
+        return Watched(tokens={parsed.reference}, destinations=destinations)
+    return Watched(tokens=set(), destinations=destinations, native=asset)
+
+
+def depth_call(depth: Depth) -> Call:
+    """What a node is asked for how deep it has a block."""
+    if isinstance(depth, int):
+        return ("eth_blockNumber",)
+    return ("eth_getBlockByNumber", depth, False)
+
+
+def has_depth(number: int, depth: Depth, result: object) -> bool:
+    """Whether a block lies so deep, by a node's answer to `depth_call`.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    if isinstance(depth, int):
+        return from_count(answered(result), "the head") >= number + depth - 1
+    block = decode_block(answered(result))
+    return block is not None and block.number >= number
+
+
+def _calls(sighting: Sighting, depth: Depth) -> list[Call]:
+    return [
+        ("eth_getTransactionByHash", sighting.tx_id),
+        ("eth_getTransactionReceipt", sighting.tx_id),
+        ("eth_getBlockByNumber", to_quantity(sighting.block_number), False),
+        depth_call(depth),
+    ]
+
+
+def _is_deep(sighting: Sighting, depth: Depth, results: Results) -> bool:
+    # A node without the tag shows the transfer all the same.
+    return not isinstance(results[3], RpcError) and has_depth(sighting.block_number, depth, results[3])

@@ -1,0 +1,213 @@
+"""The file that holds the relayer's key, encrypted: Web3 Secret Storage version 3, as other tools write it.
+
+The key is derived with scrypt, which takes half a second and 128 MiB on purpose. Whoever is inside Trio calls
+`create` and `unlock` in a thread.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from payd.chains.evm.signer import KEY_BYTES, Signer
+from payd.core.caip import to_checksum_address
+from payd.entropy import Entropy, system_entropy
+
+# Memory is this times a kibibyte. The small one is for machines with less than half a gigabyte.
+SCRYPT_N: Final = 2**17
+SCRYPT_N_SMALL: Final = 2**14
+
+# A keystore has half a kibibyte. A larger file is something else.
+FILE_BYTES_MAX: Final = 16 * 1024
+# Memory and time of a keystore that somebody else made: 1 GiB, and what goes with it.
+SCRYPT_MEMORY_MAX: Final = 2**30
+PBKDF2_ROUNDS_MAX: Final = 10_000_000
+
+
+PASSWORD_VARIABLE: Final = "PAYD_RELAYER_PASSWORD"
+
+
+class KeystoreUnusable(Exception):
+    """The keystore cannot be made or opened; the message says why and what to do."""
+
+
+class _Crypto(msgspec.Struct):
+    """What is checked before the library reads the rest."""
+
+    kdf: Literal["scrypt", "pbkdf2"]
+    kdfparams: dict[str, Any]
+
+
+class _Keystore(msgspec.Struct):
+    version: Literal[3]
+    crypto: _Crypto
+    address: str | None = None
+
+
+def create(path: Path, password: str, *, small: bool = False, entropy: Entropy = system_entropy) -> Signer:
+    """Make a key and write it to a new file that its owner alone can read.
+
+    Args:
+        path: Where; never overwritten.
+        password: What opens it again.
+        small: Whether opening has to work on a machine with little memory, at the price of a password that
+            is sooner guessed by whoever has the file.
+        entropy: Where the key comes from; salt and initialisation vector are the library's.
+
+    Raises:
+        KeystoreUnusable: There is a file already, or the password is empty.
+        OSError: It cannot be written.
+    """
+    # Here, because it takes half a second: only who has a relayer pays for it.
+    from eth_keyfile.keyfile import create_keyfile_json
+
+    if not password:
+        raise KeystoreUnusable("An empty password protects nothing. Choose another.")
+    key, signer = _new_key(entropy)
+    n = SCRYPT_N_SMALL if small else SCRYPT_N
+    made = create_keyfile_json(key, password.encode(), version=3, kdf="scrypt", iterations=n)
+    _write(path, msgspec.json.encode({**made, "address": signer.address[2:]}))
+    return signer
+
+
+def unlock(path: Path, password: str) -> Signer:
+    """The key in the file, as the relayer holds it. Raises what `read_key` does."""
+    return Signer(read_key(path, password))
+
+
+def read_key(path: Path, password: str) -> bytes:
+    """The 32 bytes of the key in the file.
+
+    Raises:
+        KeystoreUnusable: There is no such file, others may read it, it is no keystore, or the password is
+            another one.
+        OSError: It cannot be read.
+    """
+    from eth_keyfile.keyfile import decode_keyfile_json
+
+    raw = _read(path)
+    keystore = _parse(path, raw)
+    try:
+        _check_cost(path, keystore.crypto)
+        key = bytes(decode_keyfile_json(msgspec.json.decode(raw), password.encode()))
+        signer = Signer(key)
+    except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
+        # The library's own words for it; every other error of it is about the file.
+        if str(error) == "MAC mismatch":
+            raise KeystoreUnusable(f"The password does not open {path}.") from None
+        raise KeystoreUnusable(f"{path} is damaged. Restore it from a backup.") from None
+    if keystore.address is not None and _address(path, keystore.address) != signer.address:
+        raise KeystoreUnusable(f"{path} holds another key than it says. Restore it from a backup.")
+    return key
+
+
+def address_in(path: Path) -> str:
+    """The address that the file says its key has, in lower case; needs no password.
+
+    Raises:
+        KeystoreUnusable: There is no such file, others may read it, it is no keystore, or has no address.
+        OSError: It cannot be read.
+    """
+    keystore = _parse(path, _read(path))
+    if keystore.address is None:
+        raise KeystoreUnusable(f"{path} does not say its address; the program that made it left it out.")
+    return _address(path, keystore.address)
+
+
+def read_password(file: Path | None, variables: Mapping[str, str]) -> str | None:
+    """What opens a keystore: the first line of the file, or else the variable; None where neither is given.
+
+    Raises:
+        KeystoreUnusable: There is no such file, or it is no text.
+        OSError: It cannot be read.
+    """
+    if file is None:
+        return variables.get(PASSWORD_VARIABLE)
+    try:
+        return file.read_text("utf-8").partition("\n")[0].removesuffix("\r")
+    except FileNotFoundError:
+        raise KeystoreUnusable(
+            f"There is no password file {file}. Make one: "
+            f"(umask 077; head -c 24 /dev/urandom | base64 > {file})"
+        ) from None
+    except UnicodeDecodeError:
+        raise KeystoreUnusable(f"{file} holds no password: it is no text.") from None
+
+
+def _new_key(entropy: Entropy) -> tuple[bytes, Signer]:
+    while True:
+        key = entropy(KEY_BYTES)
+        try:
+            return key, Signer(key)
+        except ValueError:
+            continue  # zero, or beyond the order of the curve: once in 2^128
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise KeystoreUnusable(
+            f"{path} is there already, and a key is never overwritten. Choose another name, or move it away."
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise KeystoreUnusable(f"There is no keystore {path}. Make one: payd relayer create {path}") from None
+    with os.fdopen(handle, "rb") as file:
+        if stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
+            raise KeystoreUnusable(f"{path} can be read by others. Run: chmod 600 {path}")
+        return file.read(FILE_BYTES_MAX + 1)
+
+
+def _parse(path: Path, raw: bytes) -> _Keystore:
+    try:
+        if len(raw) <= FILE_BYTES_MAX:
+            return msgspec.json.decode(raw, type=_Keystore)
+    except msgspec.DecodeError:
+        pass
+    raise KeystoreUnusable(
+        f"{path} is no keystore of version 3, as `payd relayer create` and other Ethereum programs write it."
+    )
+
+
+def _check_cost(path: Path, crypto: _Crypto) -> None:
+    params = crypto.kdfparams
+    if crypto.kdf == "scrypt":
+        dear = 128 * params["n"] * params["r"] * params["p"] > SCRYPT_MEMORY_MAX
+    else:
+        dear = params["c"] > PBKDF2_ROUNDS_MAX
+    if dear:
+        raise KeystoreUnusable(f"{path} takes more memory or time to open than payd allows. Make another.")
+
+
+def _address(path: Path, text: str) -> str:
+    address = "0x" + text.removeprefix("0x").lower()
+    try:
+        to_checksum_address(address)
+    except ValueError:
+        raise KeystoreUnusable(f"{path} has an address in it that is none.") from None
+    return address

@@ -1,0 +1,252 @@
+"""What the chain says about a payment now: committed, deep enough, final, or come to nothing.
+
+The store knows what the watcher found, and where. Whatever moves a payment is proven anew, by the nodes' own
+data; what only waits for blocks is noted, and looked at again when these have come.
+
+Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import structlog
+
+from payd.chains.base import Found
+from payd.chains.evm.actions import Sending, read_actions
+from payd.chains.evm.answers import Transaction, decode_receipt, decode_transaction
+from payd.chains.evm.asking import read
+from payd.chains.evm.binding import authorization_nonce, payment_tag
+from payd.chains.evm.codec import BadAnswer
+from payd.chains.evm.commitment import Commitments
+from payd.chains.evm.defaults import Depth
+from payd.chains.evm.ending import Endings
+from payd.chains.evm.evidence import Evidence, watched_for
+from payd.chains.evm.proof import paid_by
+from payd.chains.evm.terms import Terms
+from payd.chains.evm.track import Told, Track, read_track, recipient_of
+from payd.chains.rpc import Rpc, RpcError
+from payd.core.caip import canonical_account, parse_account
+from payd.core.option import Quote
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    Processing,
+    SettlementCompleted,
+    TransferConfirmed,
+)
+from payd.core.status import Status
+from payd.store.chain_cursors import Cursor, find_cursor
+from payd.store.db import Database
+from payd.store.options import quotes_in
+from payd.store.relays import find_job
+from payd.store.sightings import Sighting, matched_of
+from payd.store.transfers import Follow
+
+log = structlog.get_logger("payd.chains")
+
+# How often a tag is asked for that moves by itself.
+SAFE_EVERY_MS: Final = 12_000
+# An authorization cannot land once a block is this old; final blocks come later, and are asked for then.
+EXPIRY_MARGIN_MS: Final = 60_000
+# A transaction that a node showed is mined by then, or somebody should ask what became of it.
+SENT_GRACE_MS: Final = 15 * 60_000
+
+
+class Looks:
+    """The looks at one chain.
+
+    Args:
+        terms: What the operator set.
+        rpc: The chain's nodes.
+        db: The realm's store.
+        commitments: Makes what is stored of what the chain shows first.
+        evidence: Proves what moves a payment.
+        endings: What becomes of what the chain never shows.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        rpc: Rpc,
+        db: Database,
+        commitments: Commitments,
+        evidence: Evidence,
+        endings: Endings,
+    ) -> None:
+        self._terms = terms
+        self._name = str(terms.chain)
+        self._rpc = rpc
+        self._db = db
+        self._commitments = commitments
+        self._evidence = evidence
+        self._endings = endings
+
+    async def look(self, payment: Payment, now_ms: int) -> Found | None:
+        """What is new about a payment; None when nothing is.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        # Before the transfers: a block that was read later may have one that is not among them.
+        final = self._db.point(find_cursor, self._name, "final")
+        row = self._paid_by(payment)
+        match payment.status:
+            case Status.REQUIRES_ACTION if row is not None:
+                return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
+            case Status.PROCESSING if row is not None:
+                return await self._confirm(payment, row, final)
+            case Status.PROCESSING:
+                job = self._db.point(find_job, payment.id)
+                end = await self._endings.end_of(payment, read_track(payment), job, final)
+                return None if end is None else Found(end)
+            case Status.SUCCEEDED if row is not None and payment.settled is None:
+                return await self._settle(payment, row)
+        return None
+
+    def due_at_ms(self, payment: Payment) -> int | None:
+        """When to ask what became of a payment that the chain has not shown; see `Chain.due_at_ms`."""
+        if payment.status is not Status.PROCESSING or payment.processing is None:
+            return None
+        valid_until_s = read_track(payment).valid_until_s
+        if valid_until_s is not None:
+            return valid_until_s * 1000 + EXPIRY_MARGIN_MS
+        return max(payment.expires_at_ms, payment.processing.processing_at_ms + SENT_GRACE_MS)
+
+    def _paid_by(self, payment: Payment) -> Sighting | None:
+        """The transfer that pays it, on this chain; of several the one that it was told to be paid by."""
+        rows = [row for row in self._db.point(matched_of, payment.id) if row.chain == self._name]
+        told = None if payment.success is None else payment.success.tx_id
+        return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
+
+    async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
+        """A transfer that pays, before any wallet told of it."""
+        tag, nonce = payment_tag(payment.id), authorization_nonce(payment.id)
+        shown = await self._read(row, {(tag, row.asset), (nonce, row.asset)})
+        if shown is None:
+            return None
+        transaction, binding = shown
+        quotes = self._quotes(payment, row)
+        payer = parse_account(row.sender)
+        for quote in quotes:
+            legs = read_actions(quote.actions)
+            if binding == nonce and not isinstance(legs, Sending) and legs[0].value == row.value:
+                buyer = _buyer(quote, row)
+                processing = await self._commitments.signed(payment, quote, legs, now_ms, buyer=buyer)
+                return self._committed(processing, row)
+        exact = next((quote for quote in quotes if quote.amount == row.value), None)
+        if exact is None:
+            log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
+            return None
+        # Sent through somebody else's hands it may come again by other hands.
+        direct = binding == tag and transaction.sender == payer.address
+        told = Told(row.tx_id, transaction.sender, transaction.nonce if direct else None)
+        processing = await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, row))
+        return self._committed(processing, row)
+
+    def _committed(self, processing: Processing, row: Sighting) -> Found:
+        depth = msgspec.msgpack.decode(processing.track, type=Track).depth
+        return Found(FundsCommitted(processing), follow=_follow(row, depth, row.block_number))
+
+    async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+        """A transfer that is not proven: it pays nothing if it never was in its block, now that it is final.
+
+        One node showed it, and others had none: what it seemed to pay is open for another transfer.
+        """
+        if final is None or final.number < row.block_number:
+            return None
+        if not await self._evidence.deny(row, self._terms.final):
+            return None
+        log.warning("chain.transfer_denied", payment_id=payment.id, chain=self._name, tx_id=row.tx_id)
+        return Found(None, denied=row)
+
+    async def _confirm(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+        """A transfer of what was committed: whether it lies deep enough."""
+        track = read_track(payment)
+        if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
+            log.error("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
+            return None
+        head = self._db.point(find_cursor, self._name, "head")
+        at = row.block_number if head is None else head.number
+        wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
+        if isinstance(track.depth, int) and wait.look_at is not None and at < wait.look_at:
+            return _later(row, wait)
+        match await self._evidence.prove(row, track, track.depth):
+            case "deep":
+                return Found(TransferConfirmed(row.tx_id), follow=_final(row))
+            case "shallow":
+                return _later(row, wait)
+        return await self._take_back(payment, row, final)
+
+    async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
+        """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
+        match await self._evidence.prove(row, read_track(payment), self._terms.final):
+            case "deep":
+                return Found(
+                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, _block(row), None)
+                )
+            case "shallow":
+                return _later(row, _final(row))
+        return None
+
+    async def _read(self, row: Sighting, known: set[tuple[bytes, str]]) -> tuple[Transaction, bytes] | None:
+        """The transaction of a transfer as a node shows it, and what binds the two; None if it does not."""
+        calls = [("eth_getTransactionByHash", row.tx_id), ("eth_getTransactionReceipt", row.tx_id)]
+        results = await read(self._rpc, calls)
+        if any(isinstance(result, RpcError) for result in results):
+            return None
+        try:
+            transaction, receipt = decode_transaction(results[0]), decode_receipt(results[1])
+            if transaction is None or receipt is None:
+                return None
+            watched = watched_for(row.asset, row.recipient)
+            paid = paid_by(self._terms.chain, transaction, receipt, watched, known)
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=self._name, why=str(bad))
+            return None
+        for one in paid:
+            if one.log_index == row.log_index and one.binding is not None:
+                return transaction, one.binding
+        return None
+
+    def _quotes(self, payment: Payment, row: Sighting) -> list[Quote]:
+        """What was asked for where the transfer went, in its asset; what held at its time comes first."""
+        quotes = [
+            quote
+            for quote in self._db.point(quotes_in, payment.id, row.asset)
+            if recipient_of(quote) == row.recipient
+        ]
+        return sorted(quotes, key=lambda quote: not quote.covers_transfer_at(row.block_time_s * 1000))
+
+    def _blocks_in(self, time_ms: int) -> int:
+        return max(1, time_ms // self._terms.block_ms)
+
+
+def _follow(row: Sighting, depth: Depth, safe_look_at: int) -> Follow:
+    """When a transfer is to be looked at for this depth."""
+    if depth == "finalized":
+        return _final(row)
+    look_at = row.block_number + depth - 1 if isinstance(depth, int) else safe_look_at
+    return Follow(row.chain, row.tx_id, _block(row), "depth", look_at)
+
+
+def _final(row: Sighting) -> Follow:
+    return Follow(row.chain, row.tx_id, _block(row), "final")
+
+
+def _later(row: Sighting, follow: Follow) -> Found | None:
+    """Only the time of the next look, if it is another than what is stored."""
+    if (row.awaits, row.look_at) == (follow.awaits, follow.look_at):
+        return None
+    return Found(None, follow=follow)
+
+
+def _block(row: Sighting) -> str:
+    assert row.block_hash is not None, "the chain shows it"
+    return row.block_hash
+
+
+def _buyer(quote: Quote, row: Sighting) -> str | None:
+    """Who paid; None where it is the account that was asked."""
+    return None if canonical_account(parse_account(quote.account)) == row.sender else row.sender

@@ -1,0 +1,91 @@
+"""What a relayer must know before it does anything: its nonce, its balance, what gas costs, the chain's time.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from payd.chains.evm.answers import decode_block
+from payd.chains.evm.codec import BadAnswer, from_count, from_quantity
+from payd.chains.rpc import Call, NodesDown, Rpc, RpcError
+from payd.chains.rpc_wire import Results
+from payd.core.gas import Market
+
+# A node's word is checked with a second one, where there is one.
+NODES_ASKED: Final = 2
+# Where a node suggests no tip and names no price: one gwei, which most chains take.
+TIP_FALLBACK: Final = 10**9
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """The state of a chain and of an account on it.
+
+    Attributes:
+        head: The newest block.
+        time_s: That all nodes have reached; Unix seconds of the chain.
+        count: How many transactions of the account the chain has at least, which is its next nonce.
+        balance: Smallest units of the native coin.
+        market: What gas costs.
+    """
+
+    head: int
+    time_s: int
+    count: int
+    balance: int
+    market: Market
+
+
+async def survey(rpc: Rpc, address: str) -> Survey:
+    """Ask two nodes, if there are two, and combine what they say: none can hide a transaction or run ahead.
+
+    Never the node's count of pending transactions: each node has its own idea of those.
+
+    Raises:
+        NodesDown: None gave an answer that can be read.
+    """
+    calls: list[Call] = [
+        ("eth_getTransactionCount", address, "latest"),
+        ("eth_getBlockByNumber", "latest", False),
+        ("eth_getBalance", address, "latest"),
+        ("eth_maxPriorityFeePerGas",),
+        ("eth_gasPrice",),
+    ]
+    answers = await rpc.ask_all(calls, at_most=NODES_ASKED)
+    views = [view for node, results in answers if (view := _read(results)) is not None]
+    if not views:
+        raise NodesDown("no node says how the relayer stands")
+    newest = max(views, key=lambda view: view.head)
+    return msgspec.structs.replace(
+        newest, time_s=min(view.time_s for view in views), count=max(view.count for view in views)
+    )
+
+
+def _read(results: Results) -> Survey | None:
+    count, latest, balance, suggested, price = results
+    try:
+        block = decode_block(latest)
+        if block is None:
+            return None
+        base_fee = block.base_fee or 0
+        return Survey(
+            head=block.number,
+            time_s=block.time_s,
+            count=from_count(count),
+            balance=from_quantity(balance),
+            market=Market(base_fee, _tip(suggested, price, base_fee)),
+        )
+    except BadAnswer:
+        return None
+
+
+def _tip(suggested: object, price: object, base_fee: int) -> int:
+    """What the node suggests; else what its price has above the base fee."""
+    if not isinstance(suggested, RpcError):
+        return from_quantity(suggested)
+    if not isinstance(price, RpcError):
+        return max(0, from_quantity(price) - base_fee)
+    return TIP_FALLBACK

@@ -1,0 +1,113 @@
+"""What is noted of a commitment on an EVM chain: what will show it, and what may still bring it about.
+
+Frozen with the commitment. A change of the configuration does not change what was committed under it.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from payd.chains.evm.defaults import Depth
+from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
+from payd.core.fee import Fee, FeeRule, compute_fee
+from payd.core.money import asset_amount
+from payd.core.option import Quote
+from payd.core.payment import Payment, Processing
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """A transaction that a node showed.
+
+    Attributes:
+        tx_hash: In lower case.
+        sender: Who signed it, in lower case.
+        nonce: The sender's; None where the sender is not the payer, who can come back with another sender.
+    """
+
+    tx_hash: str
+    sender: str
+    nonce: int | None
+
+
+class Track(msgspec.Struct, frozen=True, array_like=True):
+    """The notes.
+
+    Attributes:
+        asset: Canonical CAIP-19.
+        recipient: Canonical CAIP-10.
+        value: What the transfer to the recipient carries, in smallest units, as text: it has 256 bits.
+        bindings: Any of which ties the transfer to the payment.
+        depth: How deep it lies when the payment has succeeded.
+        token: The contract that knows the authorization; None where none was signed, as the next two.
+        nonce: Of the authorization.
+        valid_until_s: In chain time: from then on the authorization cannot land.
+        told: The transaction that was sent instead; None where something was signed.
+    """
+
+    asset: str
+    recipient: str
+    value: str
+    bindings: tuple[bytes, ...]
+    depth: Depth
+    token: str | None = None
+    nonce: bytes | None = None
+    valid_until_s: int | None = None
+    told: Told | None = None
+
+
+def read_track(payment: Payment) -> Track:
+    """The notes of a payment that has them.
+
+    Raises:
+        msgspec.DecodeError: They are of another kind of chain.
+    """
+    assert payment.processing is not None
+    return msgspec.msgpack.decode(payment.processing.track, type=Track)
+
+
+def commitment(quote: Quote, track: Track, now_ms: int, *, buyer: str, fee: Fee | None = None) -> Processing:
+    """The processing block of a payment whose funds are committed.
+
+    Args:
+        quote: What the buyer was asked for.
+        track: The notes.
+        now_ms: Unix milliseconds of the realm.
+        buyer: CAIP-10 of who pays.
+        fee: The operator's, if it is signed.
+    """
+    return Processing(
+        processing_at_ms=now_ms,
+        option_amount=asset_amount(quote.asset, quote.amount),
+        settlement_amount=asset_amount(quote.asset, int(track.value)),
+        buyer=buyer,
+        chain=str(canonical_chain(parse_asset(quote.asset).chain)),
+        fee=fee,
+        track=msgspec.msgpack.encode(track),
+    )
+
+
+def recipient_of(quote: Quote) -> str:
+    """The canonical CAIP-10 of who is paid."""
+    return canonical_account(parse_account(quote.destination))
+
+
+def signed_fee(quote: Quote, taken: int, rule: FeeRule | None) -> Fee | None:
+    """The fee that was signed with a quote, for the wire; None where it was none.
+
+    Args:
+        quote: What was signed.
+        taken: What goes to the operator, in smallest units.
+        rule: Today's, which is told if it is still the one that was signed.
+    """
+    if taken == 0:
+        return None
+    unit = asset_amount(quote.asset, 0).unit
+    if rule is not None:
+        # The base is in dollars, and was worth another amount when it was signed.
+        base = taken - quote.amount * rule.numerator // rule.denominator
+        if base >= 0:
+            rule = FeeRule(base, rule.numerator, rule.denominator)
+            return compute_fee(rule, quote.amount, unit)
+    return compute_fee(FeeRule(taken, 0, 1), quote.amount, unit)

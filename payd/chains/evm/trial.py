@@ -1,0 +1,109 @@
+"""Whether a chain would carry out a call now: tried on a node right before it is sent, because it costs gas.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from payd.chains.evm.codec import BadAnswer, from_count, to_data
+from payd.chains.evm.legs import NODES_ASKED, call_of, is_used, legs_of, state_read
+from payd.chains.rpc import Call, Rpc, RpcError
+from payd.core.gas import gas_limit
+
+WORDS_MAX: Final = 200
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """How a call fared.
+
+    Attributes:
+        verdict: go: send it. used: nothing is left to carry out. refused: the contract says no. unknown: the
+            node could not tell.
+        target: What to call: of several authorizations, those that are left.
+        data: Its calldata.
+        gas: To allow for it.
+        words: Why not, for people.
+    """
+
+    verdict: Literal["go", "used", "refused", "unknown"]
+    target: str = ""
+    data: bytes = b""
+    gas: int = 0
+    words: str = ""
+
+
+async def try_calls(rpc: Rpc, sender: str, calls: Sequence[tuple[str, bytes]], gas_max: int) -> list[Trial]:
+    """Try each call, a target and its calldata, for itself and on the newest block.
+
+    Raises:
+        NodesDown: No node answers.
+    """
+    left = await _unused(rpc, calls)
+    asked = [call for call in left if isinstance(call, tuple)]
+    answers = iter(await rpc.batch([read for call in asked for read in _reads(sender, *call)]))
+    return [
+        call if isinstance(call, Trial) else _judged(call, next(answers), next(answers), gas_max)
+        for call in left
+    ]
+
+
+async def all_refuse(rpc: Rpc, sender: str, target: str, data: bytes) -> bool:
+    """Whether every node that is asked says that the contract refuses the call; False where none answers."""
+    answers = await rpc.ask_all([_reads(sender, target, data)[0]], at_most=NODES_ASKED)
+    said = [result for _, [result] in answers]
+    return bool(said) and all(isinstance(one, RpcError) and one.is_revert for one in said)
+
+
+async def _unused(rpc: Rpc, calls: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes] | Trial]:
+    """Each call without those of its authorizations that were used; a verdict where that is the answer."""
+    legs = [legs_of(*call) for call in calls]
+    answers = iter(await rpc.batch([state_read(leg) for each in legs for leg in each]))
+    left: list[tuple[str, bytes] | Trial] = []
+    for call, each in zip(calls, legs, strict=True):
+        said = [next(answers) for _ in each]
+        if any(isinstance(one, RpcError) for one in said):
+            left.append(_unknown(next(one for one in said if isinstance(one, RpcError))))
+            continue
+        try:
+            unused = [leg for leg, one in zip(each, said, strict=True) if not is_used(one)]
+        except BadAnswer as bad:
+            left.append(_unknown(bad))
+            continue
+        if each and not unused:
+            left.append(Trial("used"))
+        else:
+            left.append(call if len(unused) == len(each) else call_of(unused))
+    return left
+
+
+def _reads(sender: str, target: str, data: bytes) -> tuple[Call, Call]:
+    asked = {"from": sender, "to": target, "data": to_data(data)}
+    return ("eth_call", asked, "latest"), ("eth_estimateGas", asked)
+
+
+def _judged(call: tuple[str, bytes], returned: object, estimate: object, gas_max: int) -> Trial:
+    for said in (returned, estimate):
+        if isinstance(said, RpcError):
+            return Trial("refused", *call, words=_plain(said)) if said.is_revert else _unknown(said)
+    try:
+        gas = gas_limit(from_count(estimate, "the estimate"))
+    except BadAnswer as bad:
+        return _unknown(bad)
+    if gas > gas_max:
+        return Trial("refused", *call, words=f"It needs {gas} units of gas, and {gas_max} are allowed.")
+    return Trial("go", *call, gas=gas)
+
+
+def _unknown(error: RpcError | BadAnswer) -> Trial:
+    return Trial("unknown", words=_plain(error))
+
+
+def _plain(error: RpcError | BadAnswer) -> str:
+    """A node's words, which end up before a merchant's eyes."""
+    words = error.message if isinstance(error, RpcError) else str(error)
+    return "".join(char if char.isprintable() else " " for char in words)[:WORDS_MAX]

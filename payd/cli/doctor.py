@@ -1,0 +1,90 @@
+"""`payd doctor`: whether all is well that money will depend on, and what to do where it is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+import trio
+
+from payd import logs
+from payd.cli.doctor_house import (
+    config_problems,
+    examine_config,
+    examine_data,
+    examine_server,
+    examine_webhooks,
+)
+from payd.cli.finding import Finding, worst
+from payd.cli.options import config_options, load_config
+from payd.cli.show import Row, show_json, show_rows
+from payd.clock import system_wall_ms
+from payd.config import Config, ConfigError
+
+COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@config_options
+@click.pass_context
+def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Look for what is wrong, or soon will be: configuration, disk, server, nodes, prices, relayer.
+
+    Works beside a running server and without one; changes nothing, and shows no secret. Exit code 0: there is
+    no error, though there may be warnings. 1: there is one, also where it is in payd.toml.
+    """
+    logs.configure("auto", "critical")  # what goes wrong is a finding
+    findings = _examine(config_file, data_dir)
+    if as_json:
+        show_json({"worst": worst(findings), "findings": findings})
+    else:
+        _show(findings)
+    if worst(findings) == "error":
+        ctx.exit(1)
+
+
+def _examine(config_file: str | None, data_dir: str | None) -> list[Finding]:
+    try:
+        config = load_config(config_file, data_dir)
+    except ConfigError as error:
+        return config_problems(error)
+    except click.ClickException as unreadable:
+        return [Finding("error", "configuration", unreadable.message)]
+    return [
+        *examine_config(config, os.environ),
+        *examine_data(Path(config.data_dir)),
+        *examine_server(config),
+        *examine_webhooks(config),
+        *_examine_live(config),
+    ]
+
+
+def _examine_live(config: Config) -> list[Finding]:
+    if not config.chains:
+        return [Finding("ok", "live payments", "off: no chain is configured, and test mode needs none")]
+    from payd.cli.doctor_chains import examine_live  # brings what signs
+
+    return trio.run(examine_live, config, os.environ, system_wall_ms())
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    columns = {"level": "", "subject": "What", "words": "Found", "what_to_do": "What to do"}
+    rows = [{name: value or None for name, value in msgspec.structs.asdict(one).items()} for one in findings]
+    show_rows(rows, columns, "Nothing was looked at.", _brief)
+    errors, warnings = (sum(one.level == level for one in findings) for level in ("error", "warning"))
+    click.echo(f"\n{_counted(errors, 'error')}, {_counted(warnings, 'warning')}.")
+
+
+def _brief(row: Row) -> str:
+    level = click.style(row["level"], fg=COLOURS[row["level"]], bold=True)
+    todo = f"\n  → {row['what_to_do']}" if row["what_to_do"] else ""
+    return f"{level}  {row['subject']}: {row['words']}{todo}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

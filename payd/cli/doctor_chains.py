@@ -1,0 +1,130 @@
+"""What `payd doctor` finds of live payments: the relayer's key, prices, and each chain as its nodes show it.
+
+It reads the configuration and asks; no store is opened, and nothing is sent to a chain.
+
+Source: DESIGN.md, "10. Live realm"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from payd.chains.assets import Asset
+from payd.chains.evm import keystore
+from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.doctor import Level as ChainLevel
+from payd.chains.evm.doctor import examine
+from payd.chains.evm.keystore import PASSWORD_VARIABLE, KeystoreUnusable
+from payd.chains.market.prices import TICKERS, MarketPrices, Prices
+from payd.cli.finding import Finding, Level
+from payd.config import Config
+from payd.core.caip import to_checksum_address
+from payd.live import open_to_look
+
+# Everything that markets trade has a price in it.
+CURRENCY: Final = "USD"
+
+_LEVELS: Final[Mapping[ChainLevel, Level]] = {"ok": "ok", "warn": "warning", "error": "error"}
+
+
+async def examine_live(config: Config, env: Mapping[str, str], now_ms: int) -> list[Finding]:
+    """Everything about live payments that can be found out from here.
+
+    Args:
+        config: With at least one chain.
+        env: Where the relayer's password may be.
+        now_ms: Unix milliseconds.
+    """
+    findings, relayer = examine_key(config, env)
+    async with open_to_look(config, relayer) as (chains, prices):
+        findings += await examine_prices(chains, prices, currencies_of(config), now_ms)
+        for chain in chains:
+            findings += await examine_chain(chain, now_ms)
+    return findings
+
+
+def examine_key(config: Config, env: Mapping[str, str]) -> tuple[list[Finding], str | None]:
+    """The relayer's key, where a chain wants one and one is configured; and its address."""
+    file, subject = config.relayer.keystore, "relayer's key"
+    if file is None or not any(chain.sponsor for chain in config.chains):
+        return [], None
+    try:
+        password = keystore.read_password(config.relayer.password_file, env)
+        if password is None:
+            address = keystore.address_in(file)
+            words = f"{file} is there, and nothing here opens it"
+            todo = f"The server needs password_file in [relayer], or the variable {PASSWORD_VARIABLE}."
+            return [Finding("warning", subject, words, todo)], address
+        address = keystore.unlock(file, password).address
+    except (KeystoreUnusable, OSError) as unusable:
+        todo = "Correct keystore or password_file in [relayer]; without a key the server does not start."
+        return [Finding("error", subject, str(unusable), todo)], None
+    return [Finding("ok", subject, f"{file} opens: {to_checksum_address(address)}")], address
+
+
+async def examine_prices(
+    chains: Iterable[EvmChain], prices: Prices, currencies: Sequence[str], now_ms: int
+) -> list[Finding]:
+    """Whether what can be paid with has a price, and whether each source of prices answers.
+
+    Args:
+        chains: Whose assets.
+        prices: Are asked.
+        currencies: One of them has to know the price.
+        now_ms: Unix milliseconds.
+    """
+    findings: list[Finding] = []
+    for symbol, row in sorted(_by_symbol(chains).items()):
+        known = [each for each in currencies if await prices.price(each, row, now_ms) is not None]
+        if known:
+            findings.append(Finding("ok", f"price of {symbol}", f"known in {', '.join(known)}"))
+        else:
+            words, todo = (
+                f"unknown in {', '.join(currencies)}",
+                "It is not offered. See the sources of prices.",
+            )
+            findings.append(Finding("warning", f"price of {symbol}", words, todo))
+    if all(one.level == "warning" for one in findings):
+        findings.append(Finding("error", "prices", "nothing has one, so that nothing can be paid"))
+    if isinstance(prices, MarketPrices):
+        findings += _examine_sources(prices, now_ms)
+    return findings
+
+
+def currencies_of(config: Config) -> list[str]:
+    """In which prices are looked for; which ones merchants use, only the store knows."""
+    if config.rates.source == "table":
+        return sorted({pair.partition("/")[2] for pair, _ in config.rates.table})
+    return [CURRENCY]
+
+
+def _examine_sources(prices: MarketPrices, now_ms: int) -> Iterator[Finding]:
+    todo = "Let this machine reach it. Two sources must agree on what is no stablecoin."
+    for source in prices.health(now_ms):
+        subject = f"prices of {source.source}"
+        if source.error:
+            yield Finding("warning", subject, f"it does not answer: {source.error}", todo)
+        elif source.ok_age_ms is not None:
+            yield Finding("ok", subject, f"it answered {source.ok_age_ms / 1000:.1f} s ago")
+
+
+def _by_symbol(chains: Iterable[EvmChain]) -> dict[str, Asset]:
+    """An asset for each symbol that has a price of its own."""
+    rows = (row for chain in chains for row in chain.book.rows_of(chain.terms.chain))
+    return {TICKERS.get(row.symbol, row.symbol): row for row in rows}
+
+
+async def examine_chain(chain: EvmChain, now_ms: int) -> list[Finding]:
+    """What its nodes show, under the chain's name."""
+    return [
+        Finding(_LEVELS[one.level], _subject(chain, one.subject), one.words, one.what_to_do)
+        for one in await examine(chain, now_ms)
+    ]
+
+
+def _subject(chain: EvmChain, subject: str) -> str:
+    name = str(chain.terms.chain)
+    if subject == chain.terms.relayer:
+        return f"{name} relayer {to_checksum_address(subject)}"
+    return subject if subject.startswith(name) else f"{name} {subject}"
