@@ -10,8 +10,8 @@ where it is the rules of one thing; plural above, where it is the collection.
     web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
     actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds;
                           `watcher.py` reads a chain, `relayer.py` brings to it what buyers signed
-    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm.py`; and
-                          their nodes (`rpc.py`), prices (`market.py`), the key that pays gas (`keystore.py`)
+    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm/` for funds;
+                          `rpc.py` asks their nodes, `market/` what things cost
     store/ net/  floor 1  the only SQL; the only way out to other hosts
     clock.py  entropy.py  logs.py  the only clock; the only randomness; one event a line, never a secret
     core/        floor 0  the rules, pure: time, random bytes and rows are arguments
