@@ -10,7 +10,7 @@ where it is the rules of one thing; plural above, where it is the collection.
     web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
     actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds;
                           `watcher.py` reads a chain, `relayer.py` brings to it what buyers signed
-    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm/` for funds;
+    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm/` live;
                           `rpc.py` asks their nodes, `market/` what things cost
     store/ net/  floor 1  the only SQL; the only way out to other hosts
     clock.py  entropy.py  logs.py  the only clock; the only randomness; one event a line, never a secret

@@ -8,10 +8,12 @@ Source: DESIGN.md, "3. Two realms"; DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from fractions import Fraction
 from functools import partial
+from typing import Final
 
 import structlog
 import trio
@@ -46,6 +48,11 @@ log = structlog.get_logger("payd.live")
 
 News = Callable[[str, str], Awaitable[None]]
 
+# Python's own. What signs brings a library that lifts it a hundredfold for the whole process when it is
+# imported: then JSON of nothing but brackets, a stranger's or a node's, overflows the stack and ends the
+# server.
+NESTING_MAX: Final = 1000
+
 
 @asynccontextmanager
 async def open_chains(
@@ -64,6 +71,7 @@ async def open_chains(
     Raises:
         ConfigError: A chain wants a relayer, and its key cannot be unlocked.
     """
+    sys.setrecursionlimit(NESTING_MAX)
     async with AsyncExitStack() as stack:
         nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
         for rpc in nodes.values():

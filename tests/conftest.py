@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -42,6 +44,13 @@ def run_in_real_time(
 ) -> T:
     """Run a test on the machine's own clock."""
     return trio.run(main, clock=clock, instruments=instruments)
+
+
+def pytest_configure() -> None:
+    """Have the limit on nesting that servers have: a library of signatures lifts it when it is imported."""
+    limit = sys.getrecursionlimit()
+    importlib.import_module("py_ecc")
+    sys.setrecursionlimit(limit)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -62,6 +62,33 @@ def test_a_server_without_chains_brings_nothing_that_signs(tmp_path: Path) -> No
     assert done.stdout.strip() == "[]"
 
 
+def test_a_bomb_of_brackets_is_refused_by_a_live_server_too(tmp_path: Path) -> None:
+    """What signs lifts the limit on nesting; without it the process ends with a segmentation fault."""
+    configured(tmp_path, configuration([NOBODY]))
+    script = (
+        "import sys, trio\n"
+        "from pathlib import Path\n"
+        "from payd.config import load\n"
+        "from payd.core.errors import InvalidParams\n"
+        "from payd.server import open_house\n"
+        "from payd.web.call import Request, decode_json\n"
+        "async def main():\n"
+        "    folder = Path(sys.argv[1])\n"
+        "    config = load(folder / 'payd.toml', {'PAYD_DATA_DIR': str(folder / 'data')})\n"
+        "    async with open_house(config) as house:\n"
+        "        assert house.realms['live'].live_chains[0].relayer is not None\n"
+        "        try:\n"
+        "            decode_json(Request('POST', '/', body=b'[' * 60_000), list)\n"
+        "        except InvalidParams:\n"
+        "            print('refused')\n"
+        "trio.run(main)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "refused"), done.stderr
+
+
 @pytest.mark.real_time
 async def test_a_configured_chain_opens_the_live_realm_without_asking_a_node(tmp_path: Path) -> None:
     config = configured(tmp_path, configuration([NOBODY]))

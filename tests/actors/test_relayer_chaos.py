@@ -31,7 +31,7 @@ UNUSUAL: Final = (*DAILY, *DAILY, "wait", "kill", "bring", "refuse", "steal", "r
 
 def acts(names: tuple[str, ...]) -> st.SearchStrategy[list[Act]]:
     """A history."""
-    return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 7)), min_size=12, max_size=40)
+    return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 7)), min_size=12, max_size=30)
 
 
 class History:
@@ -174,13 +174,13 @@ def check_end(lived: History, *, is_ordinary: bool) -> None:
         assert bench.chain.head.state.counts.get(bench.signer.address, 0) == lived.jobs
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(acts(ORDINARY))
 def test_each_job_lands_with_one_transaction_whatever_nodes_and_crashes_do(history: list[Act]) -> None:
     trio.run(lambda: check_history(history, is_ordinary=True), clock=MockClock(autojump_threshold=0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(acts(UNUSUAL))
 def test_each_job_lands_whatever_strangers_and_reorgs_do(history: list[Act]) -> None:
     trio.run(lambda: check_history(history, is_ordinary=False), clock=MockClock(autojump_threshold=0))

@@ -88,7 +88,9 @@ async def test_two_legs_land_in_one_transaction(live: Live, relayer: Relayer) ->
     assert (await live.paid(), await live.paid(OPERATOR)) == (4 * DOLLARS, DOLLARS)
 
 
-async def test_a_leg_that_a_stranger_leaves_over_lands_too(live: Live, relayer: Relayer) -> None:
+async def test_the_merchants_leg_lands_alone_where_a_stranger_brought_the_fee(
+    live: Live, relayer: Relayer
+) -> None:
     legs = [
         await live.signed("pay_1", 4 * DOLLARS),
         await live.signed("pay_1", DOLLARS, "fee", OPERATOR),
@@ -96,7 +98,7 @@ async def test_a_leg_that_a_stranger_leaves_over_lands_too(live: Live, relayer: 
     calls = [Call(live.token, leg, may_fail=False) for leg in legs]
     await live.owe("pay_1", target=MULTICALL3, data=aggregate3_call(calls))
     await relayer.run_once()
-    await live.chain.send_as(account(STRANGER), live.token, legs[0], tip=50 * GWEI)
+    await live.chain.send_as(account(STRANGER), live.token, legs[1], tip=50 * GWEI)
     await live.mine()
     await relayer.run_once()
     assert live.job("pay_1").state == "queued"
