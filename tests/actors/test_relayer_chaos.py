@@ -42,6 +42,8 @@ class History:
         self.jobs = 0
         self.refused: set[int] = set()
         self.sent: list[SignedTx] = []
+        # Above which blocks the watcher has yet to say that a reorg took them; it is never long in coming.
+        self.untold: list[int] = []
         for node in bench.nodes:
             node.hook = self.sent.append
 
@@ -96,8 +98,15 @@ class History:
                 bench.chain.mine([SignedTx.of(signed.raw)])
             case "reorg" | "reorg_told" if depth:
                 bench.chain.reorg(depth)
+                self.untold.append(head.number - depth)
                 if name == "reorg_told":
-                    await bench.db.write(reopen_above, CHAIN, head.number - depth)
+                    await self.tell()
+
+    async def tell(self) -> None:
+        """What the watcher does about reorgs."""
+        if self.untold:
+            await self.bench.db.write(reopen_above, CHAIN, min(self.untold))
+            self.untold.clear()
 
     async def tick(self, after_s: float) -> None:
         """A tick; nodes may be down."""
@@ -132,6 +141,7 @@ class History:
         for node in self.bench.nodes:
             node.status, node.lag, node.hides, node.drops = None, 0, False, False
             node.tidy()
+        await self.tell()
         for _ in range(60):
             await self.tick(61)
             stats = self.bench.relayer.stats()
