@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import hypothesis
 import pytest
+import structlog
 import trio
 from trio.abc import Clock, Instrument
 from trio.testing import MockClock
@@ -60,6 +62,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             real = item.get_closest_marker("real_time") is not None
             item.add_marker(pytest.mark.trio(run=run_in_real_time if real else run_in_virtual_time))
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_are() -> Iterator[None]:
+    """A command that runs inside a test sets up logging for the process; the tests after it want theirs."""
+    configured, root = structlog.get_config(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.configure(**configured)
+    root.handlers[:], root.level = handlers, level
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from payd.chains.evm.binding import payment_tag, tagged_transfer
 from payd.chains.evm.codec import to_data, word_of_address
@@ -302,6 +303,25 @@ async def test_a_block_missed_while_the_nodes_fail_is_read_afterwards(pair: Behi
         assert await pair.street.events(one) == ALL_EVENTS
     await pair.street.confirm(payments[0], options[0], *signature)
     await pair.street.until(payments[0], "settled")
+
+
+async def test_a_payment_that_is_mined_while_the_nodes_answer_503_for_20_seconds_is_found(
+    pair: Behind,
+) -> None:
+    """Longer than the first steps of the backoff from a node that fails."""
+    signed, sent = await pair.street.payment(), await pair.street.payment()
+    signature_for = await pair.street.option(signed, USDC)
+    option = await pair.street.option(sent, DAI)
+    told = await pair.street.confirm(signed, signature_for, *await pair.street.execute(signature_for))
+    assert told.json()["status"] == "processing"
+    pair.fail()
+    await pair.street.execute(option)
+    await trio.sleep(20)
+    pair.recover()
+
+    for payment_id in (signed, sent):
+        await pair.street.until(payment_id, "settled")
+        assert await pair.street.events(payment_id) == ALL_EVENTS
 
 
 async def test_a_payment_that_was_paid_in_time_succeeds_though_no_node_told_of_it_until_its_window_was_over(

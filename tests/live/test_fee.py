@@ -138,6 +138,7 @@ async def test_a_leg_that_a_stranger_submits_alone_is_not_carried_again_and_the_
     await street.chain.rpc("anvil_setBalance", address(RELAYER), hex(10**18))
 
     await street.until(payment_id, "settled")
+    await street.later(31)  # a fee that is left alone waits until the merchant is seen to be paid
 
     async def all_is_there() -> bool:
         return await got(street.chain) == (AMOUNT - FEE, FEE)
