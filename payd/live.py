@@ -24,10 +24,11 @@ from payd.actors.watcher import FollowHeads, Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.codec import BadAnswer, from_data, to_data
+from payd.chains.evm.codec import from_data, to_data
 from payd.chains.evm.keystore import KeystoreUnusable
 from payd.chains.evm.signer import Signer
-from payd.chains.evm.terms import FeeTerms, Terms
+from payd.chains.evm.terms import Terms
+from payd.chains.fee_terms import FeeTerms
 from payd.chains.heads import follow_heads
 from payd.chains.market.chainlink import ChainlinkSource, shipped_feeds
 from payd.chains.market.coinbase import CoinbaseSource
@@ -37,6 +38,7 @@ from payd.chains.market.prices import MarketPrices, Prices
 from payd.chains.market.source import Source, SourceFailed
 from payd.chains.market.table import TablePrices
 from payd.chains.rpc import NodesDown, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.clock import Clock
 from payd.config import Config, ConfigError
 from payd.config.chains import ChainConfig

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from payd.actors.live_chain import LiveChain
-from payd.chains.evm.terms import FeeTerms
+from payd.chains.fee_terms import FeeTerms
 from payd.config import Config, ConfigError, load
 from payd.live import terms_of
 from payd.server import open_house

@@ -15,10 +15,10 @@ import structlog
 
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
-from payd.chains.evm.codec import BadAnswer
 from payd.chains.evm.proof import Watched
 from payd.chains.evm.reading import Piece, Reader, Tips, TooWide, Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.chains.rpc_errors import BadAnswer
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.store.chain_cursors import (

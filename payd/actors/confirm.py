@@ -22,9 +22,11 @@ from payd.core.errors import InternalError, InvalidState
 from payd.core.option import Quote, Result, hash_results, told_hashes
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
+from payd.core.submission import Submission
 from payd.store.db import Tx
 from payd.store.options import insert_hints, keep_hints, told_before
 from payd.store.relays import insert_job
+from payd.store.submissions import insert_submission
 from payd.store.transfers import transfers_of_payment
 
 log = structlog.get_logger("payd.confirm")
@@ -160,7 +162,9 @@ async def _commit(
 
             def owed(tx: Tx) -> None:
                 hints(tx)
-                if job is not None:
+                if isinstance(job, Submission):
+                    insert_submission(tx, actor.key, job, now_ms)
+                elif job is not None:
                     insert_job(tx, actor.key, job, now_ms)
 
             payment = await actor.move(FundsCommitted(processing, key), also=owed)

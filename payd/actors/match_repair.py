@@ -12,9 +12,10 @@ import msgspec
 
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block, Receipt, Transaction
-from payd.chains.evm.codec import BadAnswer, from_hash
+from payd.chains.evm.codec import from_hash
 from payd.chains.evm.reading import Reader, Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.chains.rpc_errors import BadAnswer
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import ChainUnavailable, InvalidParams

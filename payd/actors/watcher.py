@@ -22,9 +22,9 @@ from payd.actors.node_choice import NodeChoice
 from payd.actors.supervisor import Backoff
 from payd.actors.watch_list import WatchList
 from payd.chains.assets import AssetBook
-from payd.chains.evm.codec import BadAnswer
 from payd.chains.evm.reading import Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.chains.rpc_errors import BadAnswer
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import OutcomeUnknown, StoreUnavailable

@@ -18,6 +18,7 @@ from payd.core.errors import PaydError
 from payd.core.option import Display, Offer, Quote, Result, WalletRpc
 from payd.core.payment import Payment, Processing, Trigger
 from payd.core.relay import RelayJob
+from payd.core.submission import Submission
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
@@ -47,11 +48,11 @@ class Accepted(msgspec.Struct, frozen=True):
 
     Attributes:
         processing: The commitment.
-        job: What the relayer then owes; stored with the commitment or not at all.
+        job: What is then owed to the chain; stored with the commitment or not at all.
     """
 
     processing: Processing
-    job: RelayJob | None = None
+    job: RelayJob | Submission | None = None
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -121,6 +122,13 @@ class Chain(Protocol):
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
         """Whether results pay the quote. Has no effect on the chain.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+
+    async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
+        """What the chain itself shows to be wrong with `destination` as the place where `asset` is paid to.
 
         Raises:
             ChainUnavailable: No node answers.

@@ -148,6 +148,10 @@ class RpcError(Exception):
         return self.code in _REVERT_CODES or "revert" in words or "vm execution error" in words
 
 
+class BadAnswer(ValueError):
+    """A node's answer is not what its method answers; the message says what is wrong with it."""
+
+
 class NodesDown(Exception):
     """No node gave an answer: nothing is known, neither for nor against. The message says which and why."""
 

@@ -197,6 +197,10 @@ class SimulatedChain:
                 return _refused_signature()
         return Accepted(self._processing(payment, quote, magic, now_ms))
 
+    async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
+        """Nothing: every well-formed destination works."""
+        return None
+
     def read_until_ms(self, chain: str) -> int | None:
         """Always up to now: what happens here happens by results alone."""
         return None

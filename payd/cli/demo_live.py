@@ -180,8 +180,8 @@ async def _look_at_chain(job: LiveJob, plan: Plan, rpc: Rpc) -> None:
 @contextmanager
 def _nodes_told(plan: Plan) -> Iterator[None]:
     """What nodes refuse, or do not answer, in words."""
-    from payd.chains.evm.codec import BadAnswer
     from payd.chains.rpc import NodesDown, RpcError
+    from payd.chains.rpc_errors import BadAnswer
 
     try:
         yield

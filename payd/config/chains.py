@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from payd.chains.evm.defaults import DEPTH_MAX, ChainDefaults, DepthPolicy, defaults_of
+from payd.chains.defaults import DEPTH_MAX, ChainDefaults, DepthPolicy, defaults_of
 from payd.config.keys import Rows, keys_of
 from payd.config.kinds import COUNT_MAX, FLAG, Kind, decimal, need, number, parse_target, text
 from payd.core.caip import AccountId, AssetId, destination_problem, parse_chain

@@ -209,7 +209,8 @@ def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
     row = tx.execute(
         "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
         " OR EXISTS (SELECT 1 FROM transfers WHERE chain = ?1 AND awaits IS NOT NULL)"
-        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))",
+        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))"
+        " OR EXISTS (SELECT 1 FROM submissions WHERE chain = ?1 AND state = 'open')",
         (chain, now_ms),
     ).fetchone()
     return bool(row[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from payd.chains.evm.defaults import DepthPolicy, defaults_of, described_chains
+from payd.chains.defaults import DepthPolicy, defaults_of, described_chains
 from payd.config import ChainConfig, chain_config, shown_node
 from payd.config.chains import BY_CHAIN, CHAIN_ROWS
 from tests.config.conftest import Loaded, Problems

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from eth_abi.abi import encode
 
-from payd.chains.evm.codec import WORD_BYTES, BadAnswer, keccak256
+from payd.chains.evm.codec import WORD_BYTES, keccak256
+from payd.chains.rpc_errors import BadAnswer
 
 # At the same address on every chain that has it.
 MULTICALL3: Final = "0xca11bde05977b3631167028862be2a173976ca11"

@@ -15,7 +15,6 @@ import msgspec
 
 from payd.chains.evm.codec import (
     WORD_BYTES,
-    BadAnswer,
     from_address,
     from_count,
     from_data,
@@ -24,6 +23,7 @@ from payd.chains.evm.codec import (
     from_object,
     from_quantity,
 )
+from payd.chains.rpc_errors import BadAnswer
 
 T = TypeVar("T")
 

@@ -5,23 +5,14 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, TypeVar
 
-import structlog
-
-from payd.chains.evm.codec import BadAnswer, from_data, to_data
-from payd.chains.rpc import Call, Node, NodesDown, Rpc, RpcError
-from payd.chains.rpc_wire import Results
-from payd.core.errors import ChainUnavailable
-
-log = structlog.get_logger("payd.chains")
+from payd.chains.evm.codec import from_data, to_data
+from payd.chains.rpc import Call, RpcError
+from payd.chains.rpc_errors import BadAnswer
 
 T = TypeVar("T")
-
-UNAVAILABLE_WORDS: Final = (
-    "No node of the blockchain gives an answer. Nothing was changed; try again in a moment."
-)
 
 # What a token says of a refusal, for people; a node may append a whole trace.
 SAID_CHARS_MAX: Final = 120
@@ -36,39 +27,6 @@ def eth_call(to: str, data: bytes, *, sender: str | None = None, block: str = "l
     if sender is not None:
         transaction["from"] = sender
     return ("eth_call", transaction, block)
-
-
-async def read(rpc: Rpc, calls: Sequence[Call], node: Node | None = None) -> Results:
-    """The results of one node, in order; a `RpcError` where it answered so and another would, too.
-
-    Raises:
-        ChainUnavailable: No node could answer all of them.
-    """
-    try:
-        results = await rpc.batch(calls, node)
-    except NodesDown as down:
-        raise unavailable(down) from down
-    for result in results:
-        if isinstance(result, RpcError) and result.kind != "answer":
-            raise unavailable(result)
-    return results
-
-
-def unavailable(why: object) -> ChainUnavailable:
-    """The refusal for want of an answer. Why stands in the log: it is nobody's business outside."""
-    log.debug("chain.unavailable", why=str(why))
-    return ChainUnavailable(UNAVAILABLE_WORDS)
-
-
-def answered(result: object) -> object:
-    """A result that is no error.
-
-    Raises:
-        BadAnswer: It is one.
-    """
-    if isinstance(result, RpcError):
-        raise BadAnswer(f"the node refused: {result}")
-    return result
 
 
 def decoded(result: object, decode: Callable[[bytes], T]) -> T | None:

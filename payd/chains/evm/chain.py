@@ -116,6 +116,10 @@ class EvmChain:
         """
         return await self._checks.check(payment, quote, results, now_ms)
 
+    async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
+        """Nothing: whatever code an address has, or gets one day, somebody may hold tokens there."""
+        return None
+
     def read_until_ms(self, chain: str) -> int | None:
         """Up to which time of its own clock each block was read; 0 before the first."""
         cursor = self._db.point(find_cursor, self._name, "head")

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from Crypto.Hash import keccak
 
+from payd.chains.rpc_errors import BadAnswer
+
 WORD_BYTES: Final = 32
 ADDRESS_BYTES: Final = 20
 ZERO_ADDRESS: Final = "0x" + "00" * ADDRESS_BYTES
@@ -28,10 +30,6 @@ _DATA: Final = re.compile("0x(?:[0-9a-fA-F]{2})*")
 _ADDRESS: Final = re.compile("0x[0-9a-fA-F]{40}")
 _HASH: Final = re.compile("0x[0-9a-fA-F]{64}")
 _SHOWN_MAX: Final = 40
-
-
-class BadAnswer(ValueError):
-    """A node's answer is not what its method answers; the message says what is wrong with it."""
 
 
 def keccak256(data: bytes) -> bytes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from payd.chains.assets import AssetBook
+from payd.chains.defaults import Depth
+from payd.chains.depth import depth_of
 from payd.chains.evm.authorization import Authorization
 from payd.chains.evm.binding import authorization_nonce, payment_tag
-from payd.chains.evm.defaults import Depth
-from payd.chains.evm.depth import depth_of
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track, commitment, recipient_of, signed_fee
 from payd.chains.market.prices import Prices

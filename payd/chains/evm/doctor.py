@@ -10,15 +10,17 @@ from typing import Final, Literal
 
 import msgspec
 
+from payd.chains.asking import answered, read
 from payd.chains.assets import Asset
 from payd.chains.evm.abi import MULTICALL3, call, decode_text
 from payd.chains.evm.answers import Block, decode_block
-from payd.chains.evm.asking import answered, decoded, eth_call, read
+from payd.chains.evm.asking import decoded, eth_call
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.codec import BadAnswer, from_data, from_quantity
+from payd.chains.evm.codec import from_data, from_quantity
 from payd.chains.evm.tokens import Report, examine_tokens
 from payd.chains.evm.ways import TOKEN_GAS
 from payd.chains.rpc import Call, Node, NodesDown
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.money import format_units

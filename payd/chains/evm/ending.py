@@ -15,18 +15,13 @@ import structlog
 from payd.chains.evm.abi import authorization_state_call, decode_bool
 from payd.chains.evm.answers import decode_block, decode_logs, decode_receipt, decode_transaction
 from payd.chains.evm.asking import decoded, eth_call
-from payd.chains.evm.codec import (
-    BadAnswer,
-    from_count,
-    to_data,
-    to_quantity,
-    word_of_address,
-)
+from payd.chains.evm.codec import from_count, to_data, to_quantity, word_of_address
 from payd.chains.evm.evidence import Evidence, depth_call, has_depth, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track
 from payd.chains.rpc import Call, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import parse_account
 from payd.core.payment import Payment, PaymentFailed, WindowClosed

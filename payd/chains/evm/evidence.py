@@ -14,13 +14,14 @@ from typing import Final, Literal
 import msgspec
 import structlog
 
+from payd.chains.asking import answered, unavailable
+from payd.chains.defaults import Depth
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
-from payd.chains.evm.asking import answered, unavailable
-from payd.chains.evm.codec import BadAnswer, from_count, to_quantity
-from payd.chains.evm.defaults import Depth
+from payd.chains.evm.codec import from_count, to_quantity
 from payd.chains.evm.proof import BoundTransfer, Watched, paid_by
 from payd.chains.evm.track import Track
 from payd.chains.rpc import Call, Node, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import ChainId, parse_account, parse_asset
 from payd.store.sightings import Sighting

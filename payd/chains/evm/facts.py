@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from payd.chains.asking import read, unavailable
 from payd.chains.evm.abi import (
     MULTICALL3,
     Call,
@@ -23,10 +24,11 @@ from payd.chains.evm.abi import (
     eth_balance_call,
     is_valid_signature_call,
 )
-from payd.chains.evm.asking import decoded, eth_call, read, unavailable
-from payd.chains.evm.codec import BadAnswer, from_data, from_quantity, keccak256
+from payd.chains.evm.asking import decoded, eth_call
+from payd.chains.evm.codec import from_data, from_quantity, keccak256
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 
 KEPT_MS: Final = 5_000
 # Some hundred buyers with their accounts and assets, all within those seconds.

@@ -11,8 +11,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from payd.chains.evm.answers import Receipt, decode_receipt
-from payd.chains.evm.codec import BadAnswer, from_count
+from payd.chains.evm.codec import from_count
 from payd.chains.rpc import Call, NodesDown, Rpc
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 
 

@@ -21,9 +21,10 @@ from payd.chains.evm.abi import (
     authorization_state_call,
     decode_bool,
 )
-from payd.chains.evm.codec import BadAnswer, from_data, keccak256, to_data
+from payd.chains.evm.codec import from_data, keccak256, to_data
 from payd.chains.rpc import Call as NodeCall
 from payd.chains.rpc import NodesDown, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 
 _AUTHORIZATION: Final = "address,address,uint256,uint256,uint256,bytes32"
 # Both forms of EIP-3009 begin with the same six words; the first and the last of them name the authorization.

@@ -13,20 +13,20 @@ from typing import Final
 import msgspec
 import structlog
 
+from payd.chains.asking import read
 from payd.chains.base import Found
+from payd.chains.defaults import Depth
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.answers import Transaction, decode_receipt, decode_transaction
-from payd.chains.evm.asking import read
 from payd.chains.evm.binding import authorization_nonce, payment_tag
-from payd.chains.evm.codec import BadAnswer
 from payd.chains.evm.commitment import Commitments
-from payd.chains.evm.defaults import Depth
 from payd.chains.evm.ending import Endings
 from payd.chains.evm.evidence import Evidence, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track, read_track, recipient_of
 from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import canonical_account, parse_account
 from payd.core.option import Quote
 from payd.core.payment import (

@@ -15,9 +15,9 @@ import msgspec
 
 from payd.chains.assets import Asset, AssetBook
 from payd.chains.base import Ask
+from payd.chains.depth import depth_of
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.codec import UINT256_MAX
-from payd.chains.evm.depth import depth_of
 from payd.chains.evm.facts import Answers, Balance, Code, Coins, Fact, Facts, GasPrice
 from payd.chains.evm.signature import delegation_of
 from payd.chains.evm.terms import Terms, eta_s

@@ -24,8 +24,9 @@ import msgspec
 from payd.chains.base import SeenTransfer
 from payd.chains.evm.answers import Receipt, Transaction
 from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR, tagged_calls
-from payd.chains.evm.codec import WORD_BYTES, BadAnswer, word_of_address
+from payd.chains.evm.codec import WORD_BYTES, word_of_address
 from payd.chains.evm.events import decode_transfer, decode_used_authorization
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import AccountId, AssetId, ChainId
 
 # The place of a native transfer, which has no log.

@@ -23,10 +23,11 @@ from payd.chains.evm.answers import (
     decode_receipt,
     decode_transaction,
 )
-from payd.chains.evm.codec import BadAnswer, from_list, from_object, to_data, to_quantity, word_of_address
+from payd.chains.evm.codec import from_list, from_object, to_data, to_quantity, word_of_address
 from payd.chains.evm.events import TRANSFER, decode_transfer
 from payd.chains.evm.proof import Watched, candidate_bindings, paid_by
 from payd.chains.rpc import Call, Node, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import ChainId
 from payd.store.sightings import Seen
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from payd.chains.asking import answered, read, unavailable
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
-from payd.chains.evm.asking import answered, read, unavailable
-from payd.chains.evm.codec import BadAnswer, from_hash, to_quantity
+from payd.chains.evm.codec import from_hash, to_quantity
 from payd.chains.evm.evidence import watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.track import read_track
 from payd.chains.rpc import Rpc
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import ChainId, canonical_account, parse_account
 from payd.core.payment import Payment
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from payd.chains.evm.codec import BadAnswer, from_data, from_hash
+from payd.chains.evm.codec import from_data, from_hash
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.errors import InvalidParams
 from payd.core.option import Result
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from payd.chains.asking import read, unavailable
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.chains.evm.abi import (
     MULTICALL3,
@@ -23,17 +24,18 @@ from payd.chains.evm.abi import (
     decode_aggregate3,
     decode_bool,
 )
-from payd.chains.evm.asking import decoded, eth_call, read, refused_by_contract, said, unavailable
+from payd.chains.evm.asking import decoded, eth_call, refused_by_contract, said
 from payd.chains.evm.authorization import (
     Authorization,
     recover_authorizer,
     transfer_with_authorization_call,
 )
-from payd.chains.evm.codec import BadAnswer, from_data
+from payd.chains.evm.codec import from_data
 from payd.chains.evm.commitment import Commitments
 from payd.chains.evm.signature import is_6492, normalise_signature
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import canonical_account, parse_account, to_checksum_address
 from payd.core.errors import InvalidParams, InvalidSignature, PaydError, QuoteExpired
 from payd.core.option import Quote, alignment

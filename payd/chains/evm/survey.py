@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from payd.chains.evm.answers import decode_block
-from payd.chains.evm.codec import BadAnswer, from_count, from_quantity
+from payd.chains.evm.codec import from_count, from_quantity
 from payd.chains.rpc import Call, NodesDown, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.gas import Market
 

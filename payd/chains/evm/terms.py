@@ -5,37 +5,16 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final, Literal
 
 import msgspec
 
-from payd.chains.evm.defaults import Depth, DepthPolicy
+from payd.chains.defaults import Depth, DepthPolicy
+from payd.chains.fee_terms import FeeTerms
 from payd.core.caip import ChainId
-from payd.core.fee import FeeRule
 
 # What a tag takes to reach a block, about: rollups wait for their batch on Ethereum, and that for 2 epochs.
 TAG_ETA_S: Final = {"safe": 120, "finalized": 900}
-
-
-class FeeTerms(msgspec.Struct, frozen=True):
-    """What the operator takes of signed payments, which alone can carry it in one transaction.
-
-    Attributes:
-        share: Of the payment, from 0 to 1.
-        base_usd: US dollars for each payment, besides the share.
-        address: Where it goes, in lower case.
-        mandatory: Offer nothing that cannot carry it; else that is offered without it.
-    """
-
-    share: Fraction
-    base_usd: Fraction
-    address: str
-    mandatory: bool = False
-
-    def rule(self, base_amount: int) -> FeeRule:
-        """The fee in an asset in which the base is so many smallest units."""
-        return FeeRule(base_amount, self.share.numerator, self.share.denominator)
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import structlog
 import trio
 from eth_abi.abi import encode
 
+from payd.chains.asking import read, unavailable
 from payd.chains.assets import Asset
 from payd.chains.evm.abi import (
     authorization_state_call,
@@ -26,16 +27,17 @@ from payd.chains.evm.abi import (
     decode_word,
     domain_separator_call,
 )
-from payd.chains.evm.asking import decoded, eth_call, read, refused_by_contract, said, unavailable
+from payd.chains.evm.asking import decoded, eth_call, refused_by_contract, said
 from payd.chains.evm.authorization import (
     Authorization,
     TokenDomain,
     domain_separator,
     transfer_with_authorization_call,
 )
-from payd.chains.evm.codec import ZERO_ADDRESS, BadAnswer, from_data
+from payd.chains.evm.codec import ZERO_ADDRESS, from_data
 from payd.chains.rpc import Call as RpcCall
 from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import ChainId, parse_asset
 

@@ -14,16 +14,16 @@ from typing import Final
 import msgspec
 import trio
 
+from payd.chains.asking import unavailable
 from payd.chains.base import Accepted, Refused, Unseen, Verdict
 from payd.chains.evm.actions import Sending
 from payd.chains.evm.answers import Receipt, Transaction, decode_receipt, decode_transaction
-from payd.chains.evm.asking import unavailable
 from payd.chains.evm.binding import payment_tag, tags_in
-from payd.chains.evm.codec import BadAnswer
 from payd.chains.evm.commitment import Commitments
 from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Told
 from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import AccountId, canonical_account, parse_account
 from payd.core.errors import InvalidParams
 from payd.core.option import Quote

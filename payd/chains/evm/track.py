@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from payd.chains.evm.defaults import Depth
+from payd.chains.defaults import Depth
 from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
 from payd.core.fee import Fee, FeeRule, compute_fee
 from payd.core.money import asset_amount

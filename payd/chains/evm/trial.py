@@ -10,9 +10,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from payd.chains.evm.codec import BadAnswer, from_count, to_data
+from payd.chains.evm.codec import from_count, to_data
 from payd.chains.evm.legs import NODES_ASKED, call_of, is_used, legs_of, state_read
 from payd.chains.rpc import Call, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.gas import gas_limit
 
 WORDS_MAX: Final = 200

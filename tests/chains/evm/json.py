@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from payd.chains.evm.codec import BadAnswer, to_data, to_quantity, word_of_address, word_of_uint
+from payd.chains.evm.codec import to_data, to_quantity, word_of_address, word_of_uint
 from payd.chains.evm.events import AUTHORIZATION_USED, TRANSFER
+from payd.chains.rpc_errors import BadAnswer
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from eth_account.messages import encode_typed_data
 from payd.actors.watcher import Watcher
 from payd.chains.assets import Asset, AssetBook, Domain
 from payd.chains.base import Accepted, Found, Verdict
+from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.defaults import DepthPolicy
 from payd.chains.evm.terms import Terms
 from payd.chains.market.table import TablePrices
 from payd.chains.rpc import Rpc
@@ -27,6 +27,7 @@ from payd.clock import Clock
 from payd.core.caip import AccountId, ChainId, canonical_asset, parse_asset
 from payd.core.option import Offer, Quote, Result, WalletRpc
 from payd.core.payment import FundsCommitted, Payment, Trigger, open_payment, transition
+from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.options import Route, hand_out
@@ -209,7 +210,7 @@ class Scene:
         verdict = await self.check(payment, quote, *data)
         assert isinstance(verdict, Accepted), verdict
         committed = await self.move(payment, FundsCommitted(verdict.processing))
-        if verdict.job is not None:
+        if isinstance(verdict.job, RelayJob):
             await self.db.write(insert_job, payment.id, verdict.job, await self.now_ms())
         return committed
 

@@ -33,7 +33,8 @@ from payd.chains.evm.abi import (
     is_valid_signature_call,
     latest_round_call,
 )
-from payd.chains.evm.codec import BadAnswer, keccak256
+from payd.chains.evm.codec import keccak256
+from payd.chains.rpc_errors import BadAnswer
 from tests.chains.evm.json import BUYER, SHOP, TOKEN, check_read_or_refused
 
 WORD = bytes(range(32))

@@ -16,8 +16,9 @@ from payd.chains.evm.answers import (
     decode_receipt,
     decode_transaction,
 )
-from payd.chains.evm.codec import COUNT_MAX, BadAnswer, to_quantity
+from payd.chains.evm.codec import COUNT_MAX, to_quantity
 from payd.chains.evm.events import TRANSFER
+from payd.chains.rpc_errors import BadAnswer
 from tests.chains.evm.json import (
     BLOCK_HASH,
     BLOCK_NUMBER,

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from payd.chains.asking import answered, read
 from payd.chains.evm.abi import decode_uint
-from payd.chains.evm.asking import (
-    SAID_CHARS_MAX,
-    answered,
-    decoded,
-    eth_call,
-    read,
-    refused_by_contract,
-    said,
-)
-from payd.chains.evm.codec import BadAnswer
+from payd.chains.evm.asking import SAID_CHARS_MAX, decoded, eth_call, refused_by_contract, said
 from payd.chains.rpc import RpcError
+from payd.chains.rpc_errors import BadAnswer
 from payd.core.errors import ChainUnavailable
 from tests.chains.evm.json import BUYER, TOKEN
 from tests.chains.rpc_node import FakeNode, Says, open_rpc

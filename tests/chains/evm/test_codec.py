@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from payd.chains.evm.codec import (
     COUNT_MAX,
     UINT256_MAX,
-    BadAnswer,
     address_of_word,
     from_address,
     from_count,
@@ -27,6 +26,7 @@ from payd.chains.evm.codec import (
     word_of_address,
     word_of_uint,
 )
+from payd.chains.rpc_errors import BadAnswer
 from tests.chains.evm.json import check_read_or_refused, json_values
 
 READERS: tuple[Callable[[object], object], ...] = (

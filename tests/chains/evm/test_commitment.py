@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from payd.chains.assets import Asset, AssetBook, Domain
+from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import send_token_action, sign_action
 from payd.chains.evm.authorization import Authorization, TokenDomain
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.commitment import Commitments
-from payd.chains.evm.defaults import DepthPolicy
-from payd.chains.evm.terms import FeeTerms, Terms
+from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track
+from payd.chains.fee_terms import FeeTerms
 from payd.chains.market.table import TablePrices
 from payd.core.caip import ChainId
 from payd.core.option import Action, Quote

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.authorization import Authorization, TokenDomain, transfer_with_authorization_call
-from payd.chains.evm.codec import BadAnswer, to_data
+from payd.chains.evm.codec import to_data
 from payd.chains.evm.legs import Leg, all_are_used, call_of, is_used, legs_of, state_read
 from payd.chains.rpc import NodesDown
+from payd.chains.rpc_errors import BadAnswer
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
 
 TOKEN = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from payd.chains.base import Accepted, Found
+from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import Sending, read_actions
-from payd.chains.evm.defaults import DepthPolicy
 from payd.chains.evm.look import EXPIRY_MARGIN_MS, SENT_GRACE_MS
-from payd.chains.evm.terms import FeeTerms
 from payd.chains.evm.track import Told, read_track
+from payd.chains.fee_terms import FeeTerms
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import FundsCommitted, Payment, SettlementCompleted, TransferConfirmed, transition
+from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
 from payd.store.sightings import Sighting, matched_of
@@ -94,7 +95,7 @@ async def test_an_authorization_that_somebody_else_brought_commits_what_was_sign
     quote = await scene.quote(payment, scene.usdc_asset)
     never_stored = await scene.check(payment, quote, sign(quote.actions[0]))
     assert isinstance(never_stored, Accepted)
-    assert never_stored.job is not None
+    assert isinstance(never_stored.job, RelayJob)
     await scene.chain.done(account(STRANGER), never_stored.job.target, never_stored.job.data)
     await scene.watch()
     after = committed(payment, await scene.look(payment))

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from payd.chains.base import Ask
+from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import read_actions
 from payd.chains.evm.binding import authorization_nonce, payment_tag
-from payd.chains.evm.defaults import DepthPolicy
 from payd.chains.evm.offers import QUOTE_LIFETIME_MS
-from payd.chains.evm.terms import FeeTerms
+from payd.chains.fee_terms import FeeTerms
 from payd.core.caip import AccountId, ChainId, parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment

@@ -10,8 +10,9 @@ from eth_abi.abi import encode
 
 from payd.chains.evm.answers import Transaction, decode_receipt
 from payd.chains.evm.binding import authorization_nonce, tagged_transfer, transfer_call
-from payd.chains.evm.codec import ZERO_ADDRESS, BadAnswer, keccak256
+from payd.chains.evm.codec import ZERO_ADDRESS, keccak256
 from payd.chains.evm.proof import CANDIDATES_MAX, BoundTransfer, candidate_bindings, paid_by
+from payd.chains.rpc_errors import BadAnswer
 from tests.chains.evm.json import (
     BLOCK_HASH,
     BLOCK_NUMBER,

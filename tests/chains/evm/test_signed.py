@@ -12,15 +12,16 @@ import pytest
 from eth_account.messages import encode_typed_data
 
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen
+from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.abi import MULTICALL3
 from payd.chains.evm.authorization import PRIMARY_TYPE
 from payd.chains.evm.binding import authorization_nonce
-from payd.chains.evm.defaults import DepthPolicy
 from payd.chains.evm.signed import NOT_DEPLOYED, TAKES_A_PART, TIME_LEFT_MIN_S, WRONG_SIGNATURE
-from payd.chains.evm.terms import FeeTerms
 from payd.chains.evm.track import Track
+from payd.chains.fee_terms import FeeTerms
 from payd.core.errors import ChainUnavailable, InvalidParams, InvalidSignature, QuoteExpired
 from payd.core.option import Quote, Result
+from payd.core.relay import RelayJob
 from payd.store.db import Database
 from tests.chains.evm.scene import CHAIN, PAYMENT_ID, Scene, open_scene, sign
 from tests.live.anvil import Anvil
@@ -103,7 +104,7 @@ async def test_what_was_taken_is_owed_to_the_chain_and_pays_there(scene: Scene) 
 
     assert isinstance(verdict, Accepted)
     job = verdict.job
-    assert job is not None
+    assert isinstance(job, RelayJob)
     assert (job.chain, job.buyer) == (str(CHAIN), f"{CHAIN}:{address(BUYER).lower()}")
     assert job.target == scene.usdc
     assert job.valid_until_s == payment.expires_at_ms // 1000 + 45 * 60
@@ -275,7 +276,7 @@ async def check_that_used_is_left_to_the_chain(scene: Scene) -> None:
     quote = await scene.quote(payment, scene.usdc_asset)
     verdict = await scene.check(payment, quote, sign(quote.actions[0]))
     assert isinstance(verdict, Accepted)
-    assert verdict.job is not None
+    assert isinstance(verdict.job, RelayJob)
     await scene.chain.done(account(STRANGER), verdict.job.target, verdict.job.data)
 
     assert isinstance(await scene.check(payment, quote, sign(quote.actions[0])), Unseen)
@@ -303,7 +304,7 @@ async def test_a_payment_and_its_fee_are_carried_by_one_call(realm_db: Database,
         verdict = await scene.check(payment, quote, *map(sign, quote.actions))
 
         assert isinstance(verdict, Accepted)
-        assert verdict.job is not None
+        assert isinstance(verdict.job, RelayJob)
         assert verdict.job.target.lower() == MULTICALL3
         processing = verdict.processing
         assert processing.option_amount.value == "25000000"

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from payd.chains.evm.defaults import Depth, DepthPolicy
-from payd.chains.evm.terms import FeeTerms, Terms, eta_s
+from payd.chains.defaults import Depth, DepthPolicy
+from payd.chains.evm.terms import Terms, eta_s
+from payd.chains.fee_terms import FeeTerms
 from payd.core.caip import ChainId
 from payd.core.fee import fee_total
 

@@ -11,8 +11,8 @@ from payd.chains.assets import Domain
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.authorization import Authorization
 from payd.chains.evm.binding import authorization_nonce, payment_tag, tagged_transfer
-from payd.chains.evm.terms import FeeTerms
 from payd.chains.evm.ways import AUTHORIZATION_GRACE_S, COIN_GAS, TOKEN_GAS
+from payd.chains.fee_terms import FeeTerms
 from payd.core.option import Offer
 from payd.store.db import Database
 from tests.chains.evm.scene import ETH, MINTED, PAYMENT_ID, Scene, open_scene, usdc_row

@@ -24,7 +24,7 @@ Depth = int | Tag
 DEPTH_MAX: Final = 1000  # blocks; who wants more wants "finalized"
 STEPS_MAX: Final = 16
 
-_TABLE: Final = Path(__file__).parents[1] / "data" / "chains.json"
+_TABLE: Final = Path(__file__).with_name("data") / "chains.json"
 _USD_DIGITS_MAX: Final = 12
 _TAGS: Final[tuple[Tag, ...]] = ("safe", "finalized")
 

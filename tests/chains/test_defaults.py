@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payd.chains.assets import shipped_table
-from payd.chains.evm.defaults import (
+from payd.chains.defaults import (
     DEPTH_MAX,
     STEPS_MAX,
     Depth,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from payd.chains.assets import Asset
-from payd.chains.evm.defaults import Depth, DepthPolicy
-from payd.chains.evm.depth import depth_of
+from payd.chains.defaults import Depth, DepthPolicy
+from payd.chains.depth import depth_of
 from payd.chains.market.table import TablePrices
 from payd.core.payment import Payment
 

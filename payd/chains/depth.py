@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from payd.chains.assets import Asset
-from payd.chains.evm.defaults import Depth, DepthPolicy
+from payd.chains.defaults import Depth, DepthPolicy
 from payd.chains.market.prices import Prices
 from payd.core.money import Rate, convert_up
 from payd.core.payment import Payment

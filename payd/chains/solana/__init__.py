@@ -1,0 +1,1 @@
+"""Solana: real funds on chains of the `solana` namespace."""

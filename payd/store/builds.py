@@ -1,0 +1,114 @@
+"""Transactions that were built for a wallet to sign: until when each can land, and what it may cost us.
+
+A build that we signed first as fee payer can be brought to the chain by anybody who has the buyer's
+signature. What it may cost is reserved from its hand-out until it has landed or cannot any more.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Tx: TypeAlias = sqlite3.Connection
+
+BuildState = Literal["out", "landed", "void"]
+
+_COLUMNS: Final = (
+    "message_hash, payment_id, chain, buyer, valid_until_height, created_at_ms, tx_id, cost, state"
+)
+
+
+class Build(msgspec.Struct, frozen=True):
+    """One built transaction.
+
+    Attributes:
+        message_hash: SHA-256 of its message, 32 bytes.
+        chain: CAIP-2.
+        buyer: CAIP-10, canonical.
+        valid_until_height: The last block height at which the chain takes it.
+        tx_id: Where we pay its fee, and so signed first; None: the buyer pays.
+        cost: What it costs us at most if it lands, in smallest units of the chain's coin; then what it did.
+        state: out: handed out. landed: final on the chain. void: it can not land any more.
+    """
+
+    message_hash: bytes
+    payment_id: str
+    chain: str
+    buyer: str
+    valid_until_height: int
+    created_at_ms: int
+    tx_id: str | None = None
+    cost: int = 0
+    state: BuildState = "out"
+
+
+class Spending(msgspec.Struct, frozen=True):
+    """What was spent since some time, or may still be: in smallest units, and by how many transactions."""
+
+    cost: int
+    count: int
+
+
+def hash_message(message: bytes) -> bytes:
+    """What a build is known by."""
+    return hashlib.sha256(message).digest()
+
+
+def insert_build(tx: Tx, build: Build) -> None:
+    """Store a build before a wallet gets it; one with the same message stays as it is."""
+    marks = ", ".join("?" * len(_COLUMNS.split(",")))
+    tx.execute(
+        f"INSERT INTO builds ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+        msgspec.structs.astuple(build),
+    )
+
+
+def find_build(tx: Tx, message_hash: bytes) -> Build | None:
+    """The build of a message."""
+    row = tx.execute(f"SELECT {_COLUMNS} FROM builds WHERE message_hash = ?", (message_hash,)).fetchone()
+    return None if row is None else Build(*row)
+
+
+def spent_on_builds(tx: Tx, chain: str, since_ms: int) -> Spending:
+    """What we paid for, or may still have to, on a chain."""
+    return Spending(
+        *tx.execute(
+            "SELECT coalesce(sum(cost), 0), count(*) FROM builds WHERE chain = ? AND tx_id IS NOT NULL"
+            " AND state IN ('out', 'landed') AND created_at_ms >= ?",
+            (chain, since_ms),
+        ).fetchone()
+    )
+
+
+def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int) -> int:
+    """How many payments of one account we paid for, or may still have to."""
+    row = tx.execute(
+        "SELECT count(DISTINCT payment_id) FROM builds WHERE chain = ? AND buyer = ? AND tx_id IS NOT NULL"
+        " AND state IN ('out', 'landed') AND created_at_ms >= ?",
+        (chain, buyer, since_ms),
+    ).fetchone()
+    return int(row[0])
+
+
+def builds_out(tx: Tx, chain: str, limit: int) -> list[Build]:
+    """Those that we may still have to pay for, oldest first."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM builds WHERE chain = ? AND state = 'out' AND tx_id IS NOT NULL"
+        " ORDER BY created_at_ms LIMIT ?",
+        (chain, limit),
+    )
+    return [Build(*row) for row in rows]
+
+
+def end_builds(tx: Tx, ended: Sequence[tuple[bytes, Literal["landed", "void"], int]]) -> None:
+    """Note what became of builds: `(message_hash, state, cost)`, the cost as it was in the end."""
+    tx.executemany(
+        "UPDATE builds SET state = ?, cost = ? WHERE message_hash = ? AND state = 'out'",
+        [(state, cost, message_hash) for message_hash, state, cost in ended],
+    )
