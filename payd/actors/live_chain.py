@@ -1,4 +1,4 @@
-"""One live chain and who works on it: its nodes, what is known of it, who reads it, who brings things there."""
+"""One live chain and who works on it: its nodes, what is known of it, who reads it and who brings things."""
 
 from __future__ import annotations
 
