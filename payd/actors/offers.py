@@ -148,7 +148,7 @@ async def fetch_actions(
         raise InvalidParams(
             "This is not the data of the option's build action. Send it as it was handed out."
         )
-    chain = payments.chain_of(str(parse_account(quote.account).chain))
+    chain = payments.chain_of(str(canonical_chain(parse_account(quote.account).chain)))
     assert chain is not None, "the route was just checked"
     calls = await chain.resolve(payment, quote, data)
     await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), calls, now_ms))
