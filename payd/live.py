@@ -25,6 +25,7 @@ from payd.chains.assets import AssetBook
 from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.codec import from_data, to_data
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.keystore import KeystoreUnusable
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.terms import Terms
@@ -75,7 +76,7 @@ async def open_chains(
     """
     sys.setrecursionlimit(NESTING_MAX)
     async with AsyncExitStack() as stack:
-        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        nodes = {chain.id: Rpc(chain.rpc, EvmDialect(chain.number)) for chain in config.chains}
         for rpc in nodes.values():
             stack.push_async_callback(rpc.aclose)
         prices = _prices(config, nodes, stack)
@@ -101,7 +102,7 @@ async def open_to_look(
     closed = Database(config.data_dir / "live.db", 0, inline=True)
     book = AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
     async with AsyncExitStack() as stack:
-        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        nodes = {chain.id: Rpc(chain.rpc, EvmDialect(chain.number)) for chain in config.chains}
         for rpc in nodes.values():
             stack.push_async_callback(rpc.aclose)
         prices = _prices(config, nodes, stack)

@@ -15,7 +15,7 @@ import trio
 import trio_websocket
 from wsproto.utilities import ProtocolError
 
-from payd.chains.rpc_node import read_number
+from payd.chains.evm.dialect import read_number
 from payd.chains.rpc_wire import Redactor
 from payd.net.connection import Failed, start_tls
 from payd.net.dial import Dial, connect_any, dial_from, reason_of
