@@ -17,7 +17,7 @@ import trio
 from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
-from payd.core.caip import parse_account
+from payd.core.caip import canonical_chain, parse_account
 from payd.core.errors import InternalError, InvalidState
 from payd.core.option import Quote, Result, hash_results, told_hashes
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
@@ -127,7 +127,7 @@ async def _check(
     A wallet answers one of the quotes, and nothing says which: results that are refused for one must not fail
     the payment because another has other actions.
     """
-    chain = payments.chain_of(str(parse_account(quotes[0].account).chain))
+    chain = payments.chain_of(str(canonical_chain(parse_account(quotes[0].account).chain)))
     assert chain is not None, "the route was checked in the turn before"
     now_ms = payments.clock.now_ms()
     refused: Refused | None = None
