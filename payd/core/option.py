@@ -163,7 +163,7 @@ def hash_results(option_id: str, results: Sequence[Result]) -> bytes:
 
 
 def told_transactions(results: Sequence[Result]) -> tuple[str, ...]:
-    """The ids of transactions among results: hashes in lower case, and of signed ones their first signature."""
+    """The ids of transactions among results: hashes in lower case, first signatures of signed ones."""
     texts = (item for result in results for item in result.data if isinstance(item, str))
     found = (_told_hash(text) or _first_signature(text) for text in texts)
     return tuple(told for told in found if told is not None)
