@@ -18,13 +18,15 @@ from typing import Final
 import structlog
 import trio
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.live_chain import LiveChain
 from payd.actors.relayer import Relayer
-from payd.actors.watcher import FollowHeads, Watcher
+from payd.actors.watcher import FollowHeads
 from payd.chains.assets import AssetBook
 from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.codec import from_data, to_data
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.keystore import KeystoreUnusable
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.terms import Terms
@@ -75,7 +77,7 @@ async def open_chains(
     """
     sys.setrecursionlimit(NESTING_MAX)
     async with AsyncExitStack() as stack:
-        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        nodes = {chain.id: Rpc(chain.rpc, EvmDialect(chain.number)) for chain in config.chains}
         for rpc in nodes.values():
             stack.push_async_callback(rpc.aclose)
         prices = _prices(config, nodes, stack)
@@ -101,7 +103,7 @@ async def open_to_look(
     closed = Database(config.data_dir / "live.db", 0, inline=True)
     book = AssetBook(config.assets, {chain.id: chain.shipped.name for chain in config.chains})
     async with AsyncExitStack() as stack:
-        nodes = {chain.id: Rpc(chain.rpc, chain.number) for chain in config.chains}
+        nodes = {chain.id: Rpc(chain.rpc, EvmDialect(chain.number)) for chain in config.chains}
         for rpc in nodes.values():
             stack.push_async_callback(rpc.aclose)
         prices = _prices(config, nodes, stack)
@@ -143,7 +145,7 @@ def _open(
             bump_after_ms=chain.shipped.bump_after_ms,
         )
         relayer = Relayer(db, clock, rpc, chain_id, signer, limits, news, lambda: made[0].watcher.wake())
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=clock,
         rpc=rpc,

@@ -9,7 +9,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -53,6 +53,17 @@ class Accepted(msgspec.Struct, frozen=True):
 
     processing: Processing
     job: RelayJob | Submission | None = None
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The calls behind a build action.
+
+    Attributes:
+        valid_until_ms: From when on no results of theirs can pay; None: as long as their quote.
+    """
+
+    calls: tuple[WalletRpc, ...]
+    valid_until_ms: int | None = None
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -113,11 +124,15 @@ class Chain(Protocol):
             ChainUnavailable: No node answers.
         """
 
-    async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
+    async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """The calls behind a build action.
 
         Raises:
             InvalidParams: `data` is not that of a build action of this quote.
+            QuoteExpired: What it was made from is no longer so.
+            InvalidState: The account cannot pay any more.
+            RateLimited: We would have to pay for it, and have paid for enough.
+            ChainUnavailable: No node answers.
         """
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
@@ -152,3 +167,19 @@ class Chain(Protocol):
 
     async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
         """What is wrong with the transaction that a merchant names as a refund; None if nothing is."""
+
+
+@runtime_checkable
+class PaysByLink(Protocol):
+    """A chain where a plain transfer names its payment, so that a link is all that a wallet needs."""
+
+    async def pay_offer(
+        self, payment: Payment, asset: AssetId, destination: str, now_ms: int
+    ) -> Offer | None:
+        """What anybody would pay in the asset now; None when no link can ask for it.
+
+        The account is one that nobody holds, and the one action a `Build` whose data is the link.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from payd.chains.dialect import Dialect as Dialect
 from payd.chains.rpc_errors import NodesDown as NodesDown
 from payd.chains.rpc_errors import RpcError as RpcError
 from payd.chains.rpc_errors import Verdict as Verdict
-from payd.chains.rpc_errors import classify as classify
-from payd.chains.rpc_node import DEADLINE_S, down, names_of, read_number
+from payd.chains.rpc_node import DEADLINE_S, down, names_of
 from payd.chains.rpc_node import Node as Node
 from payd.chains.rpc_wire import Call as Call
 from payd.chains.rpc_wire import Fault, Results
@@ -43,13 +43,14 @@ class Rpc:
 
     Args:
         urls: Of the nodes, the preferred one first.
-        chain_id: That all of them must name; one that names another is put aside.
+        dialect: Of the chain that all of them must name; one that names another is put aside.
         client: Sends the requests, and stays open; None: one of its own, which `aclose` closes.
         deadline_s: Seconds for one request, up to its answer's status line.
         lag_max: How many blocks behind the others a node may be before it is asked after them.
 
     Attributes:
         nodes: As the URLs came.
+        dialect: How they are asked.
         calls: How many calls of each method were sent, those of batches and retries each for itself.
 
     Raises:
@@ -60,7 +61,7 @@ class Rpc:
     def __init__(
         self,
         urls: Sequence[str],
-        chain_id: int,
+        dialect: Dialect,
         *,
         client: Client | None = None,
         deadline_s: float = DEADLINE_S,
@@ -73,10 +74,10 @@ class Rpc:
         sender = client or self._own_client
         assert sender is not None, "one of the two"
         self._lag_max = lag_max
-        self.chain_id = chain_id
+        self.dialect = dialect
         self.calls: Counter[str] = Counter()
         self.nodes: tuple[Node, ...] = tuple(
-            Node(url, chain_id, client=sender, calls=self.calls, name=name, deadline_s=deadline_s)
+            Node(url, dialect, client=sender, calls=self.calls, name=name, deadline_s=deadline_s)
             for url, name in zip(urls, names_of(urls), strict=True)
         )
 
@@ -157,16 +158,17 @@ class Rpc:
         nothing. Once one has it, the others have `BROADCAST_GRACE_S` left.
         """
         sent: dict[Node, Sent] = {}
+        call = self.dialect.send_call(raw)
         with trio.CancelScope() as patience:
             async with trio.open_nursery() as nursery:
                 for node in self.nodes:
-                    nursery.start_soon(_send_into, sent, node, "0x" + raw.hex(), patience)
+                    nursery.start_soon(self._send_into, sent, node, call, patience)
         return [sent.get(node) or Sent(node, "down", "no answer in time") for node in self.nodes]
 
     async def heads(self) -> list[tuple[Node, int]]:
         """The newest block's number by each healthy node; laggards are then asked after the others."""
-        answers = await self.ask_all([("eth_blockNumber",)])
-        read = [(node, read_number(result)) for node, [result] in answers]
+        answers = await self.ask_all([self.dialect.head_call])
+        read = [(node, self.dialect.head_in(self.dialect.head_call, result)) for node, [result] in answers]
         return [(node, number) for node, number in read if number is not None]
 
     def lag(self, node: Node) -> int:
@@ -188,6 +190,21 @@ class Rpc:
             raise down([(node, node.last_error) for node in self.nodes])
         return order[0]
 
+    async def _send_into(
+        self, sent: dict[Node, Sent], node: Node, call: Call, patience: trio.CancelScope
+    ) -> None:
+        try:
+            [result] = await node.ask([call])
+        except Fault as fault:
+            sent[node] = Sent(node, "down", fault.words)
+            return
+        if isinstance(result, RpcError):
+            sent[node] = Sent(node, self.dialect.verdict_of(result), result.message)
+        else:
+            sent[node] = Sent(node, "ok")
+        if sent[node].verdict in ("ok", "known"):
+            patience.deadline = min(patience.deadline, trio.current_time() + BROADCAST_GRACE_S)
+
     def _order(self) -> list[Node]:
         """Who may be asked: healthy ones as configured, laggards after them, then who comes back soonest."""
         usable = [node for node in self.nodes if node.is_usable]
@@ -205,17 +222,3 @@ async def _ask_into(answers: dict[Node, Results], node: Node, calls: Sequence[Ca
         answers[node] = await node.ask(calls)
     except Fault:
         return
-
-
-async def _send_into(sent: dict[Node, Sent], node: Node, raw: str, patience: trio.CancelScope) -> None:
-    try:
-        [result] = await node.ask([("eth_sendRawTransaction", raw)])
-    except Fault as fault:
-        sent[node] = Sent(node, "down", fault.words)
-        return
-    if isinstance(result, RpcError):
-        sent[node] = Sent(node, classify(result.message), result.message)
-    else:
-        sent[node] = Sent(node, "ok")
-    if sent[node].verdict in ("ok", "known"):
-        patience.deadline = min(patience.deadline, trio.current_time() + BROADCAST_GRACE_S)

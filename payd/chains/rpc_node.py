@@ -7,7 +7,6 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -16,6 +15,7 @@ import structlog
 import trio
 
 from payd import __version__
+from payd.chains.dialect import Dialect, Identity
 from payd.chains.rpc_errors import NodesDown, RpcError
 from payd.chains.rpc_wire import Call, Fault, Redactor, Results, TooManyCalls, encode, read_results
 from payd.net.http import Client, Target
@@ -47,7 +47,7 @@ class Node:
 
     Args:
         url: http or https; path and query may hold a key.
-        chain_id: Of the chain that it must be of.
+        dialect: Of the chain that it must be of.
         client: Sends its requests.
         calls: Counts every call by method, here and in whoever gave it.
         name: What logs call it.
@@ -68,7 +68,7 @@ class Node:
     def __init__(
         self,
         url: str,
-        chain_id: int,
+        dialect: Dialect,
         *,
         client: Client,
         calls: Counter[str],
@@ -77,7 +77,7 @@ class Node:
     ) -> None:
         self._target = Target.of(url)
         self._redact = Redactor(url)
-        self._chain_id = chain_id
+        self._dialect = dialect
         self._client = client
         self._calls = calls
         self._deadline_s = deadline_s
@@ -87,7 +87,7 @@ class Node:
         self._batch_max = BATCH_MAX
         self._aside_until_s = -float("inf")
         self._rests_until_s = -float("inf")
-        self._other_chain: int | None = None
+        self._other_chain: Identity | None = None
         self.name = name
         self.failures = 0
         self.failures_ever = 0
@@ -153,17 +153,18 @@ class Node:
                 await self._check_chain()
 
     async def _check_chain(self) -> None:
-        [said] = await self._ask([("eth_chainId",)], min(CHECK_DEADLINE_S, self._deadline_s))
+        wanted = self._dialect.chain
+        [said] = await self._ask([self._dialect.identity_call], min(CHECK_DEADLINE_S, self._deadline_s))
         if isinstance(said, RpcError):
             raise Fault(f"it does not say which chain it is of: {said}")
-        chain_id = read_number(said)
-        if chain_id is None:
+        chain = self._dialect.identity_in(said)
+        if chain is None:
             raise Fault("it does not say which chain it is of")
-        if chain_id != self._chain_id:
-            if self._other_chain != chain_id:
-                log.error("rpc.other_chain", node=self.name, chain_id=chain_id, wanted=self._chain_id)
-            self._other_chain = chain_id
-            raise Fault(f"it is of chain {chain_id}, and not of {self._chain_id}")
+        if chain != wanted:
+            if self._other_chain != chain:
+                log.error("rpc.other_chain", node=self.name, chain_id=chain, wanted=wanted)
+            self._other_chain = chain
+            raise Fault(f"it is of chain {chain}, and not of {wanted}")
         self._other_chain, self.is_verified = None, True
 
     async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
@@ -191,12 +192,12 @@ class Node:
             body_bytes_max=BODY_BYTES_MAX,
             body_wait_s=BODY_WAIT_S,
         )
-        return read_results(reply, calls, first, self._redact)
+        return read_results(reply, calls, first, self._redact, self._dialect.kind_of)
 
     def _failed(self, fault: Fault) -> None:
         now_s = trio.current_time()
         if self.failures == 0:
-            log.warning("rpc.node_down", node=self.name, chain_id=self._chain_id, why=fault.words)
+            log.warning("rpc.node_down", node=self.name, chain_id=self._dialect.chain, why=fault.words)
         wait_s = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2.0 ** min(self.failures, 16))
         if fault.patience_s is not None:
             wait_s = max(wait_s, min(BACKOFF_MAX_S, fault.patience_s))
@@ -209,13 +210,13 @@ class Node:
 
     def _succeeded(self) -> None:
         if self.failures:
-            log.info("rpc.node_up", node=self.name, chain_id=self._chain_id)
+            log.info("rpc.node_up", node=self.name, chain_id=self._dialect.chain)
         self.failures = 0
         self._aside_until_s = self._rests_until_s = -float("inf")
 
     def _note_heads(self, calls: Sequence[Call], results: Results) -> None:
         for call, result in zip(calls, results, strict=True):
-            number = _head_in(call, result)
+            number = self._dialect.head_in(call, result)
             if number is not None:
                 self.head, self.head_at_s = number, trio.current_time()
 
@@ -234,20 +235,3 @@ def names_of(urls: Sequence[str]) -> list[str]:
         again = sum(one == name or one.startswith(f"{name}#") for one in names)
         names.append(f"{name}#{again + 1}" if again else name)
     return names
-
-
-def read_number(value: object) -> int | None:
-    """The number of a block, a chain or the like; None for what is none."""
-    if not isinstance(value, str) or re.fullmatch("0x[0-9a-fA-F]{1,16}", value) is None:
-        return None
-    return int(value, 16)
-
-
-def _head_in(call: Call, result: object) -> int | None:
-    """The newest block's number, if the call asked for it."""
-    match call:
-        case ("eth_blockNumber",):
-            return read_number(result)
-        case ("eth_getBlockByNumber", "latest", _) if isinstance(result, dict):
-            return read_number(result.get("number"))
-    return None

@@ -8,13 +8,13 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
-from payd.chains.rpc_errors import MESSAGE_MAX, RpcError, kind_of
+from payd.chains.rpc_errors import MESSAGE_MAX, Kind, RpcError
 from payd.core.retry import read_retry_after_s
 from payd.net.http import Reply
 
@@ -22,6 +22,8 @@ Call: TypeAlias = tuple[str, *tuple[Any, ...]]
 """A method's name and its parameters."""
 Results: TypeAlias = list[Any]
 """One for each call, in order; a `RpcError` where the node answered so."""
+KindOf: TypeAlias = Callable[[str, int, str], Kind]
+"""What an error means, from the called method, its code and its message."""
 
 # A shorter part of a URL is no key.
 KEY_CHARS_MIN: Final = 8
@@ -80,7 +82,9 @@ def encode(calls: Sequence[Call], first_id: int) -> bytes:
     return msgspec.json.encode(requests if len(requests) > 1 else requests[0])
 
 
-def read_results(reply: Reply, calls: Sequence[Call], first_id: int, redact: Redactor) -> Results:
+def read_results(
+    reply: Reply, calls: Sequence[Call], first_id: int, redact: Redactor, kind_of: KindOf
+) -> Results:
     """The results of the calls, in their order.
 
     Raises:
@@ -96,7 +100,7 @@ def read_results(reply: Reply, calls: Sequence[Call], first_id: int, redact: Red
         first_id + place: method for place, (method, *_) in enumerate(calls)
     }
     for answer in listed:
-        _check_limit(methods.get(answer.id, calls[0][0]), answer, redact)
+        _check_limit(methods.get(answer.id, calls[0][0]), answer, redact, kind_of)
     if is_batch and _is_refusal(answers):
         raise TooManyCalls
     if not is_batch and len(listed) == 1 and listed[0].id is None and listed[0].error is not None:
@@ -104,7 +108,7 @@ def read_results(reply: Reply, calls: Sequence[Call], first_id: int, redact: Red
     by_id = {answer.id: answer for answer in listed}
     if by_id.keys() != methods.keys() or len(listed) != len(calls):
         raise Fault("its answer does not fit the request")
-    return [_result(method, by_id[one], redact) for one, method in methods.items()]
+    return [_result(method, by_id[one], redact, kind_of) for one, method in methods.items()]
 
 
 def _decoded(reply: Reply) -> list[_Answer] | _Answer:
@@ -128,7 +132,7 @@ def _patience_s(status: int, reply: Reply) -> int | None:
     return 0 if asked_s is None and status == 429 else asked_s
 
 
-def _check_limit(method: str, answer: _Answer, redact: Redactor) -> None:
+def _check_limit(method: str, answer: _Answer, redact: Redactor, kind_of: KindOf) -> None:
     if answer.error is not None:
         words = redact(answer.error.message)
         if kind_of(method, answer.error.code, words) == "limited":
@@ -146,7 +150,7 @@ def _is_refusal(answers: list[_Answer] | _Answer) -> bool:
     )
 
 
-def _result(method: str, answer: _Answer, redact: Redactor) -> Any:
+def _result(method: str, answer: _Answer, redact: Redactor, kind_of: KindOf) -> Any:
     if answer.error is not None:
         message = redact(answer.error.message)
         kind = kind_of(method, answer.error.code, message)

@@ -155,12 +155,13 @@ def _show_end(job: LiveJob) -> None:
 
 async def live_through(config: Config, plan: Plan, account: str | None, quiet: bool) -> LiveJob:
     """The whole job, on the running server. What it makes is taken back at the end; the payment stays."""
+    from payd.chains.evm.dialect import EvmDialect
     from payd.chains.rpc import Rpc
 
     job = LiveJob(Timeline(quiet=quiet))
     key = await trio.to_thread.run_sync(read_wallet, plan.wallet, plan.password_file)
     async with AsyncExitStack() as stack:
-        rpc = Rpc(plan.chain.rpc, plan.chain.number)
+        rpc = Rpc(plan.chain.rpc, EvmDialect(plan.chain.number))
         stack.push_async_callback(rpc.aclose)
         buyer = EvmWallet(key, parse_chain(plan.chain.id), rpc, sends=plan.send)
         await _look_at_chain(job, plan, rpc)

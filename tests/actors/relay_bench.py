@@ -13,6 +13,7 @@ from payd.actors.relayer import Relayer
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.authorization import Authorization, TokenDomain, transfer_with_authorization_call
 from payd.chains.evm.binding import Leg, authorization_nonce
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.signer import Signer
 from payd.chains.rpc import Rpc
 from payd.clock import Clock, VirtualWall
@@ -165,4 +166,5 @@ async def open_bench(db: Database, nodes: int = 1, **changes: Any) -> AsyncItera
     signer = Signer(b"\x07" * 32)
     chain.fund(signer.address, 10 * COIN)
     async with open_client(*made) as client:
-        yield Bench(db, Clock(VirtualWall()), chain, made, Rpc(urls(nodes), CHAIN_ID, client=client), signer)
+        rpc = Rpc(urls(nodes), EvmDialect(CHAIN_ID), client=client)
+        yield Bench(db, Clock(VirtualWall()), chain, made, rpc, signer)

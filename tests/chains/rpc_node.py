@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import Rpc
 from payd.net.http import Client
 from tests.receiver import Does, Received, Receiver, Script
@@ -108,4 +109,4 @@ async def open_client(*scripts: Script) -> AsyncIterator[Client]:
 async def open_rpc(*nodes: FakeNode, chain_id: int = CHAIN_ID) -> AsyncIterator[Rpc]:
     """What payd has of these nodes, preferred in their order."""
     async with open_client(*nodes) as client:
-        yield Rpc(urls(len(nodes)), chain_id, client=client)
+        yield Rpc(urls(len(nodes)), EvmDialect(chain_id), client=client)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import BROADCAST_GRACE_S, Call, NodesDown, Rpc, RpcError
 from payd.net.http import Client
 from tests.chains.rpc_node import CHAIN_ID, KEY, FakeNode, Says, open_rpc, urls
@@ -349,7 +350,7 @@ async def test_calls_are_counted_by_method_and_requests_by_number() -> None:
 
 async def test_a_chain_needs_a_node() -> None:
     with pytest.raises(ValueError, match="needs a node"):
-        Rpc([], CHAIN_ID)
+        Rpc([], EvmDialect(CHAIN_ID))
 
 
 async def test_a_client_that_was_given_stays_open() -> None:
@@ -361,6 +362,6 @@ async def test_a_client_that_was_given_stays_open() -> None:
             await super().aclose()
 
     client = Watched(may_call=lambda _: True)
-    await Rpc(urls(1), CHAIN_ID, client=client).aclose()
+    await Rpc(urls(1), EvmDialect(CHAIN_ID), client=client).aclose()
     assert closed == []
-    await Rpc(urls(1), CHAIN_ID).aclose()
+    await Rpc(urls(1), EvmDialect(CHAIN_ID)).aclose()

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_MAX, POSTS_MAX, Node, names_of
 from payd.chains.rpc_wire import Call, Fault
 from payd.core.errors import InvalidParams
@@ -24,7 +25,7 @@ HEAD: list[Call] = [("eth_blockNumber",)]
 @asynccontextmanager
 async def open_node(fake: FakeNode) -> AsyncIterator[Node]:
     async with open_client(fake) as client:
-        yield Node(urls(1)[0], CHAIN_ID, client=client, calls=Counter(), name="http://node0.test")
+        yield Node(urls(1)[0], EvmDialect(CHAIN_ID), client=client, calls=Counter(), name="http://node0.test")
 
 
 async def fails(node: Node, calls: list[Call] = HEAD) -> Fault:
@@ -274,4 +275,6 @@ def test_two_nodes_on_one_host_have_two_names() -> None:
 
 def test_a_url_that_cannot_be_called_is_refused_at_once() -> None:
     with pytest.raises(InvalidParams):
-        Node("ws://node.test", 1, client=Client(may_call=lambda _: True), calls=Counter(), name="x")
+        Node(
+            "ws://node.test", EvmDialect(1), client=Client(may_call=lambda _: True), calls=Counter(), name="x"
+        )

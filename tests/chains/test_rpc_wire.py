@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from payd.chains.evm.dialect import kind_of
 from payd.chains.rpc_errors import MESSAGE_MAX, RpcError
 from payd.chains.rpc_wire import Call, Fault, Redactor, TooManyCalls, encode, read_results
 from payd.net.http import Header, Reply
@@ -27,7 +28,7 @@ def reply(
 
 
 def read(body: Any, calls: list[Call] = ONE, **more: Any) -> list[Any]:
-    return read_results(reply(body, **more), calls, 5, REDACT)
+    return read_results(reply(body, **more), calls, 5, REDACT, kind_of)
 
 
 def fault(body: Any, calls: list[Call] = ONE, **more: Any) -> Fault:

@@ -17,6 +17,7 @@ from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
 from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
 from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
@@ -51,7 +52,7 @@ class Nodes(Rpc):
     """Nodes that give these answers, and keep what they are asked and sent."""
 
     def __init__(self, answers: dict[str, str], verdict: Verdict = "ok") -> None:
-        super().__init__(["http://127.0.0.1:1"], CHAIN)
+        super().__init__(["http://127.0.0.1:1"], EvmDialect(CHAIN))
         self.verdict = verdict
         self.answers = answers
         self.asked: list[tuple[Any, ...]] = []

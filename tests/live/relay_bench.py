@@ -21,6 +21,7 @@ from payd.chains.evm.authorization import (
     typed_data,
 )
 from payd.chains.evm.binding import Leg, authorization_nonce
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.signer import Signer
 from payd.chains.rpc import NodesDown, Rpc
 from payd.clock import Clock
@@ -139,7 +140,7 @@ async def open_live(folder: Path) -> AsyncIterator[Live]:
 @asynccontextmanager
 async def open_rpc(*urls: str, deadline_s: float = 10.0) -> AsyncIterator[Rpc]:
     """Nodes."""
-    rpc = Rpc(urls, 31337, deadline_s=deadline_s)
+    rpc = Rpc(urls, EvmDialect(31337), deadline_s=deadline_s)
     try:
         yield rpc
     finally:

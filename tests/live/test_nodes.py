@@ -16,6 +16,7 @@ import trio
 from eth_keyfile.keyfile import extract_key_from_keyfile
 
 from payd.chains.evm import keystore
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import NodesDown, Rpc
 from payd.config import load
 from payd.store.lock import hold_data_dir
@@ -74,7 +75,7 @@ async def held(rpc: Rpc, account: str) -> int:
 async def test_the_chain_is_as_it_is_told_and_goes_with_whoever_started_it(tmp_path: Path) -> None:
     with running_nodes(tmp_path) as (process, printed):
         [told] = load(tmp_path / "payd.toml").chains
-        rpc = Rpc(told.rpc, CHAIN_ID)
+        rpc = Rpc(told.rpc, EvmDialect(CHAIN_ID))
         code = await rpc.call("eth_getCode", MULTICALL3, "latest")
         tokens = [await held(rpc, who) for who in (address(BUYER), address(BUYER_2), WALLET)]
         coins = await rpc.call("eth_getBalance", WALLET, "latest")
@@ -95,7 +96,7 @@ async def test_the_chain_is_as_it_is_told_and_goes_with_whoever_started_it(tmp_p
 
 async def test_blocks_come_by_themselves_alone_and_become_final(tmp_path: Path) -> None:
     with running_nodes(tmp_path):
-        rpc = Rpc(load(tmp_path / "payd.toml").chains[0].rpc, CHAIN_ID)
+        rpc = Rpc(load(tmp_path / "payd.toml").chains[0].rpc, EvmDialect(CHAIN_ID))
         at_once, first = await rpc.batch([("anvil_getAutomine",), ("eth_blockNumber",)])
         with trio.fail_after(60):
             while await rpc.call("eth_blockNumber") == first:

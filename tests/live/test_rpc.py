@@ -9,6 +9,7 @@ import pytest
 import trio
 from eth_utils.crypto import keccak
 
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import NodesDown, Rpc, RpcError
 from tests.live.anvil import Anvil, running_anvil
 from tests.live.chain import BUYER, MERCHANT, LocalChain, account, address, calldata
@@ -24,7 +25,7 @@ async def open_proxied(
     """One chain behind so many nodes."""
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(open_proxy(anvil)) for _ in range(count)]
-        rpc = Rpc([proxy.url for proxy in proxies], anvil.chain_id, deadline_s=deadline_s)
+        rpc = Rpc([proxy.url for proxy in proxies], EvmDialect(anvil.chain_id), deadline_s=deadline_s)
         stack.push_async_callback(rpc.aclose)
         yield rpc, proxies
 
@@ -103,7 +104,7 @@ async def test_a_quorum_shows_who_lies(chain: LocalChain) -> None:
 
 async def test_a_node_of_another_chain_takes_no_part_in_anything(anvil: Anvil) -> None:
     with running_anvil(chain_id=1) as other:
-        rpc = Rpc([other.url, anvil.url], anvil.chain_id)
+        rpc = Rpc([other.url, anvil.url], EvmDialect(anvil.chain_id))
         assert await rpc.call("eth_chainId") == hex(anvil.chain_id)
         assert [node for node, _ in await rpc.ask_all([("eth_chainId",)])] == [rpc.nodes[1]]
         assert [sent.verdict for sent in await rpc.broadcast(b"\x02")] == ["down", "other"]
@@ -128,7 +129,7 @@ async def test_a_transaction_reaches_the_chain_past_a_dead_and_a_censoring_node(
 
 async def test_what_a_real_node_says_to_a_transaction_is_understood() -> None:
     with running_anvil(mining=False) as anvil:
-        chain, rpc = LocalChain(anvil), Rpc([anvil.url], anvil.chain_id)
+        chain, rpc = LocalChain(anvil), Rpc([anvil.url], EvmDialect(anvil.chain_id))
         buyer, merchant = account(BUYER), address(MERCHANT)
         first = await chain.signed(buyer, merchant, value=1, gas=21_000, nonce=0)
         cheaper = await chain.signed(buyer, merchant, value=1, gas=21_000, nonce=0, max_fee=2 * 10**9, tip=1)

@@ -12,6 +12,7 @@ import pytest
 import trio
 from eth_account.messages import encode_typed_data
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.evm.authorization import (
@@ -21,6 +22,7 @@ from payd.chains.evm.authorization import (
     typed_data,
 )
 from payd.chains.evm.binding import authorization_nonce, payment_tag, tagged_transfer
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.heads import follow_heads
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
@@ -83,7 +85,7 @@ async def open_scene(anvil: Anvil, db: Database, *urls: str, **more: Any) -> Asy
     await chain.token_at(TOKEN)
     await chain.mint(TOKEN, address(BUYER), 100 * PRICE)
     await chain.rpc("evm_setAutomine", False)
-    till, rpc = await Till(db).open(), Rpc(urls or [anvil.url], CHAIN_ID)
+    till, rpc = await Till(db).open(), Rpc(urls or [anvil.url], EvmDialect(CHAIN_ID))
 
     told: list[str] = []
 
@@ -91,7 +93,7 @@ async def open_scene(anvil: Anvil, db: Database, *urls: str, **more: Any) -> Asy
         assert chain_name == CHAIN
         told.append(payment_id)
 
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=Clock(),
         rpc=rpc,

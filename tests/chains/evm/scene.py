@@ -15,11 +15,13 @@ import msgspec
 import trio
 from eth_account.messages import encode_typed_data
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.watcher import Watcher
 from payd.chains.assets import Asset, AssetBook, Domain
 from payd.chains.base import Accepted, Found, Verdict
 from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.chain import EvmChain
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.terms import Terms
 from payd.chains.market.table import TablePrices
 from payd.chains.rpc import Rpc
@@ -304,8 +306,8 @@ async def open_scene(
         await chain.mint(usdc, address(buyer), MINTED)
         await chain.mint(dai, address(buyer), MINTED)
     book = AssetBook(rows if rows is not None else [usdc_row(usdc), dai_row(dai), ETH_ROW])
-    rpc = Rpc(list(urls) or [anvil.url], 31337)
-    watched = Rpc([anvil.url], 31337)
+    rpc = Rpc(list(urls) or [anvil.url], EvmDialect(31337))
+    watched = Rpc([anvil.url], EvmDialect(31337))
     evm = EvmChain(
         msgspec.structs.replace(TERMS, **terms),
         rpc=rpc,
@@ -319,7 +321,7 @@ async def open_scene(
     async def news(payment_id: str, name: str) -> None:
         told.append(payment_id)
 
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=Clock(),
         rpc=watched,

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.evidence import Evidence, Proof
 from payd.chains.evm.track import Track, read_track
 from payd.chains.rpc import Rpc
@@ -51,13 +52,13 @@ async def open_court(db: Database, anvil: Anvil, nodes: int = 2, way: str = "usd
 @asynccontextmanager
 async def open_nodes(anvil: Anvil, count: int) -> AsyncIterator[tuple[list[FlakyProxy], Rpc]]:
     if count == 0:
-        rpc = Rpc([anvil.url], 31337)
+        rpc = Rpc([anvil.url], EvmDialect(31337))
         yield [], rpc
         await rpc.aclose()
         return
     async with open_proxy(anvil) as proxy, open_more(anvil, count - 1) as others:
         proxies = [proxy, *others]
-        rpc = Rpc([one.url for one in proxies], 31337)
+        rpc = Rpc([one.url for one in proxies], EvmDialect(31337))
         yield proxies, rpc
         await rpc.aclose()
 

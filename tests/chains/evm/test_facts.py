@@ -10,6 +10,7 @@ import pytest
 
 from payd.chains.evm import facts as evm_facts
 from payd.chains.evm.abi import MULTICALL3
+from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.facts import KEPT_MS, Answers, Balance, Code, Coins, Fact, Facts, GasPrice
 from payd.chains.rpc import Rpc
 from payd.core.errors import ChainUnavailable
@@ -110,7 +111,7 @@ async def test_code_answers_for_signatures_when_it_answers_with_a_word_be_it_no(
 @asynccontextmanager
 async def facts_on(anvil: Anvil) -> AsyncIterator[tuple[Facts, FlakyProxy]]:
     async with open_proxy(anvil) as proxy:
-        rpc = Rpc([proxy.url], 31337)
+        rpc = Rpc([proxy.url], EvmDialect(31337))
         yield Facts(rpc), proxy
         await rpc.aclose()
 

@@ -1,16 +1,12 @@
-"""The operator's terms of a chain: how long a depth takes, and the fee in an asset."""
+"""The operator's terms of a chain: how long a depth takes."""
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import pytest
 
 from payd.chains.defaults import Depth, DepthPolicy
 from payd.chains.evm.terms import Terms, eta_s
-from payd.chains.fee_terms import FeeTerms
 from payd.core.caip import ChainId
-from payd.core.fee import fee_total
 
 
 @pytest.mark.parametrize(
@@ -23,12 +19,6 @@ def test_the_time_to_a_depth_is_rounded_up_to_seconds(depth: Depth, block_ms: in
 
 def test_the_deepest_depth_takes_longest() -> None:
     assert eta_s("finalized", 2000) > eta_s("safe", 2000)
-
-
-def test_a_fee_is_a_share_and_a_base_in_the_assets_own_units() -> None:
-    terms = FeeTerms(share=Fraction(29, 1000), base_usd=Fraction("0.3"), address="0x" + "0f" * 20)
-
-    assert fee_total(terms.rule(300_000), 10_000_000) == 290_000 + 300_000
 
 
 def test_a_chain_has_the_number_of_its_id() -> None:

@@ -1,0 +1,182 @@
+"""How the nodes of EVM chains are asked, and what their words mean.
+
+No standard fixes codes or words; these are the ones that clients and providers use.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from payd.chains.dialect import LIMITED_WORDS, has
+from payd.chains.rpc_errors import REVERT_CODES, Kind, RpcError, Verdict
+from payd.chains.rpc_wire import Call
+
+# EIP-1474 and JSON-RPC 2.0: method not found, not supported, not enabled; resource not found, unavailable;
+# and the execution APIs' unknown block.
+_CANNOT_CODES: Final = frozenset({-32601, -32004, -32604, -32001, -32002, -39001})
+_LIMITED_CODES: Final = frozenset({-32005, 429})
+
+_TOO_WIDE: Final = (
+    "query returned more than",
+    "too many results",
+    "response size exceeded",
+    "response size should not",
+    "block range",
+    "range is too",
+    "range too",
+    "max range",
+    "range limit",
+    "ranges over",
+    "exceeds max",
+    "blocks at once",
+    "limited to a",
+    "query timeout exceeded",
+)
+# These speak of a range, and not of its width.
+_NOT_WIDE: Final = ("invalid block range", "beyond current head")
+_CANNOT: Final = (
+    "method not found",
+    "unsupported method",
+    "method not supported",
+    "is not available",
+    "is not supported",
+    "header not found",
+    "unknown block",
+    "block not found",
+    "could not find block",
+    "missing block",
+    "cannot be found",
+    "blockoutofrange",
+    "beyond current head",
+    "cannot query unfinalized",
+    "missing trie node",
+    "state not available",
+    "state unavailable",
+    "historical state",
+    "pruned",
+    "not synced",
+    "syncing",
+    "execution timeout",
+    "execution aborted (timeout",
+    "request timed out",
+    "context deadline exceeded",
+    "internal error",
+)
+
+# "unknown transaction type" is no "known transaction".
+_UNKNOWN: Final = "unknown transaction"
+_VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
+    (
+        "known",
+        ("already known", "already imported", "known transaction", "already_exists", "alreadyknown"),
+    ),
+    ("nonce_low", ("nonce too low", "nonce is too low", "oldnonce")),
+    (
+        "nonce_high",
+        (
+            "nonce too high",
+            "nonce is too high",
+            "nonce too far in the future",
+            "nonce is too distant",
+            "exceeds next nonce",
+            "nonce out of range",
+            "tx-nonce-too-high",
+            "noncegap",
+        ),
+    ),
+    # Before "underpriced": of a transaction that replaces nothing, some say the fee is too low for the block.
+    (
+        "fee_low",
+        (
+            "max fee per gas less than block base fee",
+            "fee cap less than block base fee",
+            "below current base fee",
+            "feetoolow",
+        ),
+    ),
+    ("underpriced", ("underpriced", "replacementnotallowed")),
+    ("no_funds", ("insufficient funds", "insufficientfunds", "upfront cost exceeds")),
+)
+
+
+class EvmDialect(msgspec.Struct, frozen=True):
+    """One chain's, called by its number."""
+
+    chain: int
+
+    @property
+    def identity_call(self) -> Call:
+        """Asks which chain the node is of."""
+        return ("eth_chainId",)
+
+    @property
+    def head_call(self) -> Call:
+        """Asks for the newest block's number."""
+        return ("eth_blockNumber",)
+
+    def identity_in(self, result: object) -> int | None:
+        """The number of the node's chain."""
+        return read_number(result)
+
+    def head_in(self, call: Call, result: object) -> int | None:
+        """The newest block's number, if the call asked for it."""
+        match call:
+            case ("eth_blockNumber",):
+                return read_number(result)
+            case ("eth_getBlockByNumber", "latest", _) if isinstance(result, dict):
+                return read_number(result.get("number"))
+        return None
+
+    def kind_of(self, method: str, code: int, message: str) -> Kind:
+        """What an error to a call of `method` means."""
+        return kind_of(method, code, message)
+
+    def send_call(self, raw: bytes) -> Call:
+        """Hands a signed transaction to a node."""
+        return ("eth_sendRawTransaction", "0x" + raw.hex())
+
+    def verdict_of(self, error: RpcError) -> Verdict:
+        """What a node's error to a signed transaction says about it."""
+        return classify(error.message)
+
+
+def read_number(value: object) -> int | None:
+    """The number of a block, a chain or the like; None for what is none."""
+    if not isinstance(value, str) or re.fullmatch("0x[0-9a-fA-F]{1,16}", value) is None:
+        return None
+    return int(value, 16)
+
+
+def kind_of(method: str, code: int, message: str) -> Kind:
+    """What an error to a call of `method` means.
+
+    The code of limits is also that of logs which are too many, so words come first. A contract's own words
+    may be any, so they are not looked into.
+    """
+    words = message.lower()
+    if method == "eth_getLogs" and _is_too_wide(words):
+        return "too_wide"
+    if code in REVERT_CODES or "revert" in words:
+        return "answer"
+    if code in _LIMITED_CODES or has(words, LIMITED_WORDS):
+        return "limited"
+    if code in _CANNOT_CODES or has(words, _CANNOT):
+        return "cannot"
+    return "answer"
+
+
+def classify(message: str) -> Verdict:
+    """What a node's error to eth_sendRawTransaction says about the transaction."""
+    words = message.lower()
+    if _UNKNOWN in words:
+        return "other"
+    return next((verdict for verdict, parts in _VERDICTS if has(words, parts)), "other")
+
+
+def _is_too_wide(words: str) -> bool:
+    return (has(words, _TOO_WIDE) and not has(words, _NOT_WIDE)) or words.strip(" .") == "limit exceeded"

@@ -1,0 +1,172 @@
+"""How the nodes of Solana are asked, and what their words mean.
+
+The codes are those of the validator itself; the words beside them are its own, and those of providers.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from typing import Any, Final
+
+import msgspec
+
+from payd.chains.dialect import LIMITED_WORDS, has
+from payd.chains.rpc_errors import Kind, RpcError, Verdict
+from payd.chains.rpc_wire import Call
+
+# CAIP-2 takes so many characters of the genesis hash.
+GENESIS_CHARS: Final = 32
+
+_PREFLIGHT_FAILED: Final = -32002
+_SIGNATURE_VOID: Final = -32003
+_PRECOMPILE_FAILED: Final = -32006
+_SIGNATURES_MISCOUNTED: Final = -32013
+_VERSION_UNSUPPORTED: Final = -32015
+_PARAMS_INVALID: Final = -32602
+# What is asked is at fault, or what was sent: any node would say so. A transaction's own words may be any.
+_ANSWER_CODES: Final = frozenset(
+    {
+        _PREFLIGHT_FAILED,
+        _SIGNATURE_VOID,
+        _PRECOMPILE_FAILED,
+        _SIGNATURES_MISCOUNTED,
+        _VERSION_UNSUPPORTED,
+        _PARAMS_INVALID,
+    }
+)
+# HTTP's number, alone and in the range of JSON-RPC.
+_LIMITED_CODES: Final = frozenset({429, -32429})
+# What this node has not, or not yet, or not any more.
+_CANNOT_CODES: Final = frozenset(
+    {
+        -32001,  # the block was cleaned up
+        -32004,  # no such block, or no block's time
+        -32005,  # the node is unhealthy, or slots behind
+        -32007,  # the slot was skipped, or lost in a jump from a snapshot
+        -32008,  # it has no snapshot
+        -32009,  # the slot was skipped, or is missing in long-term storage
+        -32010,  # it does not index that key
+        -32011,  # it keeps no history of transactions
+        -32012,  # it broke off a scan
+        -32014,  # a block's status is not there yet
+        -32016,  # it has not come to the slot that it must not answer from before
+        -32017,  # rewards are being paid out
+        -32018,  # rewards of a slot that it has not
+        -32019,  # its long-term storage does not answer
+        -32601,  # it has not that method
+        -32603,  # an internal error
+    }
+)
+_CANNOT: Final = (
+    "method not found",
+    "unsupported method",
+    "method not supported",
+    "is not supported",
+    "is not available",
+    "is not allowed",
+    "node is behind",
+    "node is unhealthy",
+    "request timed out",
+    "timed out",
+    "internal error",
+)
+
+# By the names of the chain's own errors, which a node adds to its words.
+_VERDICT_OF: Final[dict[str, Verdict]] = {
+    "AlreadyProcessed": "known",
+    "BlockhashNotFound": "expired",
+    "AccountNotFound": "no_funds",
+    "InsufficientFundsForFee": "no_funds",
+    "InsufficientFundsForRent": "no_funds",
+}
+_VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
+    ("known", ("already been processed", "alreadyprocessed")),
+    ("expired", ("blockhash not found", "blockhashnotfound", "block height exceeded")),
+    (
+        "no_funds",
+        (
+            "no record of a prior credit",
+            "insufficient funds for fee",
+            "insufficientfundsforfee",
+            "insufficient funds for rent",
+            "insufficientfundsforrent",
+        ),
+    ),
+)
+
+
+class SolanaDialect(msgspec.Struct, frozen=True):
+    """One chain's, called by the beginning of its genesis hash, as in CAIP-2."""
+
+    chain: str
+
+    @property
+    def identity_call(self) -> Call:
+        """Asks which chain the node is of."""
+        return ("getGenesisHash",)
+
+    @property
+    def head_call(self) -> Call:
+        """Asks for the newest slot that two thirds of the stake have voted for."""
+        return ("getSlot", {"commitment": "confirmed"})
+
+    def identity_in(self, result: object) -> str | None:
+        """The beginning of the node's genesis hash."""
+        if not isinstance(result, str) or re.fullmatch("[1-9A-HJ-NP-Za-km-z]{32,44}", result) is None:
+            return None
+        return result[:GENESIS_CHARS]
+
+    def head_in(self, call: Call, result: object) -> int | None:
+        """The newest confirmed slot, if the call asked for it."""
+        match call:
+            case ("getSlot", {"commitment": "confirmed"}):
+                return slot_in(result)
+        return None
+
+    def kind_of(self, method: str, code: int, message: str) -> Kind:
+        """What an error to a call means, whatever the method."""
+        words = message.lower()
+        if code in _ANSWER_CODES:
+            return "answer"
+        if code in _LIMITED_CODES or has(words, LIMITED_WORDS):
+            return "limited"
+        if code in _CANNOT_CODES or has(words, _CANNOT):
+            return "cannot"
+        return "answer"
+
+    def send_call(self, raw: bytes) -> Call:
+        """Hands a signed transaction to a node: untried, and not sent again by itself.
+
+        Who sends it has tried it, and sends it again for as long as it can land.
+        """
+        config = {"encoding": "base64", "skipPreflight": True, "maxRetries": 0}
+        return ("sendTransaction", b64encode(raw).decode(), config)
+
+    def verdict_of(self, error: RpcError) -> Verdict:
+        """What a node's error to a signed transaction says about it.
+
+        Nodes try a transaction only where they were not told to leave that.
+        """
+        named = _VERDICT_OF.get(_error_name(error.data))
+        if named is not None:
+            return named
+        words = error.message.lower()
+        return next((verdict for verdict, parts in _VERDICTS if has(words, parts)), "other")
+
+
+def slot_in(result: object) -> int | None:
+    """The number of a slot or of a block; None for what is none."""
+    if isinstance(result, bool) or not isinstance(result, int) or not 0 <= result < 2**64:
+        return None
+    return result
+
+
+def _error_name(data: Any) -> str:
+    """What the chain calls an error: `{"err": "AlreadyProcessed"}`, or `{"err": {"Name": …}}`."""
+    error = data.get("err") if isinstance(data, dict) else None
+    if isinstance(error, dict):
+        error = next(iter(error), None)
+    return error if isinstance(error, str) else ""

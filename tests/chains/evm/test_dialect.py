@@ -1,0 +1,119 @@
+"""Nodes of EVM chains are asked in their own way, and their errors read for what they mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.chains.evm.dialect import EvmDialect, classify, kind_of, read_number
+from payd.chains.rpc_errors import Kind, RpcError, Verdict
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "message", "kind"),
+    [
+        ("eth_call", 3, "execution reverted: FiatToken: invalid signature", "answer"),
+        ("eth_call", -32000, "execution reverted", "answer"),
+        ("eth_call", -32015, "VM execution error.", "answer"),
+        ("eth_call", -32000, "insufficient funds for gas * price + value", "answer"),
+        ("eth_estimateGas", -32000, "gas required exceeds allowance (21000)", "answer"),
+        ("eth_sendRawTransaction", -32000, "nonce too low", "answer"),
+        ("eth_sendRawTransaction", -32000, "replacement transaction underpriced", "answer"),
+        ("eth_call", -32602, "invalid argument 0", "answer"),
+        ("eth_foo", -32601, "the method eth_foo does not exist/is not available", "cannot"),
+        ("eth_foo", -32000, "Unsupported method: eth_foo", "cannot"),
+        ("eth_call", -32000, "header not found", "cannot"),
+        ("eth_call", -32000, "missing trie node 12ab (path )", "cannot"),
+        ("eth_call", -39001, "Unknown block", "cannot"),
+        ("eth_call", -32602, "BlockOutOfRangeError: block height is 0 but requested was 100", "cannot"),
+        ("eth_call", -32000, "required historical state unavailable", "cannot"),
+        ("eth_getBlockByNumber", -32000, "finalized block not found", "cannot"),
+        ("eth_getBlockByNumber", -32000, "cannot query unfinalized data", "cannot"),
+        ("eth_getLogs", -32000, "block range extends beyond current head block", "cannot"),
+        ("eth_getLogs", -32000, "One of the blocks specified in filter cannot be found.", "cannot"),
+        ("eth_call", -32603, "Internal error", "cannot"),
+        ("eth_getLogs", -32000, "invalid block range params", "answer"),
+        ("eth_getLogs", -32005, "query returned more than 10000 results", "too_wide"),
+        ("eth_getLogs", -32005, "limit exceeded", "too_wide"),
+        ("eth_getLogs", -32602, "Log response size exceeded. You can make requests", "too_wide"),
+        ("eth_getLogs", -32614, "eth_getLogs is limited to a 10,000 range", "too_wide"),
+        ("eth_getLogs", -32701, "exceed maximum block range: 50000", "too_wide"),
+        ("eth_getLogs", -32600, "Block range is too large", "too_wide"),
+        ("eth_getLogs", -32047, "Max range: 800", "too_wide"),
+        ("eth_getLogs", 35, "ranges over 10000 blocks are not supported on freetier", "too_wide"),
+        ("eth_getLogs", -32005, "daily request count exceeded, request rate limited", "limited"),
+        ("eth_call", -32005, "limit exceeded", "limited"),
+        ("eth_call", 429, "Your app has exceeded its compute units per second capacity.", "limited"),
+        ("eth_call", -32000, "Too Many Requests", "limited"),
+        ("eth_call", -32007, "100/second request limit reached", "limited"),
+    ],
+)
+def test_an_error_is_an_answer_or_a_range_too_wide_or_the_nodes_own_trouble(
+    method: str, code: int, message: str, kind: Kind
+) -> None:
+    assert kind_of(method, code, message) == kind
+
+
+def test_what_a_contract_says_is_an_answer_whatever_it_says() -> None:
+    for words in ("rate limit exceeded", "header not found", "method not found", "too many requests"):
+        assert kind_of("eth_call", 3, words) == "answer"
+        assert kind_of("eth_call", -32000, f"execution reverted: {words}") == "answer"
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict"),
+    [
+        ("already known", "known"),
+        ("transaction already imported", "known"),
+        ("Known transaction", "known"),
+        ("ALREADY_EXISTS: already known", "known"),
+        ("AlreadyKnown", "known"),
+        ("unknown transaction type", "other"),
+        ("nonce too low: next nonce 5, tx nonce 4", "nonce_low"),
+        ("Transaction nonce is too low. Try incrementing the nonce.", "nonce_low"),
+        ("OldNonce, Current nonce: 5", "nonce_low"),
+        ("nonce too high", "nonce_high"),
+        ("transaction nonce exceeds next nonce", "nonce_high"),
+        ("tx-nonce-too-high", "nonce_high"),
+        ("nonce out of range", "nonce_high"),
+        ("Transaction nonce is too distant from current sender nonce", "nonce_high"),
+        ("replacement transaction underpriced", "underpriced"),
+        ("transaction underpriced: gas tip cap 1, minimum needed 1000000", "underpriced"),
+        ("max fee per gas less than block base fee: address 0xab", "fee_low"),
+        ("Gas price below current base fee", "fee_low"),
+        ("insufficient funds for gas * price + value: balance 0", "no_funds"),
+        ("Upfront cost exceeds account balance", "no_funds"),
+        ("intrinsic gas too low", "other"),
+        ("txpool is full", "other"),
+        ("", "other"),
+    ],
+)
+def test_a_refused_transaction_is_refused_for_a_reason(message: str, verdict: Verdict) -> None:
+    assert classify(message) == verdict
+
+
+def test_a_chain_is_called_by_its_number_and_its_head_too() -> None:
+    dialect = EvmDialect(8453)
+
+    assert (dialect.chain, dialect.identity_call, dialect.head_call) == (
+        8453,
+        ("eth_chainId",),
+        ("eth_blockNumber",),
+    )
+    assert dialect.identity_in("0x2105") == dialect.chain
+    assert dialect.head_in(("eth_blockNumber",), "0x10") == 16
+    assert dialect.head_in(("eth_getBlockByNumber", "latest", True), {"number": "0x11"}) == 17
+    assert dialect.head_in(("eth_getBlockByNumber", "0x1", True), {"number": "0x1"}) is None
+    assert dialect.head_in(("eth_chainId",), "0x2105") is None
+
+
+def test_a_transaction_goes_out_as_hex_and_is_judged_by_the_words() -> None:
+    dialect = EvmDialect(8453)
+
+    assert dialect.send_call(b"\x02\xf8") == ("eth_sendRawTransaction", "0x02f8")
+    assert dialect.verdict_of(RpcError(-32000, "nonce too low")) == "nonce_low"
+    assert dialect.kind_of("eth_getLogs", -32005, "limit exceeded") == "too_wide"
+
+
+@pytest.mark.parametrize("said", ["0x", "8453", None, 8453, "0x" + "1" * 17, "-0x1", "0xg"])
+def test_what_is_no_number_is_none(said: object) -> None:
+    assert read_number(said) is None

@@ -1,0 +1,94 @@
+"""Builds in the store: what each may cost us is reserved until it has landed, or cannot any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from payd.store.builds import (
+    Build,
+    builds_of_buyer,
+    builds_out,
+    end_builds,
+    find_build,
+    hash_message,
+    insert_build,
+    spent_on_builds,
+)
+from payd.store.db import Database
+
+CHAIN = "solana:local"
+BUYER = f"{CHAIN}:buyer"
+OURS = Build(hash_message(b"one"), "pay_1", CHAIN, BUYER, 300, 1000, "5sig", 10_000)
+
+
+async def put(db: Database, message: bytes, **changes: Any) -> Build:
+    """A stored build."""
+    build = msgspec.structs.replace(OURS, message_hash=hash_message(message), **changes)
+    await db.write(insert_build, build)
+    return build
+
+
+def spent(db: Database, since_ms: int = 0) -> tuple[int, int]:
+    """What was spent, or may still be."""
+    spending = db.point(spent_on_builds, CHAIN, since_ms)
+    return spending.cost, spending.count
+
+
+async def test_a_build_is_found_by_its_message(realm_db: Database) -> None:
+    build = await put(realm_db, b"one")
+
+    assert realm_db.point(find_build, hash_message(b"one")) == build
+    assert realm_db.point(find_build, hash_message(b"two")) is None
+
+
+async def test_the_same_message_is_stored_once_as_it_was_first(realm_db: Database) -> None:
+    build = await put(realm_db, b"one")
+    await put(realm_db, b"one", payment_id="pay_2", cost=1)
+
+    assert realm_db.point(find_build, hash_message(b"one")) == build
+
+
+async def test_what_is_out_is_reserved_and_what_can_not_land_any_more_is_free_again(
+    realm_db: Database,
+) -> None:
+    one, two = await put(realm_db, b"one"), await put(realm_db, b"two", payment_id="pay_2")
+    assert spent(realm_db) == (20_000, 2)
+
+    await realm_db.write(end_builds, [(one.message_hash, "void", 0), (two.message_hash, "landed", 5_000)])
+
+    assert spent(realm_db) == (5_000, 1)
+    assert realm_db.point(builds_out, CHAIN, 10) == []
+
+
+async def test_what_the_buyer_pays_for_costs_us_nothing(realm_db: Database) -> None:
+    await put(realm_db, b"one", tx_id=None, cost=0)
+
+    assert spent(realm_db) == (0, 0)
+    assert realm_db.point(builds_out, CHAIN, 10) == []
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0) == 0
+
+
+async def test_a_day_has_its_own_budget(realm_db: Database) -> None:
+    await put(realm_db, b"one", created_at_ms=999)
+    await put(realm_db, b"two", created_at_ms=1000)
+
+    assert spent(realm_db, 1000) == (10_000, 1)
+
+
+async def test_an_account_is_counted_by_payments_however_often_it_asks(realm_db: Database) -> None:
+    await put(realm_db, b"one")
+    await put(realm_db, b"again")
+    await put(realm_db, b"other", payment_id="pay_2")
+    await put(realm_db, b"stranger", payment_id="pay_3", buyer=f"{CHAIN}:stranger")
+
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0) == 2
+
+
+async def test_an_end_is_noted_once(realm_db: Database) -> None:
+    one = await put(realm_db, b"one")
+    await realm_db.write(end_builds, [(one.message_hash, "landed", 5_000)])
+    await realm_db.write(end_builds, [(one.message_hash, "void", 0)])
+
+    assert spent(realm_db) == (5_000, 1)
