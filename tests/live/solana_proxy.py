@@ -93,7 +93,7 @@ def with_level(commitment: str | None) -> Rewrite:
             return result
         if commitment is None:
             return {**result, "value": [None] * len(result["value"])}
-        told = {"confirmationStatus": commitment}
+        told: dict[str, Any] = {"confirmationStatus": commitment}
         told |= {"confirmations": None} if commitment == "finalized" else {}
         return {**result, "value": [one and {**one, **told} for one in result["value"]]}
 
