@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from payd.actors.payments import Payments
-from payd.chains.base import Ask, Chain
+from payd.chains.base import Ask, Chain, Resolved
 from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
 from payd.core.errors import (
     ChainUnavailable,
@@ -135,7 +135,8 @@ async def fetch_actions(
         InvalidParams: The option is unknown, or has no such build action.
         QuoteExpired: Ask for options again.
         RouteExpired: The destination was removed, or its chain is off.
-        RateLimited: Too many quotes were asked for.
+        RateLimited: Too many quotes were asked for, or we have paid enough for others.
+        ChainUnavailable: No node answers.
     """
     now_ms = payments.clock.now_ms()
     payment = payments.find(payment_id)
@@ -150,9 +151,9 @@ async def fetch_actions(
         )
     chain = payments.chain_of(str(parse_account(quote.account).chain))
     assert chain is not None, "the route was just checked"
-    calls = await chain.resolve(payment, quote, data)
-    await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), calls, now_ms))
-    return calls
+    resolved = await chain.resolve(payment, quote, data, now_ms)
+    await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), resolved, now_ms))
+    return resolved.calls
 
 
 def valid_quotes(
@@ -211,9 +212,14 @@ def _hand_out_all(
     return hand_out(tx, payment_id, still, now_ms, payment.expires_at_ms)
 
 
-def _resolved(quote: Quote, build: Build, calls: Sequence[WalletRpc], now_ms: int) -> Quote:
+def _resolved(quote: Quote, build: Build, resolved: Resolved, now_ms: int) -> Quote:
     """The quote with calls in place of its build action."""
     actions: list[WalletRpc | Build] = []
     for action in quote.actions:
-        actions += calls if action == build else (action,)
-    return msgspec.structs.replace(quote, actions=tuple(actions), valid_from_ms=now_ms)
+        actions += resolved.calls if action == build else (action,)
+    until_ms = quote.valid_until_ms
+    if resolved.valid_until_ms is not None:
+        until_ms = min(until_ms, resolved.valid_until_ms)
+    return msgspec.structs.replace(
+        quote, actions=tuple(actions), valid_from_ms=now_ms, valid_until_ms=until_ms
+    )

@@ -55,6 +55,17 @@ class Accepted(msgspec.Struct, frozen=True):
     job: RelayJob | Submission | None = None
 
 
+class Resolved(msgspec.Struct, frozen=True):
+    """The calls behind a build action.
+
+    Attributes:
+        valid_until_ms: From when on no results of theirs can pay; None: as long as their quote.
+    """
+
+    calls: tuple[WalletRpc, ...]
+    valid_until_ms: int | None = None
+
+
 class Unseen(msgspec.Struct, frozen=True):
     """A node shows nothing yet of the transaction that the wallet told of; the payment stays open."""
 
@@ -113,11 +124,15 @@ class Chain(Protocol):
             ChainUnavailable: No node answers.
         """
 
-    async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
+    async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """The calls behind a build action.
 
         Raises:
             InvalidParams: `data` is not that of a build action of this quote.
+            QuoteExpired: What it was made from is no longer so.
+            InvalidState: The account cannot pay any more.
+            RateLimited: We would have to pay for it, and have paid for enough.
+            ChainUnavailable: No node answers.
         """
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:

@@ -26,7 +26,7 @@ import base58
 import msgspec
 
 from payd.chains.assets import display_of, find_asset, find_network
-from payd.chains.base import Accepted, Ask, Found, Misaligned, Refused, SeenTransfer, Verdict
+from payd.chains.base import Accepted, Ask, Found, Misaligned, Refused, Resolved, SeenTransfer, Verdict
 from payd.chains.rates import RateTable
 from payd.chains.simulated_actions import (
     UNKNOWN_DECIMALS,
@@ -40,7 +40,7 @@ from payd.chains.simulated_solana import KEY_BYTES
 from payd.core.caip import AccountId, AssetId, ChainId, canonical_chain, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidSignature
 from payd.core.money import ASSET_PREFIX, asset_amount, convert_up, exponent
-from payd.core.option import Build, Display, Offer, Quote, Result, WalletRpc, alignment
+from payd.core.option import Build, Display, Offer, Quote, Result, alignment
 from payd.core.payment import Payment, Processing, SettlementCompleted, TransferConfirmed, WindowClosed
 from payd.core.status import Status
 
@@ -168,7 +168,7 @@ class SimulatedChain:
             valid_until_ms=_valid_until_ms(payment, asset, now_ms),
         )
 
-    async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
+    async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """The calls behind a build action.
 
         Raises:
@@ -176,7 +176,7 @@ class SimulatedChain:
         """
         if not any(isinstance(action, Build) for action in quote.actions):
             raise InvalidParams("The option has no build action: its actions can be executed as they are.")
-        return resolve_build(_transfer(payment, quote), data)
+        return Resolved(resolve_build(_transfer(payment, quote), data))
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
         """Whether results pay the quote, by their number, order and shape; and by the buyer's account."""

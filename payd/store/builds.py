@@ -86,12 +86,23 @@ def spent_on_builds(tx: Tx, chain: str, since_ms: int) -> Spending:
     )
 
 
-def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int) -> int:
-    """How many payments of one account we paid for, or may still have to."""
+def reserved_on_builds(tx: Tx, chain: str, payment_id: str = "") -> Spending:
+    """What we may still have to pay for on a chain; of one payment, if it is named."""
+    return Spending(
+        *tx.execute(
+            "SELECT coalesce(sum(cost), 0), count(*) FROM builds WHERE chain = ? AND tx_id IS NOT NULL"
+            " AND state = 'out' AND ? IN ('', payment_id)",
+            (chain, payment_id),
+        ).fetchone()
+    )
+
+
+def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int, besides: str = "") -> int:
+    """How many payments of one account, but for the one named, we paid for or may still have to."""
     row = tx.execute(
         "SELECT count(DISTINCT payment_id) FROM builds WHERE chain = ? AND buyer = ? AND tx_id IS NOT NULL"
-        " AND state IN ('out', 'landed') AND created_at_ms >= ?",
-        (chain, buyer, since_ms),
+        " AND state IN ('out', 'landed') AND created_at_ms >= ? AND payment_id <> ?",
+        (chain, buyer, since_ms, besides),
     ).fetchone()
     return int(row[0])
 

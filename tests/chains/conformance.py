@@ -62,7 +62,7 @@ class Case(msgspec.Struct, frozen=True):
         found: list[WalletRpc] = []
         for action in quote.actions:
             if isinstance(action, Build):
-                found += await self.chain.resolve(self.payment, quote, action.data)
+                found += (await self.chain.resolve(self.payment, quote, action.data, self.now_ms)).calls
             else:
                 found.append(action)
         return found
@@ -147,7 +147,7 @@ class ChainConformance:
 
     async def test_data_of_no_build_action_resolves_into_nothing(self, case: Case) -> None:
         with pytest.raises(InvalidParams):
-            await case.chain.resolve(case.payment, await case.quote(), "nonsense")
+            await case.chain.resolve(case.payment, await case.quote(), "nonsense", case.now_ms)
 
     async def test_honest_results_commit_what_was_quoted(self, case: Case) -> None:
         quote = await case.quote()

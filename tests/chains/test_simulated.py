@@ -267,7 +267,7 @@ async def test_data_of_the_build_action_of_another_payment_resolves_into_nothing
     theirs = await case_of(chain, ETH_USDT, payment=other).quote()
     ours = await case_of(chain, ETH_USDT).quote()
     with pytest.raises(InvalidParams):
-        await chain.resolve(PAYMENT, ours, theirs.actions[0].data)  # type: ignore[union-attr]
+        await chain.resolve(PAYMENT, ours, theirs.actions[0].data, NOW_MS)  # type: ignore[union-attr]
 
 
 async def test_an_option_without_build_action_resolves_into_nothing(chain: SimulatedChain) -> None:
@@ -277,6 +277,7 @@ async def test_an_option_without_build_action_resolves_into_nothing(chain: Simul
             PAYMENT,
             await case_of(chain, BASE_USDC).quote(),
             build.actions[0].data,  # type: ignore[union-attr]
+            NOW_MS,
         )
 
 

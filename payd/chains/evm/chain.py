@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from payd.chains.assets import AssetBook
-from payd.chains.base import Ask, Found, Verdict
+from payd.chains.base import Ask, Found, Resolved, Verdict
 from payd.chains.evm.commitment import Commitments
 from payd.chains.evm.confirm import Checks
 from payd.chains.evm.ending import Endings
@@ -30,7 +30,7 @@ from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
 from payd.core.caip import AccountId, AssetId, canonical_chain
 from payd.core.errors import InvalidParams
-from payd.core.option import Display, Offer, Quote, Result, WalletRpc
+from payd.core.option import Display, Offer, Quote, Result
 from payd.core.payment import Payment
 from payd.store.chain_cursors import find_cursor
 from payd.store.db import Database
@@ -100,7 +100,7 @@ class EvmChain:
         """
         return await self._offers.offer(payment, asset, account, destination, now_ms)
 
-    async def resolve(self, payment: Payment, quote: Quote, data: str) -> tuple[WalletRpc, ...]:
+    async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """Nothing: no option of this chain has a build action.
 
         Raises:

@@ -29,6 +29,8 @@ class Terms(msgspec.Struct, frozen=True):
         sponsor: Whether we pay the fee of who has no SOL for it.
         fee_payer: Our address; None: there is no key, and buyers pay.
         price_max: Micro-lamports that a compute unit may cost.
+        spend_per_day: Lamports that we may pay for others in 24 hours.
+        relays_per_buyer: Payments of one account that we pay for in 24 hours.
         fee: None: nothing is taken.
         block_ms: From slot to slot, about.
     """
@@ -38,6 +40,8 @@ class Terms(msgspec.Struct, frozen=True):
     sponsor: bool = False
     fee_payer: Pubkey | None = None
     price_max: int = 1_000_000
+    spend_per_day: int = 100_000_000
+    relays_per_buyer: int = 20
     fee: FeeTerms | None = None
     block_ms: int = 400
 
