@@ -13,9 +13,9 @@ from typing import Final
 from payd.chains.assets import Asset
 from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.doctor import Level as ChainLevel
 from payd.chains.evm.doctor import examine
 from payd.chains.evm.keystore import PASSWORD_VARIABLE, KeystoreUnusable
+from payd.chains.finding import Level as ChainLevel
 from payd.chains.market.prices import TICKERS, MarketPrices, Prices
 from payd.cli.finding import Finding, Level
 from payd.config import Config
