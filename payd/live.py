@@ -22,11 +22,11 @@ from payd.actors.live_chain import LiveChain
 from payd.actors.relayer import Relayer
 from payd.actors.watcher import FollowHeads, Watcher
 from payd.chains.assets import AssetBook
-from payd.chains.evm import keystore
+from payd.chains import keystore
 from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.codec import from_data, to_data
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.evm.keystore import KeystoreUnusable
+from payd.chains.keystore import KeystoreUnusable
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.terms import Terms
 from payd.chains.fee_terms import FeeTerms
@@ -237,6 +237,6 @@ async def _unlocked(config: Config) -> Signer | None:
             raise KeystoreUnusable(
                 f"Nothing opens {file}: set password_file, or the variable {keystore.PASSWORD_VARIABLE}."
             )
-        return await trio.to_thread.run_sync(keystore.unlock, file, password)
+        return (await trio.to_thread.run_sync(keystore.unlock, file, password)).signer()
     except KeystoreUnusable as unusable:
         raise ConfigError([f"[relayer] {unusable}"]) from unusable
