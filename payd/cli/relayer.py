@@ -131,9 +131,9 @@ def _show(addresses: Addresses, file: Path, as_json: bool) -> None:
 
 def _explain(file: Path, password_file: Path | None) -> None:
     click.echo(
-        "\nFund it: send the first address a little of the native coin of each EVM chain on which it pays the\n"
-        "gas, such as ETH on Base, and the second one some SOL. What twenty payments cost is enough to begin\n"
-        "with. On Solana 0.05 is: that pays for the token accounts of merchants who have none, too.\n"
+        "\nFund it: send the first address a little of the native coin of each EVM chain on which it pays\n"
+        "the gas, such as ETH on Base, and the second one some SOL. What twenty payments cost is enough to\n"
+        "begin with; on Solana 0.05 SOL, which also opens the token accounts of merchants who have none.\n"
         "\nWhoever has this file and its password can take that gas money, and nothing else: funds go from\n"
         "the buyer to the merchant and never through this key. If it is lost, another one takes its place.\n"
         "\nThese lines go into payd.toml:\n"
