@@ -65,7 +65,7 @@ from payd.web.dispatch import answer, known_caller
 from payd.web.feed import Feeds, check_listeners, page_bytes
 from payd.web.front import Front, listen
 from payd.web.house import House, Limits, Realm
-from payd.web.limits import RateLimit, failed_auth_limit, match_limit, poll_slots
+from payd.web.limits import RateLimit, failed_auth_limit, match_limit, poll_slots, sign_request_limit
 from payd.web.routes import ROUTES
 from payd.web.sockets import Sockets
 
@@ -375,6 +375,7 @@ def _limits(config: Config) -> Limits:
         failed_auth=failed_auth_limit(rates.failed_auth),
         polls=poll_slots(),
         matches=match_limit(),
+        sign_requests=sign_request_limit(),
     )
 
 

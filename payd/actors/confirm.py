@@ -17,9 +17,9 @@ import trio
 from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
-from payd.core.caip import parse_account
+from payd.core.caip import canonical_chain, parse_account
 from payd.core.errors import InternalError, InvalidState
-from payd.core.option import Quote, Result, hash_results, told_hashes
+from payd.core.option import Quote, Result, hash_results, told_transactions
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
 from payd.core.submission import Submission
@@ -63,7 +63,7 @@ async def _confirm(payments: Payments, payment_id: str, option_id: str, results:
     key = hash_results(option_id, results)
     try:
         quotes = await payments.ask(
-            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_hashes(results))
+            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_transactions(results))
         )
         if isinstance(quotes, Payment):
             if quotes.results_hash != key:
@@ -127,7 +127,7 @@ async def _check(
     A wallet answers one of the quotes, and nothing says which: results that are refused for one must not fail
     the payment because another has other actions.
     """
-    chain = payments.chain_of(str(parse_account(quotes[0].account).chain))
+    chain = payments.chain_of(str(canonical_chain(parse_account(quotes[0].account).chain)))
     assert chain is not None, "the route was checked in the turn before"
     now_ms = payments.clock.now_ms()
     refused: Refused | None = None
@@ -155,7 +155,7 @@ async def _commit(
     now_ms = payments.clock.now_ms()
 
     def hints(tx: Tx) -> None:
-        insert_hints(tx, actor.key, option_id, told_hashes(results), now_ms)
+        insert_hints(tx, actor.key, option_id, told_transactions(results), now_ms)
 
     match verdict:
         case Accepted(processing=processing, job=job):
@@ -181,6 +181,6 @@ async def _commit(
 
 
 async def _keep_hints(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> None:
-    hashes = told_hashes(results)
+    hashes = told_transactions(results)
     if hashes:
         await payments.db.write(keep_hints, payment_id, option_id, hashes, payments.clock.now_ms())

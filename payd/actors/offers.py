@@ -69,6 +69,20 @@ async def offer_options(
     if payment.status is not Status.REQUIRES_ACTION:
         return None
     offers = await _offers(payments, payment, accounts, now_ms)
+    return await hand_out_offers(payments, payment_id, offers, now_ms)
+
+
+async def hand_out_offers(
+    payments: Payments, payment_id: str, offers: Sequence[tuple[Route, Offer]], now_ms: int
+) -> list[Quote] | None:
+    """Store offers as quotes of a payment, and have its chains watched for what their transfers will carry.
+
+    Returns:
+        Those whose routes are still as they were; None when the payment needs no action any more.
+
+    Raises:
+        RateLimited: The payment has no room for any of them.
+    """
     if not offers:
         return []
     ids = [new_id("opt_", now_ms, payments.entropy) for _ in offers]
@@ -149,7 +163,7 @@ async def fetch_actions(
         raise InvalidParams(
             "This is not the data of the option's build action. Send it as it was handed out."
         )
-    chain = payments.chain_of(str(parse_account(quote.account).chain))
+    chain = payments.chain_of(str(canonical_chain(parse_account(quote.account).chain)))
     assert chain is not None, "the route was just checked"
     resolved = await chain.resolve(payment, quote, data, now_ms)
     await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), resolved, now_ms))

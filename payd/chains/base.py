@@ -9,7 +9,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -167,3 +167,19 @@ class Chain(Protocol):
 
     async def refund_problem(self, payment: Payment, tx_id: str) -> str | None:
         """What is wrong with the transaction that a merchant names as a refund; None if nothing is."""
+
+
+@runtime_checkable
+class PaysByLink(Protocol):
+    """A chain where a plain transfer names its payment, so that a link is all that a wallet needs."""
+
+    async def pay_offer(
+        self, payment: Payment, asset: AssetId, destination: str, now_ms: int
+    ) -> Offer | None:
+        """What anybody would pay in the asset now; None when no link can ask for it.
+
+        The account is one that nobody holds, and the one action a `Build` whose data is the link.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """

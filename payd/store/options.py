@@ -133,6 +133,12 @@ def quotes_in(tx: Tx, payment_id: str, asset_key: str) -> list[Quote]:
     return [_quote(row) for row in rows]
 
 
+def quotes_for(tx: Tx, payment_id: str, asset_key: str, account_key: str, now_ms: int) -> list[Quote]:
+    """The hand-outs to an account in an asset that are valid now, newest first; keys are canonical."""
+    option_id = _option_id(tx, payment_id, asset_key, account_key)
+    return [] if option_id is None else quotes_of(tx, payment_id, option_id, now_ms)
+
+
 def asset_key_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
     """The canonical asset of an option; None when it was not handed out for this payment."""
     row = tx.execute(
@@ -172,17 +178,14 @@ def _hand_out(
 ) -> Quote | None:
     route, offer, new_id = offered
     account_key = canonical_account(parse_account(offer.account))
-    row = tx.execute(
-        "SELECT id FROM options WHERE payment_id = ? AND asset_key = ? AND account_key = ?",
-        (payment_id, route.asset_key, account_key),
-    ).fetchone()
-    if row is None:
+    known_id = _option_id(tx, payment_id, route.asset_key, account_key)
+    if known_id is None:
         if min(room.options, room.quotes) <= 0:
             return None
         _insert_option(tx, payment_id, route, offer, new_id, account_key)
         room.options -= 1
     quote = Quote(
-        option_id=new_id if row is None else str(row[0]),
+        option_id=known_id or new_id,
         payment_id=payment_id,
         asset=offer.asset,
         account=offer.account,
@@ -196,6 +199,14 @@ def _hand_out(
     handed = _append(tx, room, quote, now_ms + (offer.valid_until_ms - now_ms) // REUSE_SHARE)
     # The wallet finds its account by the text that it sent.
     return None if handed is None else msgspec.structs.replace(handed, account=offer.account)
+
+
+def _option_id(tx: Tx, payment_id: str, asset_key: str, account_key: str) -> str | None:
+    row = tx.execute(
+        "SELECT id FROM options WHERE payment_id = ? AND asset_key = ? AND account_key = ?",
+        (payment_id, asset_key, account_key),
+    ).fetchone()
+    return None if row is None else str(row[0])
 
 
 def _watches(payment_id: str, route: Route, offer: Offer, until_ms: int) -> list[Watch]:

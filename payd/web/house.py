@@ -42,13 +42,14 @@ class Street(Protocol):
 
 @dataclass(slots=True)
 class Limits:
-    """How much may be asked for: by key, by address without one, after failures, held open; by account."""
+    """How much may be asked for: by key, by address without one, after failures, held open; of the chains."""
 
     per_key: RateLimit
     per_ip: RateLimit
     failed_auth: RateLimit
     polls: Slots
     matches: RateLimit
+    sign_requests: RateLimit
 
 
 @dataclass(slots=True)

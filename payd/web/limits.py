@@ -30,6 +30,11 @@ POLLS_MAX: Final = 1_000
 MATCHES_PER_S: Final = 1
 MATCHES_AT_ONCE: Final = 60
 
+# Transactions that one address is handed without a key: each costs the operator's nodes several calls. A
+# shop's own network, where many buyers share an address, gets along with it.
+SIGN_REQUESTS_PER_S: Final = 5
+SIGN_REQUESTS_AT_ONCE: Final = 50
+
 
 class RateLimit:
     """A token bucket for each key: `per_s` tokens a second, `burst` (twice that) at once; 0 is off."""
@@ -138,3 +143,8 @@ def poll_slots() -> Slots:
 def match_limit(now_s: Callable[[], float] = monotonic_s) -> RateLimit:
     """Transactions that are read because somebody says so, by account."""
     return RateLimit(MATCHES_PER_S, burst=MATCHES_AT_ONCE, now_s=now_s)
+
+
+def sign_request_limit(now_s: Callable[[], float] = monotonic_s) -> RateLimit:
+    """Transactions handed out to who shows no key, by address."""
+    return RateLimit(SIGN_REQUESTS_PER_S, burst=SIGN_REQUESTS_AT_ONCE, now_s=now_s)

@@ -22,6 +22,7 @@ from payd.web import (
     payments,
     settlements,
     simulation,
+    solana_pay,
     transfers,
     webhooks,
 )
@@ -82,10 +83,15 @@ def _gateway(method: str, path: str, handler: Handler, idempotency: Need = "none
     return Route(method, path, handler, "gateway", "gateway", idempotency=idempotency, open_to_browsers=True)
 
 
+def _solana_pay(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, handler, None, "open", open_to_browsers=True)
+
+
 MERCHANT: Final = "/v1/merchants/{merchantId}"
 CRYPTO: Final = f"{MERCHANT}/settlements/crypto"
 GATEWAY: Final = "/v1/gateway/payment/{id}"
 WEBHOOKS: Final = "/v1/webhooks"
+SOLANA_PAY: Final = "/v1/solana-pay/{id}"
 
 ROUTES: Final[tuple[Route, ...]] = (
     _account("POST", "/v1/merchants", merchants.create, "merchants:write", "required"),
@@ -133,6 +139,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     _gateway("POST", f"{GATEWAY}/confirm", gateway.confirm),
     _gateway("GET", f"{GATEWAY}/status", gateway.status),
     _gateway("POST", f"{GATEWAY}/cancel", gateway.cancel, "optional"),
+    _solana_pay("GET", SOLANA_PAY, solana_pay.read),
+    _solana_pay("POST", SOLANA_PAY, solana_pay.pay),
+    _solana_pay("GET", f"{SOLANA_PAY}/links", solana_pay.links),
     Route("GET", f"{WEBHOOKS}/endpoint", webhooks.read_endpoint, "webhooks:read"),
     _account("PUT", f"{WEBHOOKS}/endpoint", webhooks.put_endpoint, "webhooks:write"),
     _account("DELETE", f"{WEBHOOKS}/endpoint", webhooks.delete_endpoint, "webhooks:write"),

@@ -13,7 +13,7 @@ import msgspec
 
 from payd.chains.assets import display_of
 from payd.chains.base import Chain
-from payd.core.caip import parse_asset
+from payd.core.caip import canonical_chain, parse_asset
 from payd.core.event import iso_ms
 from payd.core.money import AmountWire, exponent
 from payd.core.option import Display
@@ -213,7 +213,7 @@ class Words:
         if kind == "iso4217":
             return Display(asset_symbol=name, asset_name=name, decimals=exponent(name))
         asset = parse_asset(name)
-        chain = next((one for one in self._chains if one.serves(str(asset.chain))), None)
+        chain = next((one for one in self._chains if one.serves(str(canonical_chain(asset.chain)))), None)
         known = display_of(asset) if chain is None else chain.display(asset)
         return known or Display(asset_symbol=asset.reference[:12], asset_name=name, decimals=0)
 

@@ -14,15 +14,16 @@ from payd.core.caip import (
     AssetId,
     MalformedCaip,
     canonical_asset,
+    canonical_chain,
     destination_problem,
     parse_account,
     parse_asset,
 )
-from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
+from payd.core.errors import ChainUnavailable, InvalidParams, Issue, NotFound, ParamsValidation
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
-from payd.store.idempotency import Outcome, once
+from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import find_merchant
 from payd.store.settlements import (
     Settlement,
@@ -70,6 +71,13 @@ async def create(call: Call) -> Answer:
     merchant = own_merchant(call)
     body = call.json(CreateSettlements)
     request = idempotent(call, body)
+    asset_keys = check_settlements(call.realm, body.settlements)
+    # Before the chains are asked: a repeated request gets its answer also while no node does.
+    replay = call.realm.db.point(find_replay, request)
+    if replay is not None:
+        return outcome_answer(replay)
+    for place, item in enumerate(body.settlements):
+        await check_on_chain(call.realm, item.asset, item.destination, f"settlements[{place}].destination")
     now_ms = call.realm.clock.now_ms()
     wanted = [
         Settlement(
@@ -80,9 +88,7 @@ async def create(call: Call) -> Answer:
             destination=item.destination,
             created_at_ms=now_ms,
         )
-        for item, asset_key in zip(
-            body.settlements, check_settlements(call.realm, body.settlements), strict=True
-        )
+        for item, asset_key in zip(body.settlements, asset_keys, strict=True)
     ]
 
     def work(tx: Tx) -> Outcome:
@@ -101,11 +107,14 @@ async def put(call: Call) -> Answer:
     """PUT /v1/merchants/{merchantId}/settlements/crypto/{id}: change the destination."""
     own_merchant(call)
     body = call.json(PutSettlement)
+    # A settlement's asset never changes, so that what is checked here holds in the step.
+    asset = call.realm.db.point(_own_settlement, call).asset
+    check_destination(asset, body.destination, "destination")
+    await check_on_chain(call.realm, asset, body.destination, "destination")
     now_ms = call.realm.clock.now_ms()
 
     def step(tx: Tx) -> Settlement:
         settlement = _own_settlement(tx, call)
-        check_destination(settlement.asset, body.destination, "destination")
         set_destination(tx, settlement.id, body.destination, now_ms)
         details = {"from": settlement.destination, "to": body.destination}
         _audit(tx, call, now_ms, "settlement.change", settlement, details)
@@ -181,6 +190,31 @@ def check_destination(asset: str, destination: str, field: str) -> None:
         raise InvalidParams(f"{field}: {problem}", details={"field": field})
 
 
+async def check_on_chain(realm: Realm, asset: str, destination: str, field: str) -> None:
+    """Refuse a destination of which its chain shows that it cannot receive the asset.
+
+    A chain that is off has nothing to say, and nobody can pay there.
+
+    Raises:
+        InvalidParams: Such as a token account where a wallet belongs.
+        ChainUnavailable: No node answers.
+    """
+    wanted = parse_asset(asset)
+    chain = realm.payments.chain_of(str(canonical_chain(wanted.chain)))
+    if chain is None:
+        return
+    try:
+        problem = await chain.destination_problem(wanted, parse_account(destination))
+    except ChainUnavailable as unavailable:
+        raise ChainUnavailable(
+            f"{field}: No node of {wanted.chain} answers, so the destination cannot be checked. Nothing was"
+            f" stored; try again. ({unavailable.message})",
+            details={"field": field},
+        ) from unavailable
+    if problem is not None:
+        raise InvalidParams(f"{field}: {problem}", details={"field": field})
+
+
 def _check_served(realm: Realm, asset: str, field: str) -> None:
     if not _serves(realm, parse_asset(asset)):
         served = [row.asset for row in realm.assets.rows if _serves(realm, parse_asset(row.asset))]
@@ -192,7 +226,7 @@ def _check_served(realm: Realm, asset: str, field: str) -> None:
 
 
 def _serves(realm: Realm, asset: AssetId) -> bool:
-    chain = realm.payments.chain_of(str(asset.chain))
+    chain = realm.payments.chain_of(str(canonical_chain(asset.chain)))
     return chain is not None and chain.display(asset) is not None
 
 

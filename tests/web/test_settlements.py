@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from payd.chains.assets import AssetBook
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
-from payd.core.caip import AssetId
-from payd.core.errors import ParamsValidation
+from payd.core.caip import AccountId, AssetId
+from payd.core.errors import ChainUnavailable, InvalidParams, ParamsValidation
 from payd.core.option import Display
 from payd.entropy import new_id
+from payd.web.commands import run_command
 from payd.web.settlements import SettlementIn, check_destination, check_settlements
 from tests.shop import (
     ETH_BASE,
@@ -346,3 +348,113 @@ async def test_the_checks_can_be_asked_without_a_request(shop: Shop) -> None:
     with pytest.raises(ParamsValidation) as refused:
         check_destination(USDC_BASE, "nowhere", "destination")
     assert refused.value.issues[0].field == "destination"
+
+
+OTHER_WALLET = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
+
+
+class Solana(Base):
+    """Solana, which shows of one address that it is a token account, unless its nodes are down."""
+
+    is_down = False
+
+    def serves(self, chain: str) -> bool:
+        return chain == SOLANA
+
+    async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
+        await trio.lowlevel.checkpoint()
+        if self.is_down:
+            raise ChainUnavailable("3 nodes, 3 timeouts.")
+        return "this is a token account; give its wallet" if destination.address == OTHER_WALLET else None
+
+
+@pytest.fixture
+async def on_solana(live: LiveShop) -> tuple[LiveShop, Solana]:
+    """The same shop, on Solana as well."""
+    realm = live.shop.house.realms["live"]
+    chain = Solana(realm.assets)
+    realm.payments.chains = (*realm.payments.chains, chain)
+    return live, chain
+
+
+async def kept(live: LiveShop) -> list[dict[str, str]]:
+    found = await live.shop.call("GET", f"/v1/merchants/{live.merchant}/settlements", key=live.key)
+    return list(found.body["crypto"])
+
+
+async def change(live: LiveShop, settlement: dict[str, str], destination: str) -> Got:
+    path = f"/v1/merchants/{live.merchant}/settlements/crypto/{settlement['id']}"
+    return await live.shop.call("PUT", path, {"destination": destination}, key=live.key)
+
+
+@pytest.mark.parametrize("chain", [SOLANA, "solana:mainnet"])
+async def test_what_the_chain_itself_shows_to_be_wrong_is_refused(
+    on_solana: tuple[LiveShop, Solana], chain: str
+) -> None:
+    live, _ = on_solana
+    asset = f"{chain}/token:{MINT}"
+    found = await live.register((USDC_BASE, BASE_WALLET), (asset, f"{chain}:{OTHER_WALLET}"))
+    assert (found.status, found.code) == (400, "invalid_params")
+    assert found.body["details"]["field"] == "settlements[1].destination"
+    assert "a token account; give its wallet" in found.body["message"]
+    assert await kept(live) == []
+
+    assert (await live.register((asset, f"{chain}:{SOLANA_WALLET}"))).status == 201
+    [settlement] = await kept(live)
+    found = await change(live, settlement, f"{chain}:{OTHER_WALLET}")
+    assert (found.status, found.code, found.body["details"]["field"]) == (
+        400,
+        "invalid_params",
+        "destination",
+    )
+    assert await kept(live) == [settlement]
+
+
+async def test_while_no_node_answers_nothing_is_registered_or_changed(
+    on_solana: tuple[LiveShop, Solana],
+) -> None:
+    live, chain = on_solana
+    assert (await live.register((USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"))).status == 201
+    before = await kept(live)
+    chain.is_down = True
+    pairs = ((USDC_BASE, BASE_WALLET), (f"{SOLANA}/slip44:501", f"{SOLANA}:{SOLANA_WALLET}"))
+    for found in (await live.register(*pairs), await change(live, before[0], f"{SOLANA}:{OTHER_WALLET}")):
+        assert (found.status, found.code) == (503, "internal_error")
+        assert f"No node of {SOLANA} answers" in found.body["message"]
+        assert "Nothing was stored; try again." in found.body["message"]
+        assert found.headers["retry-after"] == "5"
+    assert await kept(live) == before
+
+
+async def test_a_repeated_registration_is_answered_while_no_node_is(
+    on_solana: tuple[LiveShop, Solana],
+) -> None:
+    live, chain = on_solana
+    body = {"settlements": [{"asset": USDC_SOLANA, "destination": f"{SOLANA}:{SOLANA_WALLET}"}]}
+    path = f"/v1/merchants/{live.merchant}/settlements/crypto"
+    first = await live.shop.call("POST", path, body, key=live.key, idempotency_key="once")
+    chain.is_down = True
+    again = await live.shop.call("POST", path, body, key=live.key, idempotency_key="once")
+    assert (first.status, again.status, again.raw) == (201, 201, first.raw)
+
+
+async def test_an_operator_is_told_the_same(on_solana: tuple[LiveShop, Solana]) -> None:
+    live, chain = on_solana
+    args = {"mode": "live", "account": live.shop.account_id, "merchant": live.merchant}
+    args |= {"asset": USDC_SOLANA, "destination": f"{SOLANA}:{OTHER_WALLET}"}
+    with pytest.raises(InvalidParams, match="a token account; give its wallet"):
+        await run_command(live.shop.house, "destination.add", msgspec.json.encode(args))
+    chain.is_down = True
+    with pytest.raises(ChainUnavailable, match="Nothing was stored"):
+        await run_command(live.shop.house, "destination.add", msgspec.json.encode(args))
+    assert await kept(live) == []
+
+
+async def test_a_destination_on_a_chain_that_is_off_can_still_be_changed(
+    on_solana: tuple[LiveShop, Solana],
+) -> None:
+    live, _ = on_solana
+    assert (await live.register((USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}"))).status == 201
+    live.shop.house.realms["live"].payments.chains = ()
+    [settlement] = await kept(live)
+    assert (await change(live, settlement, f"{SOLANA}:{OTHER_WALLET}")).status == 200

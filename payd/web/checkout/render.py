@@ -28,7 +28,11 @@ QR_CACHE_MAX: Final = 512
 QR_BORDER: Final = 4
 STATIC_MAX_AGE_S: Final = 365 * 86_400
 
-_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+}
 _HASH_CHARACTERS: Final = 16
 
 NO_STORE: Final = ("Cache-Control", "no-store")
@@ -53,6 +57,11 @@ class Asset:
     body: bytes
     content_type: str
     version: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether pages of other origins may show it: wallets that are pages show pictures."""
+        return self.content_type.startswith("image/")
 
     @property
     def etag(self) -> str:

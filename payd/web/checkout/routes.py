@@ -100,7 +100,7 @@ async def static(call: Call) -> Answer:
         ("Cache-Control", caching),
         ("ETag", asset.etag),
         NO_SNIFF,
-        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Cross-Origin-Resource-Policy", "cross-origin" if asset.shared else "same-origin"),
     )
     if call.request.headers.get("if-none-match") == asset.etag:
         return Answer(304, b"", headers[1:])
