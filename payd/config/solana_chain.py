@@ -83,6 +83,11 @@ class SolanaChainConfig(AnyChainConfig):
     fee_address: Annotated[str, ADDRESS, "Wallet that the operator's fee goes to; [fee] says how much."] = ""
 
     @property
+    def genesis(self) -> str:
+        """What the genesis hash of each of its nodes starts with."""
+        return self.id.rpartition(":")[2]
+
+    @property
     def gas_per_day_lamports(self) -> int:
         """`gas_per_day` in the smallest unit."""
         return int(Fraction(self.gas_per_day) * 10**LAMPORT_DECIMALS)
