@@ -23,7 +23,9 @@ from payd.core.relay import RelayLimits
 from payd.live.parts import Parts, fee_terms_of
 
 
-def open_evm(config: Config, chain: EvmChainConfig, rpc: Rpc, parts: Parts, signer: Signer | None) -> LiveChain:
+def open_evm(
+    config: Config, chain: EvmChainConfig, rpc: Rpc, parts: Parts, signer: Signer | None
+) -> LiveChain:
     """One chain.
 
     Args:
