@@ -56,17 +56,17 @@ def option(asset: str, value: int) -> dict[str, Any]:
     return {"amount": {"unit": f"caip19/{asset}", "value": str(value)}}
 
 
-def built(asset: str, *, buyer: Pubkey | None = None, amount: int = 100, fee: int = 5) -> bytes:
-    """What the server hands out."""
+def built(asset: str, *, buyer: Pubkey | None = None, payer: Pubkey = SERVER) -> bytes:
+    """What the server hands out: 100 for the shop, and 5 for the operator."""
     token = asset == USDC
     wanted = Wanted(
         payment_id="pay_1",
         buyer=buyer or KEYS.pubkey(),
-        fee_payer=SERVER if token else (buyer or KEYS.pubkey()),
+        fee_payer=payer,
         mint=MINT if token else None,
         program=TOKEN if token else None,
         decimals=6 if token else 9,
-        legs=(Leg(SHOP, amount), Leg(OTHER, fee)),
+        legs=(Leg(SHOP, 100), Leg(OTHER, 5)),
         create=(SHOP,) if token else (),
         unit_limit=80_000,
         unit_price=10,
@@ -87,10 +87,7 @@ def with_more(*instructions: Instruction) -> bytes:
         Instruction(
             read.program_id(place) or MEMO,
             bytes(each.data),
-            [
-                AccountMeta(read.account_keys[at], read.is_signer(at), read.is_writable(at))
-                for at in each.accounts
-            ],
+            [AccountMeta(read.account_keys[at], read.is_signer(at), True) for at in each.accounts],
         )
         for place, each in enumerate(read.instructions)
     ]
@@ -120,7 +117,7 @@ async def test_another_account_is_not_signed_for(asset: str) -> None:
     with pytest.raises(Refused, match="to sign for another account"):
         await wallet().do(option(asset, 105), asked(built(asset), OTHER))
     with pytest.raises(Refused, match="to pay from another account"):
-        await wallet().do(option(asset, 105), asked(built(asset, buyer=OTHER)))
+        await wallet().do(option(asset, 105), asked(built(asset, buyer=OTHER, payer=KEYS.pubkey())))
 
 
 async def test_a_token_payment_moves_no_sol_and_a_payment_of_sol_no_tokens() -> None:
