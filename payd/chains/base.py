@@ -170,7 +170,7 @@ class Chain(Protocol):
 
 
 @runtime_checkable
-class PaysByLink(Protocol):
+class PaysByLink(Chain, Protocol):
     """A chain where a plain transfer names its payment, so that a link is all that a wallet needs."""
 
     async def pay_offer(
