@@ -131,7 +131,7 @@ def transaction_request(base_url: str, payment_id: str, asset: str | None = None
         return None
     if asset is None:
         return f"solana:{url}"
-    return "solana:" + percent_encode(f"{url}?asset={percent_encode(asset, safe='')}", safe="")
+    return "solana:" + percent_encode(f"{url}?asset={percent_encode(asset, safe=':/')}", safe="")
 
 
 def amount_text(amount: Amount) -> str:
