@@ -18,9 +18,10 @@ from typing import Final
 import structlog
 import trio
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.live_chain import LiveChain
 from payd.actors.relayer import Relayer
-from payd.actors.watcher import FollowHeads, Watcher
+from payd.actors.watcher import FollowHeads
 from payd.chains.assets import AssetBook
 from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
@@ -144,7 +145,7 @@ def _open(
             bump_after_ms=chain.shipped.bump_after_ms,
         )
         relayer = Relayer(db, clock, rpc, chain_id, signer, limits, news, lambda: made[0].watcher.wake())
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=clock,
         rpc=rpc,

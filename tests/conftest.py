@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import hypothesis
 import pytest
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tests.shop import Shop
 
 T = TypeVar("T")
+
+# Python's own. The conftest of a folder may have lifted it already.
+NESTING_MAX: Final = 1000
 
 # In CI every run has the same inputs, so that a red run is red again for who looks into it. No deadline: what
 # else the machine does is no property of the code.
@@ -50,9 +53,8 @@ def run_in_real_time(
 
 def pytest_configure() -> None:
     """Have the limit on nesting that servers have: a library of signatures lifts it when it is imported."""
-    limit = sys.getrecursionlimit()
     importlib.import_module("py_ecc")
-    sys.setrecursionlimit(limit)
+    sys.setrecursionlimit(NESTING_MAX)
 
 
 @pytest.hookimpl(tryfirst=True)

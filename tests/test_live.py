@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from payd.actors.live_chain import LiveChain
+from payd.chains.evm.chain import EvmChain
 from payd.chains.fee_terms import FeeTerms
 from payd.config import Config, ConfigError, load
 from payd.live import terms_of
@@ -95,6 +96,7 @@ async def test_a_configured_chain_opens_the_live_realm_without_asking_a_node(tmp
     async with open_house(config) as house:
         [chain] = live_realm(house)
         assert chain.name == "eip155:31337"
+        assert isinstance(chain.chain, EvmChain)
         assert chain.chain.terms.relayer == address(RELAYER).lower()
         assert chain.relayer is not None
         assert chain.rpc.posts == 0
@@ -106,6 +108,7 @@ async def test_without_a_key_buyers_pay_gas_themselves(tmp_path: Path) -> None:
     async with open_house(configured(tmp_path, text)) as house:
         [chain] = live_realm(house)
         assert chain.relayer is None
+        assert isinstance(chain.chain, EvmChain)
         assert chain.chain.terms.relayer is None
 
 

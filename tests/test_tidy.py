@@ -52,7 +52,7 @@ STARTERS = {
     "payd/web/sockets.py": "both directions of one websocket",
     "payd/chains/market/prices.py": "every source of prices asked at once, which ends with the call",
     "payd/net/dial.py": "a race between addresses, which ends with the call",
-    "payd/chains/heads.py": "both directions of one websocket",
+    "payd/chains/socket.py": "both directions of one websocket",
     "payd/chains/rpc.py": "one question to several nodes at once, which ends with the call",
 }
 STARTING = {"start_soon", "open_nursery", "spawn_system_task"}

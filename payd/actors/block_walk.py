@@ -9,16 +9,18 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import structlog
 
+from payd.actors.walk import GONE_S, LAG_S, Lagging, Step
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
-from payd.chains.evm.reading import Piece, Reader, Tips, TooWide, Unread
+from payd.chains.evm.reading import Piece, Reader, Tips, TooWide
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.store.chain_cursors import (
@@ -44,39 +46,9 @@ FULL_RANGE_MAX: Final = 16
 # Nearly every reorg is found with the first look, and none is looked for in vain for long.
 ANCESTORS_FIRST: Final = 32
 ANCESTORS_MORE: Final = 96
-# A node that is behind catches up within moments; else what it is behind of may not be the chain.
-LAG_S: Final = 120.0
-GONE_S: Final = 900.0
 
 
-class Lagging(Unread):
-    """The node is not as far as the chain was read: it lags, which is no reorg."""
-
-
-class Step(NamedTuple):
-    """How far a step came.
-
-    Attributes:
-        head: The newest block, as the node names it.
-        final: The last final one; None where the node does not know.
-        cursor: Up to where everything is read now.
-        noted: What was stored.
-        turned: What a reorg took before that.
-    """
-
-    head: Block
-    final: Block | None
-    cursor: Cursor
-    noted: Sequence[Noted] = ()
-    turned: TurnedBack | None = None
-
-    @property
-    def more(self) -> bool:
-        """Whether there is more to be read now."""
-        return self.cursor.number < self.head.number
-
-
-class Walk:
+class BlockWalk:
     """Along one chain.
 
     Args:
@@ -89,6 +61,7 @@ class Walk:
 
     Attributes:
         reader: Reads for it.
+        skipped: Transactions that no node can tell of and that are read past.
         reorgs: How many were followed.
         deepest: How many blocks the deepest took.
         lost: How many payments were told to have succeeded by what a reorg then took.
@@ -111,6 +84,7 @@ class Walk:
         self._final = final
         self._width = RANGE_MAX
         self.reader = Reader(rpc, chain, self._known)
+        self.skipped = self.reader.skipped
         self.reorgs = 0
         self.deepest = 0
         self.lost = 0
@@ -150,9 +124,11 @@ class Walk:
         noted: Sequence[Noted] = ()
         if tips.head.number > cursor.number:
             cursor, noted = await self._read_on(node, cursor, tips.head)
-        return Step(tips.head, tips.final, cursor, noted, turned)
+        final = None if tips.final is None else _cursor(tips.final)
+        also = () if turned is None else turned.paid_by_others
+        return Step(_cursor(tips.head), final, cursor, noted, also)
 
-    async def second_reading(self, node: Node, final: Block, read: Cursor) -> tuple[Sequence[Noted], bool]:
+    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
         """Read a piece of what has become final once more: what one node hid, another one shows.
 
         Args:
@@ -169,7 +145,7 @@ class Walk:
         """
         before = self.cursor("final")
         if before is None:
-            await self._db.write(move_cursor, self._name, "final", None, _cursor(final))
+            await self._db.write(move_cursor, self._name, "final", None, final)
             return (), False
         to = min(final.number, read.number)
         if to <= before.number:

@@ -19,7 +19,7 @@ from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import canonical_chain, parse_account
 from payd.core.errors import InternalError, InvalidState
-from payd.core.option import Quote, Result, hash_results, told_hashes
+from payd.core.option import Quote, Result, hash_results, told_transactions
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
 from payd.core.submission import Submission
@@ -63,7 +63,7 @@ async def _confirm(payments: Payments, payment_id: str, option_id: str, results:
     key = hash_results(option_id, results)
     try:
         quotes = await payments.ask(
-            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_hashes(results))
+            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_transactions(results))
         )
         if isinstance(quotes, Payment):
             if quotes.results_hash != key:
@@ -155,7 +155,7 @@ async def _commit(
     now_ms = payments.clock.now_ms()
 
     def hints(tx: Tx) -> None:
-        insert_hints(tx, actor.key, option_id, told_hashes(results), now_ms)
+        insert_hints(tx, actor.key, option_id, told_transactions(results), now_ms)
 
     match verdict:
         case Accepted(processing=processing, job=job):
@@ -181,6 +181,6 @@ async def _commit(
 
 
 async def _keep_hints(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> None:
-    hashes = told_hashes(results)
+    hashes = told_transactions(results)
     if hashes:
         await payments.db.write(keep_hints, payment_id, option_id, hashes, payments.clock.now_ms())

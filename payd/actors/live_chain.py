@@ -1,14 +1,47 @@
-"""One live chain and who works on it: its nodes, what is known of it, who reads it and who pays gas on it."""
+"""One live chain and who works on it: its nodes, what is known of it, who reads it and who brings things."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from payd.actors.relayer import Relayer
 from payd.actors.watcher import Watcher
-from payd.chains.evm.chain import EvmChain
+from payd.chains.base import Chain
 from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
+
+if TYPE_CHECKING:
+    from payd.actors.relayer import RelayerStats
+
+
+class Evidence(Protocol):
+    """Proves transfers; counts how often nodes did not agree."""
+
+    disagreements: int
+
+
+class Proving(Chain, Protocol):
+    """A chain of real nodes."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What its proofs rest on."""
+
+
+class Bringing(Protocol):
+    """Brings to a chain what buyers signed: `Relayer` on EVM chains, `Submitter` on Solana."""
+
+    async def run(self) -> None:
+        """Work for ever."""
+
+    async def run_once(self) -> None:
+        """Do all that is due, then return."""
+
+    def wake(self) -> None:
+        """There is something new to bring, or the chain has moved."""
+
+    def stats(self) -> RelayerStats:
+        """For metrics and the doctor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +50,13 @@ class LiveChain:
 
     Attributes:
         name: CAIP-2.
-        relayer: None where buyers pay their gas themselves.
+        relayer: None where buyers bring everything there themselves.
         prices: What things cost; the same one for all chains.
     """
 
     name: str
     rpc: Rpc
-    chain: EvmChain
+    chain: Proving
     watcher: Watcher
-    relayer: Relayer | None
+    relayer: Bringing | None
     prices: Prices

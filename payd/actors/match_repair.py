@@ -6,51 +6,26 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
-
+from payd.actors.walk import MatchResult as MatchResult
+from payd.actors.walk import Outcome as Outcome
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block, Receipt, Transaction
 from payd.chains.evm.codec import from_hash
-from payd.chains.evm.reading import Reader, Unread
+from payd.chains.evm.reading import Reader
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.store.chain_cursors import find_cursor
 from payd.store.db import Database
-from payd.store.sightings import Seen, Sighting, record, sightings_in
+from payd.store.sightings import Seen, record, sightings_in
 
 # One node's word is checked with another's.
 NODES: Final = 2
-
-Outcome = Literal["recorded", "unknown", "not_mined", "reverted", "not_ours", "not_read_yet", "disagreement"]
-
-_WORDS: Final[dict[Outcome, str]] = {
-    "recorded": "Recorded.",
-    "unknown": "No node of this chain knows such a transaction. Is it on another chain?",
-    "not_mined": "The transaction waits to be mined. It is found by itself once it is.",
-    "reverted": "The transaction was mined and reverted: it moved nothing.",
-    "not_ours": "The transaction pays none of the destinations that are registered here.",
-    "not_read_yet": "The transaction is in a block that is about to be read, and is found by itself.",
-    "disagreement": "The nodes do not agree about the transaction. Try again in a minute.",
-}
-
-
-class MatchResult(msgspec.Struct, frozen=True):
-    """What became of it.
-
-    Attributes:
-        outcome: For programs.
-        words: For people.
-        sightings: What the transaction paid, as it is stored now; of any account.
-    """
-
-    outcome: Outcome
-    words: str
-    sightings: tuple[Sighting, ...] = ()
 
 
 class _Told(NamedTuple):
@@ -83,7 +58,7 @@ class MatchRepair:
         told = await self._ask(tx_hash)
         outcome = self._problem(told)
         if outcome is not None:
-            return MatchResult(outcome, _WORDS[outcome])
+            return MatchResult.of(outcome)
         transaction, receipt, block = told[0]
         assert transaction is not None
         assert receipt is not None
@@ -95,11 +70,7 @@ class MatchRepair:
     async def _record(self, tx_hash: str, seen: Sequence[Seen]) -> MatchResult:
         if seen:
             await self._db.write(record, seen, self._clock.now_ms())
-        sightings = tuple(self._db.point(sightings_in, self._name, tx_hash))
-        if not sightings:
-            return MatchResult("not_ours", _WORDS["not_ours"])
-        kinds = ", ".join(sorted({one.kind for one in sightings}))
-        return MatchResult("recorded", f"{_WORDS['recorded']} It is {kinds}.", sightings)
+        return MatchResult.recorded(self._db.point(sightings_in, self._name, tx_hash))
 
     async def _ask(self, tx_hash: str) -> list[_Told]:
         told: list[_Told] = []

@@ -12,9 +12,9 @@ import msgspec
 import structlog
 import trio
 
-from payd.chains.evm.reading import Unread
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.store.chain_cursors import Cursor
 
 log = structlog.get_logger("payd.watcher")

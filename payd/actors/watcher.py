@@ -1,4 +1,4 @@
-"""The watcher of one chain: reads every block, stores what it finds, and tells the payments.
+"""The watcher of one chain: has it read to the end, stores what it finds, and tells the payments.
 
 It works from rows alone: the cursor says what is to be read, and the transfers which payments are to be told.
 Heads by websocket are hints; a tick that fails is repeated with another node.
@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 import structlog
 import trio
 
-from payd.actors.block_walk import LAG_S, Lagging, Step, Walk
-from payd.actors.match_repair import MatchRepair, MatchResult
 from payd.actors.node_choice import NodeChoice
 from payd.actors.supervisor import Backoff
-from payd.actors.watch_list import WatchList
-from payd.chains.assets import AssetBook
-from payd.chains.evm.reading import Unread
+from payd.actors.walk import LAG_S, Lagging, MatchResult, Repair, Step, Walk
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
@@ -92,16 +89,16 @@ class WatcherStats(msgspec.Struct, frozen=True):
 
 
 class Watcher:
-    """Of one EVM chain.
+    """Of one chain.
 
     Args:
         db: The realm's store.
         clock: The realm's clock.
         rpc: The chain's nodes.
         chain: Its id, CAIP-2.
-        book: The assets that are known by name.
+        walk: Reads it.
+        repair: Reads single transactions by hand.
         poll_ms: How often the head is asked for while something is open.
-        final: The tag of the last final block, or how many blocks deep one is final.
         news: Told of payments that something was found for.
         wake_relayer: Called when there are new blocks.
         follow_heads: Tells of new blocks sooner than they are asked for.
@@ -114,14 +111,13 @@ class Watcher:
         clock: Clock,
         rpc: Rpc,
         chain: ChainId,
-        book: AssetBook,
+        walk: Walk,
+        repair: Repair,
         poll_ms: int,
-        final: int | Literal["finalized"],
         news: News,
         wake_relayer: Callable[[], object] = lambda: None,
         follow_heads: FollowHeads | None = None,
     ) -> None:
-        watch_list = WatchList(db, clock, chain, book)
         self._db = db
         self._clock = clock
         self._name = str(chain)
@@ -129,9 +125,9 @@ class Watcher:
         self._news = news
         self._wake_relayer = wake_relayer
         self._follow_heads = follow_heads
-        self._walk = Walk(db, clock, rpc, chain, watch_list, final)
-        self._nodes = NodeChoice(rpc, self._walk.reader.skipped)
-        self._repair = MatchRepair(db, clock, rpc, chain, self._walk.reader, watch_list)
+        self._walk = walk
+        self._nodes = NodeChoice(rpc, walk.skipped)
+        self._repair = repair
         self._lock = trio.Lock()
         self._woken = trio.Event()
         self._telling: set[str] = set()
@@ -164,7 +160,7 @@ class Watcher:
             reorgs=self._walk.reorgs,
             deepest_reorg=self._walk.deepest,
             lost=self._walk.lost,
-            skipped=len(self._walk.reader.skipped),
+            skipped=len(self._walk.skipped),
         )
 
     async def run(self) -> None:
@@ -190,7 +186,7 @@ class Watcher:
         """Read a single transaction, record what it paid, and tell: for a payment that somebody misses.
 
         Raises:
-            InvalidParams: It is no hash of a transaction.
+            InvalidParams: It is no id of a transaction.
             ChainUnavailable: No node answers.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
@@ -353,5 +349,4 @@ class Watcher:
 def _matched(step: Step) -> list[str]:
     """The payments that something was found for, each once."""
     found = [one.sighting.payment_id for one in step.noted if one.sighting.kind == "matched"]
-    found += [] if step.turned is None else step.turned.paid_by_others
-    return list(dict.fromkeys(one for one in found if one is not None))
+    return list(dict.fromkeys(one for one in (*found, *step.also) if one is not None))

@@ -1,4 +1,4 @@
-"""What payd knows of an EVM chain before anyone configures it: pace, depth, fees, limits; `data/chains.json`.
+"""What payd knows of a chain before anyone configures it: pace, depth, fees, limits; `data/chains.json`.
 
 The depths are our judgement: how much a chain has taken back so far, against how long a buyer waits.
 
@@ -11,22 +11,29 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from payd.chains.assets import shipped_table
 
-Tag = Literal["safe", "finalized"]
+Tag = Literal["safe", "confirmed", "finalized"]
 Depth = int | Tag
-"""Blocks up to the head, of which the transfer's own is the first; or the tag that has reached it."""
+"""Blocks up to the head, of which the transfer's own is the first; or the tag that has reached it.
+
+EVM chains have blocks, "safe" and "finalized"; Solana has "confirmed" and "finalized"."""
+
+SOLANA: Final = "solana:"
+"""What the CAIP-2 ids of Solana chains begin with."""
 
 DEPTH_MAX: Final = 1000  # blocks; who wants more wants "finalized"
 STEPS_MAX: Final = 16
 
 _TABLE: Final = Path(__file__).with_name("data") / "chains.json"
 _USD_DIGITS_MAX: Final = 12
-_TAGS: Final[tuple[Tag, ...]] = ("safe", "finalized")
+_TAGS: Final[tuple[Tag, ...]] = ("safe", "confirmed", "finalized")
+
+_Defaults = TypeVar("_Defaults", bound="ChainDefaults")
 
 
 class DepthStep(msgspec.Struct, frozen=True):
@@ -79,21 +86,18 @@ class DepthPolicy(msgspec.Struct, frozen=True):
         return next(step.depth for step in reversed(self.steps) if step.from_usd * 100 <= usd_cents)
 
 
-class ChainDefaults(msgspec.Struct, frozen=True):
+class ChainDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a chain where its configuration says nothing.
 
     Attributes:
         name: For people.
         symbol: Of the native coin.
-        block_ms: From block to block, about.
+        block_ms: From block to block, or from slot to slot, about.
         poll_ms: How often the head is asked for where no websocket tells it.
         depth: When a payment has succeeded.
-        final: When it has settled: at the tag, or so many blocks deep where nodes do not have the tag.
-        max_fee_gwei: The most that the relayer offers for a unit of gas.
-        gas_per_day: What the relayer may spend in 24 hours, in native coins.
-        relays_per_buyer: How many payments of one account it carries in 24 hours.
-        bump_after_ms: How long a transaction waits before it is sent again with a higher fee.
-        sponsor: Whether the relayer carries signed payments, so that buyers need no native coins.
+        gas_per_day: What may be spent on other people's transactions in 24 hours, in native coins.
+        relays_per_buyer: How many payments of one account are paid for in 24 hours.
+        sponsor: Whether that is done at all, so that buyers need no native coins.
     """
 
     name: str
@@ -101,61 +105,108 @@ class ChainDefaults(msgspec.Struct, frozen=True):
     block_ms: int
     poll_ms: int
     depth: DepthPolicy
-    final: int | Literal["finalized"]
-    max_fee_gwei: Decimal
     gas_per_day: Decimal
     relays_per_buyer: int
-    bump_after_ms: int
     sponsor: bool
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EvmDefaults(ChainDefaults, frozen=True, kw_only=True):
+    """Those of an EVM chain.
+
+    Attributes:
+        final: When a payment has settled: at the tag, or so many blocks deep where nodes do not have the tag.
+        max_fee_gwei: The most that the relayer offers for a unit of gas.
+        bump_after_ms: How long a transaction waits before it is sent again with a higher fee.
+    """
+
+    final: int | Literal["finalized"]
+    max_fee_gwei: Decimal
+    bump_after_ms: int
+
+
+class SolanaDefaults(ChainDefaults, frozen=True, kw_only=True):
+    """Those of a Solana chain.
+
+    Attributes:
+        unit_price_max: Micro-lamports that a transaction offers for a compute unit at most.
+    """
+
+    unit_price_max: int
+
+
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A chain in the file: names stand in the table of assets."""
 
     block_ms: int
     poll_ms: int
     depth: Depth | dict[str, Depth]
-    final: int | Literal["finalized"]
-    max_fee_gwei: Decimal
     gas_per_day: Decimal
     relays_per_buyer: int
-    bump_after_ms: int
     sponsor: bool
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _EvmRow(_Row, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    final: int | Literal["finalized"]
+    max_fee_gwei: Decimal
+    bump_after_ms: int
+
+
+class _SolanaRow(_Row, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    unit_price_max: int
+
+
+class _EvmChains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chains by CAIP-2, and what holds for any other."""
 
-    chains: Mapping[str, _Row]
-    other: _Row
+    chains: Mapping[str, _EvmRow]
+    other: _EvmRow
 
 
-def defaults_of(chain: str) -> ChainDefaults:
-    """The defaults of a chain; careful ones for a chain that payd knows nothing of.
+class _SolanaChains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same."""
+
+    chains: Mapping[str, _SolanaRow]
+    other: _SolanaRow
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    evm: _EvmChains
+    solana: _SolanaChains
+
+
+def evm_defaults_of(chain: str) -> EvmDefaults:
+    """The defaults of an EVM chain; careful ones for a chain that payd knows nothing of.
 
     Args:
         chain: Canonical CAIP-2, `eip155:…`.
     """
-    table = _table()
-    row = table.chains.get(chain, table.other)
-    return ChainDefaults(
-        name=shipped_table().networks.get(chain, f"Chain {chain.rpartition(':')[2]}"),
-        symbol=_native_symbol(chain),
-        block_ms=row.block_ms,
-        poll_ms=row.poll_ms,
-        depth=DepthPolicy.of(row.depth),
-        final=row.final,
-        max_fee_gwei=row.max_fee_gwei,
-        gas_per_day=row.gas_per_day,
-        relays_per_buyer=row.relays_per_buyer,
-        bump_after_ms=row.bump_after_ms,
-        sponsor=row.sponsor,
-    )
+    table = _table().evm
+    return _filled(EvmDefaults, chain, table.chains.get(chain, table.other))
+
+
+def solana_defaults_of(chain: str) -> SolanaDefaults:
+    """The defaults of a Solana chain; careful ones for a cluster of somebody's own.
+
+    Args:
+        chain: Canonical CAIP-2, `solana:…`.
+    """
+    table = _table().solana
+    return _filled(SolanaDefaults, chain, table.chains.get(chain, table.other))
+
+
+def defaults_of(chain: str) -> ChainDefaults:
+    """The defaults of a chain of either kind.
+
+    Args:
+        chain: Canonical CAIP-2.
+    """
+    return solana_defaults_of(chain) if chain.startswith(SOLANA) else evm_defaults_of(chain)
 
 
 def described_chains() -> tuple[str, ...]:
     """The chains with a row of their own, CAIP-2."""
-    return tuple(_table().chains)
+    table = _table()
+    return (*table.evm.chains, *table.solana.chains)
 
 
 @cache
@@ -163,9 +214,22 @@ def _table() -> _Table:
     return msgspec.json.decode(_TABLE.read_bytes(), type=_Table)
 
 
+def _filled(kind: type[_Defaults], chain: str, row: _Row) -> _Defaults:
+    given = {**msgspec.structs.asdict(row), "depth": DepthPolicy.of(row.depth)}
+    return kind(name=_name(chain), symbol=_native_symbol(chain), **given)
+
+
+def _name(chain: str) -> str:
+    reference = chain.rpartition(":")[2]
+    # The reference of a Solana chain is the beginning of a hash.
+    other = f"Solana {reference[:6]}…" if chain.startswith(SOLANA) else f"Chain {reference}"
+    return shipped_table().networks.get(chain, other)
+
+
 def _native_symbol(chain: str) -> str:
     rows = (row for row in shipped_table().assets if row.kind == "native")
-    return next((row.symbol for row in rows if row.asset.startswith(f"{chain}/")), "native coin")
+    other = "SOL" if chain.startswith(SOLANA) else "native coin"
+    return next((row.symbol for row in rows if row.asset.startswith(f"{chain}/")), other)
 
 
 def _dollars(text: Any) -> int:

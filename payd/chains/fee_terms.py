@@ -9,7 +9,9 @@ from fractions import Fraction
 
 import msgspec
 
-from payd.core.fee import FeeRule
+from payd.core.fee import Fee, FeeRule, compute_fee
+from payd.core.money import asset_amount
+from payd.core.option import Quote
 
 
 class FeeTerms(msgspec.Struct, frozen=True):
@@ -30,3 +32,23 @@ class FeeTerms(msgspec.Struct, frozen=True):
     def rule(self, base_amount: int) -> FeeRule:
         """The fee in an asset in which the base is so many smallest units."""
         return FeeRule(base_amount, self.share.numerator, self.share.denominator)
+
+
+def signed_fee(quote: Quote, taken: int, rule: FeeRule | None) -> Fee | None:
+    """The fee that was signed with a quote, for the wire; None where it was none.
+
+    Args:
+        quote: What was signed.
+        taken: What goes to the operator, in smallest units.
+        rule: Today's, which is told if it is still the one that was signed.
+    """
+    if taken == 0:
+        return None
+    unit = asset_amount(quote.asset, 0).unit
+    if rule is not None:
+        # The base is in dollars, and was worth another amount when it was signed.
+        base = taken - quote.amount * rule.numerator // rule.denominator
+        if base >= 0:
+            rule = FeeRule(base, rule.numerator, rule.denominator)
+            return compute_fee(rule, quote.amount, unit)
+    return compute_fee(FeeRule(taken, 0, 1), quote.amount, unit)

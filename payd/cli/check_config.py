@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,12 +49,17 @@ def _show_row(name: str, row: Any, default: Any) -> None:
     shown = _row_shown(name, row)
     for key, value in shown.items():
         is_changed = getattr(row, key) != getattr(default, key)
-        text = _line(key, max(map(len, shown)), is_changed, value, ROWS[name].keys[key].unit)
+        text = _line(key, max(map(len, shown)), is_changed, value, _keys(name, row)[key].unit)
         click.secho(f"    {text}", bold=is_changed)
 
 
 def _row_shown(name: str, row: Any) -> dict[str, Any]:
-    return {key: _shown(each, getattr(row, key)) for key, each in ROWS[name].keys.items()}
+    return {key: _shown(each, getattr(row, key)) for key, each in _keys(name, row).items()}
+
+
+def _keys(name: str, row: Any) -> Mapping[str, Key]:
+    rows = ROWS[name]
+    return rows.kind_of(getattr(row, rows.by)).keys
 
 
 def _show(name: str, key: Key, value: Any, is_changed: bool) -> None:

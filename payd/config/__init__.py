@@ -1,6 +1,6 @@
 """Configuration: `payd.toml` and `PAYD_*` become one frozen `Config`, and a mistake names its line.
 
-`sections.py` is the table of keys, `chains.py` and `assets.py` that of the two arrays of tables; `loader.py`
+`sections.py` is the table of keys, `chains.py` and `assets.py` those of the two arrays of tables; `loader.py`
 reads them. Rooms receive values, never the `Config`.
 
 Source: DESIGN.md, "12. Operations".
@@ -8,8 +8,8 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from payd.config.chains import ChainConfig, chain_config, shown_node
-from payd.config.keys import Key, Rows
+from payd.config.chains import ChainConfig, EvmChainConfig, SolanaChainConfig, chain_config, shown_node
+from payd.config.keys import Key, Row, Rows
 from payd.config.kinds import COUNT_MAX, DAY_MS, DAY_S, Address, Kind, Network
 from payd.config.loader import FILE_BYTES_MAX, FILE_NAME, NEAR, ConfigError, load, unknown_variables
 from payd.config.sections import (
@@ -49,6 +49,7 @@ __all__ = [
     "ChainConfig",
     "Config",
     "ConfigError",
+    "EvmChainConfig",
     "Fee",
     "Feeds",
     "Http",
@@ -63,8 +64,10 @@ __all__ = [
     "RateLimits",
     "Rates",
     "Relayer",
+    "Row",
     "Rows",
     "Simulated",
+    "SolanaChainConfig",
     "TestWebhooks",
     "Webhooks",
     "chain_config",

@@ -1,7 +1,7 @@
 """A key of the configuration, and the keys that a dataclass has: its fields, annotated.
 
 A field says all of a key: `Annotated[<type>, <kind>, "<meaning>"] = <default>`. A field that is a dataclass
-is a section; one whose kind is `Rows` is an array of tables, which are rows of their own keys.
+is a section; one whose kind is `Rows` is an array of tables, which have keys of their own.
 
 Source: DESIGN.md, "12. Operations".
 """
@@ -32,11 +32,11 @@ class Key(NamedTuple):
         return self.kind.unit
 
 
-class Rows(NamedTuple):
-    """An array of tables, such as `[[chains]]`.
+class Row(NamedTuple):
+    """One kind of table in an array.
 
     Attributes:
-        keys: Of a row; a default is `dataclasses.MISSING` where there is none or it depends on the row.
+        keys: A default is `dataclasses.MISSING` where there is none or it depends on the row.
         required: The keys that each row must have.
         make: A row from the values that were given, all of them checked.
     """
@@ -44,6 +44,29 @@ class Rows(NamedTuple):
     keys: Mapping[str, Key]
     required: frozenset[str]
     make: Callable[[Mapping[str, Any]], Any]
+
+
+class Rows(NamedTuple):
+    """An array of tables, such as `[[chains]]`.
+
+    Attributes:
+        by: The key that tells of which kind a row is.
+        kinds: What its value begins with, and the keys that such a row has; "" is for all.
+    """
+
+    by: str
+    kinds: Mapping[str, Row]
+
+    def kind_of(self, value: object) -> Row:
+        """The kind of a row with this under `by`; the first one for what is of none."""
+        first = next(iter(self.kinds.values()))
+        if not isinstance(value, str):
+            return first
+        return next((row for start, row in self.kinds.items() if value.startswith(start)), first)
+
+    def is_of_another(self, key: str) -> bool:
+        """Whether some kind of row has this key."""
+        return any(key in row.keys for row in self.kinds.values())
 
 
 def keys_of(section: type[Any], prefix: str = "") -> Iterator[tuple[str, Key]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from payd.config.checks import disagreements
-from payd.config.keys import Key, Place, Rows, written
+from payd.config.keys import Key, Place, Row, Rows, written
 from payd.config.kinds import Kind
 from payd.config.lines import line_of
 from payd.config.sections import KEYS, ROWS, SECTIONS, VARIABLES, Config
@@ -142,18 +142,19 @@ class _File:
             self.refuse(place, f"{name} must be an array of tables: [[{name}]]")
             return
         for number, table in enumerate(tables):
+            row = rows.kind_of(table.get(rows.by))
             given: dict[str, Any] = {}
             for key, value in table.items():
                 at = (*place, number, key)
-                if key in rows.keys:
-                    self._set(given, key, at, value, rows.keys[key].kind)
+                if key in row.keys:
+                    self._set(given, key, at, value, row.keys[key].kind)
                 else:
-                    self.refuse(at, _unknown_in_row(at, rows.keys))
-            for key in sorted(rows.required - table.keys()):
+                    self.refuse(at, _unknown_in_row(at, rows, row))
+            for key in sorted(row.required - table.keys()):
                 at = (*place, number, key)
-                self.refuse(at, f"{written(at)} is missing: {rows.keys[key].kind.words}")
-            if given.keys() >= rows.required:
-                yield rows.make(given)
+                self.refuse(at, f"{written(at)} is missing: {row.keys[key].kind.words}")
+            if given.keys() >= row.required:
+                yield row.make(given)
 
 
 def _flatten(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -188,8 +189,12 @@ def _unknown(name: str) -> str:
     return _unknown_near(name, name, [*KEYS, *SECTIONS, *ROWS], KEYS)
 
 
-def _unknown_in_row(place: Place, keys: Mapping[str, Key]) -> str:
-    return _unknown_near(written(place), str(place[-1]), list(keys), keys)
+def _unknown_in_row(place: Place, rows: Rows, row: Row) -> str:
+    name, key = written(place), str(place[-1])
+    if rows.is_of_another(key):
+        there = ", ".join(row.keys)
+        return f"{name} is not for a table with this {rows.by}; such a one has {there}"
+    return _unknown_near(name, key, list(row.keys), row.keys)
 
 
 def _unknown_near(name: str, typed: str, there: list[str], keys: Mapping[str, Key]) -> str:

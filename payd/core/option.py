@@ -6,11 +6,13 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any, Final, Literal
 
+import base58
 import msgspec
 
 # One option never needs more: approve, sign, send. Bounds the search for swapped results.
@@ -19,6 +21,11 @@ ACTIONS_MAX: Final = 4
 # A transfer still counts against a quote that ended this long before the transfer's block; and against one
 # handed out this long after it, because a block's time is its producer's clock and the quote's is ours.
 QUOTE_GRACE_MS: Final = 120_000
+
+# A Solana transaction: a packet of 1232 bytes in base64, and each signature in it before the message.
+SIGNED_CHARS_MAX: Final = 1644
+SIGNATURE_BYTES: Final = 64
+SIGNATURES_MAX: Final = 12
 
 ACCOUNTS_MAX: Final = 100
 OPTIONS_PER_ANSWER_MAX: Final = 50
@@ -155,15 +162,33 @@ def hash_results(option_id: str, results: Sequence[Result]) -> bytes:
     return hashlib.sha256(msgspec.json.encode([option_id, list(results)], order="sorted")).digest()
 
 
-def told_hashes(results: Sequence[Result]) -> tuple[str, ...]:
-    """The transaction hashes among results, lower case: 0x and 64 hex digits."""
-    found: list[str] = []
-    for result in results:
-        for item in result.data:
-            if isinstance(item, str) and len(item) == 66 and item[:2] in ("0x", "0X"):
-                try:
-                    bytes.fromhex(item[2:])
-                except ValueError:
-                    continue
-                found.append(item.lower())
-    return tuple(found)
+def told_transactions(results: Sequence[Result]) -> tuple[str, ...]:
+    """The ids of transactions among results: hashes in lower case, first signatures of signed ones."""
+    texts = (item for result in results for item in result.data if isinstance(item, str))
+    found = (_told_hash(text) or _first_signature(text) for text in texts)
+    return tuple(told for told in found if told is not None)
+
+
+def _told_hash(text: str) -> str | None:
+    """An EVM transaction hash: 0x and 64 hex digits."""
+    if len(text) != 66 or text[:2] not in ("0x", "0X"):
+        return None
+    try:
+        bytes.fromhex(text[2:])
+    except ValueError:
+        return None
+    return text.lower()
+
+
+def _first_signature(text: str) -> str | None:
+    """What names a signed Solana transaction, of its base64; None where the fee payer has not signed."""
+    if len(text) > SIGNED_CHARS_MAX:
+        return None
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+    if not raw or not 1 <= raw[0] <= SIGNATURES_MAX or len(raw) <= 1 + raw[0] * SIGNATURE_BYTES:
+        return None
+    signature = raw[1 : 1 + SIGNATURE_BYTES]
+    return base58.b58encode(signature).decode() if any(signature) else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.block_walk import GONE_S, LAG_S
+from payd.actors.block_walk import BlockWalk
+from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
 from payd.chains.evm.binding import authorization_nonce
 from payd.core.relay import RelayJob
@@ -394,12 +395,15 @@ async def test_two_rounds_at_once_are_made_one_after_the_other(watching: Watchin
 
 async def test_nothing_is_read_a_second_time_before_the_first(watching: Watching) -> None:
     walk = watching.watcher._walk
+    assert isinstance(walk, BlockWalk)
     before = watching.till.db.point(blocks_below, CHAIN, 10**9, 10**9)
     read = watching.chain.blocks[85]
     final = await walk.reader.headers(watching.rpc.nodes[0], [95])
     assert final[0] is not None
     noted, more = await walk.second_reading(
-        watching.rpc.nodes[0], final[0], Cursor(read.number, read.hash, read.time_s)
+        watching.rpc.nodes[0],
+        Cursor(final[0].number, final[0].hash, final[0].time_s),
+        Cursor(read.number, read.hash, read.time_s),
     )
     assert (list(noted), more) == ([], False)
     assert walk.cursor("final") == Cursor(read.number, read.hash, read.time_s)

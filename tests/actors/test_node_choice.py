@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from payd.actors.node_choice import REST_S, SECOND_WAIT_S, UNREADABLE_S, UNREADABLE_TRIES, NodeChoice
-from payd.chains.evm.reading import Unread
 from payd.chains.rpc import Node, NodesDown
+from payd.chains.unread import Unread
 from tests.actors.watching import DOWN, Watching
 from tests.chains.fake_chain import token_transfer
 from tests.receiver import Does

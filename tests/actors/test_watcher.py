@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from payd.actors.block_walk import LAG_S
+from payd.actors.walk import LAG_S
 from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled

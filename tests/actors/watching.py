@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.evm.binding import payment_tag
@@ -69,7 +70,7 @@ def make_watcher(watching: Watching, **more: Any) -> Watcher:
         watching.wakes += 1
 
     options: dict[str, Any] = {"poll_ms": 2000, "final": "finalized", **more}
-    return Watcher(
+    return block_watcher(
         db=watching.till.db,
         clock=watching.clock,
         rpc=watching.rpc,

@@ -16,26 +16,45 @@ from payd.chains.defaults import (
     DepthPolicy,
     defaults_of,
     described_chains,
+    evm_defaults_of,
+    solana_defaults_of,
 )
 
 UNKNOWN = "eip155:31337"
+UNKNOWN_SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+EVMS = [chain for chain in described_chains() if chain.startswith("eip155:")]
+SOLANAS = [chain for chain in described_chains() if chain.startswith("solana:")]
+MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 LAYERED: DepthPolicy = DepthPolicy.of({"0": 3, "1000": 12, "10000": "finalized"})
 
 
-def test_every_evm_network_with_assets_has_defaults_of_its_own() -> None:
-    evm = {chain for chain in shipped_table().networks if chain.startswith("eip155:")}
-    assert set(described_chains()) == evm
+def test_every_network_with_assets_has_defaults_of_its_own() -> None:
+    assert set(described_chains()) == set(shipped_table().networks)
 
 
-@pytest.mark.parametrize("chain", [*described_chains(), UNKNOWN])
+@pytest.mark.parametrize("chain", [*described_chains(), UNKNOWN, UNKNOWN_SOLANA])
 def test_defaults_are_ones_that_can_work(chain: str) -> None:
     found = defaults_of(chain)
     assert 50 <= found.poll_ms <= 60_000
     assert 100 <= found.block_ms <= 60_000
-    assert found.bump_after_ms > found.block_ms, "the next block comes first"
-    assert found.max_fee_gwei > 0
     assert found.gas_per_day > 0
     assert found.relays_per_buyer > 0
+
+
+@pytest.mark.parametrize("chain", [*EVMS, UNKNOWN])
+def test_a_fee_is_raised_after_a_block_and_has_an_end(chain: str) -> None:
+    found = evm_defaults_of(chain)
+    assert found.bump_after_ms > found.block_ms, "the next block comes first"
+    assert found.max_fee_gwei > 0
+
+
+@pytest.mark.parametrize(
+    "chain", [*(c for c in described_chains() if c.startswith("solana")), UNKNOWN_SOLANA]
+)
+def test_a_chain_of_solana_counts_in_commitments_and_has_a_dearest_price(chain: str) -> None:
+    found = solana_defaults_of(chain)
+    assert {step.depth for step in found.depth.steps} == {"confirmed", "finalized"}
+    assert found.unit_price_max > 0
 
 
 @pytest.mark.parametrize(
@@ -49,6 +68,8 @@ def test_defaults_are_ones_that_can_work(chain: str) -> None:
         ("eip155:42161", "Arbitrum One", "ETH", (12, "safe", "finalized"), True),
         ("eip155:43114", "Avalanche C-Chain", "AVAX", (1, 1, 1), True),
         (UNKNOWN, "Chain 31337", "native coin", (12, "finalized", "finalized"), True),
+        (MAINNET, "Solana", "SOL", ("confirmed", "confirmed", "finalized"), True),
+        (UNKNOWN_SOLANA, "Solana 4sGjMW…", "SOL", ("confirmed", "finalized", "finalized"), True),
     ],
 )
 def test_each_chain_has_its_names_its_depths_and_its_gas(
@@ -72,7 +93,7 @@ def test_a_payment_whose_worth_nobody_knows_waits_the_longest() -> None:
     assert DepthPolicy.of(5).depth_for(None) == 5
 
 
-@pytest.mark.parametrize("written", [1, DEPTH_MAX, "safe", "finalized", {"0": 3, "1000": "safe"}])
+@pytest.mark.parametrize("written", [1, DEPTH_MAX, "safe", "confirmed", "finalized", {"0": 3, "9": "safe"}])
 def test_a_policy_is_written_as_it_was_read(written: Any) -> None:
     assert DepthPolicy.of(written).written() == written
     assert DepthPolicy.of({"0": 3}).written() == 3
@@ -105,7 +126,15 @@ def test_what_is_no_policy_is_refused(written: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("small", "large"), [(4, 3), ("safe", 1000), ("finalized", 1000), ("finalized", "safe")]
+    ("small", "large"),
+    [
+        (4, 3),
+        ("safe", 1000),
+        ("finalized", 1000),
+        ("finalized", "safe"),
+        ("finalized", "confirmed"),
+        ("confirmed", 1),
+    ],
 )
 def test_a_larger_payment_never_waits_less(small: Depth, large: Depth) -> None:
     with pytest.raises(ValueError):

@@ -11,7 +11,8 @@ import trio
 import trio_websocket
 from trio.testing import memory_stream_pair
 
-from payd.chains.heads import CONNECT_S, PING_S, PONG_S, follow_heads
+from payd.chains.heads import follow_heads
+from payd.chains.socket import CONNECT_S, PING_S, PONG_S
 from payd.core.errors import InvalidParams
 from payd.net.dns import DnsFailed
 

@@ -101,8 +101,9 @@ kind = "erc20"
 def test_the_tables_of_chains_and_assets_are_shown_whole(payd: Terminal) -> None:
     Path("payd.toml").write_text(TABLES)
     shown = payd.json("check-config")
-    assert [set(row) for row in shown["chains"]] == [set(ROWS["chains"].keys)] * 2
-    assert [set(row) for row in shown["assets"]] == [set(ROWS["assets"].keys)] * 2
+    for name in ("chains", "assets"):
+        evm = next(iter(ROWS[name].kinds.values()))
+        assert [set(row) for row in shown[name]] == [set(evm.keys)] * 2
     base, local = shown["chains"]
     assert (base["rpc"], base["ws"]) == (
         ["https://node.example", "http://127.0.0.1:8545"],
@@ -127,6 +128,19 @@ def test_a_person_sees_what_differs_in_a_table_from_what_ships_for_its_chain_or_
     assert changed == [["ws", "max_fee_gwei"], [], ["domain"], []]
     [depth] = [line for line in tables[0] if line.split()[0] == "depth"]
     assert depth.split(maxsplit=1)[1] == "{ 0 = 3, 1000 = safe, 10000 = finalized }"
+    assert max(map(len, lines)) <= 80, "it fits a terminal"
+
+
+def test_a_chain_of_solana_is_shown_with_the_keys_of_its_kind(payd: Terminal) -> None:
+    Path("payd.toml").write_text(
+        '[[chains]]\nid = "solana:mainnet"\nrpc = ["https://node.example/hunter2"]\n'
+    )
+    [shown] = payd.json("check-config")["chains"]
+    assert (shown["depth"], shown["unit_price_max"]) == ({"0": "confirmed", "10000": "finalized"}, 1_000_000)
+    assert "max_fee_gwei" not in shown
+    lines = payd("check-config").output.splitlines()
+    [price] = [line for line in lines if line.strip().startswith("unit_price_max")]
+    assert price.split(maxsplit=1)[1] == "1000000 micro-lamports for a compute unit"
     assert max(map(len, lines)) <= 80, "it fits a terminal"
 
 

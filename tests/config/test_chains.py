@@ -1,160 +1,38 @@
-"""A chain's configuration is whole: what a table leaves out comes from what payd ships for the chain."""
+"""A table of chains is of one of two kinds, which its id tells."""
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
-
 import pytest
 
-from payd.chains.defaults import DepthPolicy, defaults_of, described_chains
-from payd.config import ChainConfig, chain_config, shown_node
-from payd.config.chains import BY_CHAIN, CHAIN_ROWS
+from payd.config import EvmChainConfig, SolanaChainConfig, chain_config
 from tests.config.conftest import Loaded, Problems
 
-KEYED = "https://eth.example/v2/hunter2?key=hunter2"
-RPC = f'rpc = ["{KEYED}"]\n'
-BASE = f'[[chains]]\nid = "eip155:8453"\n{RPC}'
-# The checksummed example of EIP-55.
-ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+RPC = 'rpc = ["https://a.example"]\n'
 
 
-def as_written(value: Any) -> Any:
-    match value:
-        case DepthPolicy():
-            return value.written()
-        case Decimal():
-            return str(value)
-    return value
+def test_the_id_tells_of_which_kind_a_chain_is(loaded: Loaded) -> None:
+    text = f'[[chains]]\nid = "solana:mainnet"\n{RPC}[[chains]]\nid = "eip155:1"\n{RPC}'
+    assert [type(chain) for chain in loaded(text).chains] == [SolanaChainConfig, EvmChainConfig]
 
 
-@pytest.mark.parametrize("chain", [*described_chains(), "eip155:31337"])
-def test_id_and_nodes_are_enough(loaded: Loaded, chain: str) -> None:
-    [found] = loaded(f'[[chains]]\nid = "{chain}"\n{RPC}').chains
-    shipped = defaults_of(chain)
-    assert found == chain_config({"id": chain, "rpc": (KEYED,)})
-    assert {name: getattr(found, name) for name in BY_CHAIN} == {
-        name: getattr(shipped, name) for name in BY_CHAIN
-    }
-    assert (found.ws, found.fee_address) == ("", "")
-    assert found.shipped == shipped
+def test_a_chain_is_made_of_what_is_given_and_what_ships() -> None:
+    given = {"rpc": ("https://a.example",), "poll_ms": 77}
+    assert chain_config({"id": "eip155:1", **given}).poll_ms == 77
+    assert chain_config({"id": "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ", **given}).poll_ms == 77
 
 
-@pytest.mark.parametrize("chain", [*described_chains(), "eip155:31337"])
-def test_every_default_of_a_chain_could_be_configured(chain: str) -> None:
-    for name in BY_CHAIN:
-        default = getattr(defaults_of(chain), name)
-        assert CHAIN_ROWS.keys[name].kind.parse(as_written(default)) == default
+@pytest.mark.parametrize("id", ['"bip122:000000000019d6689c085ae165831e93"', '"mainnet"', "8453", "[]"])
+def test_a_chain_of_no_kind_is_refused_with_both_kinds(problems: Problems, id: str) -> None:
+    [problem] = problems(f"[[chains]]\nid = {id}\n{RPC}")
+    assert problem.startswith("payd.toml:2: chains[0].id must be the CAIP-2 id of an EVM chain, such as")
+    assert "or of a Solana one" in problem
 
 
-def test_what_is_configured_stands_over_what_ships(loaded: Loaded) -> None:
-    [found] = loaded(
-        f"""
-        [[chains]]
-        id = "eip155:8453"
-        rpc = ["https://a.example", "http://127.0.0.1:8545/"]
-        ws = "wss://a.example/hunter2"
-        sponsor = false
-        depth = {{ "0" = 1, "500" = "finalized" }}
-        final = 64
-        max_fee_gwei = "0.000000001"
-        gas_per_day = "0.000000000000000001"
-        relays_per_buyer = 1
-        poll_ms = 50
-        fee_address = "{ADDRESS}"
-        """
-    ).chains
-    assert found == ChainConfig(
-        id="eip155:8453",
-        rpc=("https://a.example", "http://127.0.0.1:8545/"),
-        ws="wss://a.example/hunter2",
-        sponsor=False,
-        depth=DepthPolicy.of({"0": 1, "500": "finalized"}),
-        final=64,
-        max_fee_gwei=Decimal("0.000000001"),
-        gas_per_day=Decimal("0.000000000000000001"),
-        relays_per_buyer=1,
-        poll_ms=50,
-        fee_address=ADDRESS.lower(),
-    )
-    assert (found.number, found.max_fee_wei, found.gas_per_day_wei) == (8453, 1, 1)
+def test_a_chain_without_an_id_asks_for_one(problems: Problems) -> None:
+    [problem] = problems(f"[[chains]]\n{RPC}")
+    assert problem.startswith("payd.toml:1: chains[0].id is missing: the CAIP-2 id of an EVM chain")
 
 
-def test_the_largest_amounts_are_exact(loaded: Loaded) -> None:
-    text = f'{BASE}max_fee_gwei = "999999.999999999"\ngas_per_day = "999999.999999999999999999"\n'
-    [found] = loaded(text).chains
-    assert found.max_fee_wei == 999_999_999_999_999
-    assert found.gas_per_day_wei == 999_999_999_999_999_999_999_999
-
-
-WRONG = [
-    ("id", '"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"'),
-    ("id", '"eip155:08453"'),
-    ("id", '"EIP155:8453"'),
-    ("id", '"8453"'),
-    ("id", "8453"),
-    ("rpc", '"https://a.example"'),
-    ("rpc", "[]"),
-    ("rpc", '[""]'),
-    ("rpc", '["wss://a.example"]'),
-    ("rpc", '["https://me:hunter2@a.example"]'),
-    ("rpc", '["https://a.example", "https://a.example"]'),
-    ("rpc", '["https://a.example", "HTTPS://A.example:443/"]'),
-    ("rpc", str([f"https://{n}.example" for n in range(9)])),
-    ("ws", '"https://a.example"'),
-    ("ws", '"ws://me:hunter2@a.example"'),
-    ("ws", '"wss://"'),
-    ("ws", "true"),
-    ("sponsor", '"yes"'),
-    ("depth", "0"),
-    ("depth", "1001"),
-    ("depth", "true"),
-    ("depth", '"latest"'),
-    ("depth", '"3"'),
-    ("depth", "{}"),
-    ("depth", "[3]"),
-    ("depth", '{ "1000" = 3 }'),
-    ("final", '"safe"'),
-    ("final", "0"),
-    ("final", "true"),
-    ("max_fee_gwei", '"0"'),
-    ("max_fee_gwei", "0.5"),
-    ("max_fee_gwei", '"0.0000000001"'),
-    ("gas_per_day", '"-1"'),
-    ("gas_per_day", '"0"'),
-    ("relays_per_buyer", "0"),
-    ("poll_ms", "49"),
-    ("poll_ms", "60001"),
-    ("fee_address", f'"{ADDRESS.replace("aAeb", "aaeb")}"'),
-    ("fee_address", '"0x0000000000000000000000000000000000000000"'),
-    ("fee_address", '"0x0000000000000000000000000000000000000009"'),
-    ("fee_address", '"0x1234"'),
-    ("fee_address", f'"eip155:8453:{ADDRESS}"'),
-    ("fee_address", "5"),
-]
-
-
-@pytest.mark.parametrize(("key", "value"), WRONG)
-def test_what_cannot_be_is_refused_with_what_can(problems: Problems, key: str, value: str) -> None:
-    given = {"id": '"eip155:1"', "rpc": '["https://a.example"]'} | {key: value}
-    lines = [f"{name} = {text}\n" for name, text in given.items()]
-    [problem] = problems("[[chains]]\n" + "".join(lines))
-    line = 2 + list(given).index(key)
-    assert problem.startswith(f"payd.toml:{line}: chains[0].{key} must be {CHAIN_ROWS.keys[key].kind.words}")
-    assert "hunter2" not in problem
-
-
-def test_solana_is_refused_as_not_yet(problems: Problems) -> None:
-    [problem] = problems(f'[[chains]]\nid = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"\n{RPC}')
-    assert "chains of other kinds: not yet" in problem
-
-
-def test_a_key_in_a_nodes_url_is_in_no_repr(loaded: Loaded) -> None:
-    config = loaded(f'{BASE}ws = "wss://eth.example/hunter2"\n')
-    assert config.chains[0].rpc == (KEYED,)
-    assert "hunter2" not in repr(config)
-
-
-def test_a_node_is_shown_by_scheme_and_host() -> None:
-    assert shown_node(KEYED) == "https://eth.example"
-    assert shown_node("wss://[::1]:8546/hunter2#hunter2") == "wss://[::1]:8546"
+def test_a_misspelled_key_is_named_with_the_one_of_its_kind(problems: Problems) -> None:
+    [problem] = problems(f'[[chains]]\nid = "solana:mainnet"\n{RPC}unit_price = 5\n')
+    assert "unknown key chains[0].unit_price; did you mean chains[0].unit_price_max" in problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from payd.chains.assets import Asset, Domain
@@ -79,6 +81,12 @@ def test_a_coin_has_the_decimals_that_chains_count_in() -> None:
     ]
 
 
+def test_the_coin_of_solana_has_its_own_decimals() -> None:
+    coin = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/slip44:501"
+    assert of(row(coin, "native", 9)) == []
+    assert of(row(coin, "native", 18)) == [(("assets", 0, "decimals"), "must be 9, as SOL has")]
+
+
 def test_a_chain_has_one_coin() -> None:
     assert of(row("eip155:1/slip44:60", "native")) == []
     shipped = of(row("eip155:1/slip44:61", "native"))
@@ -104,7 +112,7 @@ def test_rates_of_a_table_need_one() -> None:
 
 def test_a_mandatory_fee_needs_to_go_somewhere_on_every_chain() -> None:
     two = chains("eip155:1").chains + chains("eip155:10", fee_address=FEE_ADDRESS).chains
-    mandatory = Fee(percent=chains("eip155:1").chains[0].max_fee_gwei, mandatory=True)
+    mandatory = Fee(percent=Decimal(1), mandatory=True)
     [(place, words)] = found(Config(chains=two, fee=mandatory))
     assert place == ("chains", 0, "fee_address")
     assert words.startswith("is missing")

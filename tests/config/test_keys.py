@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import pytest
 
-from payd.config.keys import Key, Place, Rows, keys_of, rows_of, written
+from payd.config.keys import Key, Place, Row, Rows, keys_of, rows_of, written
 from payd.config.kinds import FLAG, number
 
 METRES = number("metres", 0, 9)
-ROWS = Rows({}, frozenset(), dict)
+SHORT = Row({"near": Key(METRES, 3, "How near.")}, frozenset(), dict)
+LONG = Row({"far": Key(METRES, 3, "How far.")}, frozenset(), dict)
+ROWS = Rows("id", {"short:": SHORT, "long:": LONG})
 
 
 @dataclass
@@ -38,6 +40,19 @@ def test_fields_with_a_kind_are_keys_and_fields_that_are_dataclasses_are_section
 
 def test_fields_with_rows_are_arrays_of_tables() -> None:
     assert dict(rows_of(Outer)) == {"rows": ROWS}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("short:1", SHORT), ("long:1", LONG), ("wide:1", SHORT), ("", SHORT), (None, SHORT), (5, SHORT)],
+)
+def test_a_row_is_of_the_kind_that_it_begins_with_and_else_of_the_first(value: object, kind: Row) -> None:
+    assert ROWS.kind_of(value) is kind
+
+
+def test_a_key_may_be_one_of_another_kind_of_row() -> None:
+    assert ROWS.is_of_another("far")
+    assert not ROWS.is_of_another("wide")
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,16 @@ def uncommented(text: str) -> str:
     return re.sub(r"^# (?=[a-z_]+ = )", "", text, flags=re.M)
 
 
-def table_shown(name: str) -> str:
-    """The table of an array that the shipped file shows, commented out."""
-    found = re.search(rf"^# \[\[{name}\]\]\n(?:#.*\n)+", SHIPPED.read_text(), re.M)
-    assert found is not None
-    return found[0]
+def tables_shown(name: str) -> list[str]:
+    """The tables of an array that the shipped file shows, commented out: one of each kind."""
+    found = re.findall(rf"^# \[\[{name}\]\]\n(?:#.*\n)+", SHIPPED.read_text(), re.M)
+    assert len(found) == len(ROWS[name].kinds)
+    return found
 
 
-def set_table(name: str) -> str:
-    """That table with each of its keys set."""
-    return re.sub(
-        r"^# +", "", re.sub(r"^#   (?![a-z_0-9]+ = ).*\n", "", table_shown(name), flags=re.M), flags=re.M
-    )
+def set_table(shown: str) -> str:
+    """Such a table with each of its keys set."""
+    return re.sub(r"^# +", "", re.sub(r"^#   (?![a-z_0-9]+ = ).*\n", "", shown, flags=re.M), flags=re.M)
 
 
 def values_in(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
@@ -53,7 +51,12 @@ def values_in(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 def all_keys() -> list[tuple[str, Key]]:
     """Those of sections and of the tables of arrays."""
-    of_tables = [(f"{name}.{key}", each) for name, rows in ROWS.items() for key, each in rows.keys.items()]
+    of_tables = [
+        (f"{name}.{key}", each)
+        for name, rows in ROWS.items()
+        for row in rows.kinds.values()
+        for key, each in row.keys.items()
+    ]
     return [*KEYS.items(), *of_tables]
 
 
@@ -85,19 +88,24 @@ def test_the_shipped_file_shows_each_key_once_with_what_is_allowed() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_shipped_file_shows_each_key_of_a_table_once_with_what_is_allowed(name: str) -> None:
-    [shown] = tomllib.loads(set_table(name))[name]
-    assert shown.keys() == ROWS[name].keys.keys()
-    for each, key in ROWS[name].keys.items():
-        written = re.search(rf"((?:^#   .*\n)+)#   {each} = ", table_shown(name), re.M)
-        assert written is not None, f"{each} has no comment above it"
-        assert says_the_unit(written[1], key), f"{each}: the comment does not say {key.unit}"
+    for text, kind in zip(tables_shown(name), ROWS[name].kinds.values(), strict=True):
+        [shown] = tomllib.loads(set_table(text))[name]
+        assert ROWS[name].kind_of(shown[ROWS[name].by]) is kind
+        assert shown.keys() == kind.keys.keys()
+        for each, key in kind.keys.items():
+            written = re.search(rf"((?:^#   .*\n)+)#   {each} = ", text, re.M)
+            assert written is not None, f"{each} has no comment above it"
+            assert says_the_unit(written[1], key), f"{each}: the comment does not say {key.unit}"
 
 
 def test_the_tables_that_the_shipped_file_shows_have_the_defaults_of_their_kind(loaded: Loaded) -> None:
-    shown = loaded(set_table("chains") + set_table("assets"))
-    [chain], [asset] = shown.chains, shown.assets
-    assert chain == chain_config({"id": chain.id, "rpc": chain.rpc})
-    assert asset == find_asset(parse_asset(asset.asset))
+    shown = loaded("".join(map(set_table, [*tables_shown("chains"), *tables_shown("assets")])))
+    assert [chain.id.partition(":")[0] for chain in shown.chains] == ["eip155", "solana"]
+    for chain in shown.chains:
+        assert chain == chain_config({"id": chain.id, "rpc": chain.rpc})
+    assert len(shown.assets) == 2
+    for asset in shown.assets:
+        assert asset == find_asset(parse_asset(asset.asset))
 
 
 def test_every_key_has_a_meaning_and_says_what_is_allowed() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from itertools import permutations
 
+import base58
 import msgspec
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from payd.core.option import (
     WalletRpc,
     alignment,
     hash_results,
-    told_hashes,
+    told_transactions,
 )
 
 SEND = WalletRpc("eip155:1", "eth_sendTransaction", [{"to": "0x00"}])
@@ -169,10 +171,13 @@ def test_another_option_another_result_or_another_order_has_another_hash() -> No
 # Told hashes
 
 
-def test_told_hashes_are_found_among_results_in_order_and_in_lower_case() -> None:
+def test_told_transactions_are_found_among_results_in_order_and_in_lower_case() -> None:
     other = "0X" + "11" * 32
 
-    assert told_hashes([result("0x" + "22" * 65, TX_HASH), result(other)]) == (TX_HASH.lower(), other.lower())
+    assert told_transactions([result("0x" + "22" * 65, TX_HASH), result(other)]) == (
+        TX_HASH.lower(),
+        other.lower(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,10 +185,39 @@ def test_told_hashes_are_found_among_results_in_order_and_in_lower_case() -> Non
     [7, None, [TX_HASH], "0x", TX_HASH[:-1], TX_HASH + "0", "0x" + "zz" * 32, "ab" * 33, "0x" + "é" * 64],
 )
 def test_nothing_else_is_taken_for_a_hash(data: object) -> None:
-    assert told_hashes([result(data)]) == ()
+    assert told_transactions([result(data)]) == ()
 
 
 @given(st.lists(st.builds(Result, st.just("walletRpc"), st.lists(st.text() | st.none() | st.integers()))))
 def test_whatever_a_wallet_tells_is_looked_through_without_harm(results: list[Result]) -> None:
-    for told in told_hashes(results):
-        assert len(bytes.fromhex(told[2:])) == 32
+    for told in told_transactions(results):
+        assert (
+            len(bytes.fromhex(told[2:])) == 32 if told.startswith("0x") else len(base58.b58decode(told)) == 64
+        )
+
+
+def signed(*signatures: bytes, message: bytes = b"message") -> str:
+    """A Solana transaction as a wallet hands it back, as far as it is looked at."""
+    return base64.b64encode(bytes([len(signatures)]) + b"".join(signatures) + message).decode()
+
+
+def test_a_signed_transaction_is_known_by_its_first_signature() -> None:
+    ours, buyers = b"\1" * 64, b"\2" * 64
+
+    assert told_transactions([result(signed(ours, buyers))]) == (base58.b58encode(ours).decode(),)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        signed(bytes(64), b"\2" * 64),
+        signed(b"\1" * 64, message=b""),
+        signed(),
+        signed(*[b"\1" * 64] * 13),
+        signed(b"\1" * 64, message=b"m" * 1200),
+        signed(b"\1" * 64)[:-3] + "!!!",
+        "",
+    ],
+)
+def test_what_the_fee_payer_has_not_signed_or_is_no_transaction_has_no_id(data: str) -> None:
+    assert told_transactions([result(data)]) == ()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from payd.actors.block_walk import Walk
+from payd.actors.block_walk import BlockWalk
 from payd.actors.payments import Payments
 from payd.actors.relay_broadcast import Broadcaster
 from payd.chains.rpc import Rpc
@@ -65,14 +65,14 @@ def after_the_broadcast() -> None:
 
 def before_the_commit_of_blocks() -> None:
     """Blocks with a transfer in them were read, and neither it nor the cursor is stored."""
-    commit = Walk._commit
+    commit = BlockWalk._commit
 
-    async def dying(self: Walk, kind: Any, before: Any, piece: Any) -> Any:
+    async def dying(self: BlockWalk, kind: Any, before: Any, piece: Any) -> Any:
         if piece.transfers:
             die()
         return await commit(self, kind, before, piece)
 
-    setattr(Walk, "_commit", dying)  # noqa: B010
+    setattr(BlockWalk, "_commit", dying)  # noqa: B010
 
 
 MOMENTS: Final[dict[str, Callable[[], None]]] = {

@@ -50,7 +50,7 @@ async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
 
 def relayer(street: Street) -> Relayer:
     [live] = street.house.realms["live"].live_chains
-    assert live.relayer is not None
+    assert isinstance(live.relayer, Relayer)
     return live.relayer
 
 

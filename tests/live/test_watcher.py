@@ -12,6 +12,7 @@ import pytest
 import trio
 from eth_account.messages import encode_typed_data
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.evm.authorization import (
@@ -92,7 +93,7 @@ async def open_scene(anvil: Anvil, db: Database, *urls: str, **more: Any) -> Asy
         assert chain_name == CHAIN
         told.append(payment_id)
 
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=Clock(),
         rpc=rpc,

@@ -13,7 +13,8 @@ from payd.chains.depth import depth_of
 from payd.chains.evm.authorization import Authorization
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.terms import Terms
-from payd.chains.evm.track import Told, Track, commitment, recipient_of, signed_fee
+from payd.chains.evm.track import Told, Track, commitment, recipient_of
+from payd.chains.fee_terms import signed_fee
 from payd.chains.market.prices import Prices
 from payd.core.caip import ChainId, canonical_asset, parse_asset
 from payd.core.option import Quote

@@ -28,6 +28,7 @@ from payd.chains.evm.events import TRANSFER, decode_transfer
 from payd.chains.evm.proof import Watched, candidate_bindings, paid_by
 from payd.chains.rpc import Call, Node, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.core.caip import ChainId
 from payd.store.sightings import Seen
 
@@ -36,18 +37,6 @@ TOPICS_AT_ONCE: Final = 500
 
 Known = Callable[[Sequence[bytes]], Awaitable[Set[tuple[bytes, str]]]]
 """Those of the bindings that were handed out, each with the canonical asset that it was handed out for."""
-
-
-class Unread(Exception):
-    """What the node said does not hold together, or something is missing: nothing was learnt.
-
-    Attributes:
-        tx_id: The transaction that stands in the way, if it is a single one.
-    """
-
-    def __init__(self, words: str, tx_id: str | None = None) -> None:
-        super().__init__(words)
-        self.tx_id = tx_id
 
 
 class TooWide(Exception):

@@ -11,7 +11,7 @@ import msgspec
 
 from payd.chains.defaults import Depth
 from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
-from payd.core.fee import Fee, FeeRule, compute_fee
+from payd.core.fee import Fee
 from payd.core.money import asset_amount
 from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
@@ -93,23 +93,3 @@ def commitment(quote: Quote, track: Track, now_ms: int, *, buyer: str, fee: Fee 
 def recipient_of(quote: Quote) -> str:
     """The canonical CAIP-10 of who is paid."""
     return canonical_account(parse_account(quote.destination))
-
-
-def signed_fee(quote: Quote, taken: int, rule: FeeRule | None) -> Fee | None:
-    """The fee that was signed with a quote, for the wire; None where it was none.
-
-    Args:
-        quote: What was signed.
-        taken: What goes to the operator, in smallest units.
-        rule: Today's, which is told if it is still the one that was signed.
-    """
-    if taken == 0:
-        return None
-    unit = asset_amount(quote.asset, 0).unit
-    if rule is not None:
-        # The base is in dollars, and was worth another amount when it was signed.
-        base = taken - quote.amount * rule.numerator // rule.denominator
-        if base >= 0:
-            rule = FeeRule(base, rule.numerator, rule.denominator)
-            return compute_fee(rule, quote.amount, unit)
-    return compute_fee(FeeRule(taken, 0, 1), quote.amount, unit)

@@ -30,10 +30,23 @@ _VERSION_MAX: Final = 0
 
 
 def account_calls(
-    addresses: Sequence[Pubkey], commitment: Commitment = "confirmed", min_slot: int | None = None
+    addresses: Sequence[Pubkey],
+    commitment: Commitment = "confirmed",
+    min_slot: int | None = None,
+    *,
+    data_max: int | None = None,
 ) -> list[Call]:
-    """Read accounts, in their order, `ACCOUNTS_MAX` with each call."""
+    """Read accounts, in their order, `ACCOUNTS_MAX` with each call.
+
+    Args:
+        addresses: The accounts.
+        commitment: As of which block.
+        min_slot: A node that is not there yet refuses.
+        data_max: Of the data of each only so many bytes; an account that anybody names can have megabytes.
+    """
     config = _config(commitment, min_slot, encoding="base64")
+    if data_max is not None:
+        config["dataSlice"] = {"offset": 0, "length": data_max}
     starts = range(0, len(addresses), ACCOUNTS_MAX)
     chunks = [addresses[start : start + ACCOUNTS_MAX] for start in starts]
     return [("getMultipleAccounts", [str(one) for one in chunk], config) for chunk in chunks]

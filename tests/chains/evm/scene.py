@@ -15,6 +15,7 @@ import msgspec
 import trio
 from eth_account.messages import encode_typed_data
 
+from payd.actors.block_watcher import block_watcher
 from payd.actors.watcher import Watcher
 from payd.chains.assets import Asset, AssetBook, Domain
 from payd.chains.base import Accepted, Found, Verdict
@@ -320,7 +321,7 @@ async def open_scene(
     async def news(payment_id: str, name: str) -> None:
         told.append(payment_id)
 
-    watcher = Watcher(
+    watcher = block_watcher(
         db=db,
         clock=Clock(),
         rpc=watched,

@@ -11,9 +11,10 @@ import trio
 
 from payd.chains.evm.binding import payment_tag
 from payd.chains.evm.proof import Watched
-from payd.chains.evm.reading import TOPICS_AT_ONCE, Piece, Reader, TooWide, Unread
+from payd.chains.evm.reading import TOPICS_AT_ONCE, Piece, Reader, TooWide
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.core.caip import parse_chain
 from tests.chains.evm.json import OTHER_SHOP, SHOP, THIRD, TOKEN
 from tests.chains.fake_chain import (

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
-from payd.chains.evm.track import Told, Track, commitment, read_track, recipient_of, signed_fee
-from payd.core.fee import FeeRule
+from payd.chains.evm.track import Told, Track, commitment, read_track, recipient_of
 from payd.core.option import Quote
 from payd.core.payment import FundsCommitted, Payment, transition
 from tests.chains.evm.json import BUYER, SHOP, TOKEN, TX_HASH
@@ -37,25 +35,3 @@ def test_notes_come_back_from_the_payment_as_they_were_made_with_numbers_of_any_
 
 def test_the_recipient_is_written_in_the_one_spelling_that_transfers_have() -> None:
     assert recipient_of(QUOTE) == f"eip155:8453:{SHOP}"
-
-
-def test_nothing_taken_is_no_fee() -> None:
-    assert signed_fee(QUOTE, 0, FeeRule(0, 1, 100)) is None
-
-
-@pytest.mark.parametrize(
-    ("taken", "rule", "base", "percent"),
-    [
-        (10, FeeRule(0, 1, 100), "0", "10"),
-        (17, FeeRule(0, 1, 100), "7", "10"),
-        # The rule was changed since: what was signed is told, and not what would be taken today.
-        (5, FeeRule(0, 1, 100), "5", "0"),
-        (5, None, "5", "0"),
-    ],
-)
-def test_a_fee_is_told_as_it_was_signed(taken: int, rule: FeeRule | None, base: str, percent: str) -> None:
-    fee = signed_fee(QUOTE, taken, rule)
-
-    assert fee is not None
-    assert fee.total_amount.value == str(taken)
-    assert (fee.base_amount.value, fee.percent_amount.value) == (base, percent)

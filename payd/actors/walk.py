@@ -1,0 +1,144 @@
+"""What a watcher needs of who reads a chain for it, by blocks or by accounts.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from payd.chains.rpc import Node
+from payd.chains.unread import Unread
+from payd.store.chain_cursors import Cursor, CursorKind
+from payd.store.sightings import Noted, Sighting
+
+# A node that is behind catches up within moments; else what it is behind of may not be the chain.
+LAG_S: Final = 120.0
+GONE_S: Final = 900.0
+
+
+class Lagging(Unread):
+    """The node is not as far as the chain was read: it lags, which is no reorg."""
+
+
+class Step(NamedTuple):
+    """How far a step came.
+
+    Attributes:
+        head: The newest block, as the node names it.
+        final: The last final one; None where the node does not know.
+        cursor: Up to where everything is read now.
+        noted: What was stored.
+        also: Payments that have news besides: another transfer pays for them than before.
+        is_cut: Whether there is more to be read at the cursor itself.
+    """
+
+    head: Cursor
+    final: Cursor | None
+    cursor: Cursor
+    noted: Sequence[Noted] = ()
+    also: Sequence[str] = ()
+    is_cut: bool = False
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more to be read now."""
+        return self.is_cut or self.cursor.number < self.head.number
+
+
+class Walk(Protocol):
+    """Reads one chain, piece by piece; all that is found is stored in the step that moves the cursor.
+
+    Attributes:
+        skipped: Transactions that no node can tell of and that are read past; see `Unread.tx_id`.
+        reorgs: How many were noticed.
+        deepest: How many blocks the deepest took.
+        lost: How many payments were told to have succeeded by what a reorg then took.
+    """
+
+    skipped: set[str]
+    reorgs: int
+    deepest: int
+    lost: int
+
+    def cursor(self, kind: CursorKind) -> Cursor | None:
+        """Up to where the chain was read."""
+
+    async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
+        """Read on by one piece, all of it from one node.
+
+        Args:
+            node: Read.
+            lag_s: For how long no node has been as far as the cursor.
+
+        Raises:
+            Lagging: The node is behind the cursor.
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+
+    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
+        """Read a piece of what has become final once more: what one node hid, another one shows.
+
+        Args:
+            node: Another one than for the first time, where there is one.
+            final: The last final block.
+            read: Up to where the chain was read for the first time.
+
+        Returns:
+            What was stored, and whether there is more to be read again.
+
+        Raises:
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+
+
+Outcome = Literal["recorded", "unknown", "not_mined", "reverted", "not_ours", "not_read_yet", "disagreement"]
+
+WORDS: Final[dict[Outcome, str]] = {
+    "recorded": "Recorded.",
+    "unknown": "No node of this chain knows such a transaction. Is it on another chain?",
+    "not_mined": "The transaction waits to be mined. It is found by itself once it is.",
+    "reverted": "The transaction was mined and reverted: it moved nothing.",
+    "not_ours": "The transaction pays none of the destinations that are registered here.",
+    "not_read_yet": "The transaction is in a block that is about to be read, and is found by itself.",
+    "disagreement": "The nodes do not agree about the transaction. Try again in a minute.",
+}
+
+
+class MatchResult(msgspec.Struct, frozen=True):
+    """What became of a transaction whose id somebody pasted.
+
+    Attributes:
+        outcome: For programs.
+        words: For people.
+        sightings: What the transaction paid, as it is stored now; of any account.
+    """
+
+    outcome: Outcome
+    words: str
+    sightings: tuple[Sighting, ...] = ()
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> MatchResult:
+        """Of what is not recorded."""
+        return cls(outcome, WORDS[outcome])
+
+    @classmethod
+    def recorded(cls, sightings: Sequence[Sighting]) -> MatchResult:
+        """Of what is stored now; nothing: it is not ours."""
+        if not sightings:
+            return cls.of("not_ours")
+        kinds = ", ".join(sorted({one.kind for one in sightings}))
+        return cls("recorded", f"{WORDS['recorded']} It is {kinds}.", tuple(sightings))
+
+
+class Repair(Protocol):
+    """Reads single transactions by hand."""
+
+    async def match(self, tx_id: str) -> MatchResult:
+        """Read a transaction and record what it paid; see `Watcher.match`."""

@@ -1,0 +1,181 @@
+"""What became of a commitment that no transfer shows: whether anything of ours can still land.
+
+An unknown outcome is never failure. A payment ends unpaid when its transaction never left payd, when the nodes
+agree that it failed for good, or when they agree that it is nowhere and that its blockhash has expired.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import structlog
+from solders.pubkey import Pubkey
+
+from payd.chains.asking import answered
+from payd.chains.rpc import Call
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
+from payd.chains.solana.answers import Landed, decode_landed, decode_listing, decode_statuses
+from payd.chains.solana.asking import height_call, listing_call, slot_call, statuses_call, transaction_call
+from payd.chains.solana.dialect import slot_in
+from payd.chains.solana.evidence import FIRST_SLOT_CALL, Evidence, watched_for
+from payd.chains.solana.failures import failure_words
+from payd.chains.solana.proof import paid_by
+from payd.chains.solana.terms import Terms
+from payd.chains.solana.track import Track
+from payd.core.payment import Payment, PaymentFailed, WindowClosed
+from payd.store.chain_cursors import Cursor
+from payd.store.submissions import StoredSubmission
+
+log = structlog.get_logger("payd.chains")
+
+# Whoever knows a reference can name it in any transaction; so many are read for one that pays.
+LISTED_MAX: Final = 20
+# Slots do not come as regularly as their average, and may get shorter one day.
+SLOTS_ROOM: Final = 2
+SLOTS_MORE: Final = 1000
+
+BROADCAST_FAILED: Final = "broadcast_failed"
+
+PAID_NOTHING: Final = "The buyer's transaction did not pay the merchant."
+
+End = PaymentFailed | WindowClosed
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What one node says of a transaction.
+
+    Attributes:
+        failed: Why it came to nothing, which is final; None: it did not.
+        is_gone: Whether it is nowhere, and cannot come any more.
+        others: Transactions that name the payment and succeeded; may yet be the payment.
+    """
+
+    failed: str | None = None
+    is_gone: bool = False
+    others: frozenset[str] = frozenset()
+
+
+_NOTHING: Final = _Said()
+
+
+class Endings:
+    """The endings of commitments on one chain.
+
+    Args:
+        terms: What the operator set.
+        evidence: Its nodes.
+    """
+
+    def __init__(self, terms: Terms, evidence: Evidence) -> None:
+        self._terms = terms
+        self._evidence = evidence
+
+    async def end_of(
+        self,
+        payment: Payment,
+        track: Track,
+        submission: StoredSubmission | None,
+        read: Cursor | None,
+        now_ms: int,
+    ) -> End | None:
+        """How a payment ends of whose transfer the chain showed nothing; None while it may still come.
+
+        Args:
+            payment: A processing one.
+            track: Its notes.
+            submission: What we bring to the chain for it; None: the buyer's wallet does.
+            read: Up to where what is final was read. No transfer that pays is in it.
+            now_ms: Unix milliseconds.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        if submission is not None and submission.state == "dead" and not submission.left_us:
+            return PaymentFailed(f"It could not be brought to the blockchain: {submission.reason}", BROADCAST_FAILED)
+        calls: list[Call] = [
+            transaction_call(track.tx_id, "finalized"),
+            transaction_call(track.tx_id, "confirmed"),
+            statuses_call([track.tx_id]),
+            height_call("finalized"),
+            slot_call("finalized"),
+            FIRST_SLOT_CALL,
+            listing_call(Pubkey(track.reference), limit=LISTED_MAX + 1),
+        ]
+        said = [
+            self._said(payment, track, results, now_ms) for _, results in await self._evidence.ask(calls)
+        ]
+        failed = {one.failed for one in said}
+        if len(failed) == 1 and (words := failed.pop()) is not None:
+            return PaymentFailed(words, BROADCAST_FAILED)
+        if not all(one.is_gone for one in said):
+            return None
+        if submission is None and not _is_over(payment, read):
+            # The buyer's wallet may send another one, as long as it is asked to.
+            return None
+        others = frozenset().union(*(one.others for one in said))
+        return WindowClosed() if await self._pay_nothing(track, others) else None
+
+    def _said(self, payment: Payment, track: Track, results: Results, now_ms: int) -> _Said:
+        try:
+            final = decode_landed(answered(results[0]))
+            if final is not None:
+                return _Said(failed=self._failure(track, final))
+            if decode_landed(answered(results[1])) is not None:
+                return _NOTHING
+            _, statuses = decode_statuses(answered(results[2]))
+            listed = decode_listing(answered(results[6]))
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
+            return _NOTHING
+        others = frozenset(one.tx_id for one in listed if one.err is None)
+        if statuses != [None] or track.tx_id in others or len(listed) > LISTED_MAX:
+            return _NOTHING
+        height, slot, first = (slot_in(answered_or_none) for answered_or_none in results[3:6])
+        if height is None or slot is None or first is None or track.valid_until_height is None:
+            return _NOTHING
+        is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)
+        return _Said(is_gone=is_gone, others=others)
+
+    def _failure(self, track: Track, landed: Landed) -> str | None:
+        """Why a transaction that is final has come to nothing; None where it paid."""
+        if landed.tx_id != track.tx_id:
+            raise BadAnswer("another transaction than was asked for")
+        if landed.err is not None:
+            return failure_words(landed.err)
+        return None if self._pays(track, landed) else PAID_NOTHING
+
+    def _pays(self, track: Track, landed: Landed) -> bool:
+        """Whether a transaction pays the merchant for this payment, be it another amount than was committed."""
+        watched = watched_for(track.asset, track.recipient)
+        paid = paid_by(self._terms.chain, landed, watched, {(track.reference, track.asset)})
+        return any(one.binding is not None or track.assigned for one in paid)
+
+    def _remembers(self, payment: Payment, slot: int, first: int, now_ms: int) -> bool:
+        """Whether a node has all slots since the payment was committed: else it may have forgotten."""
+        assert payment.processing is not None
+        passed_ms = max(0, now_ms - payment.processing.processing_at_ms)
+        return slot - first >= passed_ms * SLOTS_ROOM // self._terms.block_ms + SLOTS_MORE or first == 0
+
+    async def _pay_nothing(self, track: Track, tx_ids: frozenset[str]) -> bool:
+        """Whether as many nodes as must agree show that none of these transactions pays."""
+        if not tx_ids:
+            return True
+        calls = [transaction_call(tx_id, "finalized") for tx_id in sorted(tx_ids)]
+        for _, results in await self._evidence.ask(calls):
+            for result in results:
+                try:
+                    landed = decode_landed(answered(result))
+                except BadAnswer:
+                    return False
+                if landed is None or self._pays(track, landed):
+                    return False
+        return True
+
+
+def _is_over(payment: Payment, read: Cursor | None) -> bool:
+    """Whether all that came while the payment could be paid was read."""
+    return read is not None and read.time_s * 1000 > payment.expires_at_ms

@@ -1,0 +1,186 @@
+"""What several nodes show of a transfer, each by its own data; a proof takes two, where there are two.
+
+A status alone proves nothing. The transfer must follow from the balances in the node's own copy of the
+transaction, in the slot where it was found, and with the commitment that is asked for.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+import structlog
+from solders.pubkey import Pubkey
+
+from payd.chains.asking import answered, unavailable
+from payd.chains.rpc import Call, Node, Rpc
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
+from payd.chains.solana.answers import Landed, Status, decode_landed, decode_statuses
+from payd.chains.solana.asking import slot_call, statuses_call, transaction_call
+from payd.chains.solana.dialect import slot_in
+from payd.chains.solana.proof import Watched, paid_by
+from payd.chains.solana.terms import Commitment
+from payd.chains.solana.track import Track
+from payd.core.caip import ChainId, parse_account, parse_asset
+from payd.store.sightings import Sighting
+
+log = structlog.get_logger("payd.chains")
+
+# Two that agree are not one that is wrong; more would only be slower.
+WITNESSES: Final = 2
+NATIVE: Final = "slip44"
+FIRST_SLOT_CALL: Final[Call] = ("getFirstAvailableBlock",)
+"""Asks for the oldest slot whose transactions a node has: of older ones it knows nothing."""
+
+Proof = Literal["deep", "shallow", "none"]
+"""deep: proven, and deep enough. shallow: proven, and not yet deep enough. none: not proven now."""
+
+
+class _View(msgspec.Struct, frozen=True):
+    """What one node shows: the transfer, and whether it has come as far as was asked."""
+
+    shows: bool
+    is_deep: bool
+
+
+class Evidence:
+    """The evidence on one chain.
+
+    Args:
+        rpc: Its nodes.
+        chain: Canonical.
+
+    Attributes:
+        disagreements: How often nodes did not show the same.
+    """
+
+    def __init__(self, rpc: Rpc, chain: ChainId) -> None:
+        self._rpc = rpc
+        self._chain = chain
+        self.disagreements = 0
+
+    @property
+    def witnesses(self) -> int:
+        """How many nodes must agree."""
+        return min(WITNESSES, len(self._rpc.nodes))
+
+    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
+        """What as many nodes as must agree say to the same calls.
+
+        Raises:
+            ChainUnavailable: Fewer answer.
+        """
+        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
+        if len(answers) < self.witnesses:
+            raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
+        return answers
+
+    async def prove(self, sighting: Sighting, track: Track, depth: Commitment) -> Proof:
+        """Whether a stored transfer is what a payment was committed to, and has come so far.
+
+        Where the nodes that are asked first do not agree, all are; then enough of them must.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        calls = [transaction_call(sighting.tx_id, "confirmed")]
+        if depth == "finalized":
+            calls.append(transaction_call(sighting.tx_id, "finalized"))
+        answers = await self.ask(calls)
+        views = [self._view(sighting, track, results) for _, results in answers]
+        if not all(view.shows for view in views) and len(self._rpc.nodes) > self.witnesses:
+            answers = await self._rpc.ask_all(calls)
+            views = [self._view(sighting, track, results) for _, results in answers]
+        if sum(view.shows for view in views) < self.witnesses:
+            self.disagreements += 1
+            names = [node.name for (node, _), view in zip(answers, views, strict=True) if not view.shows]
+            log.debug("chain.not_proven", chain=str(self._chain), tx_id=sighting.tx_id, nodes=names)
+            return "none"
+        return "deep" if sum(view.shows and view.is_deep for view in views) >= self.witnesses else "shallow"
+
+    async def deny(self, sighting: Sighting) -> bool:
+        """Whether enough nodes have what came after a stored transfer as final, and not the transfer.
+
+        Then whoever showed it was wrong, or a fork took it. It may land again, and is then found again.
+        """
+        calls = [
+            slot_call("finalized"),
+            FIRST_SLOT_CALL,
+            transaction_call(sighting.tx_id, "confirmed"),
+            statuses_call([sighting.tx_id]),
+        ]
+        answers = await self._rpc.ask_all(calls)
+        return sum(self._denies(sighting, results) for _, results in answers) >= self.witnesses
+
+    def _denies(self, sighting: Sighting, results: Results) -> bool:
+        final, first = slot_in(results[0]), slot_in(results[1])
+        if final is None or first is None or not first <= sighting.block_number <= final:
+            return False
+        try:
+            landed = decode_landed(answered(results[2]))
+            status = _only(answered(results[3]))
+            if landed is None or status is None:
+                return landed is None and status is None
+            if status.commitment != "finalized" or status.slot != landed.slot:
+                return False
+            return landed.tx_id == sighting.tx_id and not self._has_paid(sighting, landed)
+        except BadAnswer:
+            return False
+
+    def _has_paid(self, sighting: Sighting, landed: Landed) -> bool:
+        """Whether a transaction moved what is stored of it, where it is stored."""
+        if landed.slot != sighting.block_number:
+            return False
+        paid = paid_by(self._chain, landed, watched_for(sighting.asset, sighting.recipient), set())
+        return any((one.account_index, one.value) == (sighting.log_index, sighting.value) for one in paid)
+
+    def _view(self, sighting: Sighting, track: Track, results: Results) -> _View:
+        try:
+            landed = decode_landed(answered(results[0]))
+            if landed is None or not self._shows(sighting, track, landed):
+                return _View(False, False)
+            last = landed if len(results) == 1 else _landed_or_none(results[1])
+            return _View(True, last is not None and last.slot == landed.slot)
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
+            return _View(False, False)
+
+    def _shows(self, sighting: Sighting, track: Track, landed: Landed) -> bool:
+        """Whether it has the transfer that was committed, where it is stored."""
+        if (landed.tx_id, landed.slot) != (sighting.tx_id, sighting.block_number):
+            return False
+        watched = watched_for(track.asset, track.recipient)
+        for one in paid_by(self._chain, landed, watched, {(track.reference, track.asset)}):
+            same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
+            is_bound = one.binding == track.reference or sighting.assigned
+            if same and one.account_index == sighting.log_index and is_bound:
+                return True
+        return False
+
+
+def watched_for(asset: str, recipient: str) -> Watched:
+    """One asset and one recipient, both canonical."""
+    parsed, owners = parse_asset(asset), {Pubkey.from_string(parse_account(recipient).address)}
+    if parsed.namespace == NATIVE:
+        return Watched(owners=owners, mints={}, native=asset)
+    return Watched(owners=owners, mints={Pubkey.from_string(parsed.reference): asset}, native=None)
+
+
+def _landed_or_none(result: object) -> Landed | None:
+    # A node without that commitment shows the transfer all the same.
+    try:
+        return decode_landed(answered(result))
+    except BadAnswer:
+        return None
+
+
+def _only(result: object) -> Status | None:
+    """The status of the one transaction that was asked for."""
+    _, statuses = decode_statuses(result)
+    if len(statuses) != 1:
+        raise BadAnswer("not one status for one transaction")
+    return statuses[0]

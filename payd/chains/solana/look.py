@@ -1,0 +1,255 @@
+"""What the chain says about a payment now: committed, deep enough, final, or come to nothing.
+
+The store knows what the watcher found, and in which slot. Whatever moves a payment is proven anew, by the
+nodes' own data.
+
+Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import structlog
+
+from payd.chains.asking import answered, read
+from payd.chains.base import Found
+from payd.chains.fee_terms import FeeTerms
+from payd.chains.rpc import Rpc
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import Landed, decode_count, decode_landed
+from payd.chains.solana.asking import height_call, transaction_call
+from payd.chains.solana.binding import reference_of
+from payd.chains.solana.commitments import Commitments
+from payd.chains.solana.ending import Endings
+from payd.chains.solana.evidence import Evidence, watched_for
+from payd.chains.solana.proof import paid_by
+from payd.chains.solana.terms import Commitment, Terms
+from payd.chains.solana.track import Track, read_track, recipient_of
+from payd.core.caip import AccountId, canonical_account, canonical_asset, parse_account, parse_asset
+from payd.core.option import Quote
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    SettlementCompleted,
+    TransferConfirmed,
+)
+from payd.core.status import Status
+from payd.store.builds import last_height_of
+from payd.store.chain_cursors import Cursor, find_cursor
+from payd.store.db import Database
+from payd.store.options import quotes_in
+from payd.store.sightings import Sighting, matched_of
+from payd.store.submissions import find_submission
+from payd.store.transfers import Follow
+
+log = structlog.get_logger("payd.chains")
+
+# For so many blocks a blockhash serves. Of what was seen already, it serves no longer than that from now on.
+BLOCKHASH_BLOCKS: Final = 150
+# After this a transaction has landed or cannot any more: 150 blocks, skipped slots among them, until final.
+LANDS_WITHIN_MS: Final = 120_000
+
+
+class Looks:
+    """The looks at one chain.
+
+    Args:
+        terms: What the operator set.
+        rpc: The chain's nodes.
+        db: The realm's store.
+        commitments: Makes what is stored of what the chain shows first.
+        evidence: Proves what moves a payment.
+        endings: What becomes of what the chain never shows.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        rpc: Rpc,
+        db: Database,
+        commitments: Commitments,
+        evidence: Evidence,
+        endings: Endings,
+    ) -> None:
+        self._terms = terms
+        self._name = str(terms.chain)
+        self._rpc = rpc
+        self._db = db
+        self._commitments = commitments
+        self._evidence = evidence
+        self._endings = endings
+
+    async def look(self, payment: Payment, now_ms: int) -> Found | None:
+        """What is new about a payment; None when nothing is.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        # Before the transfers: a slot that was read later may have one that is not among them.
+        final = self._db.point(find_cursor, self._name, "final")
+        row = self._paid_by(payment)
+        match payment.status:
+            case Status.REQUIRES_ACTION if row is not None:
+                return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
+            case Status.PROCESSING if row is not None:
+                return await self._confirm(payment, row, final)
+            case Status.PROCESSING:
+                return await self._end(payment, final, now_ms)
+            case Status.SUCCEEDED if row is not None and payment.settled is None:
+                return await self._settle(payment, row)
+        return None
+
+    def due_at_ms(self, payment: Payment) -> int | None:
+        """When to ask what became of a payment that the chain has not shown; see `Chain.due_at_ms`.
+
+        While it is not known by then, whoever waits for it comes back with each window of due times.
+        """
+        if payment.status is not Status.PROCESSING or payment.processing is None:
+            return None
+        return payment.processing.processing_at_ms + LANDS_WITHIN_MS
+
+    def _paid_by(self, payment: Payment) -> Sighting | None:
+        """The transfer that pays it, on this chain; of several the one that it was told to be paid by."""
+        rows = [row for row in self._db.point(matched_of, payment.id) if row.chain == self._name]
+        told = None if payment.success is None else payment.success.tx_id
+        return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
+
+    async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
+        """A transfer that pays, before any wallet told of it."""
+        shown = await self._read(payment, row)
+        if shown is None:
+            return None
+        landed, height = shown
+        quote = self._quote(payment, row)
+        if quote is None:
+            log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
+            return None
+        processing = await self._commitments.made(
+            payment,
+            self._as_paid(quote, landed),
+            row.tx_id,
+            height + BLOCKHASH_BLOCKS,
+            now_ms,
+            buyer=None if canonical_account(parse_account(quote.account)) == row.sender else row.sender,
+            assigned=row.assigned,
+        )
+        depth = msgspec.msgpack.decode(processing.track, type=Track).depth
+        return Found(FundsCommitted(processing), follow=_follow(row, depth))
+
+    async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+        """A transfer that is not proven: it pays nothing if it is nowhere, now that its slot is final.
+
+        What it seemed to pay is open for another transfer, and for the same one when it lands again.
+        """
+        if final is None or final.number < row.block_number:
+            return None
+        if not await self._evidence.deny(row):
+            return None
+        log.warning("chain.transfer_denied", payment_id=payment.id, chain=self._name, tx_id=row.tx_id)
+        return Found(None, denied=row)
+
+    async def _confirm(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+        """A transfer of what was committed: whether it has come as far as it must."""
+        track = read_track(payment)
+        if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
+            log.error("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
+            return None
+        match await self._evidence.prove(row, track, track.depth):
+            case "deep":
+                return Found(TransferConfirmed(row.tx_id), follow=_final(row))
+            case "shallow":
+                return _later(row, _follow(row, track.depth))
+        return await self._take_back(payment, row, final)
+
+    async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
+        """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
+        match await self._evidence.prove(row, read_track(payment), "finalized"):
+            case "deep":
+                return Found(
+                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, _block(row), None)
+                )
+            case "shallow":
+                return _later(row, _final(row))
+        return None
+
+    async def _end(self, payment: Payment, final: Cursor | None, now_ms: int) -> Found | None:
+        """A payment without a transfer: whether none can come any more."""
+        submission = self._db.point(find_submission, payment.id)
+        track = read_track(payment)
+        others = self._db.point(last_height_of, self._name, payment.id, track.tx_id)
+        end = await self._endings.end_of(payment, track, submission, others, final, now_ms)
+        return None if end is None else Found(end)
+
+    async def _read(self, payment: Payment, row: Sighting) -> tuple[Landed, int] | None:
+        """The transaction of a transfer as a node shows it, and the chain's height; None if it does not.
+
+        Of what a merchant assigned, nothing has to bind the two.
+        """
+        binding = reference_of(payment.id)
+        results = await read(self._rpc, [transaction_call(row.tx_id), height_call("confirmed")])
+        try:
+            landed = decode_landed(answered(results[0]), row.tx_id)
+            height = decode_count(answered(results[1]), "the block height")
+        except BadAnswer as bad:
+            log.debug("chain.bad_answer", chain=self._name, why=str(bad))
+            return None
+        if landed is None or landed.slot != row.block_number:
+            return None
+        watched = watched_for(row.asset, row.recipient)
+        for one in paid_by(self._terms.chain, landed, watched, {(binding, row.asset)}):
+            is_bound = one.binding == binding or row.assigned
+            if (one.account_index, one.value) == (row.log_index, row.value) and is_bound:
+                return landed, height
+        return None
+
+    def _quote(self, payment: Payment, row: Sighting) -> Quote | None:
+        """What was asked for that a transfer pays: of who paid, and what held at its time, comes first."""
+        exact = [
+            quote
+            for quote in self._db.point(quotes_in, payment.id, row.asset)
+            if recipient_of(quote) == row.recipient and quote.settlement_value == row.value
+        ]
+
+        def doubt(quote: Quote) -> tuple[bool, bool]:
+            is_payer = canonical_account(parse_account(quote.account)) == row.sender
+            return not quote.covers_transfer_at(row.block_time_s * 1000), not is_payer
+
+        return min(exact, key=doubt, default=None)
+
+    def _as_paid(self, quote: Quote, landed: Landed) -> Quote:
+        """The quote, without the operator's part where the transaction has not that."""
+        fee, taken = self._terms.fee, quote.amount - quote.settlement_value
+        if taken == 0 or fee is None or self._went_to(fee, quote, landed) >= taken:
+            return quote
+        log.warning("chain.fee_left_out", payment_id=quote.payment_id, tx_id=landed.tx_id)
+        return msgspec.structs.replace(quote, amount=quote.settlement_value, due=None)
+
+    def _went_to(self, fee: FeeTerms, quote: Quote, landed: Landed) -> int:
+        asset = canonical_asset(parse_asset(quote.asset))
+        watched = watched_for(asset, str(AccountId(self._terms.chain, fee.address)))
+        return sum(one.value for one in paid_by(self._terms.chain, landed, watched, set()))
+
+
+def _follow(row: Sighting, depth: Commitment) -> Follow:
+    """When a transfer is to be looked at for this depth."""
+    if depth == "finalized":
+        return _final(row)
+    return Follow(row.chain, row.tx_id, _block(row), "depth", row.block_number)
+
+
+def _final(row: Sighting) -> Follow:
+    return Follow(row.chain, row.tx_id, _block(row), "final")
+
+
+def _later(row: Sighting, follow: Follow) -> Found | None:
+    """Only the time of the next look, if it is another than what is stored."""
+    if (row.awaits, row.look_at) == (follow.awaits, follow.look_at):
+        return None
+    return Found(None, follow=follow)
+
+
+def _block(row: Sighting) -> str:
+    assert row.block_hash is not None, "the chain shows it"
+    return row.block_hash

@@ -1,0 +1,60 @@
+"""Whether a transaction is the refund that a merchant says it is.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from payd.chains.asking import answered, read, unavailable
+from payd.chains.rpc import Rpc
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import decode_landed, from_signature
+from payd.chains.solana.asking import transaction_call
+from payd.chains.solana.evidence import watched_for
+from payd.chains.solana.proof import paid_by
+from payd.chains.solana.track import read_track
+from payd.core.caip import ChainId, canonical_account, parse_account
+from payd.core.payment import Payment
+
+NO_SIGNATURE: Final = "txId is no transaction signature of this chain: 64 bytes in base58"
+NOT_FOUND: Final = "the chain does not show the transaction as confirmed; wait for it, or check the id"
+FAILED: Final = "the transaction failed: nothing was paid back"
+NOT_TO_BUYER: Final = "the transaction pays nothing of the payment's asset to the buyer's account"
+TOO_OLD: Final = "the transaction is older than the payment"
+
+
+async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str) -> str | None:
+    """What is wrong with the transaction that a merchant names as a refund; None if nothing is.
+
+    Args:
+        rpc: The chain's nodes.
+        chain: Canonical.
+        payment: One that was paid on this chain.
+        tx_id: What the merchant names.
+
+    Raises:
+        ChainUnavailable: No node answers.
+    """
+    try:
+        signature = from_signature(tx_id)
+    except BadAnswer:
+        return NO_SIGNATURE
+    assert payment.processing is not None
+    assert payment.processing.buyer is not None
+    buyer = canonical_account(parse_account(payment.processing.buyer))
+    [result] = await read(rpc, [transaction_call(signature)])
+    try:
+        landed = decode_landed(answered(result), signature)
+    except BadAnswer as bad:
+        raise unavailable(bad) from bad
+    if landed is None:
+        return NOT_FOUND
+    if landed.err is not None:
+        return FAILED
+    if not paid_by(chain, landed, watched_for(read_track(payment).asset, buyer), frozenset()):
+        return NOT_TO_BUYER
+    if landed.block_time_s is None:
+        raise unavailable(f"no node says when the slot {landed.slot} was")
+    return TOO_OLD if landed.block_time_s * 1000 < payment.created_at_ms else None

@@ -1,0 +1,18 @@
+"""What a node said did not hold together: nothing of it counts.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+
+class Unread(Exception):
+    """What the node said does not hold together, or something is missing: nothing was learnt.
+
+    Attributes:
+        tx_id: The transaction that stands in the way, if it is a single one.
+    """
+
+    def __init__(self, words: str, tx_id: str | None = None) -> None:
+        super().__init__(words)
+        self.tx_id = tx_id
