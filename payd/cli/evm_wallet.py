@@ -34,7 +34,7 @@ def read_wallet(file: Path, password_file: Path | None) -> bytes:
     Raises:
         Refused: There is no such keystore, or it does not open.
     """
-    from payd.chains.evm.keystore import KeystoreUnusable, read_key, read_password
+    from payd.chains.keystore import KeystoreUnusable, read_key, read_password
 
     if not file.exists():
         raise Refused(f"There is no wallet {file}. It is a keystore, as Ethereum programs write it.")

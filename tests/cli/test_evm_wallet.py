@@ -18,7 +18,7 @@ from hexbytes import HexBytes
 
 from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.evm.keystore import create
+from payd.chains.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
 from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
 from payd.cli.failure import Refused

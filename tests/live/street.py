@@ -17,7 +17,7 @@ import msgspec
 import trio
 from eth_account.messages import encode_typed_data
 
-from payd.chains.evm import keystore
+from payd.chains import keystore
 from payd.clock import WallMs, system_wall_ms
 from payd.config import load
 from payd.server import open_house, serve
@@ -321,7 +321,7 @@ def write_keystore(folder: Path) -> None:
     file.chmod(0o600)
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o600)
-    assert keystore.address_in(file).lower() == address(RELAYER).lower()
+    assert keystore.addresses_in(file).evm == address(RELAYER).lower()
 
 
 async def furnish_chain(chain: LocalChain) -> None:
