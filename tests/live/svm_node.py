@@ -17,7 +17,7 @@ import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest, serve_websocket
 
 from tests.live.anvil import Refused
-from tests.live.svm_ledger import Landing
+from tests.live.svm_ledger import Landing, Ledger
 from tests.live.svm_methods import MAINNET_GENESIS, SvmNode
 from tests.receiver import Does, Received, Receiver
 
@@ -154,8 +154,8 @@ class Peer:
     def _seen(self, kind: str, of: str, commitment: str) -> list[Landing]:
         if kind == "logs":
             return self._node.naming(of, commitment)
-        known = self._node.known(of)
-        return [known] if known is not None and self._node.ledger.is_at(known, commitment) else []
+        known = self._node.known(of, commitment)
+        return [] if known is None else [known]
 
     async def notify(self) -> None:
         """Send what it was not told yet. Raises ConnectionClosed."""
@@ -199,6 +199,7 @@ class Counter:
 
 @asynccontextmanager
 async def open_svm_node(
+    ledger: Ledger | None = None,
     *,
     genesis: str = MAINNET_GENESIS,
     confirmed: int = 1,
@@ -209,13 +210,14 @@ async def open_svm_node(
     """A fresh node on ports of its own; in real time alone.
 
     Args:
+        ledger: The chain that it is of; one of its own when there is none.
         genesis: The hash that says which chain it is.
         confirmed: So many blocks on top of one make it confirmed.
         finalized: And so many final; 31 or more on the real chain.
         slot_s: A block comes so often; None: when it is asked for by `payd_slot`.
         port: Of HTTP; 0: a free one.
     """
-    node = ServedNode(genesis=genesis, confirmed=confirmed, finalized=finalized)
+    node = ServedNode(ledger, genesis=genesis, confirmed=confirmed, finalized=finalized)
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]

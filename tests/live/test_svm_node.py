@@ -335,6 +335,25 @@ async def test_an_index_may_lag_behind_what_is_confirmed(node: SvmNode, solana: 
     assert await listed(solana, pubkey(BUYER)) == [tx_id]
 
 
+async def test_two_nodes_of_a_chain_see_it_as_far_as_they_are(node: SvmNode, solana: LocalSolana) -> None:
+    behind = LocalSolana(SvmNode(node.ledger))
+    assert isinstance(behind.node, SvmNode)
+    behind.node.lag = 2
+    tx_id = await pay(solana)
+    blockhash = (await solana.rpc("getLatestBlockhash", {"commitment": "processed"}))["value"]["blockhash"]
+    await solana.slots(1)
+    assert await behind.status(tx_id) is None
+    assert await behind.tokens(pubkey(MERCHANT), USDC_MINT) == 0
+    asked = {"commitment": "processed"}
+    assert (await behind.rpc("isBlockhashValid", blockhash, asked))["value"] is False
+
+    await solana.slots(1)
+
+    assert await behind.tokens(pubkey(MERCHANT), USDC_MINT) == 25
+    levels = [await one.status(tx_id) for one in (solana, behind)]
+    assert [one and one["confirmationStatus"] for one in levels] == ["confirmed", "processed"]
+
+
 async def test_a_listing_is_paged_by_signatures_that_are_known(solana: LocalSolana) -> None:
     sent = [await pay(solana, amount) for amount in (1, 2, 3, 4)]
     await solana.slots(1)
