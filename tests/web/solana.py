@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote as percent_encode
 
 import trio
 
@@ -91,14 +92,23 @@ class PlayedSolana(SimulatedChain):
         return Resolved((WalletRpc(SOLANA, "solana_signTransaction", params),), now_ms + 60_000)
 
     async def pay_offer(
-        self, payment: Payment, asset: AssetId, destination: str, now_ms: int
+        self,
+        payment: Payment,
+        asset: AssetId,
+        destination: str,
+        now_ms: int,
+        *,
+        label: str = "",
+        message: str = "",
     ) -> Offer | None:
         await self._ask()
         self.asked += 1
         asset = parse_asset(canonical_asset(asset))
         amount = format_units(self._amount(payment, asset), self.display(asset).decimals)
         mint = f"&spl-token={asset.reference}" if asset.namespace == "token" else ""
-        link = f"solana:{parse_account(destination).address}?amount={amount.rstrip('0').rstrip('.')}{mint}"
+        number = amount.rstrip("0").rstrip(".")
+        wallet = parse_account(destination).address
+        link = f"solana:{wallet}?amount={number}{mint}&label={percent_encode(label)}"
         return self._offer(payment, asset, f"{SOLANA}:{'1' * 32}", (Build(link),), now_ms)
 
     def _offer(

@@ -256,7 +256,7 @@ async def test_there_is_a_link_for_each_asset_and_what_it_asks_is_quoted_first(s
     assert usdc["url"].startswith(f"solana:{SOLANA_WALLET}?amount=25&spl-token=EPjF")
     assert usdc["expiresAt"] == solana.now_ms() // 1000 + 900
     assert (sol["assetSymbol"], sol["expiresAt"]) == ("SOL", (solana.now_ms() + 90_000) // 1000)
-    assert sol["url"].startswith(f"solana:{SOLANA_WALLET}?amount=0.1713")
+    assert sol["url"].startswith(f"solana:{SOLANA_WALLET}?amount=0.1713&label=Caf%C3%A9%20Gr%C3%B6%C3%9Fe")
     db = solana.shop.house.realms["live"].db
     for asset, value in ((USDC_SOLANA, 25_000_000), (SOL, 171_300_000)):
         [quote] = db.point(quotes_in, payment, asset)

@@ -30,7 +30,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "ways": "Ways to pay",
         "way.link": "Payment link",
         "way.solana": "Solana Pay",
-        "solana.requires_action.body": "Scan this code with a Solana wallet. It shows the amount before you pay.",
+        "solana.requires_action.body": "Scan this code with a Solana wallet. It shows what you will pay.",
         "solana.choices": "What to pay with",
         "solana.qr": "Solana Pay code",
         "solana.link": "Solana Pay link",

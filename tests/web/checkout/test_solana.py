@@ -16,6 +16,7 @@ from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA, Got, Shop
 from tests.web.solana import SOL, SolanaShop, open_solana_shop
 
 ACCEPT = "text/html"
+LABEL = "&label=Caf%C3%A9%20Gr%C3%B6%C3%9Fe"
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ async def test_without_https_the_code_is_a_transfer_request_of_one_asset(solana:
     assert code_of(body).startswith(f"solana:{SOLANA_WALLET}?amount=25&spl-token=")
     assert re.findall(r'aria-current="true"><bdi>([^<]*)', body) == ["25.00 USDC"]
     chosen = await page(solana, payment, links_of(body)["0.1713 SOL"].partition(payment)[2])
-    assert code_of(chosen) == f"solana:{SOLANA_WALLET}?amount=0.1713"
+    assert code_of(chosen) == f"solana:{SOLANA_WALLET}?amount=0.1713{LABEL}"
     assert await page(solana, payment, "?way=solana&asset=nonsense") == body
 
 
@@ -90,7 +91,7 @@ async def test_a_moving_price_is_renewed_while_a_scanned_code_can_still_be_paid(
     assert int(renew[1]) == solana.now_ms() + 90_000 - LINK_LEFT_MS
     solana.chain.lamports = 180_000_000
     await trio.sleep(int(renew[1]) / 1000 - solana.now_ms() / 1000)
-    assert code_of(await page(solana, payment, path)) == f"solana:{SOLANA_WALLET}?amount=0.18"
+    assert code_of(await page(solana, payment, path)) == f"solana:{SOLANA_WALLET}?amount=0.18{LABEL}"
 
 
 async def test_a_steady_price_is_not_renewed(tmp_path: Path) -> None:
