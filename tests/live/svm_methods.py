@@ -20,7 +20,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from payd.chains.solana.keys import MEMO, SYSTEM, TOKEN_PROGRAMS
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.svm_answers import (
     INVALID_PARAMS,
     account_json,

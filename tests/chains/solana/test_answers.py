@@ -295,7 +295,12 @@ def test_a_blockhash_is_read() -> None:
 
 
 def test_a_simulation_is_read() -> None:
-    value = {"accounts": None, "err": "BlockhashNotFound", "logs": None, "unitsConsumed": 0}
+    value: dict[str, object] = {
+        "accounts": None,
+        "err": "BlockhashNotFound",
+        "logs": None,
+        "unitsConsumed": 0,
+    }
     assert decode_simulation({"context": CONTEXT, "value": value}) == Simulated(
         1234, "BlockhashNotFound", (), 0
     )
