@@ -106,6 +106,7 @@ def test_what_is_no_slot_is_none(said: object) -> None:
             "Failed to query long-term storage; please try again",
             "cannot",
         ),
+        ("getSignaturesForAddress", -32020, "Transaction 5h6xBEauJ3PK6SWC not found", "cannot"),
         ("getTransaction", -32601, "Method not found", "cannot"),
         ("getTransaction", -32603, "Internal error", "cannot"),
         ("getMultipleAccounts", -32602, "Too many inputs provided; max 100", "answer"),
