@@ -13,6 +13,7 @@ from solders.pubkey import Pubkey
 
 from payd.actors.account_watcher import account_watcher
 from payd.actors.live_chain import LiveChain
+from payd.actors.submitter import Submitter
 from payd.chains.rpc import Rpc
 from payd.chains.solana.chain import SolanaChain
 from payd.chains.solana.fee_payer import FeePayer
@@ -24,7 +25,13 @@ from payd.live.parts import Parts, fee_terms_of
 
 
 def open_solana(
-    config: Config, chain: SolanaChainConfig, rpc: Rpc, parts: Parts, fee_payer: FeePayer | None
+    config: Config,
+    chain: SolanaChainConfig,
+    rpc: Rpc,
+    parts: Parts,
+    fee_payer: FeePayer | None,
+    *,
+    submits: bool,
 ) -> LiveChain:
     """One chain.
 
@@ -34,28 +41,47 @@ def open_solana(
         rpc: Its nodes.
         parts: What all chains share.
         fee_payer: The key that pays for others; None: nobody's fee is paid.
+        submits: Whether what buyers signed is brought to the chain.
     """
     payer = fee_payer if chain.sponsor else None
+    terms = terms_of(config, chain, None if payer is None else payer.address)
+    # What the websocket is to tell of, by who watches and by who submits; they wake each other.
     wanted = Wanted()
+    made: list[LiveChain] = []
+    submitter = None
+    if submits:
+        submitter = Submitter(
+            parts.db,
+            parts.clock,
+            rpc,
+            terms,
+            news=parts.news,
+            found=lambda tx_id: made[0].watcher.found(tx_id),
+            wanted=wanted,
+        )
     watcher = account_watcher(
         db=parts.db,
         clock=parts.clock,
         rpc=rpc,
-        chain=parse_chain(chain.id),
+        chain=terms.chain,
         book=parts.book,
         poll_ms=chain.poll_ms,
         news=parts.news,
+        wake_relayer=(lambda: None) if submitter is None else submitter.wake,
         follow_news=None if not chain.ws else partial(follow_signatures, chain.ws, wanted),
+        wanted=wanted,
     )
     solana = SolanaChain(
-        terms_of(config, chain, None if payer is None else payer.address),
+        terms,
         rpc=rpc,
         db=parts.db,
         book=parts.book,
         prices=parts.prices,
         fee_payer=payer,
+        can_sponsor=(lambda buyer: False) if submitter is None else submitter.can_sponsor,
     )
-    return LiveChain(chain.id, rpc, solana, watcher, None, parts.prices)
+    made.append(LiveChain(chain.id, rpc, solana, watcher, submitter, parts.prices))
+    return made[0]
 
 
 def solana_to_look(

@@ -46,6 +46,7 @@ def test_a_key_that_pays_on_solana_says_its_address_there(tmp_path: Path) -> Non
     [finding], addresses = examine_key(configured(tmp_path, configuration([NOBODY]) + SOLANA), {})
     assert finding.words.endswith(f"opens: {address(RELAYER)}, {addresses.solana} on Solana")
     alone = f'[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n{SOLANA}'
+    (tmp_path / "alone").mkdir()
     [finding], addresses = examine_key(configured(tmp_path / "alone", alone), {})
     assert finding.words.endswith(f"opens: {addresses.solana} on Solana")
 
