@@ -13,8 +13,8 @@ from typing import Final
 from payd.chains import keystore
 from payd.chains.assets import Asset
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.doctor import Level as ChainLevel
 from payd.chains.evm.doctor import examine
+from payd.chains.finding import Level as ChainLevel
 from payd.chains.keystore import PASSWORD_VARIABLE, KeystoreUnusable
 from payd.chains.market.prices import TICKERS, MarketPrices, Prices
 from payd.cli.finding import Finding, Level

@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from payd.chains.solana.keys import MEMO, MEMO_V1
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.svm_ledger import Block, Landing
 
 AnyMessage: TypeAlias = Message | MessageV0 | MessageV1

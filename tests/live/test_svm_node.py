@@ -14,7 +14,7 @@ from solders.pubkey import Pubkey
 from trio_websocket import open_websocket_url
 
 from payd.chains.solana.keys import CLOCK, TOKEN, TOKEN_2022, token_account
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -36,7 +36,7 @@ from tests.live.solana import (
     tx_id_of,
 )
 from tests.live.svm_methods import SvmNode
-from tests.live.svm_node import ServedNode, open_svm_node
+from tests.live.svm_node import ServedNode, open_svm_node, running_svm_node
 
 LEVELS = ("processed", "confirmed", "finalized")
 
@@ -449,3 +449,19 @@ async def test_blocks_can_come_by_themselves() -> None:
             while served.ledger.tip.slot < first + 3:
                 await trio.sleep(0.005)
         assert served.ledger.tip.height > 0
+
+
+@pytest.mark.real_time
+async def test_one_in_a_process_of_its_own_is_the_same() -> None:
+    with running_svm_node() as process:
+        local = LocalSolana(process)
+        await furnish_solana(local)
+        await pay(local)
+        await local.slots(4)
+        held = await merchants(local)
+        async with open_websocket_url(process.ws_url) as socket:
+            await socket.send_message('{"jsonrpc":"2.0","id":1,"method":"getNoSuchThing"}')
+            refused = json.loads(await socket.get_message())
+
+    assert held == [25, 25, 25]
+    assert refused["error"]["code"] == -32601

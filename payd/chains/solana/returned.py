@@ -2,8 +2,8 @@
 
 The door to our purse and to the merchant's money. The message is byte for byte the one that we built, or that
 one with guards: then each account keeps its rights and each instruction of ours its place, accounts and data.
-All that a wallet may add only reads, and all that it may change is what the buyer spends on the network's fee,
-or, where we pay that, the units for its guards.
+What a wallet may add only reads, and what it may change is what the buyer spends on the network's fee, or the
+units for its guards where we pay that.
 
 Source: DESIGN.md, "10. Live realm".
 """
