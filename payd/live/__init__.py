@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
 import trio
@@ -34,6 +34,8 @@ from payd.store.db import Database
 if TYPE_CHECKING:
     from payd.chains.evm.chain import EvmChain
     from payd.chains.solana.chain import SolanaChain
+
+LookedAt: TypeAlias = "EvmChain | SolanaChain"
 
 log = structlog.get_logger("payd.live")
 
@@ -72,7 +74,7 @@ async def open_chains(
 @asynccontextmanager
 async def open_to_look(
     config: Config, addresses: Addresses
-) -> AsyncIterator[tuple[tuple[EvmChain | SolanaChain, ...], Prices]]:
+) -> AsyncIterator[tuple[tuple[LookedAt, ...], Prices]]:
     """The configured chains and their prices, for who only asks: no store is opened, and no key.
 
     What would read the store raises StoreUnavailable.
@@ -123,9 +125,7 @@ def _open(config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, key: Unloc
     return open_solana(config, chain, rpc, parts, fee_payer)
 
 
-def _to_look(
-    config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, addresses: Addresses
-) -> EvmChain | SolanaChain:
+def _to_look(config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, addresses: Addresses) -> LookedAt:
     if isinstance(chain, EvmChainConfig):
         from payd.live.evm import evm_to_look
 
