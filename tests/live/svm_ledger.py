@@ -1,7 +1,7 @@
 """The chain of the local Solana node: the real token programs on LiteSVM, in slots, with forks and a past.
 
 LiteSVM executes one transaction after the other and knows no past. What a commitment, a blockhash and a fork
-are is kept here: the blocks, each transaction where it landed, and what accounts held in earlier blocks. In the
+are is kept here: the blocks, each transaction where it landed, what accounts held in earlier blocks. In the
 place of Lighthouse is a program that does nothing and takes everything.
 """
 
