@@ -28,6 +28,7 @@ from payd.core.errors import ChainUnavailable, InvalidParams, InvalidState, NotF
 from payd.core.option import Build, Offer, Quote, WalletRpc
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.store.merchants import named_merchants
 from payd.store.options import Route, quotes_for, routes_of
 
 NAMESPACE: Final = "solana"
@@ -172,7 +173,9 @@ async def _pay_offer(payments: Payments, payment: Payment, route: Route, now_ms:
     chain = payments.chain_of(str(_asset(route).chain))
     if not isinstance(chain, PaysByLink):
         return None
-    return await chain.pay_offer(payment, parse_asset(route.asset), route.destination, now_ms)
+    name, _ = payments.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
+    asset = parse_asset(route.asset)
+    return await chain.pay_offer(payment, asset, route.destination, now_ms, label=name)
 
 
 def _handed_out(payments: Payments, payment: Payment, route: Route, now_ms: int) -> PayLink | None:

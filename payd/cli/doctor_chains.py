@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from payd.chains import keystore
 from payd.chains.assets import Asset
-from payd.chains.evm import keystore
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.doctor import Level as ChainLevel
 from payd.chains.evm.doctor import examine
-from payd.chains.evm.keystore import PASSWORD_VARIABLE, KeystoreUnusable
+from payd.chains.finding import Level as ChainLevel
+from payd.chains.keystore import PASSWORD_VARIABLE, KeystoreUnusable
 from payd.chains.market.prices import TICKERS, MarketPrices, Prices
 from payd.cli.finding import Finding, Level
 from payd.config import Config
@@ -52,11 +52,11 @@ def examine_key(config: Config, env: Mapping[str, str]) -> tuple[list[Finding], 
     try:
         password = keystore.read_password(config.relayer.password_file, env)
         if password is None:
-            address = keystore.address_in(file)
+            address = keystore.addresses_in(file).evm
             words = f"{file} is there, and nothing here opens it"
             todo = f"The server needs password_file in [relayer], or the variable {PASSWORD_VARIABLE}."
             return [Finding("warning", subject, words, todo)], address
-        address = keystore.unlock(file, password).address
+        address = keystore.unlock(file, password).signer().address
     except (KeystoreUnusable, OSError) as unusable:
         todo = "Correct keystore or password_file in [relayer]; without a key the server does not start."
         return [Finding("error", subject, str(unusable), todo)], None

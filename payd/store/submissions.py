@@ -66,6 +66,14 @@ def find_submission(tx: Tx, payment_id: str) -> StoredSubmission | None:
     return None if row is None else _stored(row)
 
 
+def payment_bringing(tx: Tx, chain: str, tx_id: str) -> str | None:
+    """The payment that a transaction was given for."""
+    row = tx.execute(
+        "SELECT payment_id FROM submissions WHERE chain = ? AND tx_id = ?", (chain, tx_id)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def open_submissions(tx: Tx, chain: str, after_seq: int, limit: int) -> list[StoredSubmission]:
     """Those that may still land, oldest first."""
     rows = tx.execute(

@@ -67,6 +67,7 @@ class SvmNode:
         forgotten: Transactions that it does not know any more, though what they did stays done.
         lag: So many blocks it is behind the chain, in all that it says.
         index_lag: So many slots after it landed a transaction is listed by address.
+        first_slot: The oldest that it has the transactions of.
         prices: What `getRecentPrioritizationFees` says of the newest slots, in micro-lamports a unit.
         knows_cursors: Whether `before` and `until` have to be known, as newer releases have it.
         changed: Called whenever there may be news for subscribers.
@@ -88,6 +89,7 @@ class SvmNode:
         self.forgotten: set[str] = set()
         self.lag = 0
         self.index_lag = 0
+        self.first_slot = 0
         self.prices = [0, 0, 0]
         self.knows_cursors = True
         self.changed: Callable[[], None] = lambda: None
@@ -163,6 +165,9 @@ class SvmNode:
 
     def _getSlot(self, options: Options | None = None) -> int:
         return self._bank(options).slot
+
+    def _getFirstAvailableBlock(self) -> int:
+        return self.first_slot
 
     def _getBlockHeight(self, options: Options | None = None) -> int:
         return self._bank(options).height

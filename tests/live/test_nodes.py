@@ -19,7 +19,7 @@ from eth_keyfile.keyfile import extract_key_from_keyfile
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from payd.chains.evm import keystore
+from payd.chains import keystore
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import NodesDown, Rpc
 from payd.chains.solana import keys
@@ -184,7 +184,7 @@ async def test_each_chain_has_its_own_data_and_a_configuration_that_payd_takes(t
     assert (tmp_path / "data-of-mine").exists()
     assert "earlier chain" not in printed
     assert second.relayer.keystore is not None
-    assert keystore.unlock(second.relayer.keystore, PASSWORD).address == address(RELAYER).lower()
+    assert keystore.unlock(second.relayer.keystore, PASSWORD).signer().address == address(RELAYER).lower()
 
 
 def test_the_data_of_a_server_that_runs_is_left_alone_and_named(tmp_path: Path) -> None:
