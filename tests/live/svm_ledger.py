@@ -1,7 +1,8 @@
 """The chain of the local Solana node: the real token programs on LiteSVM, in slots, with forks and a past.
 
 LiteSVM executes one transaction after the other and knows no past. What a commitment, a blockhash and a fork
-are is kept here: the blocks, each transaction where it landed, and what accounts held in earlier blocks.
+are is kept here: the blocks, each transaction where it landed, what accounts held in earlier blocks. In the
+place of Lighthouse is a program that does nothing and takes everything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
-from payd.chains.solana.keys import CLOCK, SYSTEM, TOKEN_PROGRAMS
+from payd.chains.solana.keys import CLOCK, LIGHTHOUSE, SYSTEM, TOKEN_PROGRAMS
+from tests.chains.solana.vm import program_that_does_nothing
 
 # The first slot, and how many slots before it had no block: a height is no slot, from the beginning.
 FIRST_SLOT: Final = 1_000
@@ -104,6 +106,7 @@ class Ledger:
 
     def __init__(self, confirmed: int = 1, finalized: int = 32) -> None:
         self.svm = LiteSVM().with_blockhash_check(False).with_sigverify(False).with_transaction_history(0)
+        self.svm.add_program(LIGHTHOUSE, program_that_does_nothing())
         self.depth = {"processed": 0, "confirmed": confirmed, "finalized": finalized}
         self.ahead_s = 0
         self.landed: dict[str, Landing] = {}
@@ -146,6 +149,11 @@ class Ledger:
         """The last height at which a transaction with it may land; None: it is of no block here."""
         block = next((one for one in reversed(self.blocks) if one.hash == blockhash), None)
         return None if block is None else block.height + HASH_LIFE
+
+    def accept(self, blockhash: str) -> None:
+        """Have the newest block's hash be this one."""
+        tip = self.tip
+        self.blocks[-1] = Block(tip.slot, tip.height, blockhash, tip.time_s)
 
     def is_fresh(self, blockhash: str, tip: Block | None = None) -> bool:
         """May a transaction with it land now, as who has seen the chain up to `tip` knows it?"""
