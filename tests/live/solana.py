@@ -187,6 +187,7 @@ class LocalSolana:
     async def send_raw(self, raw: bytes, *, skip_preflight: bool = True) -> str:
         """Send what is signed; gives its id."""
         asked = {"encoding": "base64", "skipPreflight": skip_preflight, "maxRetries": 0}
+        asked |= {"preflightCommitment": "confirmed"}
         return str(await self.rpc("sendTransaction", base64.b64encode(raw).decode(), asked))
 
     async def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> str:
