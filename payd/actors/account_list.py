@@ -21,6 +21,7 @@ from payd.chains.solana.answers import decode_accounts
 from payd.chains.solana.asking import ACCOUNTS_MAX, account_calls
 from payd.chains.solana.keys import TOKEN_PROGRAMS, token_account
 from payd.chains.solana.proof import Watched
+from payd.chains.solana.subscription import Wanted
 from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId, canonical_account, canonical_asset, parse_account, parse_asset
@@ -67,13 +68,23 @@ class AccountList:
         rpc: Its nodes.
         chain: CAIP-2.
         book: Its tokens are recognized whether or not a merchant takes them: people pay with the wrong one.
+        wanted: Where it notes the accounts that a websocket is to tell of.
     """
 
-    def __init__(self, db: Database, clock: Clock, rpc: Rpc, chain: ChainId, book: AssetBook) -> None:
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        rpc: Rpc,
+        chain: ChainId,
+        book: AssetBook,
+        wanted: Wanted | None = None,
+    ) -> None:
         self._db = db
         self._clock = clock
         self._rpc = rpc
         self._name = str(chain)
+        self._wanted = wanted
         self._book = frozenset(canonical_asset(parse_asset(row.asset)) for row in book.rows_of(chain))
         self._programs: dict[Pubkey, Pubkey] = {}
         self._unknown_s: dict[Pubkey, float] = {}
@@ -103,6 +114,8 @@ class AccountList:
         news = await self._learn(node, pairs)
         if stale or news or self._lookout is None or self._lookout[:2] != (pairs_open, pairs):
             self._lookout = pairs_open, pairs, self._look_out(pairs_open, pairs)
+            if self._wanted is not None:
+                self._wanted.want_addresses(map(str, self._lookout[2].open))
         if stale:
             await self._db.write(keep_accounts, self._name, {str(one) for one in self._places.values()})
             self._since_ms, self._stale_at_s = since_ms, trio.current_time() + REFRESH_S

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
+import msgspec
 import structlog
 from solders.pubkey import Pubkey
 
@@ -46,6 +47,8 @@ SLOT_MS: Final = 400
 # nobody makes here.
 MIN_SLOT_CODE: Final = -32016
 VERSION_CODE: Final = -32015
+# The node does not know the transaction that a listing is to end at.
+CURSOR_CODE: Final = -32020
 
 Known = Callable[[Sequence[bytes]], Awaitable[Set[tuple[bytes, str]]]]
 """Those of the bindings that were handed out, each with the canonical asset that it was handed out for."""
@@ -113,9 +116,13 @@ class AccountReader:
         at = tips.head if commitment == "confirmed" else tips.final
         if at.number < min_slot:
             raise Lagging(f"{node.name} is {min_slot - at.number} slots behind what was read")
-        pages = [decode_listing(_good(result, node)) for result in results[len(_CLOCKS) :]]
         found = []
-        for cursor, page in zip(cursors, pages, strict=True):
+        for cursor, result in zip(cursors, results[len(_CLOCKS) :], strict=True):
+            if isinstance(result, RpcError) and result.code == CURSOR_CODE and cursor.tx_id:
+                # It keeps less history. The slot says as well where to end.
+                bare = msgspec.structs.replace(cursor, tx_id="")
+                [result] = await self._rpc.batch([_listing(bare, commitment, min_slot)], node=node)
+            page = decode_listing(_good(result, node))
             found.append(await self._whole(node, cursor, page, commitment, min_slot))
         return tips, found
 

@@ -13,6 +13,7 @@ from payd.actors.account_walk import AccountWalk
 from payd.actors.watcher import FollowNews, News, Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.rpc import Rpc
+from payd.chains.solana.subscription import Wanted
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.store.db import Database
@@ -28,6 +29,7 @@ def account_watcher(
     poll_ms: int,
     news: News,
     wake_relayer: Callable[[], object] = lambda: None,
+    wanted: Wanted | None = None,
     follow_news: FollowNews | None = None,
 ) -> Watcher:
     """The watcher of a Solana chain.
@@ -41,9 +43,10 @@ def account_watcher(
         poll_ms: How often accounts are listed while something is open.
         news: Told of payments that something was found for.
         wake_relayer: Called when there are new slots.
+        wanted: Where it notes the accounts that a websocket is to tell of.
         follow_news: Tells of transactions sooner than they are found.
     """
-    accounts = AccountList(db, clock, rpc, chain, book)
+    accounts = AccountList(db, clock, rpc, chain, book, wanted)
     walk = AccountWalk(db, clock, rpc, chain, accounts)
     repair = AccountRepair(db, clock, rpc, chain, walk.reader, accounts)
     return Watcher(

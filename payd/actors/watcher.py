@@ -375,8 +375,9 @@ class Watcher:
         if tx_id and tx_id not in self._reading and len(self._reading) < TELL_AT_ONCE_MAX:
             self._reading.add(tx_id)
             nursery.start_soon(self._read_one, tx_id)
-        self.wake()
-        self._wake_relayer()
+        if self._busy:
+            self.wake()
+            self._wake_relayer()
 
     async def _read_one(self, tx_id: str) -> None:
         try:
