@@ -137,8 +137,14 @@ class Submitter:
             StoreUnavailable: Nothing can be read or stored; so does it then.
             OutcomeUnknown: As before.
         """
+        trouble: Exception | None = None
         async with self._one_tick, trio.open_nursery() as nursery:
-            await self._tick(nursery)
+            try:
+                await self._tick(nursery)
+            except _TROUBLE as caught:
+                trouble = caught
+        if trouble is not None:
+            raise trouble
         await self._tell()
 
     async def _tick_or_wait(self, nursery: trio.Nursery) -> float:
