@@ -155,10 +155,16 @@ class Ledger:
         tip = self.tip
         self.blocks[-1] = Block(tip.slot, tip.height, blockhash, tip.time_s)
 
-    def is_fresh(self, blockhash: str, tip: Block | None = None) -> bool:
-        """May a transaction with it land now, as who has seen the chain up to `tip` knows it?"""
+    def is_fresh(self, blockhash: str, tip: Block | None = None, spare: int = 0) -> bool:
+        """May a transaction with it land?
+
+        Args:
+            blockhash: As the transaction has it.
+            tip: As who has seen the chain up to here knows it.
+            spare: And so many blocks later still.
+        """
         height, valid_until = (tip or self.tip).height, self.valid_until(blockhash)
-        return valid_until is not None and valid_until - HASH_LIFE <= height <= valid_until
+        return valid_until is not None and valid_until - HASH_LIFE <= height <= valid_until - spare
 
     # Accounts
 
@@ -193,11 +199,11 @@ class Ledger:
 
     # Transactions
 
-    def problem(self, tx: VersionedTransaction, tip: Block | None = None) -> str | None:
-        """Why no block takes it, as the RPC names it; as who has seen the chain up to `tip` knows it."""
+    def problem(self, tx: VersionedTransaction, tip: Block | None = None, spare: int = 0) -> str | None:
+        """Why no block takes it, as the RPC names it; the arguments are those of `is_fresh`."""
         if str(tx.signatures[0]) in self.landed:
             return "AlreadyProcessed"
-        if not self.is_fresh(str(tx.message.recent_blockhash), tip):
+        if not self.is_fresh(str(tx.message.recent_blockhash), tip, spare):
             return "BlockhashNotFound"
         return None
 
