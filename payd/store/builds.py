@@ -107,6 +107,23 @@ def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int, besides: str 
     return int(row[0])
 
 
+def last_height_of(tx: Tx, chain: str, payment_id: str, besides: bytes) -> int | None:
+    """The last block height at which something that was built for a payment can land; None: nothing can.
+
+    Args:
+        tx: The step's transaction.
+        chain: CAIP-2.
+        payment_id: Of the payment.
+        besides: The hash of the message that is left out.
+    """
+    (height,) = tx.execute(
+        "SELECT max(valid_until_height) FROM builds WHERE payment_id = ? AND chain = ? AND message_hash <> ?"
+        " AND state <> 'void'",
+        (payment_id, chain, besides),
+    ).fetchone()
+    return None if height is None else int(height)
+
+
 def builds_out(tx: Tx, chain: str, limit: int) -> list[Build]:
     """Those that we may still have to pay for, oldest first."""
     rows = tx.execute(

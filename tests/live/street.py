@@ -16,7 +16,7 @@ import httpx
 import trio
 from eth_account.messages import encode_typed_data
 
-from payd.chains.evm import keystore
+from payd.chains import keystore
 from payd.clock import WallMs, system_wall_ms
 from payd.store.chain_cursors import find_cursor
 from payd.web.house import House
@@ -247,7 +247,7 @@ def write_keystore(folder: Path) -> None:
     file.chmod(0o600)
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o600)
-    assert keystore.address_in(file).lower() == address(RELAYER).lower()
+    assert keystore.addresses_in(file).evm == address(RELAYER).lower()
 
 
 async def furnish_chain(chain: LocalChain) -> None:

@@ -150,7 +150,7 @@ class _Accounts(msgspec.Struct):
 
 
 class _Tokens(msgspec.Struct):
-    amount: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]
+    amount: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,20}\Z")]
 
 
 class _TokenBalance(msgspec.Struct, rename="camel"):
@@ -166,7 +166,7 @@ class _Loaded(msgspec.Struct):
 
 
 class _Meta(msgspec.Struct, rename="camel"):
-    err: object
+    err: Any
     fee: _Lamports
     pre_balances: list[_Lamports]
     post_balances: list[_Lamports]
@@ -184,7 +184,7 @@ class _Landed(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct, rename="camel"):
     slot: _Count
-    err: object
+    err: Any
     confirmation_status: Commitment
 
 
@@ -196,7 +196,7 @@ class _Statuses(msgspec.Struct):
 class _Listed(msgspec.Struct, rename="camel"):
     signature: str
     slot: _Count
-    err: object
+    err: Any
     confirmation_status: Commitment
     block_time: _Time | None = None
 
@@ -212,7 +212,7 @@ class _LatestBlockhash(msgspec.Struct):
 
 
 class _Simulation(msgspec.Struct, rename="camel"):
-    err: object
+    err: Any
     logs: list[str] | None = None
     units_consumed: _Count | None = None
 

@@ -58,6 +58,10 @@ class Purse(msgspec.Struct, frozen=True):
     lamports: int
     keep: int
 
+    def has(self, cost: int) -> bool:
+        """Whether there is so much that need not stay."""
+        return cost + self.keep <= self.lamports
+
 
 class Budget:
     """What we may pay for on one chain.
@@ -130,7 +134,7 @@ def check_budget(tx: Tx, terms: Terms, build: Build, purse: Purse, now_ms: int) 
         _refuse(build, "buyer", SPENT_ON_BUYER)
     if reserved_on_builds(tx, chain, build.payment_id).count >= OUT_PER_PAYMENT_MAX:
         _refuse(build, "payment", SPENT_ON_PAYMENT)
-    if out.cost + build.cost + purse.keep > purse.lamports:
+    if not purse.has(out.cost + build.cost):
         log.warning("sponsor.empty", chain=chain, lamports=purse.lamports, reserved=out.cost)
         raise InvalidState(PURSE_EMPTY)
 

@@ -51,14 +51,14 @@ _CREATE_IDEMPOTENT: Final = 1
 _SYSTEM_TRANSFER: Final = 2
 _TRANSFER_CHECKED: Final = 12
 
-# Compute units, each about twice what the real programs take where test_build.py runs them: what is not used
-# costs next to nothing, what is missing costs the payment.
-_BUDGET_UNITS: Final = 300
-_MEMO_UNITS: Final = 16_000
+# Compute units of the programs before they were rewritten to take a tenth: what is not used costs next to
+# nothing, what is missing costs the payment. A memo takes some 350 for each of its bytes.
+_BUDGET_UNITS: Final = 150
+_MEMO_UNITS: Final = 30_000
 _SOL_UNITS: Final = 600
-_TOKEN_UNITS: Final = 14_000
-_TOKEN_2022_UNITS: Final = 30_000
-_CREATE_UNITS: Final = 60_000
+_TOKEN_UNITS: Final = 10_000
+_TOKEN_2022_UNITS: Final = 25_000
+_CREATE_UNITS: Final = 45_000
 # For what wallets add to guard their user.
 _GUARD_UNITS: Final = 30_000
 

@@ -1,7 +1,7 @@
 """What became of a commitment that no transfer shows: whether anything of ours can still land.
 
-An unknown outcome is never failure. A payment ends unpaid when its transaction never left payd, when the nodes
-agree that it failed for good, or when they agree that it is nowhere and that its blockhash has expired.
+An unknown outcome is never failure. A payment ends unpaid when its transaction never left payd, or when the
+nodes agree that it failed for good, or that it is nowhere and its blockhash has expired.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -18,9 +18,14 @@ from payd.chains.asking import answered
 from payd.chains.rpc import Call
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.chains.solana.answers import Landed, decode_landed, decode_listing, decode_statuses
+from payd.chains.solana.answers import (
+    Landed,
+    decode_count,
+    decode_landed,
+    decode_listing,
+    decode_statuses,
+)
 from payd.chains.solana.asking import height_call, listing_call, slot_call, statuses_call, transaction_call
-from payd.chains.solana.dialect import slot_in
 from payd.chains.solana.evidence import FIRST_SLOT_CALL, Evidence, watched_for
 from payd.chains.solana.failures import failure_words
 from payd.chains.solana.proof import paid_by
@@ -51,11 +56,13 @@ class _Said(msgspec.Struct, frozen=True):
     Attributes:
         failed: Why it came to nothing, which is final; None: it did not.
         is_gone: Whether it is nowhere, and cannot come any more.
-        others: Transactions that name the payment and succeeded; may yet be the payment.
+        height: Of the newest final block.
+        others: Transactions that name the payment and succeeded, and may be the payment.
     """
 
     failed: str | None = None
     is_gone: bool = False
+    height: int = 0
     others: frozenset[str] = frozenset()
 
 
@@ -79,6 +86,7 @@ class Endings:
         payment: Payment,
         track: Track,
         submission: StoredSubmission | None,
+        others_until: int | None,
         read: Cursor | None,
         now_ms: int,
     ) -> End | None:
@@ -88,6 +96,7 @@ class Endings:
             payment: A processing one.
             track: Its notes.
             submission: What we bring to the chain for it; None: the buyer's wallet does.
+            others_until: The last block height at which anything else can land that was built for it.
             read: Up to where what is final was read. No transfer that pays is in it.
             now_ms: Unix milliseconds.
 
@@ -95,61 +104,52 @@ class Endings:
             ChainUnavailable: Too few nodes answer.
         """
         if submission is not None and submission.state == "dead" and not submission.left_us:
-            return PaymentFailed(f"It could not be brought to the blockchain: {submission.reason}", BROADCAST_FAILED)
-        calls: list[Call] = [
-            transaction_call(track.tx_id, "finalized"),
-            transaction_call(track.tx_id, "confirmed"),
-            statuses_call([track.tx_id]),
-            height_call("finalized"),
-            slot_call("finalized"),
-            FIRST_SLOT_CALL,
-            listing_call(Pubkey(track.reference), limit=LISTED_MAX + 1),
-        ]
-        said = [
-            self._said(payment, track, results, now_ms) for _, results in await self._evidence.ask(calls)
-        ]
-        failed = {one.failed for one in said}
-        if len(failed) == 1 and (words := failed.pop()) is not None:
+            words = f"It could not be brought to the blockchain: {submission.reason}"
             return PaymentFailed(words, BROADCAST_FAILED)
+        answers = await self._evidence.ask(_calls(track))
+        said = [self._said(payment, track, results, now_ms) for _, results in answers]
+        if any(one.height <= (others_until or -1) for one in said):
+            return None
+        failed = said[0].failed
+        if failed is not None and all(one.failed == failed for one in said):
+            return PaymentFailed(failed, BROADCAST_FAILED)
         if not all(one.is_gone for one in said):
             return None
         if submission is None and not _is_over(payment, read):
             # The buyer's wallet may send another one, as long as it is asked to.
             return None
-        others = frozenset().union(*(one.others for one in said))
+        others = frozenset[str]().union(*(one.others for one in said))
         return WindowClosed() if await self._pay_nothing(track, others) else None
 
     def _said(self, payment: Payment, track: Track, results: Results, now_ms: int) -> _Said:
         try:
-            final = decode_landed(answered(results[0]))
+            height, slot, first = (decode_count(answered(result)) for result in results[:3])
+            final = decode_landed(answered(results[3]), track.tx_id)
             if final is not None:
-                return _Said(failed=self._failure(track, final))
-            if decode_landed(answered(results[1])) is not None:
+                return _Said(failed=self._failure(track, final), height=height)
+            if decode_landed(answered(results[4]), track.tx_id) is not None:
                 return _NOTHING
-            _, statuses = decode_statuses(answered(results[2]))
+            known_at, statuses = decode_statuses(answered(results[5]), 1)
             listed = decode_listing(answered(results[6]))
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
             return _NOTHING
         others = frozenset(one.tx_id for one in listed if one.err is None)
-        if statuses != [None] or track.tx_id in others or len(listed) > LISTED_MAX:
-            return _NOTHING
-        height, slot, first = (slot_in(answered_or_none) for answered_or_none in results[3:6])
-        if height is None or slot is None or first is None or track.valid_until_height is None:
+        # Behind one address may be several nodes: one that lags knows no status yet.
+        is_unknown = statuses == [None] and known_at >= slot and track.tx_id not in others
+        if not is_unknown or track.valid_until_height is None or len(listed) > LISTED_MAX:
             return _NOTHING
         is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)
-        return _Said(is_gone=is_gone, others=others)
+        return _Said(is_gone=is_gone, height=height, others=others)
 
     def _failure(self, track: Track, landed: Landed) -> str | None:
         """Why a transaction that is final has come to nothing; None where it paid."""
-        if landed.tx_id != track.tx_id:
-            raise BadAnswer("another transaction than was asked for")
         if landed.err is not None:
-            return failure_words(landed.err)
+            return failure_words(landed.err, landed.message)
         return None if self._pays(track, landed) else PAID_NOTHING
 
     def _pays(self, track: Track, landed: Landed) -> bool:
-        """Whether a transaction pays the merchant for this payment, be it another amount than was committed."""
+        """Whether a transaction pays the merchant for this payment, be it too much or too little."""
         watched = watched_for(track.asset, track.recipient)
         paid = paid_by(self._terms.chain, landed, watched, {(track.reference, track.asset)})
         return any(one.binding is not None or track.assigned for one in paid)
@@ -164,16 +164,29 @@ class Endings:
         """Whether as many nodes as must agree show that none of these transactions pays."""
         if not tx_ids:
             return True
-        calls = [transaction_call(tx_id, "finalized") for tx_id in sorted(tx_ids)]
-        for _, results in await self._evidence.ask(calls):
-            for result in results:
+        wanted = sorted(tx_ids)
+        for _, results in await self._evidence.ask([transaction_call(one, "finalized") for one in wanted]):
+            for tx_id, result in zip(wanted, results, strict=True):
                 try:
-                    landed = decode_landed(answered(result))
+                    landed = decode_landed(answered(result), tx_id)
                 except BadAnswer:
                     return False
                 if landed is None or self._pays(track, landed):
                     return False
         return True
+
+
+def _calls(track: Track) -> list[Call]:
+    # How far a node is comes first: what it knows may only be newer than that.
+    return [
+        height_call("finalized"),
+        slot_call("finalized"),
+        FIRST_SLOT_CALL,
+        transaction_call(track.tx_id, "finalized"),
+        transaction_call(track.tx_id, "confirmed"),
+        statuses_call([track.tx_id]),
+        listing_call(Pubkey(track.reference), limit=LISTED_MAX + 1),
+    ]
 
 
 def _is_over(payment: Payment, read: Cursor | None) -> bool:

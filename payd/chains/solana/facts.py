@@ -40,7 +40,7 @@ class Wallet(msgspec.Struct, frozen=True):
     address: Pubkey
 
 
-class Holding(msgspec.Struct, frozen=True):
+class TokenAccount(msgspec.Struct, frozen=True):
     """A token account whole; None: there is none."""
 
     address: Pubkey
@@ -64,13 +64,13 @@ class Price(msgspec.Struct, frozen=True):
     address: Pubkey
 
 
-At: TypeAlias = Wallet | Holding | Steady
+At: TypeAlias = Wallet | TokenAccount | Steady
 Fact: TypeAlias = At | Rent | Price
 Value: TypeAlias = Account | int | None
 
 _KEPT_MS: Final[dict[type, int]] = {
     Wallet: KEPT_MS,
-    Holding: KEPT_MS,
+    TokenAccount: KEPT_MS,
     Steady: STEADY_KEPT_MS,
     Rent: RENT_KEPT_MS,
     Price: PRICE_KEPT_MS,
@@ -104,7 +104,7 @@ class Facts:
             await self._read_prices(prices, now_ms)
 
     async def account(self, fact: At, now_ms: int) -> Account | None:
-        """See `Wallet`, `Holding` and `Steady`."""
+        """See `Wallet`, `TokenAccount` and `Steady`."""
         value = await self._get(fact, now_ms)
         assert not isinstance(value, int)
         return value

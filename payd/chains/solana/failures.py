@@ -5,45 +5,59 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 
-from payd.chains.solana.keys import ASSOCIATED_TOKEN, LIGHTHOUSE, SYSTEM, TOKEN_PROGRAMS
+from payd.chains.solana.keys import ASSOCIATED_TOKEN, LIGHTHOUSE, SYSTEM, TOKEN, TOKEN_2022
 
-# The errors of the token programs, and the one of the System program, by their numbers.
-_TOKEN_FUNDS: Final = 1
-_TOKEN_OWNER: Final = 4
-_TOKEN_FROZEN: Final = 17
-_TOKEN_WORDS: Final = {
-    _TOKEN_FUNDS: "the buyer's account does not hold enough of the token",
-    _TOKEN_OWNER: "a token account belongs to somebody else now",
-    _TOKEN_FROZEN: "a token account is frozen",
-}
-_SYSTEM_FUNDS: Final = 1
+Code: TypeAlias = int | str
+"""An instruction's error: a program's own number, or the name of one that all programs share."""
+
 NO_FUNDS: Final = "the buyer's account does not hold enough"
 NO_FEE: Final = "the account that pays the network fee does not hold enough SOL"
 NO_RENT: Final = "an account would be left with less SOL than the network lets it have"
-ACCOUNT_GONE: Final = "a token account is not there any more, or is no such account now"
-ACCOUNT_TAKEN: Final = "the merchant's token account belongs to somebody else now"
+FROZEN: Final = "a token account is frozen"
+PAUSED: Final = "the token is paused by its issuer"
+ACCOUNT_GONE: Final = "a token account is not there any more"
+ACCOUNT_TAKEN: Final = "a token account belongs to somebody else now"
 GUARD: Final = "a condition that the buyer's wallet added does not hold"
 EXPIRED: Final = "it is too old"
-OUT_OF_UNITS: Final = "it needs more computation than it asked for"
-
-_TRANSACTION_WORDS: Final = {
-    "InsufficientFundsForFee": NO_FEE,
-    "InsufficientFundsForRent": NO_RENT,
-    "AccountNotFound": NO_FEE,
-    "BlockhashNotFound": EXPIRED,
-    "WouldExceedMaxBlockCostLimit": "the network is full",
-}
-# What the programs say where one finds no token account in its place.
-_GONE: Final = ("InvalidAccountData", "UninitializedAccount", "IncorrectProgramId", "InvalidAccountOwner")
-_OUT_OF_UNITS: Final = ("ComputationalBudgetExceeded", "ProgramFailedToComplete")
+OUT_OF_UNITS: Final = "it needs more computation than it may"
 
 ALREADY_PROCESSED: Final = "AlreadyProcessed"
-NAME_CHARS_MAX: Final = 60
+BLOCKHASH_NOT_FOUND: Final = "BlockhashNotFound"
+
+_TRANSACTION_WORDS: Final = {
+    BLOCKHASH_NOT_FOUND: EXPIRED,
+    "AccountNotFound": NO_FEE,
+    "InsufficientFundsForFee": NO_FEE,
+    "InsufficientFundsForRent": NO_RENT,
+}
+_SHARED_WORDS: Final[dict[Code, str]] = {
+    "ComputationalBudgetExceeded": OUT_OF_UNITS,
+    "ProgramFailedToComplete": OUT_OF_UNITS,
+}
+# What token programs say where they find no account of theirs, and by number: funds, owner, frozen, paused.
+_TOKEN_WORDS: Final[dict[Code, str]] = {
+    "InvalidAccountData": ACCOUNT_GONE,
+    "UninitializedAccount": ACCOUNT_GONE,
+    "IncorrectProgramId": ACCOUNT_GONE,
+    "InvalidAccountOwner": ACCOUNT_GONE,
+    1: NO_FUNDS,
+    4: ACCOUNT_TAKEN,
+    17: FROZEN,
+    67: PAUSED,
+}
+_WORDS: Final[dict[Pubkey, dict[Code, str]]] = {
+    TOKEN: _TOKEN_WORDS,
+    TOKEN_2022: _TOKEN_WORDS,
+    SYSTEM: {1: NO_FUNDS},
+    # It has the System program take the rent of a new account from who pays the fee.
+    ASSOCIATED_TOKEN: {1: NO_FEE, 0: ACCOUNT_TAKEN, "IllegalOwner": ACCOUNT_TAKEN},
+}
+_NAME_CHARS_MAX: Final = 60
 
 
 def failure_words(error: object, message: Message | MessageV0) -> str:
@@ -58,23 +72,22 @@ def reason_of(error: object, message: Message | MessageV0) -> str:
         error: `"BlockhashNotFound"`, `{"InstructionError": [2, {"Custom": 1}]}`, and so on.
         message: Of the transaction, which says whose error it is.
     """
-    name = error_name(error)
-    if name in _TRANSACTION_WORDS:
-        return _TRANSACTION_WORDS[name]
     match error:
         case {"InstructionError": [int() as place, inner]}:
-            words = _instruction_words(_program(message, place), inner)
-            return words or f"its instruction {place + 1} was refused ({_named(inner)})"
-    return f"the network refused it ({name or 'no reason given'})"
+            code = _code(inner)
+            shown = f"error {code}" if isinstance(code, int) else code
+            words = _instruction_words(_program(message, place), code)
+            return words or f"its instruction {place + 1} was refused ({shown})"
+    name = error_name(error)
+    return _TRANSACTION_WORDS.get(name) or f"the network refused it ({name})"
 
 
 def error_name(error: object) -> str:
-    """The chain's own name of an error, fit to be shown; empty where it has none."""
+    """The chain's own name of an error, fit to be shown."""
     if isinstance(error, dict):
         error = next(iter(error), None)
-    if not isinstance(error, str):
-        return ""
-    return "".join(letter for letter in error if letter.isalnum())[:NAME_CHARS_MAX]
+    letters = error if isinstance(error, str) else ""
+    return "".join(letter for letter in letters if letter.isalnum())[:_NAME_CHARS_MAX] or "no reason given"
 
 
 def _program(message: Message | MessageV0, place: int) -> Pubkey | None:
@@ -83,34 +96,16 @@ def _program(message: Message | MessageV0, place: int) -> Pubkey | None:
     return message.account_keys[message.instructions[place].program_id_index]
 
 
-def _instruction_words(program: Pubkey | None, inner: object) -> str | None:
+def _instruction_words(program: Pubkey | None, code: Code) -> str | None:
     """What an instruction's error means; None where nobody can say."""
-    custom = inner.get("Custom") if isinstance(inner, dict) else None
-    if program in TOKEN_PROGRAMS:
-        if isinstance(custom, int):
-            return _TOKEN_WORDS.get(custom)
-        return ACCOUNT_GONE if inner in _GONE else _budget_words(inner)
-    if program == SYSTEM and custom == _SYSTEM_FUNDS:
-        return NO_FUNDS
-    if program == ASSOCIATED_TOKEN:
-        # It checks whose account it finds, and lets the System program pay for one that it makes.
-        return NO_FEE if custom == _SYSTEM_FUNDS else ACCOUNT_TAKEN if _is_refusal(inner) else _budget_words(inner)
     if program == LIGHTHOUSE:
         return GUARD
-    return _budget_words(inner)
+    words = {} if program is None else _WORDS.get(program, {})
+    return words.get(code) or _SHARED_WORDS.get(code)
 
 
-def _is_refusal(inner: object) -> bool:
-    return inner in ("InvalidAccountOwner", "IllegalOwner", "IncorrectProgramId", "InvalidSeeds") or (
-        isinstance(inner, dict) and inner.get("Custom") == 0
-    )
-
-
-def _budget_words(inner: object) -> str | None:
-    return OUT_OF_UNITS if inner in _OUT_OF_UNITS else None
-
-
-def _named(inner: object) -> str:
-    if isinstance(inner, dict) and isinstance(number := inner.get("Custom"), int):
-        return f"error {number}"
-    return error_name(inner) or "no reason given"
+def _code(inner: object) -> Code:
+    match inner:
+        case {"Custom": int() as number}:
+            return number
+    return error_name(inner)

@@ -21,6 +21,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
 from payd.chains.solana.asking import height_call, transaction_call
 from payd.chains.solana.binding import reference_of
+from payd.chains.solana.build import split
 from payd.chains.solana.commitments import Commitments
 from payd.chains.solana.ending import Endings
 from payd.chains.solana.evidence import Evidence, watched_for
@@ -36,7 +37,7 @@ from payd.core.payment import (
     TransferConfirmed,
 )
 from payd.core.status import Status
-from payd.store.builds import last_height_of
+from payd.store.builds import hash_message, last_height_of
 from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.options import quotes_in
@@ -178,7 +179,8 @@ class Looks:
         """A payment without a transfer: whether none can come any more."""
         submission = self._db.point(find_submission, payment.id)
         track = read_track(payment)
-        others = self._db.point(last_height_of, self._name, payment.id, track.tx_id)
+        own = b"" if submission is None else hash_message(split(submission.raw)[1])
+        others = self._db.point(last_height_of, self._name, payment.id, own)
         end = await self._endings.end_of(payment, track, submission, others, final, now_ms)
         return None if end is None else Found(end)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -19,6 +19,9 @@ from payd.core.errors import InvalidParams
 DATA_CHARS_MAX: Final = 400
 
 NOT_OURS: Final = "This is not the data of the option's build action. Send it as it was handed out."
+
+
+Units = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,8 +34,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         version: Of this shape.
     """
 
-    amount: str
-    fee: str = "0"
+    amount: Units
+    fee: Units = "0"
     operator: str | None = None
     version: int = 1
 

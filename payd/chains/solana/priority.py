@@ -14,7 +14,7 @@ import msgspec
 from payd.chains.rpc_errors import BadAnswer
 
 # Micro-lamports; nodes name the least that was paid in a block, and in most blocks that is nothing. For a
-# payment it comes to some 400 lamports, less than a tenth of the fee for its signature.
+# payment it comes to some 800 lamports, a sixth of the fee for its signature.
 PRICE_MIN: Final = 10_000
 _U64_MAX: Final = 2**64 - 1
 

@@ -31,6 +31,7 @@ CREATE TABLE builds (                              -- transactions that were bui
 CREATE INDEX builds_we_pay ON builds (chain, state, created_at_ms) WHERE tx_id IS NOT NULL;
 CREATE INDEX builds_of_buyer ON builds (chain, buyer, created_at_ms) WHERE tx_id IS NOT NULL;
 CREATE INDEX builds_by_date ON builds (chain, created_at_ms);
+CREATE INDEX builds_of_payment ON builds (payment_id);
 
 CREATE TABLE chain_accounts (                      -- of chains that are read by account: how far each was listed
     chain TEXT NOT NULL,
