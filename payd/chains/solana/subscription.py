@@ -24,7 +24,7 @@ from payd.net.dns import Resolve
 OnNews: TypeAlias = Callable[[str], None]
 """Told the id of a transaction that was confirmed, or "": something happened to an account."""
 
-# Of one connection. Providers allow some hundreds; what is beyond is found by looking.
+# Of one connection: what a node remembers for us is bounded, and what is beyond is found by looking.
 SUBSCRIPTIONS_MAX: Final = 512
 
 _SubscriptionId: TypeAlias = int | str
