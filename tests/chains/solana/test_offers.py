@@ -142,6 +142,8 @@ async def test_what_is_of_another_chain_is_not_offered(desk: Desk) -> None:
 
 async def test_nobody_is_offered_to_pay_as_anybody(desk: Desk) -> None:
     nobody = AccountId(desk.terms.chain, str(NOBODY))
+    await desk.solana.fund(NOBODY)
+    await desk.solana.confirm()
     asset, paid = parse_asset(SOL), account_id(MERCHANT)
 
     assert await desk.offers.offer(await desk.payment(), asset, nobody, paid, NOW_MS) is None
@@ -268,11 +270,16 @@ async def test_a_mandatory_fee_is_taken_where_it_can_be(realm_db: Database) -> N
 
 
 async def test_a_fee_that_would_be_all_there_is_is_none(realm_db: Database) -> None:
-    async with open_desk(realm_db, fee=msgspec.structs.replace(MUST, base_usd=Fraction(25))) as desk:
+    async with open_desk(realm_db, fee=msgspec.structs.replace(FEE, base_usd=Fraction(25))) as desk:
         await desk.solana.give(pubkey(OPERATOR), USDC_MINT, 0)
         await desk.solana.confirm()
+        payment = await desk.payment()
+        offer = await desk.offer(payment)
+        assert offer is not None
+        assert plan_of(offer) == (25_000_000, 0, None)
 
-        assert await desk.offer(await desk.payment()) is None
+        desk.open(fee=msgspec.structs.replace(MUST, base_usd=Fraction(25)))
+        assert await desk.offer(payment) is None
 
 
 async def test_a_base_that_nobody_can_convert_is_no_fee(realm_db: Database) -> None:

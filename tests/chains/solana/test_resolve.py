@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from fractions import Fraction
 from typing import Any
 
@@ -272,6 +273,15 @@ async def test_a_fee_whose_place_is_gone_makes_the_quote_old(realm_db: Database)
         await desk.solana.confirm()
         assert await refused(desk, QuoteExpired, payment, quote) == CHANGED
 
+
+async def test_a_fee_is_paid_to_whom_it_was_quoted_for_or_to_nobody(realm_db: Database) -> None:
+    async with open_desk(realm_db, fee=FEE) as desk:
+        for place in (OPERATOR, STRANGER):
+            await desk.solana.give(pubkey(place), USDC_MINT, 0)
+        await desk.solana.confirm()
+        payment = await desk.payment()
+        quote = await desk.quote(payment)
+
         for other in (None, msgspec.structs.replace(FEE, address=address(STRANGER))):
             desk.open(fee=other)
             assert await refused(desk, QuoteExpired, payment, quote) == CHANGED
@@ -439,7 +449,8 @@ async def test_sol_is_not_sponsored_at_a_fetch_either(desk: Desk) -> None:
 async def test_data_that_was_not_handed_out_resolves_into_nothing(desk: Desk) -> None:
     payment = await desk.payment()
     quote = await desk.quote(payment)
-    for data in ("nonsense", write_plan(1, 0, None)):
+    same = b64encode(b'{"amount": "25000000"}').decode().rstrip("=")
+    for data in ("nonsense", write_plan(1, 0, None), same):
         with pytest.raises(InvalidParams):
             await desk.resolver.resolve(payment, quote, data, NOW_MS)
 
