@@ -26,6 +26,9 @@ EVM chains have blocks, "safe" and "finalized"; Solana has "confirmed" and "fina
 SOLANA: Final = "solana:"
 """What the CAIP-2 ids of Solana chains begin with."""
 
+EVM_COIN_DECIMALS: Final = 18
+SOL_DECIMALS: Final = 9
+
 DEPTH_MAX: Final = 1000  # blocks; who wants more wants "finalized"
 STEPS_MAX: Final = 16
 
@@ -201,6 +204,11 @@ def defaults_of(chain: str) -> ChainDefaults:
         chain: Canonical CAIP-2.
     """
     return solana_defaults_of(chain) if chain.startswith(SOLANA) else evm_defaults_of(chain)
+
+
+def coin_decimals_of(chain: str) -> int:
+    """How many decimals the native coin of a chain has: fees and budgets are counted in its smallest unit."""
+    return SOL_DECIMALS if chain.startswith(SOLANA) else EVM_COIN_DECIMALS
 
 
 def described_chains() -> tuple[str, ...]:

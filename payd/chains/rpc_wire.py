@@ -28,6 +28,9 @@ KindOf: TypeAlias = Callable[[str, int, str], Kind]
 # A shorter part of a URL is no key.
 KEY_CHARS_MIN: Final = 8
 
+# Providers sell batches: one "of more than 3 requests", or "batch requests are only available" to who pays.
+_BATCH: Final = re.compile("batch (of|requests?|calls?|size|support|too)|support (for )?batch")
+
 
 class Fault(Exception):
     """The node gave no answer; the words say why. One that asks for patience is not asked again before."""
@@ -92,10 +95,12 @@ def read_results(
         Fault: The reply is no answer to all of them.
     """
     is_batch = len(calls) > 1
-    if is_batch and reply.status == 413:
+    if is_batch and (reply.status == 413 or (reply.status != 200 and _refuses_batch(_parsed(reply)))):
         raise TooManyCalls
     answers = _decoded(reply)
     listed = answers if isinstance(answers, list) else [answers]
+    if is_batch and _refuses_batch(answers):
+        raise TooManyCalls
     methods: dict[int | str | None, str] = {
         first_id + place: method for place, (method, *_) in enumerate(calls)
     }
@@ -119,10 +124,17 @@ def _decoded(reply: Reply) -> list[_Answer] | _Answer:
         raise Fault(f"HTTP {reply.status}", patience_s=_patience_s(reply.status, reply))
     if not reply.is_whole:
         raise Fault("its answer is too long, or was cut off")
+    answers = _parsed(reply)
+    if answers is None:
+        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else "HTTP 400")
+    return answers
+
+
+def _parsed(reply: Reply) -> list[_Answer] | _Answer | None:
     try:
         answers: list[_Answer] | _Answer = _DECODER.decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else "HTTP 400") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
     return answers
 
 
@@ -137,6 +149,19 @@ def _check_limit(method: str, answer: _Answer, redact: Redactor, kind_of: KindOf
         words = redact(answer.error.message)
         if kind_of(method, answer.error.code, words) == "limited":
             raise Fault(f"it asks for patience: {words}", patience_s=0)
+
+
+def _refuses_batch(answers: list[_Answer] | _Answer | None) -> bool:
+    """Whether the node says in words, some with a status of their own, that it takes no such batch."""
+    listed = answers if isinstance(answers, list) else [answers]
+    return bool(listed) and all(
+        one is not None and one.error is not None and _is_of_batch(one.error.message or "") for one in listed
+    )
+
+
+def _is_of_batch(message: str) -> bool:
+    words = message.lower()
+    return _BATCH.search(words) is not None and "revert" not in words
 
 
 def _is_refusal(answers: list[_Answer] | _Answer) -> bool:

@@ -6,16 +6,12 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from payd.chains.assets import Asset, shipped_table
+from payd.chains.defaults import coin_decimals_of
 from payd.config.keys import Place
 from payd.config.sections import Config
-from payd.config.solana_chain import LAMPORT_DECIMALS
 from payd.core.caip import canonical_asset, parse_asset
-
-EVM_DECIMALS: Final = 18
-"""Of every EVM chain's own coin: balances and gas are counted in them."""
 
 Disagreement = tuple[Place, str]
 """Where it shows, and what is wrong there."""
@@ -54,10 +50,8 @@ def _row_problems(row: Asset, known_chains: set[str]) -> Iterator[tuple[str, str
         yield "kind", 'must be "native" for a slip44 asset, and for no other'
     if (row.domain is not None) != (row.kind == "eip3009"):
         yield "domain", 'must be there for kind = "eip3009", and for no other'
-    if is_coin and asset.chain.namespace == "solana" and row.decimals != LAMPORT_DECIMALS:
-        yield "decimals", f"must be {LAMPORT_DECIMALS}, as SOL has"
-    if is_coin and asset.chain.namespace == "eip155" and row.decimals != EVM_DECIMALS:
-        yield "decimals", f"must be {EVM_DECIMALS}, as native coins of EVM chains have"
+    if is_coin and row.decimals != (decimals := coin_decimals_of(str(asset.chain))):
+        yield "decimals", f"must be {decimals}, as the native coin of {asset.chain} has"
 
 
 def _second_coins(keys: list[str]) -> Iterator[Disagreement]:

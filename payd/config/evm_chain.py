@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
-from payd.chains.defaults import DEPTH_MAX, DepthPolicy, EvmDefaults, evm_defaults_of
+from payd.chains.defaults import DEPTH_MAX, EVM_COIN_DECIMALS, DepthPolicy, EvmDefaults, evm_defaults_of
 from payd.config.chain import COINS_A_DAY, AnyChainConfig
 from payd.config.keys import Row, keys_of
 from payd.config.kinds import COUNT_MAX, Kind, decimal, need, text
@@ -19,7 +19,6 @@ from payd.core.caip import AccountId, AssetId, destination_problem, parse_chain
 
 FINAL_BLOCKS_MAX: Final = 10_000
 WEI_PER_GWEI: Final = 10**9
-WEI_PER_COIN: Final = 10**18
 
 
 def _parse_depth(value: Any) -> DepthPolicy:
@@ -76,7 +75,9 @@ class EvmChainConfig(AnyChainConfig):
         "The most that the relayer offers.",
     ]
     gas_per_day: Annotated[
-        Decimal, decimal(COINS_A_DAY, COUNT_MAX, 18, positive=True), "What the relayer may spend."
+        Decimal,
+        decimal(COINS_A_DAY, COUNT_MAX, EVM_COIN_DECIMALS, positive=True),
+        "What the relayer may spend.",
     ]
     fee_address: Annotated[str, ADDRESS, "Where the operator's fee goes; [fee] says how much."] = ""
 
@@ -93,7 +94,7 @@ class EvmChainConfig(AnyChainConfig):
     @property
     def gas_per_day_wei(self) -> int:
         """`gas_per_day` in the smallest unit."""
-        return int(Fraction(self.gas_per_day) * WEI_PER_COIN)
+        return int(Fraction(self.gas_per_day) * 10**EVM_COIN_DECIMALS)
 
     @property
     def shipped(self) -> EvmDefaults:

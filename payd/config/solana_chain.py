@@ -12,13 +12,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from payd.chains.defaults import DepthPolicy, SolanaDefaults, solana_defaults_of
+from payd.chains.defaults import SOL_DECIMALS, DepthPolicy, SolanaDefaults, solana_defaults_of
 from payd.config.chain import COINS_A_DAY, AnyChainConfig
 from payd.config.keys import Row, keys_of
 from payd.config.kinds import COUNT_MAX, Kind, decimal, need, number
 from payd.core.caip import AccountId, AssetId, canonical_chain, destination_problem, parse_chain
 
-LAMPORT_DECIMALS: Final = 9
 UNIT_PRICE_MAX: Final = 100_000_000
 """Micro-lamports: a payment of a hundred thousand units would cost a hundredth of a SOL."""
 
@@ -77,15 +76,20 @@ class SolanaChainConfig(AnyChainConfig):
     ]
     gas_per_day: Annotated[
         Decimal,
-        decimal(COINS_A_DAY, COUNT_MAX, LAMPORT_DECIMALS, positive=True),
+        decimal(COINS_A_DAY, COUNT_MAX, SOL_DECIMALS, positive=True),
         "What the fee payer may spend.",
     ]
     fee_address: Annotated[str, ADDRESS, "Wallet that the operator's fee goes to; [fee] says how much."] = ""
 
     @property
+    def genesis(self) -> str:
+        """What the genesis hash of each of its nodes starts with."""
+        return self.id.rpartition(":")[2]
+
+    @property
     def gas_per_day_lamports(self) -> int:
         """`gas_per_day` in the smallest unit."""
-        return int(Fraction(self.gas_per_day) * 10**LAMPORT_DECIMALS)
+        return int(Fraction(self.gas_per_day) * 10**SOL_DECIMALS)
 
     @property
     def shipped(self) -> SolanaDefaults:

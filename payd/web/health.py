@@ -79,7 +79,7 @@ def _unread(live: LiveChain, now_ms: int) -> str | None:
     if read_ms is None:
         return "it could not be read since the start" if stats.trouble else None
     age_s = (now_ms - read_ms) // 1000
-    return f"no block of the last {age_s // 60} minutes was read" if age_s > UNREAD_MAX_S else None
+    return f"nothing of the last {age_s // 60} minutes was read" if age_s > UNREAD_MAX_S else None
 
 
 def _read_until_ms(live: LiveChain) -> int | None:

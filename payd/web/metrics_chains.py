@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from payd.actors.relay_alarms import WORDS
+from payd.chains.defaults import coin_decimals_of
 from payd.core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from payd.actors.live_chain import LiveChain
-    from payd.actors.relayer import RelayerStats
+    from payd.actors.relay_stats import RelayerStats
     from payd.actors.watcher import WatcherStats
     from payd.chains.market.source import SourceHealth
-
-WEI_PER_COIN: Final = 10**18
 
 
 class SeenNode(NamedTuple):
@@ -54,23 +53,24 @@ class _Number(NamedTuple):
 
 
 class _Purse(NamedTuple):
-    """One number of a relayer."""
+    """One number of a relayer; an amount is in the smallest unit of the chain's coin, and shown in coins."""
 
     name: str
     words: str
     value: Callable[[RelayerStats, int], float | None]
+    is_amount: bool = False
 
 
 GAUGES: Final = (
     _Number(
         "payd_chain_head",
-        "Number of the newest block that a node named; absent before the first.",
+        "Number of the newest block (on Solana, slot) that a node named; absent before the first.",
         lambda one, now_ms: one.watcher.head,
     ),
     _Number(
         "payd_chain_blocks_behind",
-        "Blocks that are there and not read. Worry when it stays above a few dozen: nodes are slow or refuse,"
-        " see payd_chain_node_up.",
+        "Blocks (on Solana, slots) that are there and not read. Worry when it stays above a few dozen: nodes"
+        " are slow or refuse, see payd_chain_node_up.",
         lambda one, now_ms: one.watcher.blocks_behind,
     ),
     _Number(
@@ -137,22 +137,24 @@ RELAYER_GAUGES: Final = (
         "payd_relayer_balance_coins",
         "Native coins that the relayer's account holds; absent before the first look. Worry when"
         " payd_relayer_alarm is 1 for balance_low: send it some.",
-        lambda one, now_ms: None if one.balance is None else one.balance / WEI_PER_COIN,
+        lambda one, now_ms: one.balance,
+        is_amount=True,
     ),
     _Purse(
         "payd_relayer_spent_day_coins",
         "Native coins that the relayer spent in the last 24 hours; gas_per_day ends it.",
-        lambda one, now_ms: one.spent_today / WEI_PER_COIN,
+        lambda one, now_ms: one.spent_today,
+        is_amount=True,
     ),
     _Purse(
         "payd_relayer_in_flight",
-        "Transactions that were sent and are not known to be mined. Worry when it stays up: see"
+        "Transactions that were sent and are not known to have landed. Worry when it stays up: see"
         " payd_relayer_alarm for stuck.",
         lambda one, now_ms: one.in_flight,
     ),
     _Purse(
         "payd_relayer_queued",
-        "Signed payments that wait to be sent; at 200 buyers pay gas themselves.",
+        "Signed payments that wait to be sent; at 200 buyers pay the fee themselves.",
         lambda one, now_ms: one.queued,
     ),
     _Purse(
@@ -166,23 +168,26 @@ RELAYER_GAUGES: Final = (
 RELAYER_COUNTERS: Final = (
     _Purse(
         "payd_relayer_bumps",
-        "Transactions that were sent again with a higher fee. Many at once mean that gas became dear.",
+        "Transactions that were sent again with a higher fee, on Solana as they were. Many at once mean that"
+        " gas became dear, and on Solana that nodes drop them.",
         lambda one, now_ms: one.bumps,
     ),
     _Purse(
         "payd_relayer_reverts",
-        "Transactions that were mined and reverted: gas for nothing. Worry when it grows: somebody takes"
+        "Transactions that landed and failed: a fee for nothing. Worry when it grows: somebody takes"
         " signatures back, or spends what was promised.",
         lambda one, now_ms: one.reverts,
     ),
     _Purse(
         "payd_relayer_lost",
-        "Nonces that something else used. Worry at the first one: is the key used by another program?",
+        "Nonces that something else used; on Solana, transactions that were confirmed and then gone. Worry at"
+        " the first one: is the key used by another program? On Solana a fork took it; it is sent again.",
         lambda one, now_ms: one.lost,
     ),
     _Purse(
         "payd_relayer_fillers",
-        "Empty transactions that were sent to use a nonce which held up those after it. Worry when it grows.",
+        "Empty transactions that were sent to use a nonce which held up those after it; none on Solana. Worry"
+        " when it grows.",
         lambda one, now_ms: one.fillers,
     ),
 )
@@ -225,11 +230,16 @@ def chain_families(
             values = {one.name: number.value(one, now_ms) for one in chains}
             yield from _family(kind, number.name, number.words, values)
         for purse in purses:
-            values = {name: purse.value(one, now_ms) for name, one in relayers.items()}
+            values = {name: _shown(purse, name, one, now_ms) for name, one in relayers.items()}
             yield from _family(kind, purse.name, purse.words, values)
     yield from _alarms(relayers)
     yield from _nodes(chains)
     yield from _sources(sources)
+
+
+def _shown(purse: _Purse, chain: str, stats: RelayerStats, now_ms: int) -> float | None:
+    value = purse.value(stats, now_ms)
+    return value / 10 ** coin_decimals_of(chain) if purse.is_amount and value is not None else value
 
 
 def _family(
@@ -270,7 +280,8 @@ def _nodes(chains: Sequence[SeenChain]) -> Iterator[Metric]:
     )
     behind = GaugeMetricFamily(
         "payd_chain_node_behind_blocks",
-        "Blocks that a node is behind the others, as they were named last. Worry when it stays above 30.",
+        "Blocks (on Solana, slots) that a node is behind the others, as they were named last. Worry when it"
+        " stays above 30, on Solana above 150.",
         labels=["chain", "node"],
     )
     failures = CounterMetricFamily(

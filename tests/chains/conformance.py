@@ -67,9 +67,14 @@ class Case(msgspec.Struct, frozen=True):
                 found.append(action)
         return found
 
+    async def resolved(self) -> Quote:
+        """The same as a wallet can execute it."""
+        quote = await self.quote()
+        return msgspec.structs.replace(quote, actions=tuple(await self.executable(quote)))
+
     async def paid(self) -> Payment:
         """The payment after an honest wallet confirmed."""
-        quote = await self.quote()
+        quote = await self.resolved()
         results = self.sign(await self.executable(quote))
         verdict = await self.chain.check(self.payment, quote, results, self.now_ms)
         assert isinstance(verdict, Accepted)
@@ -150,7 +155,7 @@ class ChainConformance:
             await case.chain.resolve(case.payment, await case.quote(), "nonsense", case.now_ms)
 
     async def test_honest_results_commit_what_was_quoted(self, case: Case) -> None:
-        quote = await case.quote()
+        quote = await case.resolved()
         results = case.sign(await case.executable(quote))
         verdict = await case.chain.check(case.payment, quote, results, case.now_ms)
 
@@ -163,14 +168,14 @@ class ChainConformance:
         assert processing.chain == str(canonical_chain(case.asset.chain))
 
     async def test_a_check_has_no_effect_on_the_next(self, case: Case) -> None:
-        quote = await case.quote()
+        quote = await case.resolved()
         results = case.sign(await case.executable(quote))
         first = await case.chain.check(case.payment, quote, results, case.now_ms)
 
         assert await case.chain.check(case.payment, quote, results, case.now_ms) == first
 
     async def test_another_number_of_results_is_misaligned(self, case: Case) -> None:
-        quote = await case.quote()
+        quote = await case.resolved()
         results = case.sign(await case.executable(quote))
         for wrong in ([], results[:-1], [*results, results[0]]):
             verdict = await case.chain.check(case.payment, quote, wrong, case.now_ms)
@@ -181,7 +186,7 @@ class ChainConformance:
     async def test_unusable_results_are_refused_as_invalid_params(
         self, case: Case, data: list[object]
     ) -> None:
-        quote = await case.quote()
+        quote = await case.resolved()
         results = case.sign(await case.executable(quote))
         results[-1] = Result("walletRpc", data)
         verdict = await case.chain.check(case.payment, quote, results, case.now_ms)

@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.rpc import Rpc
+from payd.chains.rpc import Dialect, Rpc
 from payd.net.http import Client
 from tests.receiver import Does, Received, Receiver, Script
 
@@ -106,7 +106,9 @@ async def open_client(*scripts: Script) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def open_rpc(*nodes: FakeNode, chain_id: int = CHAIN_ID) -> AsyncIterator[Rpc]:
+async def open_rpc(
+    *nodes: FakeNode, chain_id: int = CHAIN_ID, dialect: Dialect | None = None
+) -> AsyncIterator[Rpc]:
     """What payd has of these nodes, preferred in their order."""
     async with open_client(*nodes) as client:
-        yield Rpc(urls(len(nodes)), EvmDialect(chain_id), client=client)
+        yield Rpc(urls(len(nodes)), dialect or EvmDialect(chain_id), client=client)

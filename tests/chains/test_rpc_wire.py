@@ -170,6 +170,42 @@ def test_a_batch_may_be_refused_for_its_length(body: Any) -> None:
         read(body, TWO)
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (403, -32403, "Batch requests are only available for paid plans. Please upgrade if you would like"),
+        (402, 402, "batch calls are available for paid plans only"),
+        (500, 31, "Batch of more than 3 requests are not allowed on free tier"),
+        (200, 31, "Batch of more than 3 requests are not allowed on free tier"),
+        (400, -32600, "batch size too large"),
+        (404, -32600, "this endpoint does not support batches"),
+    ],
+)
+def test_a_batch_may_be_refused_in_words_with_any_status(status: int, code: int, words: str) -> None:
+    error = {"code": code, "message": words}
+    for body in ({"error": error}, [{"id": 5, "error": error}, {"id": 6, "error": error}]):
+        with pytest.raises(TooManyCalls):
+            read(body, TWO, status=status)
+    assert fault({"id": 5, "error": error}, status=500).words == "HTTP 500"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"id": 5, "result": "a"}, {"id": 6, "error": {"code": -32000, "message": "batch size too large"}}],
+        [{"id": one, "error": {"code": 3, "message": "execution reverted: batch of 0"}} for one in (5, 6)],
+    ],
+)
+def test_what_calls_of_a_batch_say_themselves_is_no_refusal_of_it(body: Any) -> None:
+    assert len(read(body, TWO)) == 2
+
+
+def test_a_failure_of_a_batch_is_a_failure() -> None:
+    bodies: list[Any] = [b"", b"<html>no batch calls</html>", [], {"id": 5, "error": {"message": "no"}}]
+    for body in bodies:
+        assert fault(body, TWO, status=403).words == "HTTP 403"
+
+
 def test_a_batch_whose_body_is_too_long_is_refused_for_its_length() -> None:
     with pytest.raises(TooManyCalls):
         read(b"", TWO, status=413)

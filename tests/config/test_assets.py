@@ -122,7 +122,7 @@ def test_the_coin_of_a_chain_of_solana_has_its_nine_decimals(loaded: Loaded, pro
     [found] = loaded(table(**coin | {"decimals": "9"}) + CHAIN).assets
     assert (found.kind, found.decimals) == ("native", 9)
     [problem] = problems(table(**coin | {"decimals": "18"}) + CHAIN)
-    assert problem == "payd.toml:5: assets[0].decimals must be 9, as SOL has"
+    assert problem == f"payd.toml:5: assets[0].decimals must be 9, as the native coin of {LOCAL} has"
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,15 @@ def test_a_domain_is_for_signed_authorizations_alone_and_they_need_one() -> None
 
 def test_a_coin_has_the_decimals_that_chains_count_in() -> None:
     assert of(row(f"{LOCAL}/slip44:60", "native", 6)) == [
-        (("assets", 0, "decimals"), "must be 18, as native coins of EVM chains have")
+        (("assets", 0, "decimals"), f"must be 18, as the native coin of {LOCAL} has")
     ]
 
 
 def test_the_coin_of_solana_has_its_own_decimals() -> None:
-    coin = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/slip44:501"
-    assert of(row(coin, "native", 9)) == []
-    assert of(row(coin, "native", 18)) == [(("assets", 0, "decimals"), "must be 9, as SOL has")]
+    chain = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+    assert of(row(f"{chain}/slip44:501", "native", 9)) == []
+    [(place, words)] = of(row(f"{chain}/slip44:501", "native", 18))
+    assert (place, words) == (("assets", 0, "decimals"), f"must be 9, as the native coin of {chain} has")
 
 
 def test_a_chain_has_one_coin() -> None:

@@ -1,6 +1,6 @@
-"""A node between payd and anvil which fails, lags or lies as a test tells it: a real HTTP server on loopback.
+"""A node between payd and a real one which fails, lags or lies as a test tells it: a real server on loopback.
 
-It answers what anvil answers, but for what is set on it. `FlakyProxy.rewrite` can make it say anything.
+It answers what the node answers, but for what is set on it. `Proxy.rewrite` can make it say anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import trio
 
@@ -21,6 +21,8 @@ Request: TypeAlias = dict[str, Any]
 """One JSON-RPC request: `method` and `params`."""
 Rewrite: TypeAlias = Callable[[Request, Any], Any]
 """A request and anvil's result into what the proxy says; raises `Refused` for an error."""
+
+AProxy = TypeVar("AProxy", bound="Proxy")
 
 # Where a method has the block that it is asked about.
 BLOCK_PARAM: Final[Mapping[str, int]] = {
@@ -35,21 +37,25 @@ BLOCK_PARAM: Final[Mapping[str, int]] = {
 }
 
 
+class Asked(Protocol):
+    """What is behind a proxy."""
+
+    def ask(self, method: str, *params: Any) -> Any:
+        """The result of one call; raises Refused."""
+
+
 @dataclass
-class FlakyProxy:
+class Proxy:
     """A node that can be told to be bad.
 
     Attributes:
+        node: What is behind it.
         status: Answer every POST with this and no JSON; None: do not.
         retry_after: The `Retry-After` that goes with it.
         hang: Take requests, and never answer.
         resets: Close each connection without an answer.
         delay_s: Before each answer.
         raw: The body of each answer, whatever was asked.
-        lag: So many blocks behind anvil, in everything that it says.
-        chain_id: What `eth_chainId` says; None: the truth.
-        hidden: Hashes of transactions that it says it does not know, in lower case.
-        censors: Whether it says ok to each transaction that is sent, and drops it.
         errors: A code and words for each method that it refuses.
         batch_max: The longest batch that it takes.
         rewrite: Has the last word about each result.
@@ -58,17 +64,13 @@ class FlakyProxy:
         requests: The calls themselves.
     """
 
-    anvil: Anvil
+    node: Asked
     status: int | None = None
     retry_after: str | None = None
     hang: bool = False
     resets: bool = False
     delay_s: float = 0.0
     raw: bytes | None = None
-    lag: int = 0
-    chain_id: int | None = None
-    hidden: set[str] = field(default_factory=set)
-    censors: bool = False
     errors: dict[str, tuple[int, str]] = field(default_factory=dict)
     batch_max: int | None = None
     rewrite: Rewrite | None = None
@@ -108,20 +110,42 @@ class FlakyProxy:
 
     def result(self, request: Request) -> Any:
         """What it says to one call. Raises Refused where that is an error."""
+        if request["method"] in self.errors:
+            raise Refused(*self.errors[request["method"]])
+        result = self.answer(request)
+        return result if self.rewrite is None else self.rewrite(request, result)
+
+    def answer(self, request: Request) -> Any:
+        """What it would say, if nobody rewrote it."""
+        return self.node.ask(request["method"], *request.get("params", ()))
+
+
+@dataclass
+class FlakyProxy(Proxy):
+    """One in front of anvil.
+
+    Attributes:
+        node: anvil.
+        lag: So many blocks behind anvil, in everything that it says.
+        chain_id: What `eth_chainId` says; None: the truth.
+        hidden: Hashes of transactions that it says it does not know, in lower case.
+        censors: Whether it says ok to each transaction that is sent, and drops it.
+    """
+
+    lag: int = 0
+    chain_id: int | None = None
+    hidden: set[str] = field(default_factory=set)
+    censors: bool = False
+
+    def answer(self, request: Request) -> Any:
+        """What a node says that is as far as this one."""
         method = request["method"]
-        if method in self.errors:
-            raise Refused(*self.errors[method])
         if method == "eth_chainId" and self.chain_id is not None:
             return hex(self.chain_id)
         if method == "eth_sendRawTransaction" and self.censors:
             return "0x" + "00" * 32
-        if self.lag:
-            result = Lagging(self.anvil, self.lag).result(request)
-        else:
-            result = self.anvil.ask(method, *request["params"])
-        if self._is_hidden(request, result):
-            result = None
-        return result if self.rewrite is None else self.rewrite(request, result)
+        result = Lagging(self.node, self.lag).result(request) if self.lag else super().answer(request)
+        return None if self._is_hidden(request, result) else result
 
     def _is_hidden(self, request: Request, result: Any) -> bool:
         if not isinstance(result, dict):
@@ -132,7 +156,7 @@ class FlakyProxy:
 class Lagging:
     """What a node says that has not seen anvil's newest blocks."""
 
-    def __init__(self, anvil: Anvil, lag: int) -> None:
+    def __init__(self, anvil: Asked, lag: int) -> None:
         self._anvil = anvil
         self._head = max(0, int(anvil.ask("eth_blockNumber"), 16) - lag)
 
@@ -198,8 +222,14 @@ def with_status(status: int) -> Rewrite:
 
 @asynccontextmanager
 async def open_proxy(anvil: Anvil) -> AsyncIterator[FlakyProxy]:
-    """A proxy in front of the node, good until it is told otherwise; in real time alone."""
-    proxy = FlakyProxy(anvil)
+    """A proxy in front of anvil, good until it is told otherwise; in real time alone."""
+    async with serving(FlakyProxy(anvil)) as proxy:
+        yield proxy
+
+
+@asynccontextmanager
+async def serving(proxy: AProxy) -> AsyncIterator[AProxy]:
+    """Have a proxy answer on a port."""
     async with trio.open_nursery() as nursery:
         proxy.url = f"http://127.0.0.1:{await Receiver(nursery, proxy).listen()}"
         yield proxy

@@ -1,7 +1,8 @@
 """The chain of the local Solana node: the real token programs on LiteSVM, in slots, with forks and a past.
 
 LiteSVM executes one transaction after the other and knows no past. What a commitment, a blockhash and a fork
-are is kept here: the blocks, each transaction where it landed, and what accounts held in earlier blocks.
+are is kept here: the blocks, each transaction where it landed, what accounts held in earlier blocks. In the
+place of Lighthouse is a program that does nothing and takes everything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
-from payd.chains.solana.keys import CLOCK, SYSTEM, TOKEN_PROGRAMS
+from payd.chains.solana.keys import CLOCK, LIGHTHOUSE, SYSTEM, TOKEN_PROGRAMS
+from tests.chains.solana.vm import program_that_does_nothing
 
 # The first slot, and how many slots before it had no block: a height is no slot, from the beginning.
 FIRST_SLOT: Final = 1_000
@@ -61,7 +63,6 @@ class Landing:
         before: What the accounts were, for a fork to give back.
         pre, post: Lamports of each account.
         pre_tokens, post_tokens: As the RPC shows them.
-        listed_from: The slot from which the index of addresses has it.
         leaves_at: The height of the block at which a fork takes it away.
     """
 
@@ -78,7 +79,6 @@ class Landing:
     post: list[int]
     pre_tokens: list[dict[str, Any]]
     post_tokens: list[dict[str, Any]]
-    listed_from: int
     leaves_at: int | None = None
 
 
@@ -106,6 +106,7 @@ class Ledger:
 
     def __init__(self, confirmed: int = 1, finalized: int = 32) -> None:
         self.svm = LiteSVM().with_blockhash_check(False).with_sigverify(False).with_transaction_history(0)
+        self.svm.add_program(LIGHTHOUSE, program_that_does_nothing())
         self.depth = {"processed": 0, "confirmed": confirmed, "finalized": finalized}
         self.ahead_s = 0
         self.landed: dict[str, Landing] = {}
@@ -140,28 +141,30 @@ class Ledger:
         text = self._seed + struct.pack("<QI", slot, self._forks)
         return base58.b58encode(hashlib.sha256(text).digest()).decode()
 
-    def at(self, commitment: str) -> Block:
-        """The newest block that is at least that."""
-        return self.blocks[-1 - self.depth[commitment]]
-
-    def is_at(self, landing: Landing, commitment: str) -> bool:
-        """Is its block at least that?"""
-        return self.tip.height - landing.block.height >= self.depth[commitment]
-
-    def level(self, landing: Landing) -> str:
-        """The commitment of its block."""
-        levels = ("finalized", "confirmed", "processed")
-        return next(name for name in levels if self.is_at(landing, name))
+    def at(self, commitment: str, lag: int = 0) -> Block:
+        """The newest block that is at least that, for a node so many blocks behind."""
+        return self.blocks[max(0, len(self.blocks) - 1 - self.depth[commitment] - lag)]
 
     def valid_until(self, blockhash: str) -> int | None:
         """The last height at which a transaction with it may land; None: it is of no block here."""
         block = next((one for one in reversed(self.blocks) if one.hash == blockhash), None)
         return None if block is None else block.height + HASH_LIFE
 
-    def is_fresh(self, blockhash: str) -> bool:
-        """May a transaction with it land now?"""
-        valid_until = self.valid_until(blockhash)
-        return valid_until is not None and self.tip.height <= valid_until
+    def accept(self, blockhash: str) -> None:
+        """Have the newest block's hash be this one."""
+        tip = self.tip
+        self.blocks[-1] = Block(tip.slot, tip.height, blockhash, tip.time_s)
+
+    def is_fresh(self, blockhash: str, tip: Block | None = None, spare: int = 0) -> bool:
+        """May a transaction with it land?
+
+        Args:
+            blockhash: As the transaction has it.
+            tip: As who has seen the chain up to here knows it.
+            spare: And so many blocks later still.
+        """
+        height, valid_until = (tip or self.tip).height, self.valid_until(blockhash)
+        return valid_until is not None and valid_until - HASH_LIFE <= height <= valid_until - spare
 
     # Accounts
 
@@ -196,11 +199,11 @@ class Ledger:
 
     # Transactions
 
-    def problem(self, tx: VersionedTransaction) -> str | None:
-        """Why no block takes it, as the RPC names it."""
+    def problem(self, tx: VersionedTransaction, tip: Block | None = None, spare: int = 0) -> str | None:
+        """Why no block takes it, as the RPC names it; the arguments are those of `is_fresh`."""
         if str(tx.signatures[0]) in self.landed:
             return "AlreadyProcessed"
-        if not self.is_fresh(str(tx.message.recent_blockhash)):
+        if not self.is_fresh(str(tx.message.recent_blockhash), tip, spare):
             return "BlockhashNotFound"
         return None
 
@@ -217,12 +220,11 @@ class Ledger:
             accounts={} if failed else dict(found.post_accounts()),  # type: ignore[union-attr]
         )
 
-    def land(self, raw: bytes, *, listed_after: int = 0, leaves_after: int | None = None) -> Landing | None:
+    def land(self, raw: bytes, *, leaves_after: int | None = None) -> Landing | None:
         """Take a transaction into the newest block; None: no block takes it.
 
         Args:
             raw: With its signatures, which are valid.
-            listed_after: So many slots later the index of addresses has it.
             leaves_after: So many blocks later a fork takes it away.
         """
         tx = VersionedTransaction.from_bytes(raw)
@@ -230,7 +232,6 @@ class Ledger:
             return None
         landing = self._execute(raw, tx, self.tip)
         if landing is not None:
-            landing.listed_from += listed_after
             landing.leaves_at = None if leaves_after is None else self.tip.height + leaves_after
         return landing
 
@@ -258,7 +259,6 @@ class Ledger:
             post=post,
             pre_tokens=pre_tokens,
             post_tokens=post_tokens,
-            listed_from=block.slot,
         )
         for key, account in before.items():
             self._keep(key, account, block)
@@ -346,7 +346,7 @@ class Ledger:
             if one.tx_id not in gone:
                 again = self._execute(one.raw, one.tx, one.block)
                 if again is not None:
-                    again.listed_from, again.leaves_at = one.listed_from, one.leaves_at
+                    again.leaves_at = one.leaves_at
 
 
 def is_token_account(account: Account) -> bool:

@@ -19,8 +19,8 @@ from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from payd.chains.solana.keys import MEMO, TOKEN_PROGRAMS
-from tests.live.anvil import Refused
+from payd.chains.solana.keys import MEMO, SYSTEM, TOKEN_PROGRAMS
+from tests.live.node_process import Refused
 from tests.live.svm_answers import (
     INVALID_PARAMS,
     account_json,
@@ -43,6 +43,8 @@ ACCOUNTS_MAX: Final = 100
 STATUSES_MAX: Final = 256
 LISTED_MAX: Final = 1000
 SLOTS_IN_AN_EPOCH: Final = 432_000
+# A simulation leaves so many for the way to a leader.
+FORWARDING_BLOCKS: Final = 6
 RICH: Final = 10**18
 
 PREFLIGHT_FAILED: Final = -32002
@@ -58,33 +60,44 @@ class SvmNode:
     """A node that answers; `tests/live/svm_node.py` puts it on a port.
 
     Attributes:
-        ledger: Its chain.
-        genesis: Of that chain, as base58.
+        ledger: The chain; several nodes may be of the same.
+        genesis: What it says the chain is.
         mode: What becomes of transactions that are sent: `normal`: the newest block has them at once;
             `blackhole`: none; `drop`: they land, and a fork takes them away `drop_after` blocks later.
         drop_after: Blocks; 1: it was never more than processed.
         censored: Accounts; what names one of them is taken and never lands.
         forgotten: Transactions that it does not know any more, though what they did stays done.
+        lag: So many blocks it is behind the chain, in all that it says.
         index_lag: So many slots after it landed a transaction is listed by address.
+        first_slot: The oldest that it has the transactions of.
         prices: What `getRecentPrioritizationFees` says of the newest slots, in micro-lamports a unit.
-        knows_cursors: Whether `before` and `until` have to be known, as from Agave 3 on.
+        knows_cursors: Whether `before` and `until` have to be known, as newer releases have it.
         changed: Called whenever there may be news for subscribers.
     """
 
-    def __init__(self, *, genesis: str = MAINNET_GENESIS, confirmed: int = 1, finalized: int = 32) -> None:
-        self.ledger = Ledger(confirmed, finalized)
+    def __init__(
+        self,
+        ledger: Ledger | None = None,
+        *,
+        genesis: str = MAINNET_GENESIS,
+        confirmed: int = 1,
+        finalized: int = 32,
+    ) -> None:
+        self.ledger = ledger or Ledger(confirmed, finalized)
         self.genesis = genesis
         self.mode: Mode = "normal"
         self.drop_after = 1
         self.censored: set[Pubkey] = set()
         self.forgotten: set[str] = set()
+        self.lag = 0
         self.index_lag = 0
+        self.first_slot = 0
         self.prices = [0, 0, 0]
         self.knows_cursors = True
         self.changed: Callable[[], None] = lambda: None
         self._faucet = Keypair()
         self._airdrops = 0
-        self.ledger.put(self._faucet.pubkey(), Account(RICH, b"", Pubkey.default()))
+        self.ledger.put(self._faucet.pubkey(), Account(RICH, b"", SYSTEM))
 
     def ask(self, method: str, *params: Any) -> Any:
         """The result of one call, without the network in between.
@@ -155,6 +168,9 @@ class SvmNode:
     def _getSlot(self, options: Options | None = None) -> int:
         return self._bank(options).slot
 
+    def _getFirstAvailableBlock(self) -> int:
+        return self.first_slot
+
     def _getBlockHeight(self, options: Options | None = None) -> int:
         return self._bank(options).height
 
@@ -184,21 +200,19 @@ class SvmNode:
 
     def _isBlockhashValid(self, blockhash: str, options: Options | None = None) -> Any:
         block = self._bank(options)
-        valid_until = self.ledger.valid_until(blockhash)
-        known = valid_until is not None and valid_until - HASH_LIFE <= block.height <= valid_until
-        return with_slot(block, known)
+        return with_slot(block, self.ledger.is_fresh(blockhash, block))
 
     def _getFeeForMessage(self, text: str, options: Options | None = None) -> Any:
         message = from_bytes_versioned(base64.b64decode(text, validate=True))
         block = self._bank(options)
-        fresh = self.ledger.is_fresh(str(message.recent_blockhash))
+        fresh = self.ledger.is_fresh(str(message.recent_blockhash), self.tip())
         return with_slot(block, fee_of(message) if fresh else None)
 
     def _getMinimumBalanceForRentExemption(self, size: int, options: Options | None = None) -> int:
         return self.ledger.svm.minimum_balance_for_rent_exemption(size)
 
     def _getRecentPrioritizationFees(self, keys: list[str] | None = None) -> Any:
-        slot = self.ledger.tip.slot - len(self.prices) + 1
+        slot = self.tip().slot - len(self.prices) + 1
         return [{"slot": slot + n, "prioritizationFee": price} for n, price in enumerate(self.prices)]
 
     # Accounts
@@ -269,14 +283,15 @@ class SvmNode:
         raw, tx = read_transaction(text, asked)
         if not asked.get("skipPreflight"):
             verify(tx)
-            trial = self._trial(tx)
+            commitment = asked.get("preflightCommitment") or "finalized"
+            trial = self._trial(tx, self._bank({**asked, "commitment": commitment}))
             if trial.err is not None:
                 words = f"Transaction simulation failed: {words_of(trial.err)}"
                 raise Refused(PREFLIGHT_FAILED, words, self._simulated(trial))
         tx_id = str(tx.signatures[0])
         if self.mode != "blackhole" and is_signed(tx) and not self.censored & set(tx.message.account_keys):
             leaves_after = self.drop_after if self.mode == "drop" else None
-            self.ledger.land(raw, listed_after=self.index_lag, leaves_after=leaves_after)
+            self.ledger.land(raw, leaves_after=leaves_after)
             self.changed()
         return tx_id
 
@@ -286,11 +301,12 @@ class SvmNode:
         _, tx = read_transaction(text, asked)
         if asked.get("sigVerify") and asked.get("replaceRecentBlockhash"):
             raise Refused(INVALID_PARAMS, "sigVerify may not be used with replaceRecentBlockhash")
-        if asked.get("sigVerify"):
-            verify(tx)
-        replaces = bool(asked.get("replaceRecentBlockhash"))
-        trial = self._trial(tx, is_fresh=replaces)
         wanted = (asked.get("accounts") or {}).get("addresses")
+        if wanted is not None and len(wanted) > len(tx.message.account_keys):
+            raise Refused(INVALID_PARAMS, f"Too many accounts provided; max {len(tx.message.account_keys)}")
+        replaces = bool(asked.get("replaceRecentBlockhash"))
+        unsigned = asked.get("sigVerify") and not is_signed(tx)
+        trial = Trial("SignatureFailure") if unsigned else self._trial(tx, block, is_fresh=replaces)
         shown = None if wanted is None else [self._after(read_key(key), trial) for key in wanted]
         replacement = {"blockhash": block.hash, "lastValidBlockHeight": block.height + HASH_LIFE}
         return with_slot(
@@ -302,8 +318,9 @@ class SvmNode:
             },
         )
 
-    def _trial(self, tx: VersionedTransaction, *, is_fresh: bool = False) -> Trial:
-        problem = self.ledger.problem(tx)
+    def _trial(self, tx: VersionedTransaction, block: Block, *, is_fresh: bool = False) -> Trial:
+        """What a bank would make of it, but for accounts: those are the newest."""
+        problem = self.ledger.problem(tx, block, FORWARDING_BLOCKS)
         if problem is not None and not (is_fresh and problem == "BlockhashNotFound"):
             return Trial(problem)
         return self.ledger.simulate(tx)
@@ -320,6 +337,8 @@ class SvmNode:
         }
 
     def _after(self, key: Pubkey, trial: Trial) -> Any:
+        if trial.err is not None:
+            return None
         account = trial.accounts.get(key) or self.ledger.account(key)
         return None if account is None else account_json(account, base64_of(bytes(account.data)))
 
@@ -341,13 +360,13 @@ class SvmNode:
         if len(ids) > STATUSES_MAX:
             raise Refused(INVALID_PARAMS, f"Too many inputs provided; max {STATUSES_MAX}")
         searches = bool((options or {}).get("searchTransactionHistory"))
-        return with_slot(self.ledger.tip, [self._status(read_signature(one), searches) for one in ids])
+        return with_slot(self.tip(), [self._status(read_signature(one), searches) for one in ids])
 
     def _status(self, tx_id: str, searches: bool) -> Any:
         landing = self.known(tx_id)
         if landing is None:
             return None
-        level, above = self.ledger.level(landing), self.ledger.tip.height - landing.block.height
+        level, above = self.level(landing), self.tip().height - landing.block.height
         if above > HASH_LIFE and not searches:
             return None
         return {
@@ -358,22 +377,34 @@ class SvmNode:
             "confirmationStatus": level,
         }
 
-    def known(self, tx_id: str) -> Landing | None:
-        """A transaction, unless the node has forgotten it."""
-        return None if tx_id in self.forgotten else self.ledger.landed.get(tx_id)
+    def known(self, tx_id: str, commitment: str = "processed") -> Landing | None:
+        """A transaction that has at least that commitment, unless the node has forgotten it."""
+        found = self.ledger.landed.get(tx_id)
+        if found is None or tx_id in self.forgotten:
+            return None
+        return found if found.block.height <= self.tip(commitment).height else None
 
     def naming(self, key: str, commitment: str) -> list[Landing]:
         """Transactions of that commitment that name an account, newest first."""
         found = self.ledger.of_address(read_key(key))
-        return [one for one in found if self.ledger.is_at(one, commitment) and self.known(one.tx_id)]
+        return [one for one in found if self.known(one.tx_id, commitment) is not None]
+
+    def level(self, landing: Landing) -> str:
+        """The commitment of its block."""
+        levels = ("finalized", "confirmed")
+        return next((name for name in levels if self.known(landing.tx_id, name)), "processed")
+
+    def tip(self, commitment: str = "processed") -> Block:
+        """The newest block with that commitment that it has seen."""
+        return self.ledger.at(commitment, self.lag)
 
     def _getTransaction(self, tx_id: str, options: Options | None = None) -> Any:
         asked = options or {}
         if asked.get("encoding") != "base64":
             raise Refused(INVALID_PARAMS, "this node speaks base64")
-        block = self._bank(asked, history=True)
-        landing = self.known(read_signature(tx_id))
-        if landing is None or landing.block.height > block.height:
+        self._bank(asked, history=True)
+        landing = self.known(read_signature(tx_id), asked.get("commitment") or "finalized")
+        if landing is None:
             return None
         is_legacy = isinstance(landing.tx.message, Message)
         if not is_legacy and asked.get("maxSupportedTransactionVersion") is None:
@@ -386,18 +417,18 @@ class SvmNode:
 
     def _getSignaturesForAddress(self, key: str, options: Options | None = None) -> Any:
         asked = options or {}
-        block = self._bank(asked, history=True)
+        self._bank(asked, history=True)
         limit = asked.get("limit", LISTED_MAX)
         if not 0 < limit <= LISTED_MAX:
             raise Refused(INVALID_PARAMS, f"Invalid limit; max {LISTED_MAX}")
         before, until = [self._cursor(asked.get(name)) for name in ("before", "until")]
         found: list[Any] = []
         began = before is None
-        for landing in self.ledger.of_address(read_key(key)):
+        indexed = self.tip().slot - self.index_lag
+        for landing in self.naming(key, asked.get("commitment") or "finalized"):
             if landing.tx_id == until or len(found) == limit:
                 break
-            listed = landing.block.height <= block.height and landing.listed_from <= self.ledger.tip.slot
-            if began and listed and landing.tx_id not in self.forgotten:
+            if began and landing.block.slot <= indexed:
                 found.append(self._listed(landing))
             began = began or landing.tx_id == before
         return found
@@ -416,7 +447,7 @@ class SvmNode:
             "err": landing.err,
             "memo": memo_in(landing.tx.message),
             "blockTime": landing.block.time_s,
-            "confirmationStatus": self.ledger.level(landing),
+            "confirmationStatus": self.level(landing),
         }
 
     def _bank(self, options: Options | None, *, history: bool = False) -> Block:
@@ -427,7 +458,7 @@ class SvmNode:
             raise Refused(INVALID_PARAMS, f"Invalid params: unknown variant `{commitment}`")
         if history and commitment == "processed":
             raise Refused(INVALID_PARAMS, "Method does not support commitment below `confirmed`")
-        block = self.ledger.at(commitment)
+        block = self.tip(commitment)
         if asked.get("minContextSlot", 0) > block.slot:
             words = "Minimum context slot has not been reached"
             raise Refused(MIN_SLOT_NOT_REACHED, words, {"contextSlot": block.slot})

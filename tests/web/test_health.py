@@ -111,7 +111,7 @@ async def test_a_chain_that_is_not_read_degrades_the_server_and_keeps_it_ready(s
 
     assert (found.status, found.body["status"]) == (200, "degraded")
     [words] = found.body["warnings"]
-    assert words.startswith("eip155:8453: no block of the last 6 minutes was read")
+    assert words.startswith("eip155:8453: nothing of the last 6 minutes was read")
     assert "node.example" not in words, "strangers can read this"
 
 

@@ -13,7 +13,8 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from payd.actors.relay_alarms import WORDS
-from payd.actors.relayer import Relayer, RelayerStats
+from payd.actors.relay_stats import RelayerStats
+from payd.actors.relayer import Relayer
 from payd.actors.watcher import WatcherStats
 from payd.chains.market.source import SourceHealth
 from payd.config import load
@@ -110,6 +111,16 @@ def test_each_chain_has_one_value_of_each_number(name: str, value: float) -> Non
     assert samples_of(families_of(BUSY)[name]) == {(CHAIN,): value}
 
 
+def test_coins_have_the_decimals_of_their_chain() -> None:
+    solana = BUSY._replace(
+        name="solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+        relayer=msgspec.structs.replace(RELAYER, balance=2 * 10**9, spent_today=10**8),
+    )
+    families = families_of(BUSY, solana)
+    assert samples_of(families["payd_relayer_balance_coins"]) == {(CHAIN,): 2, (solana.name,): 2}
+    assert samples_of(families["payd_relayer_spent_day_coins"]) == {(CHAIN,): 0.1, (solana.name,): 0.1}
+
+
 def test_what_is_not_known_is_absent_and_no_zero() -> None:
     names = set(families_of(FRESH, sources=()))
     assert not names & {"payd_chain_head", "payd_chain_read_lag_seconds", "payd_chain_not_final_blocks"}
@@ -183,7 +194,7 @@ def test_a_server_without_chains_answers_everything_and_brings_nothing_that_sign
         "            found = await answer(house, Request('GET', path, client_ip='127.0.0.1'))\n"
         "            assert found.status == 200, found\n"
         "trio.run(main)\n"
-        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'payd.chains.evm.chain', 'payd.live')\n"
+        "heavy = ('eth_account', 'eth_abi', 'eth_utils', 'coincurve', 'solders', 'payd.live')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "data")]

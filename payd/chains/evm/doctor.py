@@ -6,9 +6,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from payd.chains.asking import answered, read
 from payd.chains.assets import Asset
@@ -19,13 +17,12 @@ from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.codec import from_data, from_quantity
 from payd.chains.evm.tokens import Report, examine_tokens
 from payd.chains.evm.ways import TOKEN_GAS
+from payd.chains.finding import Finding, Level
 from payd.chains.rpc import Call, Node, NodesDown
 from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.money import format_units
-
-Level = Literal["ok", "warn", "error"]
 
 # A node that is further behind the others shows payments late, and two of them agree late.
 LAG_MAX: Final = 10
@@ -34,15 +31,6 @@ CLOCK_OFF_MAX_S: Final = 60
 # The relayer should have gas for so many payments.
 PAYMENTS_AHEAD: Final = 20
 COIN_DECIMALS: Final = 18
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at; `what_to_do` is empty where nothing is to be done."""
-
-    level: Level
-    subject: str
-    words: str
-    what_to_do: str = ""
 
 
 async def examine(chain: EvmChain, now_ms: int) -> list[Finding]:

@@ -20,23 +20,23 @@ from payd.chains.rpc_wire import Call
 # CAIP-2 takes so many characters of the genesis hash.
 GENESIS_CHARS: Final = 32
 
+# It does not know the transaction that a listing is to begin or end with: another may, or a fork took it.
+CURSOR_UNKNOWN: Final = -32020
+# The only error that has a transaction's own words in it, which may be any.
 _PREFLIGHT_FAILED: Final = -32002
-_SIGNATURE_VOID: Final = -32003
-_PRECOMPILE_FAILED: Final = -32006
-_SIGNATURES_MISCOUNTED: Final = -32013
-_VERSION_UNSUPPORTED: Final = -32015
 _PARAMS_INVALID: Final = -32602
-# What is asked is at fault, or what was sent: any node would say so. A transaction's own words may be any.
+# What is asked is at fault, or what was sent: any node would say so.
 _ANSWER_CODES: Final = frozenset(
     {
-        _PREFLIGHT_FAILED,
-        _SIGNATURE_VOID,
-        _PRECOMPILE_FAILED,
-        _SIGNATURES_MISCOUNTED,
-        _VERSION_UNSUPPORTED,
+        -32003,  # a signature is void
+        -32006,  # a signature that a precompile checks is void
+        -32013,  # so many signatures do not fit the message
+        -32015,  # a version of transactions that we did not say we can read
         _PARAMS_INVALID,
     }
 )
+# Here a validator reports so, too, that its own index is broken; what we ask of it is well made.
+_INDEXED: Final = "getSignaturesForAddress"
 # HTTP's number, alone and in the range of JSON-RPC.
 _LIMITED_CODES: Final = frozenset({429, -32429})
 # What this node has not, or not yet, or not any more.
@@ -56,6 +56,7 @@ _CANNOT_CODES: Final = frozenset(
         -32017,  # rewards are being paid out
         -32018,  # rewards of a slot that it has not
         -32019,  # its long-term storage does not answer
+        CURSOR_UNKNOWN,
         -32601,  # it has not that method
         -32603,  # an internal error
     }
@@ -127,12 +128,16 @@ class SolanaDialect(msgspec.Struct, frozen=True):
         return None
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:
-        """What an error to a call means, whatever the method."""
+        """What an error to a call of `method` means."""
         words = message.lower()
-        if code in _ANSWER_CODES:
+        if code == _PREFLIGHT_FAILED:
             return "answer"
         if code in _LIMITED_CODES or has(words, LIMITED_WORDS):
             return "limited"
+        if code == _PARAMS_INVALID and method == _INDEXED:
+            return "cannot"
+        if code in _ANSWER_CODES:
+            return "answer"
         if code in _CANNOT_CODES or has(words, _CANNOT):
             return "cannot"
         return "answer"

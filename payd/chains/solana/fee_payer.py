@@ -58,6 +58,19 @@ def fee_payer_from(keystore_key: bytes) -> FeePayer:
     Raises:
         ValueError: It has another length.
     """
+    return FeePayer(_seed_of(keystore_key))
+
+
+def exported(keystore_key: bytes) -> str:
+    """The fee payer's key as wallets import it: seed and public key, 64 bytes in base58.
+
+    Raises:
+        ValueError: The relayer's key has not 32 bytes.
+    """
+    return str(Keypair.from_seed(_seed_of(keystore_key)))
+
+
+def _seed_of(keystore_key: bytes) -> bytes:
     if len(keystore_key) != KEY_BYTES:
         raise ValueError(f"a key has {KEY_BYTES} bytes")
-    return FeePayer(hashlib.sha256(b"payd:solana:fee-payer:v1:" + keystore_key).digest())
+    return hashlib.sha256(b"payd:solana:fee-payer:v1:" + keystore_key).digest()

@@ -12,8 +12,9 @@ import pytest
 from payd.chains.assets import Domain
 from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.abi import MULTICALL3
-from payd.chains.evm.doctor import CLOCK_OFF_MAX_S, LAG_MAX, Finding, examine
+from payd.chains.evm.doctor import CLOCK_OFF_MAX_S, LAG_MAX, examine
 from payd.chains.fee_terms import FeeTerms
+from payd.chains.finding import Finding
 from payd.store.db import Database
 from tests.chains.evm.scene import ETH_ROW, Scene, dai_row, open_scene, usdc_row
 from tests.live.anvil import Anvil, Refused

@@ -107,6 +107,6 @@ def test_the_key_is_neither_shown_nor_copied() -> None:
 
 
 def test_who_signs_nothing_imports_no_library_for_it() -> None:
-    code = "import sys, payd.chains.evm.signer, payd.chains.evm.keystore; print(*sys.modules)"
+    code = "import sys, payd.chains.evm.signer, payd.chains.keystore; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"eth_account", "eth_keyfile", "eth_utils"} & set(run.stdout.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import Any, Literal
 import pytest
 from eth_account import Account
 
-from payd.chains.evm.keystore import (
+from payd.chains.keystore import (
     FILE_BYTES_MAX,
     SCRYPT_N,
     SCRYPT_N_SMALL,
     KeystoreUnusable,
-    address_in,
+    addresses_in,
     create,
     read_key,
     read_password,
@@ -54,9 +55,7 @@ def test_what_was_made_is_opened_with_its_password(tmp_path: Path) -> None:
     path = tmp_path / "relayer.json"
     made = create(path, PASSWORD, small=True)
     opened = unlock(path, PASSWORD)
-    assert opened.address == made.address == address_in(path)
-    asked = (8453, 0, made.address, b"", 21_000, 900, 7)
-    assert opened.sign(*asked) == made.sign(*asked)
+    assert (opened.signer().address, str(opened.fee_payer().address)) == made == addresses_in(path)
 
 
 def test_who_has_the_password_may_have_the_key_itself(file: Path) -> None:
@@ -64,18 +63,19 @@ def test_who_has_the_password_may_have_the_key_itself(file: Path) -> None:
 
 
 def test_the_key_comes_from_the_one_source_of_randomness(file: Path) -> None:
-    assert unlock(file, PASSWORD).address == Account.from_key(KEY).address.lower()
+    assert unlock(file, PASSWORD).signer().address == Account.from_key(KEY).address.lower()
 
 
 def test_two_keystores_have_two_keys(tmp_path: Path) -> None:
     made = [create(tmp_path / name, PASSWORD, small=True) for name in ("a", "b")]
-    assert made[0].address != made[1].address
+    assert made[0].evm != made[1].evm
+    assert made[0].solana != made[1].solana
 
 
 def test_bytes_that_are_no_key_are_drawn_again(tmp_path: Path) -> None:
     drawn = [KEY, b"\xff" * 32, bytes(32)]
     made = create(tmp_path / "relayer.json", PASSWORD, small=True, entropy=lambda _count: drawn.pop())
-    assert made.address == Account.from_key(KEY).address.lower()
+    assert made.evm == Account.from_key(KEY).address.lower()
 
 
 def test_another_program_opens_it(file: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_another_program_made_is_opened(tmp_path: Path) -> None:
     kdfs: tuple[tuple[Literal["scrypt", "pbkdf2"], int], ...] = (("scrypt", 1024), ("pbkdf2", 1000))
     for kdf, rounds in kdfs:
         path.write_text(json.dumps(Account.encrypt(KEY, PASSWORD, kdf=kdf, iterations=rounds)))
-        assert unlock(path, PASSWORD).address == Account.from_key(KEY).address.lower()
+        assert unlock(path, PASSWORD).signer().address == Account.from_key(KEY).address.lower()
 
 
 def test_guessing_the_password_is_dear_unless_the_machine_is_small(tmp_path: Path, file: Path) -> None:
@@ -159,7 +159,7 @@ def test_another_file_is_no_keystore(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     assert "is no keystore of version 3" in why_not(file)
     with pytest.raises(KeystoreUnusable, match="is no keystore of version 3"):
-        address_in(file)
+        addresses_in(file)
 
 
 def without(*path: str) -> Change:
@@ -205,14 +205,43 @@ def test_a_keystore_with_anothers_address_is_refused(file: Path) -> None:
 def test_an_address_in_a_keystore_is_one(file: Path, address: str) -> None:
     changed(file, lambda content: content.update(address=address))
     with pytest.raises(KeystoreUnusable, match="an address in it that is none"):
-        address_in(file)
+        addresses_in(file)
 
 
-def test_a_keystore_without_an_address_opens_but_cannot_be_asked_for_it(file: Path) -> None:
+@pytest.mark.parametrize("address", ["", "0x" + "11" * 20, "0" * 44, "1" * 31])
+def test_an_address_on_solana_in_a_keystore_is_one(file: Path, address: str) -> None:
+    changed(file, lambda content: content.update(solana_address=address))
+    with pytest.raises(KeystoreUnusable, match="an address in it that is none"):
+        addresses_in(file)
+
+
+def test_a_keystore_with_anothers_address_on_solana_is_refused(file: Path) -> None:
+    changed(file, lambda content: content.update(solana_address="1" * 32))
+    opened = unlock(file, PASSWORD)
+    with pytest.raises(KeystoreUnusable, match="holds another key than it says"):
+        opened.fee_payer()
+
+
+def test_a_keystore_without_addresses_opens_and_says_none(file: Path) -> None:
+    solana = addresses_in(file).solana
     changed(file, without("address"))
-    assert unlock(file, PASSWORD).address == Account.from_key(KEY).address.lower()
-    with pytest.raises(KeystoreUnusable, match="does not say its address"):
-        address_in(file)
+    changed(file, without("solana_address"))
+    opened = unlock(file, PASSWORD)
+    assert opened.signer().address == Account.from_key(KEY).address.lower()
+    assert str(opened.fee_payer().address) == solana
+    assert addresses_in(file) == (None, None)
+
+
+def test_the_fee_payer_on_solana_is_the_same_for_the_same_key(file: Path) -> None:
+    """Another one would leave SOL behind on an account that nobody looks for."""
+    assert addresses_in(file).solana == "4rx6HJsnzqL4CLF3BMBpJEQvXKMmUuJ9kSrDjbERFUEo"
+
+
+def test_a_key_is_in_no_repr_and_is_not_copied(file: Path) -> None:
+    opened = unlock(file, PASSWORD)
+    assert repr(opened) == f"Unlocked({str(file)!r})"
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(opened)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The file that holds the relayer's key, encrypted: Web3 Secret Storage version 3, as other tools write it.
 
-The key is derived with scrypt, which takes half a second and 128 MiB on purpose. Whoever is inside Trio calls
-`create` and `unlock` in a thread.
+From the one key in it follow two accounts: the relayer's on EVM chains, and the fee payer's on Solana. The
+file says both addresses, so that they can be shown without the password.
+
+The password is stretched with scrypt, which takes half a second and 128 MiB on purpose. Whoever is inside
+Trio calls `create` and `unlock` in a thread.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -12,14 +15,19 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from payd.chains.evm.signer import KEY_BYTES, Signer
-from payd.core.caip import to_checksum_address
+from payd.core.caip import AccountId, account_problem, canonical_chain, parse_chain, to_checksum_address
 from payd.entropy import Entropy, system_entropy
 
+if TYPE_CHECKING:
+    # Each brings what signs on its kind of chain; a server without such a chain does not have it.
+    from payd.chains.evm.signer import Signer
+    from payd.chains.solana.fee_payer import FeePayer
+
+KEY_BYTES: Final = 32
 # Memory is this times a kibibyte. The small one is for machines with less than half a gigabyte.
 SCRYPT_N: Final = 2**17
 SCRYPT_N_SMALL: Final = 2**14
@@ -38,6 +46,51 @@ class KeystoreUnusable(Exception):
     """The keystore cannot be made or opened; the message says why and what to do."""
 
 
+class Addresses(NamedTuple):
+    """Whose the accounts of a key are: on EVM chains in lower case, on Solana in base58.
+
+    None stands for what a file does not say.
+    """
+
+    evm: str | None
+    solana: str | None
+
+
+class Unlocked:
+    """The key of a keystore that was opened; it is asked for what signs with it."""
+
+    def __init__(self, path: Path, key: bytes, solana: str | None) -> None:
+        self._path = path
+        self._key = key
+        self._solana = solana
+
+    def __repr__(self) -> str:
+        return f"Unlocked({str(self._path)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Refuse to be copied to where somebody might keep it."""
+        raise TypeError("a key is not pickled")
+
+    def signer(self) -> Signer:
+        """The relayer on EVM chains."""
+        from payd.chains.evm.signer import Signer
+
+        return Signer(self._key)
+
+    def fee_payer(self) -> FeePayer:
+        """The fee payer on Solana.
+
+        Raises:
+            KeystoreUnusable: The file says that it has another address.
+        """
+        from payd.chains.solana.fee_payer import fee_payer_from
+
+        payer = fee_payer_from(self._key)
+        if self._solana not in (None, str(payer.address)):
+            raise _other_key(self._path)
+        return payer
+
+
 class _Crypto(msgspec.Struct):
     """What is checked before the library reads the rest."""
 
@@ -49,10 +102,12 @@ class _Keystore(msgspec.Struct):
     version: Literal[3]
     crypto: _Crypto
     address: str | None = None
+    # Our own: other programs leave it alone.
+    solana_address: str | None = None
 
 
-def create(path: Path, password: str, *, small: bool = False, entropy: Entropy = system_entropy) -> Signer:
-    """Make a key and write it to a new file that its owner alone can read.
+def create(path: Path, password: str, *, small: bool = False, entropy: Entropy = system_entropy) -> Addresses:
+    """Make a key and write it to a new file that its owner alone can read; gives its addresses.
 
     Args:
         path: Where; never overwritten.
@@ -70,16 +125,30 @@ def create(path: Path, password: str, *, small: bool = False, entropy: Entropy =
 
     if not password:
         raise KeystoreUnusable("An empty password protects nothing. Choose another.")
-    key, signer = _new_key(entropy)
+    key = _new_key(entropy)
+    addresses = addresses_of(key)
     n = SCRYPT_N_SMALL if small else SCRYPT_N
     made = create_keyfile_json(key, password.encode(), version=3, kdf="scrypt", iterations=n)
-    _write(path, msgspec.json.encode({**made, "address": signer.address[2:]}))
-    return signer
+    said = {"address": (addresses.evm or "").removeprefix("0x"), "solana_address": addresses.solana}
+    _write(path, msgspec.json.encode({**made, **said}))
+    return addresses
 
 
-def unlock(path: Path, password: str) -> Signer:
-    """The key in the file, as the relayer holds it. Raises what `read_key` does."""
-    return Signer(read_key(path, password))
+def unlock(path: Path, password: str) -> Unlocked:
+    """The key in the file, for who signs with it. Raises what `read_key` does."""
+    return Unlocked(path, read_key(path, password), addresses_in(path).solana)
+
+
+def addresses_of(key: bytes) -> Addresses:
+    """Both addresses of a key.
+
+    Raises:
+        ValueError: No key has these bytes.
+    """
+    from payd.chains.evm.signer import Signer
+    from payd.chains.solana.fee_payer import fee_payer_from
+
+    return Addresses(Signer(key).address, str(fee_payer_from(key).address))
 
 
 def read_key(path: Path, password: str) -> bytes:
@@ -92,33 +161,41 @@ def read_key(path: Path, password: str) -> bytes:
     """
     from eth_keyfile.keyfile import decode_keyfile_json
 
+    from payd.chains.evm.signer import Signer
+
     raw = _read(path)
     keystore = _parse(path, raw)
     try:
         _check_cost(path, keystore.crypto)
         key = bytes(decode_keyfile_json(msgspec.json.decode(raw), password.encode()))
-        signer = Signer(key)
+        address = Signer(key).address
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
         # The library's own words for it; every other error of it is about the file.
         if str(error) == "MAC mismatch":
             raise KeystoreUnusable(f"The password does not open {path}.") from None
         raise KeystoreUnusable(f"{path} is damaged. Restore it from a backup.") from None
-    if keystore.address is not None and _address(path, keystore.address) != signer.address:
-        raise KeystoreUnusable(f"{path} holds another key than it says. Restore it from a backup.")
+    if keystore.address is not None and _address(path, keystore.address) != address:
+        raise _other_key(path)
     return key
 
 
-def address_in(path: Path) -> str:
-    """The address that the file says its key has, in lower case; needs no password.
+def addresses_in(path: Path) -> Addresses:
+    """The addresses that the file says its key has; needs no password.
+
+    A file of another program, or of an earlier payd, does not say the one on Solana.
 
     Raises:
-        KeystoreUnusable: There is no such file, others may read it, it is no keystore, or has no address.
+        KeystoreUnusable: There is no such file, others may read it, it is no keystore, or what it says is no
+            address.
         OSError: It cannot be read.
     """
     keystore = _parse(path, _read(path))
-    if keystore.address is None:
-        raise KeystoreUnusable(f"{path} does not say its address; the program that made it left it out.")
-    return _address(path, keystore.address)
+    evm = None if keystore.address is None else _address(path, keystore.address)
+    if keystore.solana_address is not None:
+        solana = AccountId(canonical_chain(parse_chain("solana:mainnet")), keystore.solana_address)
+        if account_problem(solana) is not None:
+            raise _no_address(path)
+    return Addresses(evm, keystore.solana_address)
 
 
 def read_password(file: Path | None, variables: Mapping[str, str]) -> str | None:
@@ -141,13 +218,14 @@ def read_password(file: Path | None, variables: Mapping[str, str]) -> str | None
         raise KeystoreUnusable(f"{file} holds no password: it is no text.") from None
 
 
-def _new_key(entropy: Entropy) -> tuple[bytes, Signer]:
+def _new_key(entropy: Entropy) -> bytes:
     while True:
         key = entropy(KEY_BYTES)
         try:
-            return key, Signer(key)
+            addresses_of(key)
         except ValueError:
             continue  # zero, or beyond the order of the curve: once in 2^128
+        return key
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -209,5 +287,13 @@ def _address(path: Path, text: str) -> str:
     try:
         to_checksum_address(address)
     except ValueError:
-        raise KeystoreUnusable(f"{path} has an address in it that is none.") from None
+        raise _no_address(path) from None
     return address
+
+
+def _no_address(path: Path) -> KeystoreUnusable:
+    return KeystoreUnusable(f"{path} has an address in it that is none.")
+
+
+def _other_key(path: Path) -> KeystoreUnusable:
+    return KeystoreUnusable(f"{path} holds another key than it says. Restore it from a backup.")
