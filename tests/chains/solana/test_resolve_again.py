@@ -1,4 +1,4 @@
-"""What is fetched again, or at the same moment: the same transaction while it is good; and what it costs us."""
+"""What is fetched again, or at the same moment: the same transaction while it is good, at one cost."""
 
 from __future__ import annotations
 
