@@ -1,4 +1,4 @@
-"""What we pay for others: reserved until it has landed, at its real cost then, and free again if it cannot."""
+"""What we pay for others: reserved until it has landed, at its real cost then, and free again otherwise."""
 
 from __future__ import annotations
 
