@@ -14,7 +14,7 @@ import structlog
 import trio
 
 from payd.actors.relay_alarms import Alarms
-from payd.actors.relayer import RelayerStats
+from payd.actors.relay_stats import RelayerStats
 from payd.actors.submitter_flight import OPEN_MAX, Flight, Found
 from payd.actors.submitter_purse import Purse
 from payd.actors.supervisor import Backoff

@@ -25,7 +25,7 @@ LOCAL: Final = frozenset({31337, 1337})
 # A node of Solana that runs here and is of no public cluster is one for development.
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 EVM_WALLET: Final = "buyer.json"
-SOLANA_WALLET: Final = "solana-buyer.json"
+SOLANA_WALLET: Final = "buyer-solana.json"
 PAID_IN: Final = frozenset({"eip3009", "erc20", "native", "spl"})
 
 

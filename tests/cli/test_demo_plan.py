@@ -92,7 +92,7 @@ def test_of_several_chains_one_is_chosen_unless_the_first_is_local(tmp_path: Pat
 def test_on_a_local_solana_wallet_and_destination_are_there_too(tmp_path: Path) -> None:
     plan = plan_of(configured(tmp_path, LOCAL_SOLANA), Asked())
     assert plan.is_local
-    assert plan.wallet == tmp_path / "solana-buyer.json"
+    assert plan.wallet == tmp_path / "buyer-solana.json"
     assert plan.destination == seed.SOLANA_ADDRESS
 
 

@@ -232,7 +232,7 @@ async def test_what_the_chain_has_of_a_transaction_is_told() -> None:
 
 
 def test_a_wallet_is_a_file_as_solana_keygen_writes_it(tmp_path: Path) -> None:
-    file = tmp_path / "solana-buyer.json"
+    file = tmp_path / "buyer-solana.json"
     file.write_text(json.dumps(list(bytes(KEYS))))
     assert read_keypair(file) == KEYS
     with pytest.raises(Refused, match="There is no wallet"):

@@ -44,7 +44,10 @@ class PlayedSolana(SimulatedChain):
         is_down: Whether no node answers.
         asked: How often it was asked for a link.
         meanwhile: What happens while it is asked next.
+        volatile_ms: How long a price in SOL holds.
     """
+
+    volatile_ms = VOLATILE_MS
 
     def __init__(self) -> None:
         super().__init__(1000, 1000, RateTable())
@@ -121,7 +124,7 @@ class PlayedSolana(SimulatedChain):
             amount=self._amount(payment, asset),
             actions=actions,
             eta_s=2,
-            valid_until_ms=min(end_ms, now_ms + VOLATILE_MS) if asset.namespace == "slip44" else end_ms,
+            valid_until_ms=min(end_ms, now_ms + self.volatile_ms) if asset.namespace == "slip44" else end_ms,
             bindings=(binding(payment.id, "reference"),),
         )
 

@@ -15,7 +15,7 @@ from urllib.parse import quote as percent_encode
 import structlog
 import trio
 
-from payd.actors.pay_requests import PayLink, pay_links, payable_routes
+from payd.actors.pay_requests import PayLink, pay_links, payable_routes, renews_at_ms
 from payd.core.errors import InvalidState, NotFound, PaydError, PaymentExpired
 from payd.core.payment import Payment
 from payd.web.house import Realm
@@ -28,9 +28,6 @@ WAY: Final = "solana"
 
 # Nobody waits longer for a page than this; without prices it is shown all the same.
 PRICES_S: Final = 3.0
-# A code at a moving price is replaced on the page while so much of its time is left: who has just scanned it
-# needs it to pay.
-LINK_LEFT_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +111,5 @@ async def _links(realm: Realm, payment: Payment) -> list[PayLink]:
 
 
 def _renew_at_ms(links: list[PayLink], payment: Payment) -> int | None:
-    ends = [link.quote.valid_until_ms for link in links if link.quote.valid_until_ms < payment.expires_at_ms]
-    return min(ends) - LINK_LEFT_MS if ends else None
+    ends = [renews_at_ms(payment, link.quote) for link in links]
+    return min((end_ms for end_ms in ends if end_ms is not None), default=None)

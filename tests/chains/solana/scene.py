@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 from solders.keypair import Keypair
-from solders.pubkey import Pubkey
 
 from payd.chains.assets import Asset, AssetBook
 from payd.chains.base import Accepted, Found, Verdict
@@ -36,7 +35,7 @@ from payd.store.chain_cursors import Cursor, CursorKind, find_cursor, move_curso
 from payd.store.db import Database, Tx
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.payments import EventToStore, insert_payment, record_transition
-from payd.store.sightings import Seen, Sighting, matched_of, record
+from payd.store.sightings import Seen, Sighting, matched_of, record, take_back
 from payd.store.submissions import find_submission, insert_submission, note_leaving
 from payd.store.transfers import follow_transfer
 from payd.store.watches import known_bindings
@@ -156,22 +155,24 @@ class Scene:
         )
 
     async def handed(
-        self, payment: Payment, asset: str, buyer: int = BUYER, option_id: str = "opt_1"
+        self, payment: Payment, asset: str, buyer: int = BUYER, option_id: str | None = None
     ) -> Quote:
         """The same handed out, with a build action."""
         offer = await self.offer(payment, asset, buyer)
         assert offer is not None, "nothing is offered"
         return await self.hand_out(payment, asset, offer, option_id)
 
-    async def hand_out(self, payment: Payment, asset: str, offer: Offer, option_id: str = "opt_1") -> Quote:
+    async def hand_out(
+        self, payment: Payment, asset: str, offer: Offer, option_id: str | None = None
+    ) -> Quote:
         """An offer as it is handed out."""
         route = Route(asset, canonical_asset(parse_asset(asset)), "crypto_1", account_id(MERCHANT))
-        handed = [(route, offer, option_id)]
+        handed = [(route, offer, option_id or f"opt_{payment.id}")]
         [quote] = await self.db.write(hand_out, payment.id, handed, self.now_ms(), payment.expires_at_ms)
         return quote
 
     async def quote(
-        self, payment: Payment, asset: str = USDC, buyer: int = BUYER, option_id: str = "opt_1"
+        self, payment: Payment, asset: str = USDC, buyer: int = BUYER, option_id: str | None = None
     ) -> Quote:
         """The same with its transaction, as a wallet fetches it."""
         return await self.fetch(payment, await self.handed(payment, asset, buyer, option_id))
@@ -290,6 +291,15 @@ class Scene:
             payment = await self.move(payment, found.trigger)
         return payment
 
+    def builds(self) -> int:
+        """How many transactions were built for wallets."""
+        [count] = self.db.point(lambda tx: tx.execute("SELECT count(*) FROM builds").fetchone())
+        return int(count)
+
+    async def take_back(self, row: Sighting) -> None:
+        """Store that a transfer is nowhere."""
+        await self.db.write(take_back, row)
+
     def row(self, payment: Payment) -> Sighting:
         """The transfer that pays it."""
         [row] = self.db.point(matched_of, payment.id)
@@ -358,8 +368,3 @@ async def open_scene(
         scene = Scene(node, local, db, rpc, solana, made)
         await scene.watch(0)
         yield scene
-
-
-def token_destination(owner: Pubkey) -> str:
-    """A wallet as CAIP-10."""
-    return f"{CHAIN}:{owner}"

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from payd.web.checkout.render import ASSETS, qr_svg
-from payd.web.checkout.solana import LINK_LEFT_MS, PRICES_S
+from payd.web.checkout.solana import PRICES_S
 from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA, Got, Shop
 from tests.web.solana import SOL, SolanaShop, open_solana_shop
 
@@ -88,7 +88,7 @@ async def test_a_moving_price_is_renewed_while_a_scanned_code_can_still_be_paid(
     body = await page(solana, payment, path)
     renew = re.search(r'data-renew="(\d+)"', body)
     assert renew is not None
-    assert int(renew[1]) == solana.now_ms() + 90_000 - LINK_LEFT_MS
+    assert int(renew[1]) == solana.now_ms() + 45_000
     solana.chain.lamports = 180_000_000
     await trio.sleep(int(renew[1]) / 1000 - solana.now_ms() / 1000)
     assert code_of(await page(solana, payment, path)) == f"solana:{SOLANA_WALLET}?amount=0.18{LABEL}"
