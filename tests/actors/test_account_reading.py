@@ -13,6 +13,7 @@ from payd.chains.solana.answers import Listed
 from payd.chains.solana.keys import TOKEN, token_account
 from payd.chains.unread import Unread
 from payd.store.chain_accounts import AccountCursor
+from payd.store.chain_cursors import Cursor
 from tests.actors.solana_watching import Node, SolanaWatching
 from tests.live.anvil import Refused
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
@@ -24,16 +25,16 @@ def reader(solana: SolanaWatching) -> AccountReader:
     return solana.walk.reader
 
 
-def says(node: Node, method: str, said: Any) -> None:
+def says(node: Node, wrong: str, said: Any) -> None:
     """Have a node answer so."""
     honest = node.ask
 
-    def ask(asked: str, *params: Any) -> Any:
-        if asked != method:
-            return honest(asked, *params)
+    def ask(method: str, *params: Any) -> Any:
+        if method != wrong:
+            return honest(method, *params)
         if isinstance(said, Exception):
             raise said
-        return said(honest(asked, *params)) if callable(said) else said
+        return said(honest(method, *params)) if callable(said) else said
 
     node.ask = ask  # type: ignore[method-assign]
 
@@ -46,11 +47,7 @@ async def test_a_listing_comes_with_the_slots_that_the_node_is_at_in_one_post(so
     assert solana.rpc.posts == posts + 1
     assert [one.tx_id for one in listing.entries] == paid
     head, final = solana.ledger.at("confirmed"), solana.ledger.at("finalized")
-    assert (tips.head.number, tips.head.time_s, tips.head.hash) == (
-        head.slot,
-        head.time_s,
-        name_of(head.slot),
-    )
+    assert tips.head == Cursor(head.slot, name_of(head.slot), head.time_s)
     assert tips.final.number == final.slot
 
 
@@ -153,8 +150,7 @@ async def listed_of(solana: SolanaWatching, tx_id: str) -> Listed:
 
 
 def test_a_transaction_in_many_listings_is_one_and_the_oldest_comes_first() -> None:
-    one, two, three = [
-        Listed(name, slot, None, None, "confirmed") for name, slot in (("a", 7), ("b", 5), ("c", 7))
-    ]
+    places = (("a", 7), ("b", 5), ("c", 7))
+    one, two, three = [Listed(name, slot, None, None, "confirmed") for name, slot in places]
     listings = [Listing(SHOP, [two, one]), Listing(SHOP, [one, three])]
     assert unique(listings) == [two, one, three]

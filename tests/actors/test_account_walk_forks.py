@@ -1,4 +1,4 @@
-"""Forks and windows on Solana: what vanished is noticed once, and nothing closes that is not read to its end."""
+"""Forks and windows on Solana: what vanished is noticed once, and nothing closes before it is read."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from payd.actors.submitter_purse import EVERY_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.store.builds import spent_on_builds
 from tests.actors.submitting import RESERVED, Submitting
 from tests.live.solana import (
@@ -21,7 +21,7 @@ from tests.live.solana import (
 
 async def settle(submitting: Submitting) -> None:
     """A tick that sees to what is out."""
-    await trio.sleep(EVERY_S)
+    await trio.sleep(IDLE_S)
     await submitting.submitter.run_once()
 
 
