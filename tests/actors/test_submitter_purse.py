@@ -6,12 +6,11 @@ import trio
 
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.store.builds import spent_on_builds
-from tests.actors.submitting import RESERVED, Submitting
+from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
 from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
-    FEE_PAYER,
     LAMPORTS,
     STRANGER,
     account_id,
