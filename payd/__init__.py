@@ -40,8 +40,8 @@ flows:
    stores what it is in the step that moves the cursor, and the payment is told. Then `chains/evm/look.py`
    has nodes prove it: succeeded once it is deep enough, settled once it is final. What was not found by
    itself, a merchant names (`actors/claims.py`). On Solana a signature becomes a submission
-   (`store/submissions.py`), which `actors/submitter.py` brings, the watcher lists accounts
-   (`actors/account_walk.py`) instead of blocks, and the rooms in `chains/solana/` have the names of their twins.
+   (`store/submissions.py`), which `actors/submitter.py` brings, and the watcher lists accounts instead of
+   blocks (`actors/account_walk.py`); the rooms in `chains/solana/` have the names of their twins.
 
 Where to look first: `core/payment.py` for the one table of transitions, `web/routes.py` for the one table
 of routes, `server.py` for who runs what, `store/migrations/` for what is kept, `payd.toml` for every key.
