@@ -98,7 +98,7 @@ def in_terminal(line: str, folder: Path) -> list[str]:
     if typed == ".venv/bin/payd":
         return [str(BIN / "payd"), *words]
     if typed == "scripts/nodes":
-        words += ["--folder", str(folder), "--port", "0", "--listen", "127.0.0.1:0"]
+        words += ["--folder", str(folder), "--port", "0", "--solana-port", "0", "--listen", "127.0.0.1:0"]
     return [*command_of(typed), *words]
 
 

@@ -93,6 +93,11 @@ class BlockWalk:
         """Up to where the chain was read."""
         return self._db.point(find_cursor, self._name, kind)
 
+    def read_until_s(self) -> int:
+        """The time of the last block that was read; 0 before the first."""
+        head = self.cursor("head")
+        return 0 if head is None else head.time_s
+
     async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
         """Read on by one piece, all of it from one node.
 
@@ -126,7 +131,8 @@ class BlockWalk:
             cursor, noted = await self._read_on(node, cursor, tips.head)
         final = None if tips.final is None else _cursor(tips.final)
         also = () if turned is None else turned.paid_by_others
-        return Step(_cursor(tips.head), final, cursor, noted, also)
+        more = cursor.number < tips.head.number
+        return Step(_cursor(tips.head), final, cursor, noted, also, more)
 
     async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
         """Read a piece of what has become final once more: what one node hid, another one shows.

@@ -11,7 +11,7 @@ from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
 
 if TYPE_CHECKING:
-    from payd.actors.relayer import RelayerStats
+    from payd.actors.relay_stats import RelayerStats
 
 
 class Evidence(Protocol):

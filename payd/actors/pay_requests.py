@@ -28,6 +28,7 @@ from payd.core.errors import ChainUnavailable, InvalidParams, InvalidState, NotF
 from payd.core.option import Build, Offer, Quote, WalletRpc
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.store.merchants import named_merchants
 from payd.store.options import Route, quotes_for, routes_of
 
 NAMESPACE: Final = "solana"
@@ -37,7 +38,7 @@ SIGN: Final = "solana_signTransaction"
 ANYBODY: Final = "1" * 32
 """The account of an offer that is for nobody in particular: the System program's address."""
 
-# A link is handed out again while so much of its life is left; the rest is for who pays by it.
+# A link is handed out again while more than this share of its life is left; the rest is for who pays by it.
 REUSE_SHARE: Final = 2
 
 # Wallets show the first 80 characters of a refusal.
@@ -172,19 +173,26 @@ async def _pay_offer(payments: Payments, payment: Payment, route: Route, now_ms:
     chain = payments.chain_of(str(_asset(route).chain))
     if not isinstance(chain, PaysByLink):
         return None
-    return await chain.pay_offer(payment, parse_asset(route.asset), route.destination, now_ms)
+    name, _ = payments.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
+    asset = parse_asset(route.asset)
+    return await chain.pay_offer(payment, asset, route.destination, now_ms, label=name)
 
 
 def _handed_out(payments: Payments, payment: Payment, route: Route, now_ms: int) -> PayLink | None:
     """The newest link of a route that lasts long enough to be handed out again."""
     account_key = f"{_asset(route).chain}:{ANYBODY}"
     for quote in payments.db.point(quotes_for, payment.id, route.asset_key, account_key, now_ms):
-        life_ms = quote.valid_until_ms - quote.valid_from_ms
-        fresh = quote.valid_until_ms - now_ms >= life_ms // REUSE_SHARE
-        link = _link(quote)
-        if link is not None and (fresh or quote.valid_until_ms >= payment.expires_at_ms):
+        link, renew_at_ms = _link(quote), renews_at_ms(payment, quote)
+        if link is not None and (renew_at_ms is None or now_ms < renew_at_ms):
             return link
     return None
+
+
+def renews_at_ms(payment: Payment, quote: Quote) -> int | None:
+    """From when on a link makes way for one at a new price; None: it holds as long as the payment."""
+    if quote.valid_until_ms >= payment.expires_at_ms:
+        return None
+    return quote.valid_until_ms - (quote.valid_until_ms - quote.valid_from_ms) // REUSE_SHARE
 
 
 def _link(quote: Quote) -> PayLink | None:

@@ -8,7 +8,7 @@ import structlog
 
 log = structlog.get_logger("payd.relayer")
 
-Alarm = Literal["balance_low", "balance_empty", "budget", "fee_limit", "queue_old", "stuck"]
+Alarm = Literal["balance_low", "balance_empty", "budget", "fee_limit", "queue_old", "stuck", "lost"]
 
 WORDS: Final[dict[Alarm, str]] = {
     "balance_low": "The relayer's account is running low: send it some of the chain's own coin.",
@@ -16,6 +16,7 @@ WORDS: Final[dict[Alarm, str]] = {
     "budget": "The relayer has spent what it may spend on this chain in 24 hours: see gas_per_day.",
     "fee_limit": "Gas costs more than the relayer may offer: see max_fee_gwei.",
     "queue_old": "Payments have been waiting for the relayer for minutes.",
+    "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can land.",
     "stuck": "A transaction of the relayer is not mined for minutes, and holds up those after it.",
 }
 

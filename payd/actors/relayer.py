@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import msgspec
 import structlog
 import trio
 
-from payd.actors.relay_alarms import Alarm, Alarms
+from payd.actors.relay_alarms import Alarms
 from payd.actors.relay_broadcast import Broadcaster
 from payd.actors.relay_flight import Flight
 from payd.actors.relay_purse import Purse
 from payd.actors.relay_queue import Queue
+from payd.actors.relay_stats import RelayerStats
 from payd.actors.supervisor import Backoff
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.survey import survey
@@ -55,21 +55,6 @@ QUEUED_MAX: Final = 200
 QUEUE_OLD_MS: Final = 5 * 60_000
 # Payments that are told at once that nothing comes of them; each may ask nodes.
 TOLD_MAX: Final = 32
-
-
-class RelayerStats(msgspec.Struct, frozen=True):
-    """How the relayer stands. Amounts in smallest units of the native coin; None is not known yet."""
-
-    balance: int | None
-    spent_today: int
-    in_flight: int
-    queued: int
-    oldest_queued_ms: int | None
-    bumps: int
-    reverts: int
-    lost: int
-    fillers: int
-    alarms: frozenset[Alarm]
 
 
 class Relayer:

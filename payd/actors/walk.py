@@ -33,7 +33,8 @@ class Step(NamedTuple):
         cursor: Up to where everything is read now.
         noted: What was stored.
         also: Payments that have news besides: another transfer pays for them than before.
-        is_cut: Whether there is more to be read at the cursor itself.
+        more: Whether there is more to be read now.
+        trouble: A transaction that could not be read; nothing but the cursor waits for it.
     """
 
     head: Cursor
@@ -41,12 +42,8 @@ class Step(NamedTuple):
     cursor: Cursor
     noted: Sequence[Noted] = ()
     also: Sequence[str] = ()
-    is_cut: bool = False
-
-    @property
-    def more(self) -> bool:
-        """Whether there is more to be read now."""
-        return self.is_cut or self.cursor.number < self.head.number
+    more: bool = False
+    trouble: Unread | None = None
 
 
 class Walk(Protocol):
@@ -66,6 +63,9 @@ class Walk(Protocol):
 
     def cursor(self, kind: CursorKind) -> Cursor | None:
         """Up to where the chain was read."""
+
+    def read_until_s(self) -> int:
+        """The time, by the chain's clock, up to which everything is read; 0 before the first."""
 
     async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
         """Read on by one piece, all of it from one node.

@@ -8,9 +8,9 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
@@ -31,6 +31,8 @@ from payd.store.sightings import Noted, due_sightings, give_up, is_busy
 
 log = structlog.get_logger("payd.watcher")
 
+T = TypeVar("T")
+
 # How often the head is asked for while nothing is open.
 IDLE_S: Final = 15.0
 # Hints come with every block, and wakes with every option: no tick sooner after another.
@@ -45,8 +47,12 @@ _TROUBLE: Final = (NodesDown, Unread, BadAnswer, StoreUnavailable, OutcomeUnknow
 
 News = Callable[[str, str], Awaitable[None]]
 """Told of a payment and the chain that has news of it; never raises."""
+Find = Callable[[str], Awaitable[Sequence[Noted]]]
+"""Reads a transaction, and says what was stored of it."""
 FollowHeads = Callable[[Callable[[int], None]], Awaitable[str]]
 """Calls back with the number of each new block, until the connection ends; says why it did."""
+FollowNews = Callable[[Callable[[str], None]], Awaitable[str]]
+"""Calls back with the id of each transaction that has news, or with nothing where it names none; as above."""
 
 
 class WatcherStats(msgspec.Struct, frozen=True):
@@ -98,10 +104,12 @@ class Watcher:
         chain: Its id, CAIP-2.
         walk: Reads it.
         repair: Reads single transactions by hand.
+        find: Reads one that somebody tells of, and stores what it paid; None: it is found by itself.
         poll_ms: How often the head is asked for while something is open.
         news: Told of payments that something was found for.
         wake_relayer: Called when there are new blocks.
         follow_heads: Tells of new blocks sooner than they are asked for.
+        follow_news: Tells of transactions sooner than they are found.
     """
 
     def __init__(
@@ -113,10 +121,12 @@ class Watcher:
         chain: ChainId,
         walk: Walk,
         repair: Repair,
+        find: Find | None = None,
         poll_ms: int,
         news: News,
         wake_relayer: Callable[[], object] = lambda: None,
         follow_heads: FollowHeads | None = None,
+        follow_news: FollowNews | None = None,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -125,9 +135,12 @@ class Watcher:
         self._news = news
         self._wake_relayer = wake_relayer
         self._follow_heads = follow_heads
+        self._follow_news = follow_news
+        self._reading: set[str] = set()
         self._walk = walk
         self._nodes = NodeChoice(rpc, walk.skipped)
         self._repair = repair
+        self._find = find
         self._lock = trio.Lock()
         self._woken = trio.Event()
         self._telling: set[str] = set()
@@ -167,7 +180,9 @@ class Watcher:
         """Read for ever."""
         async with trio.open_nursery() as nursery:
             if self._follow_heads is not None:
-                nursery.start_soon(self._listen, self._follow_heads)
+                nursery.start_soon(self._listen, self._follow_heads, self._hear)
+            if self._follow_news is not None:
+                nursery.start_soon(self._listen, self._follow_news, partial(self._hear_of, nursery))
             while True:
                 self._woken = trio.Event()
                 if not await self._tick(nursery):
@@ -198,6 +213,17 @@ class Watcher:
                 await self._news(payment_id, self._name)
         return result
 
+    async def found(self, tx_id: str) -> None:
+        """Read a transaction that somebody tells of, record what it paid, and tell; it may be a mistake.
+
+        Raises:
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        noted = () if self._find is None else await self._find(tx_id)
+        self._note(noted)
+        for payment_id in _payments_of(noted):
+            await self._news(payment_id, self._name)
+
     # A tick.
 
     async def _tick(self, nursery: trio.Nursery) -> bool:
@@ -222,11 +248,14 @@ class Watcher:
             if before is None or before.head.hash != step.head.hash:
                 self._wake_relayer()
             self._note(step.noted)
-            self._tell(nursery, _matched(step), told)
+            self._tell(nursery, [*_payments_of(step.noted), *step.also], told)
             more = step.more
             if step.final is not None:
                 more = await self._read_again(node, step) or more
             await self._tell_due(nursery, step, told)
+            if step.trouble is not None:
+                self._nodes.rest(node, step.trouble)
+                raise step.trouble
 
     async def _read_again(self, node: Node, step: Step) -> bool:
         """Read a piece of what is final from another node; True when there is more of it."""
@@ -322,23 +351,41 @@ class Watcher:
     async def _pause_s(self) -> float:
         try:
             # A window that has closed waits until the chain was read beyond its end.
-            read_ms = 0 if self._last is None else self._last.cursor.time_s * 1000
-            now_ms = min(self._clock.now_ms(), read_ms)
+            now_ms = min(self._clock.now_ms(), self._walk.read_until_s() * 1000)
             self._busy = await self._db.look(is_busy, self._name, now_ms)
         except StoreUnavailable:
             self._busy = True
         return max(0.0, (self._poll_s if self._busy else IDLE_S) - TICK_GAP_S)
 
-    async def _listen(self, follow_heads: FollowHeads) -> None:
-        """Be told of heads for ever; without, they are asked for as often as before."""
+    async def _listen(
+        self, follow: Callable[[Callable[[T], None]], Awaitable[str]], hear: Callable[[T], None]
+    ) -> None:
+        """Be told of news for ever; without, they are asked for as often as before."""
         failures = 0
         while True:
             started_s = trio.current_time()
-            words = await follow_heads(self._hear)
+            words = await follow(hear)
             failures = 1 if trio.current_time() - started_s >= SOCKET_RETRY.last_s else failures + 1
             if failures == 1:
                 log.warning("chain.heads_lost", chain=self._name, why=words)
             await trio.sleep(SOCKET_RETRY.delay_s(failures))
+
+    def _hear_of(self, nursery: trio.Nursery, tx_id: str) -> None:
+        """A hint: what it names is read at once, everything else soon."""
+        if tx_id and tx_id not in self._reading and len(self._reading) < TELL_AT_ONCE_MAX:
+            self._reading.add(tx_id)
+            nursery.start_soon(self._read_one, tx_id)
+        if self._busy:
+            self.wake()
+            self._wake_relayer()
+
+    async def _read_one(self, tx_id: str) -> None:
+        try:
+            await self.found(tx_id)
+        except (StoreUnavailable, OutcomeUnknown) as trouble:
+            log.debug("chain.hint_not_stored", chain=self._name, why=str(trouble))
+        finally:
+            self._reading.discard(tx_id)
 
     def _hear(self, number: int) -> None:
         """A hint: where nothing is open, the next look is soon enough."""
@@ -346,7 +393,7 @@ class Watcher:
             self.wake()
 
 
-def _matched(step: Step) -> list[str]:
+def _payments_of(noted: Iterable[Noted]) -> list[str]:
     """The payments that something was found for, each once."""
-    found = [one.sighting.payment_id for one in step.noted if one.sighting.kind == "matched"]
-    return list(dict.fromkeys(one for one in (*found, *step.also) if one is not None))
+    found = [one.sighting.payment_id for one in noted if one.sighting.kind == "matched"]
+    return list(dict.fromkeys(one for one in found if one is not None))

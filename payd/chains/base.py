@@ -170,15 +170,23 @@ class Chain(Protocol):
 
 
 @runtime_checkable
-class PaysByLink(Protocol):
+class PaysByLink(Chain, Protocol):
     """A chain where a plain transfer names its payment, so that a link is all that a wallet needs."""
 
     async def pay_offer(
-        self, payment: Payment, asset: AssetId, destination: str, now_ms: int
+        self,
+        payment: Payment,
+        asset: AssetId,
+        destination: str,
+        now_ms: int,
+        *,
+        label: str = "",
+        message: str = "",
     ) -> Offer | None:
         """What anybody would pay in the asset now; None when no link can ask for it.
 
-        The account is one that nobody holds, and the one action a `Build` whose data is the link.
+        The account is one that nobody holds, and the one action a `Build` whose data is the link. The link
+        says in `label` who asks, and in `message` what for.
 
         Raises:
             ChainUnavailable: No node answers.

@@ -28,7 +28,7 @@ KindOf: TypeAlias = Callable[[str, int, str], Kind]
 # A shorter part of a URL is no key.
 KEY_CHARS_MIN: Final = 8
 
-# Providers sell batches, or long ones: "batch of more than 3 requests", "batch requests are only available …".
+# Providers sell batches: one "of more than 3 requests", or "batch requests are only available" to who pays.
 _BATCH: Final = re.compile("batch (of|requests?|calls?|size|support|too)|support (for )?batch")
 
 

@@ -135,10 +135,10 @@ def _live_options(function: Callable[..., None]) -> Callable[..., None]:
             metavar="FILE",
             help="Without, and without a .password file beside the keystore, you are asked.",
         ),
-        click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore. [buyer.json]"),
+        click.option("--wallet", type=file, metavar="FILE", help="The buyer's keystore, or keypair file."),
         click.option("--account", metavar="NAME|ID", help="Whose payment. Needed when there are several."),
-        click.option("--chain", metavar="ID", help="Which chain. Needed when there are several."),
-        click.option("--send", is_flag=True, help="The wallet sends a transaction, and pays the gas."),
+        click.option("--chain", metavar="ID", help="Which chain. [the only one, or a local first]"),
+        click.option("--send", is_flag=True, help="On EVM: the wallet sends, and pays the gas."),
     ):
         command = option(command)
     return command

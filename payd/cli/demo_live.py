@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -18,8 +18,8 @@ import trio
 
 from payd import logs
 from payd.cli import seed, wallet
+from payd.cli.chain_wallet import ChainWallet, Landed, open_wallet
 from payd.cli.demo_plan import Plan
-from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
 from payd.cli.failure import Refused, Unreachable
 from payd.cli.feed_connection import Greeting, Message, Place, SecretNews, TurnedAway, read_feed
 from payd.cli.running import base_url_of, do, interruptible, undo
@@ -28,13 +28,10 @@ from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
 from payd.config import Config
-from payd.core.caip import parse_asset, parse_chain
+from payd.core.caip import parse_asset
 from payd.core.money import format_units
 from payd.entropy import new_id
 from payd.net.http import Client
-
-if TYPE_CHECKING:
-    from payd.chains.rpc import Rpc
 
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 LOCAL_S: Final = 60.0  # blocks come each second, and the tenth settles
@@ -51,7 +48,7 @@ class LiveJob:
         events: The payment's, by type.
         option: The way that was taken.
         before: What `buyer` and `merchant` had of its asset, in smallest units; `after`: what they have.
-        receipt: Of the transaction that paid, as a node gives it.
+        landed: What the chain has of the transaction that paid.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -63,7 +60,7 @@ class LiveJob:
         self.option: dict[str, Any] = {}
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
-        self.receipt: dict[str, Any] = {}
+        self.landed: Landed | None = None
         self.key = new_id("demo_", system_wall_ms())
         self.settled = trio.Event()
 
@@ -104,7 +101,7 @@ class LiveJob:
         lacks = [f"the event {kind}" for kind in EVENTS if kind not in self.events]
         if self.status.get("status") != "succeeded":
             lacks.append(f"the status succeeded by REST (it is {self.status.get('status')})")
-        if self.receipt.get("status") != "0x1":
+        if self.landed is None or not self.landed.is_good:
             lacks.append("a transaction that succeeded on the chain")
         if not self.settlement or self.received < self.settlement:
             lacks.append("the money at the merchant's address")
@@ -155,27 +152,26 @@ def _show_end(job: LiveJob) -> None:
 
 async def live_through(config: Config, plan: Plan, account: str | None, quiet: bool) -> LiveJob:
     """The whole job, on the running server. What it makes is taken back at the end; the payment stays."""
-    from payd.chains.evm.dialect import EvmDialect
     from payd.chains.rpc import Rpc
+    from payd.live import dialect_of
 
     job = LiveJob(Timeline(quiet=quiet))
-    key = await trio.to_thread.run_sync(read_wallet, plan.wallet, plan.password_file)
     async with AsyncExitStack() as stack:
-        rpc = Rpc(plan.chain.rpc, EvmDialect(plan.chain.number))
+        rpc = Rpc(plan.chain.rpc, dialect_of(plan.chain))
         stack.push_async_callback(rpc.aclose)
-        buyer = EvmWallet(key, parse_chain(plan.chain.id), rpc, sends=plan.send)
-        await _look_at_chain(job, plan, rpc)
+        buyer = await trio.to_thread.run_sync(open_wallet, plan, rpc)
+        await _look_at_chain(job, plan, buyer)
         base_url = await _server(config)
         job.timeline.add("server", base_url)
-        await _with_key(job, config, plan, buyer, rpc, base_url, account)
+        await _with_key(job, config, plan, buyer, base_url, account)
     return job
 
 
-async def _look_at_chain(job: LiveJob, plan: Plan, rpc: Rpc) -> None:
+async def _look_at_chain(job: LiveJob, plan: Plan, buyer: ChainWallet) -> None:
     with _nodes_told(plan):
-        block = int(await rpc.call("eth_blockNumber"), 16)
+        head = await buyer.head()
     kind = "a test chain, nothing real" if plan.is_local else "real money"
-    job.timeline.add("chain", f"{plan.chain.id} is at block {block}: {kind}")
+    job.timeline.add("chain", f"{plan.chain.id} is {head}: {kind}")
 
 
 @contextmanager
@@ -217,13 +213,7 @@ async def _account(config: Config, wanted: str | None) -> str:
 
 
 async def _with_key(
-    job: LiveJob,
-    config: Config,
-    plan: Plan,
-    buyer: EvmWallet,
-    rpc: Rpc,
-    base_url: str,
-    account: str | None,
+    job: LiveJob, config: Config, plan: Plan, buyer: ChainWallet, base_url: str, account: str | None
 ) -> None:
     """Make what a shop and a wallet need, live through it, and take it back."""
     of = {"mode": "live", "account": await _account(config, account)}
@@ -241,7 +231,7 @@ async def _with_key(
         with trio.move_on_after(LOCAL_S if plan.is_local else REAL_S), _nodes_told(plan):
             async with trio.open_nursery() as nursery:
                 await nursery.start(_follow, job, place)
-                await _trade(job, plan, shop, gateway, buyer, rpc)
+                await _trade(job, plan, shop, gateway, buyer)
                 nursery.cancel_scope.cancel()
 
 
@@ -276,13 +266,13 @@ async def _follow(
         raise Refused(f"The feed of the server ended: {words}")
 
 
-async def _trade(job: LiveJob, plan: Plan, shop: Rest, gateway: Rest, buyer: EvmWallet, rpc: Rpc) -> None:
+async def _trade(job: LiveJob, plan: Plan, shop: Rest, gateway: Rest, buyer: ChainWallet) -> None:
     """Payment, wallet, status, settlement, and what is on the chain then."""
     tell, whose = job.timeline.add, {"Merchant_Id": job.merchant_id}
     made = await shop.ask("POST", "/v1/payments", seed.order("DEMO-1", plan.cents), **whose)
     job.payment_id = made["id"]
     tell("merchant", f"created a payment over {format_units(plan.cents, 2)} USD")
-    paying = _Paying(job, plan, buyer, rpc)
+    paying = _Paying(job, plan, buyer)
     confirmed = await wallet.pay(gateway, job.payment_id, lambda words: tell("wallet", words), paying)
     tell("wallet", f"is told {confirmed['status']}")
     path = f"/v1/payments/{job.payment_id}/status?maxPollMs={STATUS_POLL_MS}"
@@ -292,23 +282,22 @@ async def _trade(job: LiveJob, plan: Plan, shop: Rest, gateway: Rest, buyer: Evm
     if job.status.get("status") != "succeeded":
         return
     await job.settled.wait()
-    job.receipt = await rpc.call("eth_getTransactionReceipt", job.tx_id) or {}
-    payer = "the wallet" if job.receipt.get("from") == buyer.address.lower() else "the relayer"
-    tell("chain", f"block {int(job.receipt.get('blockNumber', '0x0'), 16)} has it; {payer} paid the gas")
-    job.after = await balances(rpc, plan, job.option, buyer.address)
+    job.landed = await buyer.landed(job.tx_id or "")
+    tell("chain", "it is not there" if job.landed is None else job.landed.words)
+    job.after = await balances(plan, job.option, buyer)
 
 
 class _Paying:
     """The wallet as a `Buyer`, with balances noted before it pays."""
 
-    def __init__(self, job: LiveJob, plan: Plan, buyer: EvmWallet, rpc: Rpc) -> None:
-        self._job, self._plan, self._buyer, self._rpc = job, plan, buyer, rpc
+    def __init__(self, job: LiveJob, plan: Plan, buyer: ChainWallet) -> None:
+        self._job, self._plan, self._buyer = job, plan, buyer
         self.accounts = buyer.accounts
 
     async def choose(self, options: Any) -> dict[str, Any]:
         """As the wallet does."""
         self._job.option = await self._buyer.choose(options)
-        self._job.before = await balances(self._rpc, self._plan, self._job.option, self._buyer.address)
+        self._job.before = await balances(self._plan, self._job.option, self._buyer)
         return self._job.option
 
     async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
@@ -316,12 +305,12 @@ class _Paying:
         return await self._buyer.do(option, call)
 
 
-async def balances(rpc: Rpc, plan: Plan, option: Mapping[str, Any], buyer: str) -> dict[str, int]:
+async def balances(plan: Plan, option: Mapping[str, Any], buyer: ChainWallet) -> dict[str, int]:
     """What buyer and merchant have of an option's asset, in smallest units."""
     asset = parse_asset(option["amount"]["unit"].removeprefix("caip19/"))
     return {
-        "buyer": await balance_of(rpc, asset, buyer),
-        "merchant": await balance_of(rpc, asset, plan.destination),
+        "buyer": await buyer.balance(asset, buyer.address),
+        "merchant": await buyer.balance(asset, plan.destination),
     }
 
 

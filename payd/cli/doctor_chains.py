@@ -13,14 +13,14 @@ from typing import Final
 from payd.chains import keystore
 from payd.chains.assets import Asset
 from payd.chains.evm.chain import EvmChain
-from payd.chains.evm.doctor import examine
+from payd.chains.evm.doctor import examine as examine_evm
 from payd.chains.finding import Level as ChainLevel
-from payd.chains.keystore import PASSWORD_VARIABLE, KeystoreUnusable
+from payd.chains.keystore import PASSWORD_VARIABLE, Addresses, KeystoreUnusable
 from payd.chains.market.prices import TICKERS, MarketPrices, Prices
 from payd.cli.finding import Finding, Level
-from payd.config import Config
+from payd.config import Config, EvmChainConfig, SolanaChainConfig
 from payd.core.caip import to_checksum_address
-from payd.live import open_to_look
+from payd.live import LookedAt, open_to_look
 
 # Everything that markets trade has a price in it.
 CURRENCY: Final = "USD"
@@ -36,35 +36,46 @@ async def examine_live(config: Config, env: Mapping[str, str], now_ms: int) -> l
         env: Where the relayer's password may be.
         now_ms: Unix milliseconds.
     """
-    findings, relayer = examine_key(config, env)
-    async with open_to_look(config, relayer) as (chains, prices):
+    findings, addresses = examine_key(config, env)
+    async with open_to_look(config, addresses) as (chains, prices):
         findings += await examine_prices(chains, prices, currencies_of(config), now_ms)
-        for chain in chains:
-            findings += await examine_chain(chain, now_ms)
+        for configured, chain in zip(config.chains, chains, strict=True):
+            findings += await examine_chain(chain, now_ms, configured.ws)
     return findings
 
 
-def examine_key(config: Config, env: Mapping[str, str]) -> tuple[list[Finding], str | None]:
-    """The relayer's key, where a chain wants one and one is configured; and its address."""
-    file, subject = config.relayer.keystore, "relayer's key"
+def examine_key(config: Config, env: Mapping[str, str]) -> tuple[list[Finding], Addresses]:
+    """The relayer's key, where a chain wants one and one is configured; and its addresses."""
+    file, subject, nobody = config.relayer.keystore, "relayer's key", Addresses(None, None)
     if file is None or not any(chain.sponsor for chain in config.chains):
-        return [], None
+        return [], nobody
     try:
         password = keystore.read_password(config.relayer.password_file, env)
         if password is None:
-            address = keystore.addresses_in(file).evm
             words = f"{file} is there, and nothing here opens it"
             todo = f"The server needs password_file in [relayer], or the variable {PASSWORD_VARIABLE}."
-            return [Finding("warning", subject, words, todo)], address
-        address = keystore.unlock(file, password).signer().address
+            return [Finding("warning", subject, words, todo)], keystore.addresses_in(file)
+        opened = keystore.unlock(file, password)
+        addresses = Addresses(opened.signer().address, str(opened.fee_payer().address))
     except (KeystoreUnusable, OSError) as unusable:
         todo = "Correct keystore or password_file in [relayer]; without a key the server does not start."
-        return [Finding("error", subject, str(unusable), todo)], None
-    return [Finding("ok", subject, f"{file} opens: {to_checksum_address(address)}")], address
+        return [Finding("error", subject, str(unusable), todo)], nobody
+    return [Finding("ok", subject, f"{file} opens: {_shown(config, addresses)}")], addresses
+
+
+def _shown(config: Config, addresses: Addresses) -> str:
+    """The addresses that the configured chains know the key by."""
+    kinds = {type(chain) for chain in config.chains if chain.sponsor}
+    shown = []
+    if EvmChainConfig in kinds:
+        shown.append(to_checksum_address(addresses.evm or ""))
+    if SolanaChainConfig in kinds:
+        shown.append(f"{addresses.solana} on Solana")
+    return ", ".join(shown)
 
 
 async def examine_prices(
-    chains: Iterable[EvmChain], prices: Prices, currencies: Sequence[str], now_ms: int
+    chains: Iterable[LookedAt], prices: Prices, currencies: Sequence[str], now_ms: int
 ) -> list[Finding]:
     """Whether what can be paid with has a price, and whether each source of prices answers.
 
@@ -109,22 +120,27 @@ def _examine_sources(prices: MarketPrices, now_ms: int) -> Iterator[Finding]:
             yield Finding("ok", subject, f"it answered {source.ok_age_ms / 1000:.1f} s ago")
 
 
-def _by_symbol(chains: Iterable[EvmChain]) -> dict[str, Asset]:
+def _by_symbol(chains: Iterable[LookedAt]) -> dict[str, Asset]:
     """An asset for each symbol that has a price of its own."""
     rows = (row for chain in chains for row in chain.book.rows_of(chain.terms.chain))
     return {TICKERS.get(row.symbol, row.symbol): row for row in rows}
 
 
-async def examine_chain(chain: EvmChain, now_ms: int) -> list[Finding]:
-    """What its nodes show, under the chain's name."""
+async def examine_chain(chain: LookedAt, now_ms: int, ws: str = "") -> list[Finding]:
+    """What its nodes show, under the chain's name; `ws` is the URL of a websocket of one of them, if any."""
+    if isinstance(chain, EvmChain):
+        found = await examine_evm(chain, now_ms)
+    else:
+        from payd.chains.solana.doctor import examine as examine_solana
+
+        found = await examine_solana(chain, now_ms, ws or None)
     return [
-        Finding(_LEVELS[one.level], _subject(chain, one.subject), one.words, one.what_to_do)
-        for one in await examine(chain, now_ms)
+        Finding(_LEVELS[one.level], _subject(chain, one.subject), one.words, one.what_to_do) for one in found
     ]
 
 
-def _subject(chain: EvmChain, subject: str) -> str:
+def _subject(chain: LookedAt, subject: str) -> str:
     name = str(chain.terms.chain)
-    if subject == chain.terms.relayer:
+    if isinstance(chain, EvmChain) and subject == chain.terms.relayer:
         return f"{name} relayer {to_checksum_address(subject)}"
     return subject if subject.startswith(name) else f"{name} {subject}"

@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from payd.chains.rpc import Rpc
+from payd.cli.chain_wallet import Landed
 from payd.cli.failure import Refused
 from payd.core.caip import AssetId, ChainId, to_checksum_address
 
@@ -47,23 +48,8 @@ def read_wallet(file: Path, password_file: Path | None) -> bytes:
         raise Refused(str(unusable)) from unusable
 
 
-async def balance_of(rpc: Rpc, asset: AssetId, address: str) -> int:
-    """What an address has of a token or of the native coin, in smallest units.
-
-    Raises:
-        RpcError, NodesDown, BadAnswer: The nodes do not say.
-    """
-    from payd.chains.evm.abi import balance_of_call, decode_uint
-    from payd.chains.evm.codec import from_data, from_quantity, to_data
-
-    if asset.namespace == "slip44":
-        return from_quantity(await rpc.call("eth_getBalance", address, "latest"))
-    asked = {"to": asset.reference, "data": to_data(balance_of_call(address.lower()))}
-    return decode_uint(from_data(await rpc.call("eth_call", asked, "latest")))
-
-
 class EvmWallet:
-    """One key on one chain; a `Buyer` of cli/wallet.py.
+    """One key on one chain; a `ChainWallet`.
 
     Args:
         key: 32 bytes.
@@ -138,6 +124,33 @@ class EvmWallet:
         if not any(one.verdict in TAKEN for one in said):
             raise Refused(f"No node took the transaction: {'; '.join(one.message for one in said)}")
         return signed.hash
+
+    async def head(self) -> str:
+        """Where the chain is, in words."""
+        from payd.chains.evm.codec import from_count
+
+        return f"at block {from_count(await self._rpc.call('eth_blockNumber'))}"
+
+    async def balance(self, asset: AssetId, address: str) -> int:
+        """What an address has of a token or of the native coin."""
+        from payd.chains.evm.abi import balance_of_call, decode_uint
+        from payd.chains.evm.codec import from_data, from_quantity, to_data
+
+        if asset.namespace == "slip44":
+            return from_quantity(await self._rpc.call("eth_getBalance", address, "latest"))
+        asked = {"to": asset.reference, "data": to_data(balance_of_call(address.lower()))}
+        return decode_uint(from_data(await self._rpc.call("eth_call", asked, "latest")))
+
+    async def landed(self, tx_id: str) -> Landed | None:
+        """What became of a transaction."""
+        from payd.chains.evm.codec import from_count
+
+        receipt = await self._rpc.call("eth_getTransactionReceipt", tx_id)
+        if receipt is None:
+            return None
+        payer = "the wallet" if self._is_own(receipt.get("from")) else "the relayer"
+        block = from_count(receipt.get("blockNumber"))
+        return Landed(receipt.get("status") == "0x1", f"block {block} has it; {payer} paid the gas")
 
     def _is_own(self, address: Any) -> bool:
         return isinstance(address, str) and address.lower() == self._signer.address

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
 import trio
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from payd.chains.evm.chain import EvmChain
     from payd.chains.solana.chain import SolanaChain
 
+LookedAt: TypeAlias = "EvmChain | SolanaChain"
+
 log = structlog.get_logger("payd.live")
 
 # Python's own. What signs brings a library that lifts it a hundredfold for the whole process when it is
@@ -55,7 +57,7 @@ async def open_chains(
         clock: Its clock.
         book: The assets of these chains.
         news: Told of a payment and the chain that has something on it.
-        relays: Whether the relayer's key is unlocked, and its work done.
+        relays: Whether the relayer's key is unlocked, its work done, and what was signed submitted.
 
     Raises:
         ConfigError: A chain wants a relayer, and its key cannot be unlocked.
@@ -64,7 +66,9 @@ async def open_chains(
         nodes = _open_nodes(config, stack)
         parts = Parts(db, clock, book, open_prices(config, nodes, stack), news)
         unlocked = await _unlocked(config) if relays else None
-        opened = tuple(_open(config, chain, nodes[chain.id], parts, unlocked) for chain in config.chains)
+        opened = tuple(
+            _open(config, chain, nodes[chain.id], parts, unlocked, relays) for chain in config.chains
+        )
         sys.setrecursionlimit(NESTING_MAX)
         yield opened
 
@@ -72,7 +76,7 @@ async def open_chains(
 @asynccontextmanager
 async def open_to_look(
     config: Config, addresses: Addresses
-) -> AsyncIterator[tuple[tuple[EvmChain | SolanaChain, ...], Prices]]:
+) -> AsyncIterator[tuple[tuple[LookedAt, ...], Prices]]:
     """The configured chains and their prices, for who only asks: no store is opened, and no key.
 
     What would read the store raises StoreUnavailable.
@@ -109,7 +113,9 @@ def _open_nodes(config: Config, stack: AsyncExitStack) -> dict[str, Rpc]:
     return nodes
 
 
-def _open(config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, key: Unlocked | None) -> LiveChain:
+def _open(
+    config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, key: Unlocked | None, relays: bool
+) -> LiveChain:
     if isinstance(chain, EvmChainConfig):
         from payd.live.evm import open_evm
 
@@ -120,12 +126,10 @@ def _open(config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, key: Unloc
         fee_payer = None if key is None else key.fee_payer()
     except KeystoreUnusable as unusable:
         raise ConfigError([f"[relayer] {unusable}"]) from unusable
-    return open_solana(config, chain, rpc, parts, fee_payer)
+    return open_solana(config, chain, rpc, parts, fee_payer, submits=relays)
 
 
-def _to_look(
-    config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, addresses: Addresses
-) -> EvmChain | SolanaChain:
+def _to_look(config: Config, chain: ChainConfig, rpc: Rpc, parts: Parts, addresses: Addresses) -> LookedAt:
     if isinstance(chain, EvmChainConfig):
         from payd.live.evm import evm_to_look
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
+from payd.chains.evm.codec import from_data, to_data
 from payd.chains.market.chainlink import ChainlinkSource, shipped_feeds
 from payd.chains.market.coinbase import CoinbaseSource
 from payd.chains.market.http import market_client
@@ -36,22 +37,19 @@ def open_prices(config: Config, nodes: Mapping[str, Rpc], stack: AsyncExitStack)
     sources: list[Source] = [KrakenSource(client), CoinbaseSource(client)]
     feeds = shipped_feeds()
     sources += [
-        ChainlinkSource(name, partial(_read_feed, rpc), feeds[name])
+        ChainlinkSource(name, partial(read_feed, rpc), feeds[name])
         for name, rpc in nodes.items()
         if name in feeds
     ]
     return MarketPrices(sources)
 
 
-async def _read_feed(rpc: Rpc, address: str, data: bytes) -> bytes:
+async def read_feed(rpc: Rpc, address: str, data: bytes) -> bytes:
     """What a feed's contract answers; nothing where it refuses.
 
     Raises:
         SourceFailed: No node answers.
     """
-    # Here, because only EVM chains have feeds.
-    from payd.chains.evm.codec import from_data, to_data
-
     try:
         return from_data(await rpc.call("eth_call", {"to": address, "data": to_data(data)}, "latest"))
     except RpcError:

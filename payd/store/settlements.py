@@ -86,16 +86,26 @@ def destinations_on(tx: Tx, chain: str) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
+def settled_on(tx: Tx, chain: str) -> set[tuple[str, str]]:
+    """What merchants want on this chain, and where: canonical assets, and destinations as they wrote them."""
+    rows = tx.execute(
+        "SELECT DISTINCT asset_key, destination FROM settlements WHERE asset_key > ? AND asset_key < ?",
+        (f"{chain}/", f"{chain}0"),  # "0" comes after "/"
+    )
+    return set(rows)
+
+
 def account_at(tx: Tx, destination: str) -> str | None:
     """The account of the merchant whose destination this is, of several the first one's; None: nobody's.
 
     Args:
         tx: A reading transaction.
-        destination: CAIP-10 of a chain on which capitals do not matter.
+        destination: Canonical CAIP-10. Capitals do not matter on EVM chains alone.
     """
     row = tx.execute(
         "SELECT m.account_id FROM settlements s JOIN merchants m ON m.id = s.merchant_id"
-        " WHERE s.destination = ? COLLATE NOCASE ORDER BY m.deleted_at_ms IS NOT NULL, s.rowid LIMIT 1",
+        " WHERE s.destination = ?1 COLLATE NOCASE AND (s.destination = ?1 OR ?1 LIKE 'eip155:%')"
+        " ORDER BY m.deleted_at_ms IS NOT NULL, s.rowid LIMIT 1",
         (destination,),
     ).fetchone()
     return None if row is None else str(row[0])

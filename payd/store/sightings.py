@@ -10,7 +10,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -27,7 +27,7 @@ from payd.store.payments import find_payment
 from payd.store.relays import reopen_above
 from payd.store.settlements import account_at
 from payd.store.transfers import Kind
-from payd.store.watches import account_watching, find_watch
+from payd.store.watches import BINDINGS_AT_ONCE, account_watching, find_watch
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -172,6 +172,32 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
     """What is stored of a transaction, in the order of its logs."""
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? ORDER BY log_index", (chain, tx_id)
+    )
+    return [_sighting(row) for row in rows]
+
+
+def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """Those of the transactions that are stored, each with the block that it is shown in."""
+    found: set[tuple[str, str]] = set()
+    for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
+        some = tx_ids[start : start + BINDINGS_AT_ONCE]
+        marks = ",".join("?" * len(some))
+        found.update(
+            tx.execute(
+                f"SELECT tx_id, block_hash FROM transfers WHERE chain = ? AND tx_id IN ({marks})"
+                " AND block_hash IS NOT NULL",
+                (chain, *some),
+            )
+        )
+    return found
+
+
+def sightings_between(tx: Tx, chain: str, above: int, to: int) -> list[Sighting]:
+    """Transfers that are shown in the blocks above one, up to another, oldest first."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND block_number > ? AND block_number <= ?"
+        " AND block_hash IS NOT NULL ORDER BY seq",
+        (chain, above, to),
     )
     return [_sighting(row) for row in rows]
 

@@ -84,6 +84,26 @@ def open_submissions(tx: Tx, chain: str, after_seq: int, limit: int) -> list[Sto
     return [_stored(row) for row in rows]
 
 
+def count_open(tx: Tx, chain: str) -> tuple[int, int]:
+    """How many may still land: those that have left, and those that have not."""
+    left, stays = tx.execute(
+        "SELECT coalesce(sum(left_us), 0), coalesce(sum(1 - left_us), 0) FROM submissions"
+        " WHERE chain = ? AND state = 'open'",
+        (chain,),
+    ).fetchone()
+    return int(left), int(stays)
+
+
+def untold_ends(tx: Tx, chain: str, limit: int) -> list[str]:
+    """The processing payments whose transactions are dead, newest first: nothing has come of that so far."""
+    rows = tx.execute(
+        "SELECT s.payment_id FROM submissions s JOIN payments p ON p.id = s.payment_id"
+        " WHERE s.chain = ? AND s.state = 'dead' AND p.status = 'processing' ORDER BY s.seq DESC LIMIT ?",
+        (chain, limit),
+    )
+    return [str(row[0]) for row in rows]
+
+
 def note_leaving(tx: Tx, seqs: Sequence[int], now_ms: int) -> None:
     """Note that they are about to be sent; stored before any node sees them."""
     tx.executemany(

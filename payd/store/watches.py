@@ -74,6 +74,17 @@ def watched_on(tx: Tx, chain: str, after_ms: int) -> set[tuple[str, str]]:
     return set(rows)
 
 
+def closing_bindings(tx: Tx, chain: str, from_ms: int, to_ms: int) -> list[bytes]:
+    """What binds transfers to payments that wait for one, and whose windows close from then until then."""
+    rows = tx.execute(
+        "SELECT DISTINCT w.binding FROM watches w JOIN payments p ON p.id = w.payment_id"
+        " WHERE w.chain = ? AND w.until_ms >= ? AND w.until_ms < ?"
+        " AND p.status IN ('requires_action', 'processing') ORDER BY w.until_ms, w.binding",
+        (chain, from_ms, to_ms),
+    )
+    return [bytes(row[0]) for row in rows]
+
+
 def account_watching(tx: Tx, chain: str, destination: str) -> str | None:
     """The account of a payment that was offered to be paid to this destination; None: there is none."""
     row = tx.execute(

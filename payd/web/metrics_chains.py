@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from payd.actors.live_chain import LiveChain
-    from payd.actors.relayer import RelayerStats
+    from payd.actors.relay_stats import RelayerStats
     from payd.actors.watcher import WatcherStats
     from payd.chains.market.source import SourceHealth
 
@@ -168,8 +168,8 @@ RELAYER_GAUGES: Final = (
 RELAYER_COUNTERS: Final = (
     _Purse(
         "payd_relayer_bumps",
-        "Transactions that were sent again with a higher fee; none on Solana. Many at once mean that gas"
-        " became dear.",
+        "Transactions that were sent again with a higher fee, on Solana as they were. Many at once mean that"
+        " gas became dear, and on Solana that nodes drop them.",
         lambda one, now_ms: one.bumps,
     ),
     _Purse(
@@ -180,8 +180,8 @@ RELAYER_COUNTERS: Final = (
     ),
     _Purse(
         "payd_relayer_lost",
-        "Nonces that something else used; none on Solana. Worry at the first one: is the key used by another"
-        " program?",
+        "Nonces that something else used; on Solana, transactions that were confirmed and then gone. Worry at"
+        " the first one: is the key used by another program? On Solana a fork took it; it is sent again.",
         lambda one, now_ms: one.lost,
     ),
     _Purse(

@@ -34,7 +34,9 @@ ICON: Final = "solana-pay.png"
 ICON_SUFFIXES: Final = (".png", ".svg", ".webp")
 PAY_PATH: Final = "/v1/solana-pay"
 
-TEST_WORDS: Final = "Test mode: no network takes this transaction, and no funds move."
+# A wallet puts a fresh blockhash into a transaction that nobody has signed yet, and sends it: what no network
+# takes as it is, such as the test realm's transactions, would move real funds then.
+TEST_WORDS: Final = "This is a test payment: a wallet would send real funds. Use the Test Console instead."
 
 
 class _Wire(msgspec.Struct, rename="camel"):
@@ -88,21 +90,19 @@ async def read(call: Call) -> Answer:
 
 async def pay(call: Call) -> Answer:
     """POST /v1/solana-pay/{id}?asset=: the transaction by which an account pays."""
-    realm, payment = _payment_of(call)
+    realm, payment = _live_payment_of(call)
     body = call.json(AccountIn)
     asset = query.one(call, "asset")
     refuse_for(call.house.limits.sign_requests.take(rate_key(call.request.client_ip)))
     asked = await sign_request(realm.payments, payment.id, body.account, asset)
     name, _ = _merchant(realm, payment)
-    words = _words(realm, asked.quote, payment, name) if realm.live else TEST_WORDS
+    words = _words(realm, asked.quote, payment, name)
     return Answer.json(TransactionOut(asked.transaction, words), headers=(NO_STORE,))
 
 
 async def links(call: Call) -> Answer:
     """GET /v1/solana-pay/{id}/links: what to pay by in wallets that take no transaction requests."""
-    realm, payment = _payment_of(call)
-    if not realm.live:
-        raise InvalidParams("A test payment has no links to pay by: a wallet would send real funds.")
+    realm, payment = _live_payment_of(call)
     found = await pay_links(realm.payments, payment.id)
     shown = [link_out(call.house.base_url, realm, link) for link in found]
     return Answer.json(LinksOut(shown), headers=(NO_STORE,))
@@ -131,7 +131,7 @@ def transaction_request(base_url: str, payment_id: str, asset: str | None = None
         return None
     if asset is None:
         return f"solana:{url}"
-    return "solana:" + percent_encode(f"{url}?asset={percent_encode(asset, safe='')}", safe="")
+    return "solana:" + percent_encode(f"{url}?asset={percent_encode(asset, safe=':/')}", safe="")
 
 
 def amount_text(amount: Amount) -> str:
@@ -162,3 +162,10 @@ def _merchant(realm: Realm, payment: Payment) -> tuple[str, str | None]:
 def _payment_of(call: Call) -> tuple[Realm, Payment]:
     realm = call.house.realm_of_payment(call.params["id"])
     return realm, realm.payments.find(call.params["id"])
+
+
+def _live_payment_of(call: Call) -> tuple[Realm, Payment]:
+    realm, payment = _payment_of(call)
+    if not realm.live:
+        raise InvalidParams(TEST_WORDS)
+    return realm, payment

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from payd.store.db import Database
+from tests.actors.solana_watching import SolanaWatching, open_solana
 from tests.actors.watching import Watching, open_watching
 
 
@@ -21,4 +22,18 @@ async def watching(realm_db: Database) -> AsyncIterator[Watching]:
 async def two_nodes(realm_db: Database) -> AsyncIterator[Watching]:
     """Two nodes; the first one is preferred."""
     async with open_watching(realm_db, 2) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def solana(realm_db: Database) -> AsyncIterator[SolanaWatching]:
+    """A Solana chain that one node tells of."""
+    async with open_solana(realm_db) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def two_solanas(realm_db: Database) -> AsyncIterator[SolanaWatching]:
+    """The same with two nodes; the first one is preferred."""
+    async with open_solana(realm_db, 2) as opened:
         yield opened

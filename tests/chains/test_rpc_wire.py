@@ -201,7 +201,8 @@ def test_what_calls_of_a_batch_say_themselves_is_no_refusal_of_it(body: Any) -> 
 
 
 def test_a_failure_of_a_batch_is_a_failure() -> None:
-    for body in (b"", b"<html>no batch calls</html>", [], {"id": 5, "error": {"message": "not allowed"}}):
+    bodies: list[Any] = [b"", b"<html>no batch calls</html>", [], {"id": 5, "error": {"message": "no"}}]
+    for body in bodies:
         assert fault(body, TWO, status=403).words == "HTTP 403"
 
 

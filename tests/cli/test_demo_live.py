@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from payd.cli.chain_wallet import Landed
 from payd.cli.demo_live import EVENTS, LiveJob
 from payd.cli.feed_connection import Message, SecretNews
 from payd.cli.timeline import Timeline
@@ -112,7 +113,7 @@ def finished() -> LiveJob:
     for version, kind in enumerate(EVENTS):
         made.take(message(kind, version, processing=PROCESSING))
     made.status = {"status": "succeeded", "info": {"txId": "0x1"}}
-    made.receipt = {"status": "0x1"}
+    made.landed = Landed(True, "block 1 has it")
     made.before, made.after = {"buyer": 50, "merchant": 1}, {"buyer": 38, "merchant": 13}
     return made
 
@@ -148,7 +149,7 @@ async def test_status_transaction_and_money_must_be_there() -> None:
     made.status = {"status": "processing"}
     assert made.missing() == ["the status succeeded by REST (it is processing)"]
     made = finished()
-    made.receipt = {"status": "0x0"}
+    made.landed = Landed(False, "block 1 has it")
     assert made.missing() == ["a transaction that succeeded on the chain"]
     made = finished()
     made.after["merchant"] = 12

@@ -12,6 +12,7 @@ from payd.cli.failure import Refused
 from payd.config import Config, load
 
 LOCAL_CHAIN = "eip155:31337"
+LOCAL_SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
 BASE = "eip155:8453"
 MINE = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 REAL = Asked(spends=True, wallet=Path("mine.json"), destination=MINE)
@@ -79,8 +80,36 @@ def test_with_everything_said_a_real_chain_is_paid_on(tmp_path: Path) -> None:
     assert "USDC" in [row.symbol for row in plan.assets]
 
 
-def test_of_several_chains_one_is_chosen(tmp_path: Path) -> None:
-    config = configured(tmp_path, LOCAL_CHAIN, BASE)
-    assert refusal(config, Asked()).endswith(f"--chain: {LOCAL_CHAIN}, {BASE}")
-    assert refusal(config, Asked(chain="eip155:1")).endswith(f"--chain: {LOCAL_CHAIN}, {BASE}")
+def test_of_several_chains_one_is_chosen_unless_the_first_is_local(tmp_path: Path) -> None:
+    config = configured(tmp_path, BASE, LOCAL_CHAIN)
+    assert refusal(config, Asked()).endswith(f"--chain: {BASE}, {LOCAL_CHAIN}")
+    assert refusal(config, Asked(chain="eip155:1")).endswith(f"--chain: {BASE}, {LOCAL_CHAIN}")
+    assert refusal(config, Asked(chain="x")).endswith(f"--chain: {BASE}, {LOCAL_CHAIN}")
     assert plan_of(config, Asked(chain=LOCAL_CHAIN)).chain.id == LOCAL_CHAIN
+    assert plan_of(configured(tmp_path, LOCAL_CHAIN, BASE), Asked()).chain.id == LOCAL_CHAIN
+
+
+def test_on_a_local_solana_wallet_and_destination_are_there_too(tmp_path: Path) -> None:
+    plan = plan_of(configured(tmp_path, LOCAL_SOLANA), Asked())
+    assert plan.is_local
+    assert plan.wallet == tmp_path / "buyer-solana.json"
+    assert plan.destination == seed.SOLANA_ADDRESS
+
+
+@pytest.mark.parametrize("chain", ["solana:mainnet", "solana:devnet", "solana:testnet"])
+def test_a_public_cluster_is_not_local_whoever_serves_it(tmp_path: Path, chain: str) -> None:
+    config = configured(tmp_path, chain)
+    assert "is not a local test chain" in refusal(config, Asked())
+    assert not plan_of(config, Asked(spends=True, wallet=Path("mine.json"), destination=MINE)).is_local
+    assert plan_of(config, Asked(chain=chain, spends=True, wallet=Path("x"), destination=MINE)).chain
+
+
+def test_a_solana_whose_nodes_are_elsewhere_is_not_local(tmp_path: Path) -> None:
+    (tmp_path / "payd.toml").write_text(
+        f'[[chains]]\nid = "{LOCAL_SOLANA}"\nrpc = ["http://127.0.0.1:8899", "https://solana.example"]\n'
+    )
+    assert "is not a local test chain" in refusal(load(tmp_path / "payd.toml"), Asked())
+
+
+def test_on_solana_nothing_is_sent_by_the_wallet(tmp_path: Path) -> None:
+    assert "Leave --send out" in refusal(configured(tmp_path, LOCAL_SOLANA), Asked(send=True))

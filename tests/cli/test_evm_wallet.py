@@ -20,7 +20,8 @@ from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
-from payd.cli.evm_wallet import EvmWallet, balance_of, read_wallet
+from payd.cli.chain_wallet import Landed
+from payd.cli.evm_wallet import EvmWallet, read_wallet
 from payd.cli.failure import Refused
 from payd.core.caip import parse_asset, parse_chain
 
@@ -172,11 +173,35 @@ async def test_without_such_an_option_it_says_what_would_be_one(
 
 async def test_a_balance_is_that_of_the_coin_or_of_the_token() -> None:
     nodes = Nodes({"eth_getBalance": "0x7", "eth_call": "0x" + f"{9:064x}"})
-    assert await balance_of(nodes, parse_asset(f"eip155:{CHAIN}/slip44:60"), ADDRESS) == 7
-    assert await balance_of(nodes, parse_asset(f"eip155:{CHAIN}/erc20:{TOKEN}"), ADDRESS) == 9
+    assert await wallet(nodes).balance(parse_asset(f"eip155:{CHAIN}/slip44:60"), ADDRESS) == 7
+    assert await wallet(nodes).balance(parse_asset(f"eip155:{CHAIN}/erc20:{TOKEN}"), ADDRESS) == 9
     method, asked, _ = nodes.asked[-1]
     assert (method, asked["to"]) == ("eth_call", TOKEN)
     assert asked["data"].endswith(ADDRESS[2:].lower())
+
+
+@pytest.mark.parametrize(
+    ("sender", "status", "landed"),
+    [
+        (ADDRESS.lower(), "0x1", Landed(True, "block 16 has it; the wallet paid the gas")),
+        (SHOP.lower(), "0x1", Landed(True, "block 16 has it; the relayer paid the gas")),
+        (SHOP.lower(), "0x0", Landed(False, "block 16 has it; the relayer paid the gas")),
+    ],
+)
+async def test_what_the_chain_has_of_a_transaction_is_told(sender: str, status: str, landed: Landed) -> None:
+    nodes = Nodes({"eth_blockNumber": "0x11", "eth_getTransactionReceipt": "null"})
+    nodes.answers["eth_getTransactionReceipt"] = {  # type: ignore[assignment]
+        "from": sender,
+        "status": status,
+        "blockNumber": "0x10",
+    }
+    assert await wallet(nodes).landed("0x1") == landed
+    assert await wallet(nodes).head() == "at block 17"
+
+
+async def test_of_a_transaction_that_no_node_knows_nothing_is_told() -> None:
+    nodes = Nodes({"eth_getTransactionReceipt": None})  # type: ignore[dict-item]
+    assert await wallet(nodes).landed("0x1") is None
 
 
 @pytest.fixture

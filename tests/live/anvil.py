@@ -6,20 +6,17 @@ replacement that is a single wei dearer is taken. What leans on either is tested
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import platform
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import trio
+from tests.live.node_process import NodeProcess, started
+from tests.live.node_process import Refused as Refused
 
 VERSION: Final = "1.7.1"
 PACKAGE: Final = "@foundry-rs/anvil"
@@ -27,67 +24,22 @@ CACHE: Final = Path(__file__).parents[2] / ".cache" / f"anvil-{VERSION}"
 # The names that npm's packages have for machines.
 MACHINES: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 INSTALL_MAX_S: Final = 180
-START_MAX_S: Final = 30
-ANSWER_MAX_S: Final = 30
 CHAIN_ID: Final = 31337
 
 _LISTENS: Final = re.compile(r"^Listening on \S*?:(\d+)\s*$", re.MULTILINE)
 
 
-class Refused(Exception):
-    """The node answered with a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(f"{message} ({code})")
-        self.code = code
-        self.message = message
-        self.data = data
-
-
-class Anvil:
+class Anvil(NodeProcess):
     """A node that runs.
 
     Attributes:
-        url: For HTTP.
-        ws_url: For websockets; the same port.
+        ws_url: The same port as for HTTP.
         chain_id: As it was asked for.
-        process: To be stopped and continued by tests that want a node which hangs.
     """
 
     def __init__(self, port: int, chain_id: int, process: subprocess.Popen[bytes]) -> None:
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-        self.ws_url = f"ws://127.0.0.1:{port}"
+        super().__init__(port, port, process)
         self.chain_id = chain_id
-        self.process = process
-
-    def ask(self, method: str, *params: Any) -> Any:
-        """The result of one call, on a connection of its own. Blocks: it is a millisecond.
-
-        Raises:
-            Refused: The node answered with an error.
-        """
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_MAX_S)
-        try:
-            connection.request("POST", "/", json.dumps(request), {"content-type": "application/json"})
-            answer = json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-        if "error" in answer:
-            error = answer["error"]
-            raise Refused(error["code"], error["message"], error.get("data"))
-        return answer["result"]
-
-    async def rpc(self, method: str, *params: Any) -> Any:
-        """As `ask`, for the middle of a Trio program."""
-        await trio.lowlevel.checkpoint()
-        return self.ask(method, *params)
-
-    def kill(self) -> None:
-        """End it at once, as a node that crashes."""
-        self.process.kill()
-        self.process.wait()
 
 
 @contextmanager
@@ -121,13 +73,8 @@ def running_anvil(
         command += ["--slots-in-an-epoch", str(slots_in_an_epoch)]
     if state is not None:
         command += ["--state", str(state)]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            yield Anvil(_listening(process, output.fileno()), chain_id, process)
-        finally:
-            process.terminate()
-            process.wait()
+    with started(command, _LISTENS) as (process, ports):
+        yield Anvil(ports[0], chain_id, process)
 
 
 def binary() -> Path:
@@ -154,16 +101,3 @@ def _install(package: str) -> None:
         except OSError:
             if not CACHE.is_dir():
                 raise
-
-
-def _listening(process: subprocess.Popen[bytes], output: int) -> int:
-    """The port, once it listens."""
-    gives_up_s = time.monotonic() + START_MAX_S
-    while True:
-        said = os.pread(output, 64 * 1024, 0).decode(errors="replace")
-        found = _LISTENS.search(said)
-        if found is not None:
-            return int(found[1])
-        if process.poll() is not None or time.monotonic() > gives_up_s:
-            raise RuntimeError(f"anvil did not start: {said[-2000:]}")
-        time.sleep(0.002)

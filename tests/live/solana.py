@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 import base58
 from solders.hash import Hash
@@ -25,7 +27,7 @@ from tests.live.svm_methods import MAINNET_GENESIS
 
 CHAIN: Final = f"solana:{MAINNET_GENESIS[:32]}"
 # Who is who; `keypair` makes their keys.
-BUYER, BUYER_2, MERCHANT, MERCHANT_2, OPERATOR, STRANGER, FEE_PAYER, ISSUER = range(1, 9)
+BUYER, BUYER_2, MERCHANT, MERCHANT_2, OPERATOR, STRANGER, ISSUER, POOR = range(1, 9)
 
 USDC_MINT: Final = Pubkey.from_string("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT_MINT: Final = Pubkey.from_string("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
@@ -35,7 +37,13 @@ USDT: Final = f"{CHAIN}/token:{USDT_MINT}"
 PYUSD: Final = f"{CHAIN}/token:{PYUSD_MINT}"
 SOL: Final = f"{CHAIN}/slip44:501"
 
+# Each with its program.
+MINTS: Final = {USDC_MINT: TOKEN, USDT_MINT: TOKEN, PYUSD_MINT: TOKEN_2022}
+
 LAMPORTS: Final = 10**9
+# What each of the buyers has in tokens: 10,000.
+MINTED: Final = 10_000 * 10**6
+DECIMALS: Final = 6
 MINT_SIZE: Final = 82
 ACCOUNT_SIZE: Final = 165
 # Where Token-2022 says what an account with extensions is.
@@ -179,6 +187,7 @@ class LocalSolana:
     async def send_raw(self, raw: bytes, *, skip_preflight: bool = True) -> str:
         """Send what is signed; gives its id."""
         asked = {"encoding": "base64", "skipPreflight": skip_preflight, "maxRetries": 0}
+        asked |= {"preflightCommitment": "confirmed"}
         return str(await self.rpc("sendTransaction", base64.b64encode(raw).decode(), asked))
 
     async def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> str:
@@ -259,17 +268,34 @@ def hand_over(owner: Pubkey, mint: Pubkey, new_owner: Pubkey, program: Pubkey = 
     return Instruction(program, bytes([6, 2, 1]) + bytes(new_owner), accounts)
 
 
+def pay_by_link(link: str, payer: Pubkey) -> list[Instruction]:
+    """What a wallet of Solana Pay makes of a transfer request: its memo, and the transfer that it names.
+
+    Source: Solana Pay specification 1.1, "Specification: Transfer Request".
+    """
+    parts = urlsplit(link)
+    fields = parse_qs(parts.query, strict_parsing=True)
+    to, amount = Pubkey.from_string(parts.path), Decimal(fields["amount"][0])
+    references = [Pubkey.from_string(one) for one in fields.get("reference", ())]
+    memos = [memo(text) for text in fields.get("memo", ())]
+    if "spl-token" not in fields:
+        return [*memos, pay_sol(payer, to, int(amount * LAMPORTS), *references)]
+    mint = Pubkey.from_string(fields["spl-token"][0])
+    units = int(amount * 10**DECIMALS)
+    return [*memos, pay_token(payer, to, mint, units, *references, program=MINTS[mint])]
+
+
 def memo(text: str) -> Instruction:
     """A memo that nobody signs."""
     return Instruction(MEMO, text.encode(), [])
 
 
 async def furnish_solana(solana: LocalSolana) -> None:
-    """Dollar tokens where they are on the real chain, and two buyers who have them and SOL."""
-    for mint, program in ((USDC_MINT, TOKEN), (USDT_MINT, TOKEN), (PYUSD_MINT, TOKEN_2022)):
+    """Dollar tokens where they are on the real chain, and buyers who have them, of whom one has no SOL."""
+    for mint, program in MINTS.items():
         await solana.mint(mint, program)
-        for place in (BUYER, BUYER_2):
-            await solana.give(pubkey(place), mint, 10_000 * 10**6, program)
+        for place in (BUYER, BUYER_2, POOR):
+            await solana.give(pubkey(place), mint, MINTED, program)
         await solana.give(pubkey(MERCHANT), mint, 0, program)
     for place in (BUYER, BUYER_2):
         await solana.fund(pubkey(place))

@@ -17,15 +17,17 @@ from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from payd.chains.solana.keys import MEMO, MEMO_V1
-from tests.live.anvil import Refused
+from payd.chains.solana.keys import MEMO, MEMO_V1, SYSTEM
+from tests.live.node_process import Refused
 from tests.live.svm_ledger import Block, Landing
 
 AnyMessage: TypeAlias = Message | MessageV0 | MessageV1
 
 WIRE_MAX: Final = 1232
 SIGNATURE_LAMPORTS: Final = 5000
+# Where a transaction does not say how many it needs.
 UNITS_OF_AN_INSTRUCTION: Final = 200_000
+UNITS_OF_A_BUILTIN: Final = 3_000
 
 INVALID_PARAMS: Final = -32602
 BAD_SIGNATURE: Final = -32003
@@ -73,16 +75,17 @@ def account_json(account: Account, data: Any) -> dict[str, Any]:
 
 def fee_of(message: AnyMessage) -> int:
     """Lamports that it costs: for each signature, and at its price for the units that it asks for."""
-    units, price, others = None, 0, 0
+    units, price, unasked = None, 0, 0
     for one in message.instructions:
         program, data = message.account_keys[one.program_id_index], bytes(one.data)
+        unasked += UNITS_OF_A_BUILTIN if program in (COMPUTE_BUDGET, SYSTEM) else UNITS_OF_AN_INSTRUCTION
         if program != COMPUTE_BUDGET:
-            others += 1
-        elif data[0] == 2:
+            continue
+        if data[0] == 2:
             units = int.from_bytes(data[1:5], "little")
         elif data[0] == 3:
             price = int.from_bytes(data[1:9], "little")
-    units = others * UNITS_OF_AN_INSTRUCTION if units is None else units
+    units = unasked if units is None else units
     return SIGNATURE_LAMPORTS * message.header.num_required_signatures + -(-price * units // 1_000_000)
 
 

@@ -1,7 +1,8 @@
 """The chain of the local Solana node: the real token programs on LiteSVM, in slots, with forks and a past.
 
 LiteSVM executes one transaction after the other and knows no past. What a commitment, a blockhash and a fork
-are is kept here: the blocks, each transaction where it landed, and what accounts held in earlier blocks.
+are is kept here: the blocks, each transaction where it landed, what accounts held in earlier blocks. In the
+place of Lighthouse is a program that does nothing and takes everything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
 
-from payd.chains.solana.keys import CLOCK, SYSTEM, TOKEN_PROGRAMS
+from payd.chains.solana.keys import CLOCK, LIGHTHOUSE, SYSTEM, TOKEN_PROGRAMS
+from tests.chains.solana.vm import program_that_does_nothing
 
 # The first slot, and how many slots before it had no block: a height is no slot, from the beginning.
 FIRST_SLOT: Final = 1_000
@@ -104,6 +106,7 @@ class Ledger:
 
     def __init__(self, confirmed: int = 1, finalized: int = 32) -> None:
         self.svm = LiteSVM().with_blockhash_check(False).with_sigverify(False).with_transaction_history(0)
+        self.svm.add_program(LIGHTHOUSE, program_that_does_nothing())
         self.depth = {"processed": 0, "confirmed": confirmed, "finalized": finalized}
         self.ahead_s = 0
         self.landed: dict[str, Landing] = {}
@@ -147,10 +150,21 @@ class Ledger:
         block = next((one for one in reversed(self.blocks) if one.hash == blockhash), None)
         return None if block is None else block.height + HASH_LIFE
 
-    def is_fresh(self, blockhash: str, tip: Block | None = None) -> bool:
-        """May a transaction with it land now, as who has seen the chain up to `tip` knows it?"""
+    def accept(self, blockhash: str) -> None:
+        """Have the newest block's hash be this one."""
+        tip = self.tip
+        self.blocks[-1] = Block(tip.slot, tip.height, blockhash, tip.time_s)
+
+    def is_fresh(self, blockhash: str, tip: Block | None = None, spare: int = 0) -> bool:
+        """May a transaction with it land?
+
+        Args:
+            blockhash: As the transaction has it.
+            tip: As who has seen the chain up to here knows it.
+            spare: And so many blocks later still.
+        """
         height, valid_until = (tip or self.tip).height, self.valid_until(blockhash)
-        return valid_until is not None and valid_until - HASH_LIFE <= height <= valid_until
+        return valid_until is not None and valid_until - HASH_LIFE <= height <= valid_until - spare
 
     # Accounts
 
@@ -185,11 +199,11 @@ class Ledger:
 
     # Transactions
 
-    def problem(self, tx: VersionedTransaction, tip: Block | None = None) -> str | None:
-        """Why no block takes it, as the RPC names it; as who has seen the chain up to `tip` knows it."""
+    def problem(self, tx: VersionedTransaction, tip: Block | None = None, spare: int = 0) -> str | None:
+        """Why no block takes it, as the RPC names it; the arguments are those of `is_fresh`."""
         if str(tx.signatures[0]) in self.landed:
             return "AlreadyProcessed"
-        if not self.is_fresh(str(tx.message.recent_blockhash), tip):
+        if not self.is_fresh(str(tx.message.recent_blockhash), tip, spare):
             return "BlockhashNotFound"
         return None
 

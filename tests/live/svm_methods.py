@@ -20,7 +20,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from payd.chains.solana.keys import MEMO, SYSTEM, TOKEN_PROGRAMS
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.svm_answers import (
     INVALID_PARAMS,
     account_json,
@@ -43,6 +43,8 @@ ACCOUNTS_MAX: Final = 100
 STATUSES_MAX: Final = 256
 LISTED_MAX: Final = 1000
 SLOTS_IN_AN_EPOCH: Final = 432_000
+# A simulation leaves so many for the way to a leader.
+FORWARDING_BLOCKS: Final = 6
 RICH: Final = 10**18
 
 PREFLIGHT_FAILED: Final = -32002
@@ -281,7 +283,8 @@ class SvmNode:
         raw, tx = read_transaction(text, asked)
         if not asked.get("skipPreflight"):
             verify(tx)
-            trial = self._trial(tx)
+            commitment = asked.get("preflightCommitment") or "finalized"
+            trial = self._trial(tx, self._bank({**asked, "commitment": commitment}))
             if trial.err is not None:
                 words = f"Transaction simulation failed: {words_of(trial.err)}"
                 raise Refused(PREFLIGHT_FAILED, words, self._simulated(trial))
@@ -298,11 +301,12 @@ class SvmNode:
         _, tx = read_transaction(text, asked)
         if asked.get("sigVerify") and asked.get("replaceRecentBlockhash"):
             raise Refused(INVALID_PARAMS, "sigVerify may not be used with replaceRecentBlockhash")
-        if asked.get("sigVerify"):
-            verify(tx)
-        replaces = bool(asked.get("replaceRecentBlockhash"))
-        trial = self._trial(tx, is_fresh=replaces)
         wanted = (asked.get("accounts") or {}).get("addresses")
+        if wanted is not None and len(wanted) > len(tx.message.account_keys):
+            raise Refused(INVALID_PARAMS, f"Too many accounts provided; max {len(tx.message.account_keys)}")
+        replaces = bool(asked.get("replaceRecentBlockhash"))
+        unsigned = asked.get("sigVerify") and not is_signed(tx)
+        trial = Trial("SignatureFailure") if unsigned else self._trial(tx, block, is_fresh=replaces)
         shown = None if wanted is None else [self._after(read_key(key), trial) for key in wanted]
         replacement = {"blockhash": block.hash, "lastValidBlockHeight": block.height + HASH_LIFE}
         return with_slot(
@@ -314,8 +318,9 @@ class SvmNode:
             },
         )
 
-    def _trial(self, tx: VersionedTransaction, *, is_fresh: bool = False) -> Trial:
-        problem = self.ledger.problem(tx, self.tip())
+    def _trial(self, tx: VersionedTransaction, block: Block, *, is_fresh: bool = False) -> Trial:
+        """What a bank would make of it, but for accounts: those are the newest."""
+        problem = self.ledger.problem(tx, block, FORWARDING_BLOCKS)
         if problem is not None and not (is_fresh and problem == "BlockhashNotFound"):
             return Trial(problem)
         return self.ledger.simulate(tx)
@@ -332,6 +337,8 @@ class SvmNode:
         }
 
     def _after(self, key: Pubkey, trial: Trial) -> Any:
+        if trial.err is not None:
+            return None
         account = trial.accounts.get(key) or self.ledger.account(key)
         return None if account is None else account_json(account, base64_of(bytes(account.data)))
 

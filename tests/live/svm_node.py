@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketRequest, serve_websocket
 
-from tests.live.anvil import Refused
+from tests.live.node_process import NodeProcess, Refused, started
 from tests.live.svm_ledger import Landing, Ledger
 from tests.live.svm_methods import MAINNET_GENESIS, SvmNode
 from tests.receiver import Does, Received, Receiver
 
 SLOT_MS: Final = 400
+LISTENS: Final = re.compile(r"^Listening on \S*?:(\d+) and \S*?:(\d+)$", re.MULTILINE)
 FRAME_MAX: Final = 64 * 1024
 # What a page's wallet needs before a browser lets it ask.
 CORS: Final = (
@@ -251,6 +254,21 @@ async def _blocks_for_ever(node: SvmNode, slot_s: float) -> None:
         await node.rpc("payd_slot")
 
 
+@contextmanager
+def running_svm_node(
+    *,
+    port: int = 0,
+    genesis: str = MAINNET_GENESIS,
+    slot_ms: int = 0,
+    finalized: int = 4,
+) -> Iterator[NodeProcess]:
+    """The same in a process of its own, ended with the block; the arguments are those of `main`."""
+    command = [sys.executable, "-m", "tests.live.svm_node", "--port", str(port), "--genesis", genesis]
+    command += ["--slot-ms", str(slot_ms), "--finalized", str(finalized)]
+    with started(command, LISTENS) as (process, ports):
+        yield NodeProcess(ports[0], ports[1], process)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until somebody ends it."""
     parser = argparse.ArgumentParser(prog="python -m tests.live.svm_node", description=__doc__)
@@ -267,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             slot_s=asked.slot_ms / 1000 or None,
             port=asked.port,
         ) as node:
-            print(f"Listening on {node.url.removeprefix('http://')} {node.ws_url}", flush=True)
+            print(f"Listening on {node.url} and {node.ws_url}", flush=True)
             await trio.sleep_forever()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)

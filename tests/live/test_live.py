@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -12,16 +12,16 @@ import trio
 
 from payd.actors.live_chain import LiveChain
 from payd.chains.evm.chain import EvmChain
-from payd.chains.fee_terms import FeeTerms
+from payd.chains.solana.chain import SolanaChain
 from payd.config import Config, ConfigError, load
-from payd.live import terms_of
 from payd.server import open_house
 from payd.web.house import House
 from tests.live.chain import RELAYER, address
 from tests.live.street import PASSWORD, configuration, write_keystore
 
 NOBODY = "http://127.0.0.1:9"
-OPERATOR = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65"
+SOLANA_CHAIN = f'[[chains]]\nid = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"\nrpc = ["{NOBODY}"]\n'
+SOLANA = f'{SOLANA_CHAIN}[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n'
 
 # Whatever brings one of these costs a test realm half a second and 40 MiB.
 HEAVY = (
@@ -30,7 +30,9 @@ HEAVY = (
     "eth_keyfile",
     "eth_utils",
     "coincurve",
+    "solders",
     "payd.chains.evm.chain",
+    "payd.chains.solana.chain",
     "payd.live",
 )
 
@@ -140,21 +142,53 @@ async def test_a_key_that_nothing_opens_is_a_mistake_of_the_configuration(
     await trio.lowlevel.checkpoint()
 
 
-def test_terms_carry_what_the_operator_set(tmp_path: Path) -> None:
-    fee = 'percent = "2.5"\nbase_usd = "0.3"\nmandatory = true\n'
-    text = configuration([NOBODY], fee=fee, lines=f'depth = 4\nfinal = 9\nfee_address = "{OPERATOR}"')
-    config = configured(tmp_path, text)
+@pytest.mark.real_time
+async def test_a_key_whose_file_says_another_address_on_solana_is_a_mistake_too(tmp_path: Path) -> None:
+    config = configured(tmp_path, SOLANA)
+    content = json.loads((tmp_path / "relayer.json").read_text())
+    (tmp_path / "relayer.json").write_text(json.dumps({**content, "solana_address": "1" * 32}))
+    mistake = pytest.RaisesExc(ConfigError, match=r"\[relayer\] .*holds another key than it says")
+    with pytest.RaisesGroup(mistake, flatten_subgroups=True):
+        async with open_house(config):
+            pass
 
-    terms = terms_of(config, config.chains[0], "0xABC")
 
-    assert (terms.depth.depth_for(100), terms.final, terms.sponsor, terms.relayer) == (4, 9, True, "0xabc")
-    assert terms.fee == FeeTerms(Fraction(25, 1000), Fraction(3, 10), OPERATOR, mandatory=True)
+@pytest.mark.real_time
+async def test_chains_of_both_kinds_are_opened_beside_each_other(tmp_path: Path) -> None:
+    async with open_house(configured(tmp_path, configuration([NOBODY]) + SOLANA_CHAIN)) as house:
+        assert [type(one.chain) for one in live_realm(house)] == [EvmChain, SolanaChain]
+        assert [one.rpc.posts for one in live_realm(house)] == [0, 0]
 
 
-def test_a_fee_that_goes_nowhere_is_none(tmp_path: Path) -> None:
-    config = configured(tmp_path, configuration([NOBODY], fee='percent = "2.5"\n'))
+@pytest.mark.parametrize(
+    ("solana", "needless"),
+    [
+        (False, ("solders", "payd.chains.solana", "payd.live.solana")),
+        (True, ("eth_account", "eth_abi", "payd.chains.evm.chain", "payd.live.evm", "payd.actors.relayer")),
+    ],
+    ids=["evm", "solana"],
+)
+def test_a_server_brings_only_what_its_kind_of_chain_needs(
+    tmp_path: Path, solana: bool, needless: tuple[str, ...]
+) -> None:
+    configured(tmp_path, SOLANA if solana else configuration([NOBODY]))
+    script = (
+        "import sys, trio\n"
+        "from pathlib import Path\n"
+        "from payd.config import load\n"
+        "from payd.server import open_house\n"
+        "async def main():\n"
+        "    folder = Path(sys.argv[1])\n"
+        "    config = load(folder / 'payd.toml', {'PAYD_DATA_DIR': str(folder / 'data')})\n"
+        "    async with open_house(config) as house:\n"
+        "        assert house.realms['live'].live_chains[0].relayer is not None\n"
+        "trio.run(main)\n"
+        f"print([name for name in {needless!r} if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    assert terms_of(config, config.chains[0], None).fee is None
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
 def live_realm(house: House) -> tuple[LiveChain, ...]:

@@ -10,16 +10,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import trio
 from eth_keyfile.keyfile import extract_key_from_keyfile
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
 from payd.chains import keystore
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import NodesDown, Rpc
+from payd.chains.solana import keys
+from payd.chains.solana.fee_payer import fee_payer_from
 from payd.config import load
 from payd.store.lock import hold_data_dir
+from tests.live import solana
 from tests.live.anvil import CHAIN_ID, Anvil
 from tests.live.chain import (
     BUYER,
@@ -33,6 +40,7 @@ from tests.live.chain import (
 from tests.live.nodes import (
     DATA_PREFIX,
     GAS_COINS,
+    GAS_COINS_SOLANA,
     PASSWORD,
     SLOTS,
     TOKEN,
@@ -40,10 +48,12 @@ from tests.live.nodes import (
     remove_earlier,
     write_keystore,
 )
+from tests.live.solana import PYUSD_MINT, USDC_MINT, LocalSolana
 
 pytestmark = pytest.mark.real_time
 
 ROOT = Path(__file__).parents[2]
+SOLANA_WALLET = str(solana.pubkey(solana.STRANGER))
 WALLET = "0x000000000000000000000000000000000000bEEF"
 LAST_LINE = "  .venv/bin/payd demo"
 END_MAX_S = 20
@@ -53,6 +63,7 @@ END_MAX_S = 20
 def running_nodes(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, and what it printed until it was ready."""
     command = [sys.executable, "-m", "tests.live.nodes", "--port", "0", "--fund", WALLET]
+    command += ["--solana-port", "0", "--fund", SOLANA_WALLET]
     command += ["--folder", str(folder), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -67,6 +78,18 @@ def running_nodes(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.terminate()
 
 
+class AskedHere:
+    """A node by its address."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def rpc(self, method: str, *params: Any) -> Any:
+        async with httpx.AsyncClient() as http:
+            asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return (await http.post(self._url, json=asked)).json()["result"]
+
+
 async def held(rpc: Rpc, account: str) -> int:
     data = "0x" + calldata("balanceOf(address)", account).hex()
     return int(await rpc.call("eth_call", {"to": TOKEN, "data": data}, "latest"), 16)
@@ -74,7 +97,7 @@ async def held(rpc: Rpc, account: str) -> int:
 
 async def test_the_chain_is_as_it_is_told_and_goes_with_whoever_started_it(tmp_path: Path) -> None:
     with running_nodes(tmp_path) as (process, printed):
-        [told] = load(tmp_path / "payd.toml").chains
+        told, _ = load(tmp_path / "payd.toml").chains
         rpc = Rpc(told.rpc, EvmDialect(CHAIN_ID))
         code = await rpc.call("eth_getCode", MULTICALL3, "latest")
         tokens = [await held(rpc, who) for who in (address(BUYER), address(BUYER_2), WALLET)]
@@ -92,6 +115,33 @@ async def test_the_chain_is_as_it_is_told_and_goes_with_whoever_started_it(tmp_p
     assert private_key(BUYER) in printed
     assert private_key(BUYER_2) in printed
     assert ended == 0
+
+
+async def test_solana_runs_beside_it_as_it_is_told(tmp_path: Path) -> None:
+    with running_nodes(tmp_path) as (_, printed):
+        _, told = load(tmp_path / "payd.toml").chains
+        payer = fee_payer_from(extract_key_from_keyfile(str(tmp_path / "relayer.json"), PASSWORD.encode()))
+        node = LocalSolana(AskedHere(told.rpc[0]))
+        genesis = await node.rpc("getGenesisHash")
+        held = [
+            await node.tokens(owner, mint, program)
+            for owner in (solana.pubkey(solana.BUYER), Pubkey.from_string(SOLANA_WALLET))
+            for mint, program in ((USDC_MINT, keys.TOKEN), (PYUSD_MINT, keys.TOKEN_2022))
+        ]
+        coins = [await node.lamports(one) for one in (payer.address, Pubkey.from_string(SOLANA_WALLET))]
+        first = await node.rpc("getSlot", {"commitment": "processed"})
+        with trio.fail_after(20):
+            while await node.rpc("getSlot", {"commitment": "processed"}) == first:
+                await trio.sleep(0.05)
+    wallet = Keypair.from_json((tmp_path / "buyer-solana.json").read_text())
+
+    assert told.id == f"solana:{genesis[:32]}"
+    assert told.id != solana.CHAIN
+    assert told.ws.startswith("ws://")
+    assert held == [TOKEN_UNITS] * 4
+    assert coins == [GAS_COINS_SOLANA] * 2
+    assert str(wallet) in printed
+    assert wallet.pubkey() == solana.pubkey(solana.BUYER)
 
 
 async def test_blocks_come_by_themselves_alone_and_become_final(tmp_path: Path) -> None:
@@ -148,8 +198,16 @@ def test_the_data_of_a_server_that_runs_is_left_alone_and_named(tmp_path: Path) 
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_written(tmp_path: Path, anvil: Anvil) -> None:
-    command = [sys.executable, "-m", "tests.live.nodes", "--port", str(anvil.port), "--folder", str(tmp_path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    words = f"Another program serves at 127.0.0.1:{anvil.port}. Choose another with --port PORT\n"
-    assert (ended.returncode, ended.stderr) == (1, words)
+    command = [sys.executable, "-m", "tests.live.nodes", "--folder", str(tmp_path)]
+    for option, other in (("--port", "--solana-port"), ("--solana-port", "--port")):
+        ended = subprocess.run(
+            [*command, option, str(anvil.port), other, "0"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        words = f"Another program serves at 127.0.0.1:{anvil.port}. Choose another with {option} PORT\n"
+        assert (ended.returncode, ended.stderr) == (1, words)
     assert list(tmp_path.iterdir()) == []

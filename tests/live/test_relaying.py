@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import trio
 
-from payd.actors.relayer import Relayer, RelayerStats
+from payd.actors.relay_stats import RelayerStats
+from payd.actors.relayer import Relayer
 from payd.chains.evm.authorization import read_typed_data, transfer_with_authorization_call
 from payd.chains.evm.ways import AUTHORIZATION_GRACE_S
 from tests.live.chain import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from payd.net.http import Client, Target
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.solana import (
     BUYER,
     MERCHANT,

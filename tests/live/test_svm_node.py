@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 from trio_websocket import open_websocket_url
 
 from payd.chains.solana.keys import CLOCK, TOKEN, TOKEN_2022, token_account
-from tests.live.anvil import Refused
+from tests.live.node_process import Refused
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -36,7 +38,7 @@ from tests.live.solana import (
     tx_id_of,
 )
 from tests.live.svm_methods import SvmNode
-from tests.live.svm_node import ServedNode, open_svm_node
+from tests.live.svm_node import ServedNode, open_svm_node, running_svm_node
 
 LEVELS = ("processed", "confirmed", "finalized")
 
@@ -202,6 +204,56 @@ async def test_a_simulation_changes_nothing_and_tells_what_would(solana: LocalSo
     assert await solana.lamports(pubkey(STRANGER)) == 0
     with pytest.raises(Refused, match="may not be used"):
         await solana.rpc("simulateTransaction", text, {**asked, "sigVerify": True})
+
+
+async def test_a_simulation_leaves_time_for_the_way_and_judges_by_the_block_that_was_asked(
+    solana: LocalSolana,
+) -> None:
+    raw = await solana.signed([memo("hello")], keypair(BUYER))
+    text = base64.b64encode(raw).decode()
+
+    async def tried(commitment: str) -> Any:
+        asked = {"encoding": "base64", "commitment": commitment, "sigVerify": True}
+        return (await solana.rpc("simulateTransaction", text, asked))["value"]["err"]
+
+    # A blockhash of a confirmed block is one that a final one does not know yet.
+    assert [await tried(level) for level in LEVELS] == [None, None, "BlockhashNotFound"]
+    await solana.slots(143)
+    assert await tried("processed") is None
+    await solana.slots(1)
+    assert await tried("processed") == "BlockhashNotFound"
+    assert await solana.status(await solana.send_raw(raw)) is not None
+
+
+async def test_a_simulation_tells_of_a_signature_that_is_not_there(solana: LocalSolana) -> None:
+    raw = await solana.signed([pay_sol(pubkey(BUYER), pubkey(STRANGER), LAMPORTS)], keypair(BUYER))
+    text = base64.b64encode(raw[:1] + bytes(64) + raw[65:]).decode()
+    asked = {"encoding": "base64", "commitment": "confirmed"}
+
+    assert (await solana.rpc("simulateTransaction", text, asked))["value"]["err"] is None
+    signed = (await solana.rpc("simulateTransaction", text, {**asked, "sigVerify": True}))["value"]
+    assert (signed["err"], signed["logs"]) == ("SignatureFailure", [])
+
+
+@pytest.mark.parametrize(
+    ("instructions", "fee"),
+    [
+        ([memo("x")], 5000),
+        ([set_compute_unit_limit(100_000), set_compute_unit_price(1_000_000), memo("x")], 105_000),
+        ([set_compute_unit_limit(100_000), set_compute_unit_price(1), memo("x")], 5001),
+        ([set_compute_unit_price(1_000_000)], 8000),
+    ],
+)
+async def test_a_fee_is_told_as_the_chain_takes_it(
+    solana: LocalSolana, instructions: list[Instruction], fee: int
+) -> None:
+    raw = await solana.signed(instructions, keypair(BUYER))
+    text = base64.b64encode(raw[65:]).decode()
+    told = await solana.rpc("getFeeForMessage", text, {"commitment": "confirmed"})
+    await solana.send_raw(raw)
+
+    assert told["value"] == fee
+    assert await solana.lamports(pubkey(BUYER)) == 10 * LAMPORTS - fee
 
 
 async def test_a_failure_is_told_the_same_by_simulation_and_chain(solana: LocalSolana) -> None:
@@ -449,3 +501,19 @@ async def test_blocks_can_come_by_themselves() -> None:
             while served.ledger.tip.slot < first + 3:
                 await trio.sleep(0.005)
         assert served.ledger.tip.height > 0
+
+
+@pytest.mark.real_time
+async def test_one_in_a_process_of_its_own_is_the_same() -> None:
+    with running_svm_node() as process:
+        local = LocalSolana(process)
+        await furnish_solana(local)
+        await pay(local)
+        await local.slots(4)
+        held = await merchants(local)
+        async with open_websocket_url(process.ws_url) as socket:
+            await socket.send_message('{"jsonrpc":"2.0","id":1,"method":"getNoSuchThing"}')
+            refused = json.loads(await socket.get_message())
+
+    assert held == [25, 25, 25]
+    assert refused["error"]["code"] == -32601

@@ -8,12 +8,14 @@ import msgspec
 
 from payd.store.builds import (
     Build,
+    Spending,
     builds_of_buyer,
     builds_out,
     end_builds,
     find_build,
     hash_message,
     insert_build,
+    reserved_on_builds,
     spent_on_builds,
 )
 from payd.store.db import Database
@@ -84,6 +86,23 @@ async def test_an_account_is_counted_by_payments_however_often_it_asks(realm_db:
     await put(realm_db, b"stranger", payment_id="pay_3", buyer=f"{CHAIN}:stranger")
 
     assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0) == 2
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0, "pay_2") == 1
+
+
+async def test_what_is_out_is_what_we_may_still_have_to_pay_for_on_a_chain_or_for_a_payment(
+    realm_db: Database,
+) -> None:
+    one = await put(realm_db, b"one")
+    await put(realm_db, b"two", payment_id="pay_2", cost=7)
+    await put(realm_db, b"theirs", tx_id=None, cost=0)
+    await put(realm_db, b"elsewhere", chain="solana:other")
+
+    assert realm_db.point(reserved_on_builds, CHAIN) == Spending(10_007, 2)
+    assert realm_db.point(reserved_on_builds, CHAIN, "pay_2") == Spending(7, 1)
+    assert realm_db.point(reserved_on_builds, CHAIN, "pay_3") == Spending(0, 0)
+
+    await realm_db.write(end_builds, [(one.message_hash, "landed", 5_000)])
+    assert realm_db.point(reserved_on_builds, CHAIN) == Spending(7, 1)
 
 
 async def test_an_end_is_noted_once(realm_db: Database) -> None:

@@ -136,6 +136,11 @@ TABLE: dict[str, Row] = {
     "GET /readyz": page_row("/readyz"),
     "POST /canary/{realm}": page_row("/canary/test", own=NO_OBJECT),
     "GET /metrics": page_row("/metrics", own=NO_OBJECT),
+    "GET /v1/solana-pay/{id}": page_row("/v1/solana-pay/{payment}", own=NO_OBJECT),
+    "POST /v1/solana-pay/{id}": page_row(
+        "/v1/solana-pay/{payment}", {"account": "x"}, (400, "invalid_params")
+    ),
+    "GET /v1/solana-pay/{id}/links": page_row("/v1/solana-pay/{payment}/links", own=(400, "invalid_params")),
     "GET /pay/{id}": page_row("/pay/{payment}"),
     "GET /pay/{id}/status": page_row("/pay/{payment}/status"),
     "POST /pay/{id}/cancel": page_row("/pay/{payment}/cancel", own=(303, "")),

@@ -13,7 +13,8 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from payd.actors.relay_alarms import WORDS
-from payd.actors.relayer import Relayer, RelayerStats
+from payd.actors.relay_stats import RelayerStats
+from payd.actors.relayer import Relayer
 from payd.actors.watcher import WatcherStats
 from payd.chains.market.source import SourceHealth
 from payd.config import load

@@ -435,9 +435,10 @@ def test_every_closed_route_needs_a_scope_and_no_open_one_does() -> None:
     assert {route.scope for route in ROUTES} == {None, *SCOPES}
 
 
-def test_only_the_gateway_and_the_payment_feed_are_open_to_other_origins() -> None:
+def test_only_the_gateway_the_payment_feed_and_solana_pay_are_open_to_other_origins() -> None:
     for route in ROUTES:
         expected = route.family == "gateway" or route.path == "/v1/payments/{id}/feed"
+        expected |= route.path.startswith("/v1/solana-pay/")
         assert route.open_to_browsers == expected, name_of(route)
 
 

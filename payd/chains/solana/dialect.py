@@ -20,6 +20,8 @@ from payd.chains.rpc_wire import Call
 # CAIP-2 takes so many characters of the genesis hash.
 GENESIS_CHARS: Final = 32
 
+# It does not know the transaction that a listing is to begin or end with: another may, or a fork took it.
+CURSOR_UNKNOWN: Final = -32020
 # The only error that has a transaction's own words in it, which may be any.
 _PREFLIGHT_FAILED: Final = -32002
 _PARAMS_INVALID: Final = -32602
@@ -54,6 +56,7 @@ _CANNOT_CODES: Final = frozenset(
         -32017,  # rewards are being paid out
         -32018,  # rewards of a slot that it has not
         -32019,  # its long-term storage does not answer
+        CURSOR_UNKNOWN,
         -32601,  # it has not that method
         -32603,  # an internal error
     }

@@ -31,7 +31,7 @@ from payd.chains.solana.failures import error_name, reason_of
 from payd.chains.solana.pay_links import SCHEME
 from payd.chains.solana.plan import NOT_OURS, Plan, read_plan
 from payd.chains.solana.terms import Terms
-from payd.chains.solana.ways import Cannot, Seen, Way, mint_of, places_of, price_place, way
+from payd.chains.solana.ways import Cannot, Seen, Way, can_take_fee, mint_of, places_of, price_place, way
 from payd.core.caip import canonical_account, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState, QuoteExpired
 from payd.core.option import Action, Build, Quote, WalletRpc
@@ -97,6 +97,8 @@ class Resolver:
             raise InvalidParams(BY_LINK)
         due = self._due(payment, quote, read_plan(data))
         seen, blockhash = await self._look(due, now_ms)
+        if due.fee and not can_take_fee(due, seen):
+            raise QuoteExpired(CHANGED)
         found = way(due, seen, None if self._budget is None else self._budget.address)
         if isinstance(found, Cannot):
             raise InvalidState(found.words)

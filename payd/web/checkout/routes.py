@@ -26,6 +26,7 @@ from payd.web.checkout.render import (
     qr_svg,
     root_of,
 )
+from payd.web.checkout.solana import solana_view
 from payd.web.checkout.view import MOVES, view_of
 from payd.web.checkout.words import WORDS, say
 from payd.web.errors import STATUS
@@ -46,9 +47,15 @@ async def page(call: Call) -> Answer:
     name, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
     words = Words(tuple(realm.payments.chains))
     shown = view_of(payment, words, name, live=realm.live, now_ms=realm.clock.now_ms())
-    link = f"{base_url}/pay/{payment.id}"
-    qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION else ""
-    return html_answer(200, "checkout.html", base_url, {"p": shown, "link": link, "qr": qr})
+    way, asset = (call.request.query.get(name, [""])[0] for name in ("way", "asset"))
+    here = f"{root_of(base_url)}/pay/{payment.id}"
+    solana = await solana_view(realm, payment, here, base_url, way, asset)
+    link: str | None = f"{base_url}/pay/{payment.id}"
+    if solana is not None and solana.chosen:
+        link = solana.code
+    qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION and link else ""
+    values = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana}
+    return html_answer(200, "checkout.html", base_url, values)
 
 
 async def status(call: Call) -> Answer:

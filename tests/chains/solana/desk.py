@@ -57,6 +57,7 @@ PRICES: Final[Mapping[str, str]] = {
     "USDT/USD": "1",
     "PYUSD/USD": "1",
     "USDC/EUR": "0.9",
+    "EURT/EUR": "1",
     "SOL/USD": "200",
 }
 TERMS: Final = Terms(
@@ -111,6 +112,11 @@ class Desk:
     would_sponsor: bool = True
 
     def __post_init__(self) -> None:
+        self.open()
+
+    def open(self, **terms: Any) -> None:
+        """Begin, or go on under other terms."""
+        self.terms = msgspec.structs.replace(self.terms, **terms)
         self.offers = Offers(self.terms, self.book, TablePrices(PRICES), self.facts, self._can_sponsor)
         self.links = PayLinks(self.offers)
         self.budget = Budget(self.terms, self.db, self.pen)

@@ -295,12 +295,12 @@ def test_a_blockhash_is_read() -> None:
 
 
 def test_a_simulation_is_read() -> None:
-    value = {"accounts": None, "err": "BlockhashNotFound", "logs": None, "unitsConsumed": 0}
-    assert decode_simulation({"context": CONTEXT, "value": value}) == Simulated(
-        1234, "BlockhashNotFound", (), 0
-    )
-    value = {"err": None, "logs": ["Program log: x"]}
-    assert decode_simulation({"context": CONTEXT, "value": value}).logs == ("Program log: x",)
+    failed = {"accounts": None, "err": "AccountNotFound", "logs": None, "unitsConsumed": 0}
+    told = decode_simulation({"context": CONTEXT, "value": failed})
+    assert told == Simulated(1234, "AccountNotFound", (), 0)
+    fine = {"err": None, "logs": ["Program log: x"]}
+    told = decode_simulation({"context": CONTEXT, "value": fine})
+    assert told == Simulated(1234, None, ("Program log: x",), None)
     with pytest.raises(BadAnswer):
         decode_simulation({"context": CONTEXT, "value": {"logs": []}})
 

@@ -44,7 +44,7 @@ function show(html) {
   const fresh = new DOMParser().parseFromString(html, 'text/html');
   const next = fresh.getElementById('status');
   // An older version never takes the place of a newer one, however late it comes.
-  if (!next || Number(next.dataset.version) <= Number(shown().version)) return;
+  if (!next || Number(next.dataset.version) <= Number(shown().version)) return renew(fresh);
   const moved = next.dataset.status !== shown().status;
   newest = Math.max(newest, Number(next.dataset.version));
   $('status').replaceWith(document.adoptNode(next));
@@ -57,12 +57,19 @@ function show(html) {
   arrange();
 }
 
+// A price that moves: the same version with another code.
+function renew(fresh) {
+  const next = fresh.getElementById('way');
+  const same = fresh.getElementById('status')?.dataset.version === shown().version;
+  if (same && next?.dataset.renew) $('way')?.replaceWith(document.adoptNode(next));
+}
+
 let loading = false;
 async function refresh() {
   if (loading) return;
   loading = true;
   try {
-    show(await (await load(page)).text());
+    show(await (await load(page + location.search)).text());
     calm('offline');
   } catch {
     warn('offline');
@@ -134,6 +141,11 @@ addEventListener('visibilitychange', () => document.hidden || poll());
 
 let before = Infinity;
 function tick() {
+  const way = $('way')?.dataset, now = Date.now() + skew;
+  if (way?.renew && now >= way.renew) {
+    way.renew = now + PATIENCE_MS;
+    refresh();
+  }
   const out = $('left');
   if (!out) return;
   const left = Math.max(0, Math.floor((expires - Date.now() - skew) / 1000));

@@ -1,0 +1,262 @@
+"""Asking one node of Solana what came to accounts: listings, and the transactions that are behind them.
+
+Whatever a node says is held against what it said a moment before. A provider's URL is many nodes, and they
+lag: each is told which slot it must have come to, and refuses rather than to answer from the past.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from typing import Final, NamedTuple
+
+import msgspec
+import structlog
+from solders.pubkey import Pubkey
+
+from payd.actors.walk import Lagging
+from payd.chains.rpc import Call, Node, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
+from payd.chains.solana.answers import (
+    Landed,
+    Listed,
+    decode_accounts,
+    decode_clock,
+    decode_landed,
+    decode_listing,
+)
+from payd.chains.solana.asking import LISTED_MAX, clock_call, listing_call, transaction_call
+from payd.chains.solana.proof import Watched, candidate_bindings, paid_by
+from payd.chains.solana.terms import Commitment
+from payd.chains.unread import Unread
+from payd.core.caip import ChainId
+from payd.store.chain_accounts import AccountCursor
+from payd.store.chain_cursors import Cursor
+from payd.store.sightings import Seen
+
+log = structlog.get_logger("payd.watcher")
+
+# What an account got while nobody looked is taken from its oldest end on, so much of it at once.
+KEPT_MAX: Final = 5_000
+# A slot takes about so long.
+SLOT_MS: Final = 400
+# The node has not come to the slot that it must not answer from before; the transaction is of a version that
+# nobody makes here.
+MIN_SLOT_CODE: Final = -32016
+VERSION_CODE: Final = -32015
+# The node does not know the transaction that a listing is to end at.
+CURSOR_CODE: Final = -32020
+
+Known = Callable[[Sequence[bytes]], Awaitable[Set[tuple[bytes, str]]]]
+"""Those of the bindings that were handed out, each with the canonical asset that it was handed out for."""
+
+
+class Tips(NamedTuple):
+    """What a node says of its chain: the newest slot with most votes, and the last that is final."""
+
+    head: Cursor
+    final: Cursor
+
+
+class Listing(NamedTuple):
+    """What came to an account after its cursor, the oldest first; `is_whole`: nothing newer was left out."""
+
+    cursor: AccountCursor
+    entries: Sequence[Listed]
+    is_whole: bool = True
+
+
+class AccountReader:
+    """Reads one chain.
+
+    Args:
+        rpc: Its nodes.
+        chain: Its id.
+        known: Looks up bindings.
+
+    Attributes:
+        skipped: Transactions that no node can tell of and that are read past; see `Unread.tx_id`.
+    """
+
+    def __init__(self, rpc: Rpc, chain: ChainId, known: Known) -> None:
+        self._rpc = rpc
+        self._chain = chain
+        self._known = known
+        self.skipped: set[str] = set()
+
+    async def tips(self, node: Node) -> Tips:
+        """Where the node is.
+
+        Raises:
+            Unread, BadAnswer, NodesDown: It does not say.
+        """
+        return _tips(await self._rpc.batch(_CLOCKS, node=node))
+
+    async def listings(
+        self, node: Node, cursors: Sequence[AccountCursor], commitment: Commitment, min_slot: int
+    ) -> tuple[Tips, list[Listing]]:
+        """Where the node is, and what came to accounts after their cursors: one POST, but for long listings.
+
+        Args:
+            node: Asked.
+            cursors: Up to where each account was listed.
+            commitment: Of what is listed.
+            min_slot: The node has to be there.
+
+        Raises:
+            Lagging: It is not.
+            Unread, BadAnswer, NodesDown: Nothing was read.
+        """
+        calls = [_listing(one, commitment, min_slot) for one in cursors]
+        results = await self._rpc.batch([*_CLOCKS, *calls], node=node)
+        tips = _tips(results)
+        at = tips.head if commitment == "confirmed" else tips.final
+        if at.number < min_slot:
+            raise Lagging(f"{node.name} is {min_slot - at.number} slots behind what was read")
+        found = []
+        for cursor, result in zip(cursors, results[len(_CLOCKS) :], strict=True):
+            if isinstance(result, RpcError) and result.code == CURSOR_CODE and cursor.tx_id:
+                # It keeps less history. The slot says as well where to end.
+                bare = msgspec.structs.replace(cursor, tx_id="")
+                [result] = await self._rpc.batch([_listing(bare, commitment, min_slot)], node=node)
+            page = decode_listing(_good(result, node))
+            found.append(await self._whole(node, cursor, page, commitment, min_slot))
+        return tips, found
+
+    async def transactions(
+        self, node: Node, listed: Sequence[Listed], commitment: Commitment
+    ) -> tuple[list[Landed], Unread | None]:
+        """The transactions that were listed, and what is wrong with the first one that cannot be read."""
+        calls = [transaction_call(one.tx_id, commitment) for one in listed]
+        results = await self._rpc.batch(calls, node=node)
+        found: list[Landed] = []
+        trouble: Unread | None = None
+        for one, result in zip(listed, results, strict=True):
+            try:
+                landed = self._landed(one, result)
+            except Unread as unread:
+                trouble = trouble or unread
+                continue
+            if landed is not None:
+                found.append(landed)
+        return found, trouble
+
+    async def seen(self, landed: Sequence[Landed], watched: Watched, now: Cursor) -> list[Seen]:
+        """What transactions paid, and for what.
+
+        Args:
+            landed: They.
+            watched: What is looked for.
+            now: Some slot and its time: a node may not know when a slot was.
+        """
+        bindings = [binding for one in landed for binding in candidate_bindings(one)]
+        known = await self._known(bindings) if bindings else set()
+        return [
+            Seen(
+                chain=str(self._chain),
+                tx_id=one.tx_id,
+                log_index=paid.account_index,
+                asset=paid.asset,
+                value=paid.value,
+                sender=paid.sender,
+                recipient=paid.recipient,
+                block_number=one.slot,
+                block_hash=name_of(one.slot),
+                block_time_s=_time_s(one, now),
+                binding=paid.binding,
+            )
+            for one in landed
+            for paid in paid_by(self._chain, one, watched, known)
+        ]
+
+    def _landed(self, listed: Listed, result: object) -> Landed | None:
+        """A listed transaction, where it is what the listing said; None of what can never be read."""
+        tx_id = listed.tx_id
+        if isinstance(result, RpcError) and result.code == VERSION_CODE:
+            log.error("chain.transaction_skipped", tx_id=tx_id, why=result.message)
+            self.skipped.add(tx_id)
+            return None
+        try:
+            landed = decode_landed(_good(result), tx_id)
+        except (BadAnswer, Unread) as error:
+            raise Unread(f"{tx_id}: {error}", tx_id) from error
+        if landed is None:
+            raise Unread(f"the node does not have {tx_id}, which it listed", tx_id)
+        if landed.slot != listed.slot:
+            raise Unread(f"the node has {tx_id} in more than one slot", tx_id)
+        return landed
+
+    async def _whole(
+        self, node: Node, cursor: AccountCursor, page: list[Listed], commitment: Commitment, min_slot: int
+    ) -> Listing:
+        """The oldest end of a listing, however long it is."""
+        kept: deque[Listed] = deque(maxlen=KEPT_MAX)
+        is_whole = True
+        while page:
+            fresh = [one for one in page if one.slot >= cursor.slot]
+            is_whole = is_whole and len(kept) + len(fresh) <= KEPT_MAX
+            kept.extend(fresh)
+            if len(page) < LISTED_MAX or len(fresh) < len(page):
+                break
+            call = _listing(cursor, commitment, min_slot, page[-1].tx_id)
+            [result] = await self._rpc.batch([call], node=node)
+            page = decode_listing(_good(result, node))
+        return Listing(cursor, tuple(reversed(kept)), is_whole)
+
+
+_CLOCKS: Final[tuple[Call, ...]] = (clock_call("confirmed"), clock_call("finalized"))
+
+
+def name_of(slot: int) -> str:
+    """What stands for a block's hash: a transaction that lands again does so in another slot."""
+    return f"slot:{slot}"
+
+
+def slot_cursor(slot: int, time_s: int) -> Cursor:
+    """A slot as the cursor of a chain."""
+    return Cursor(slot, name_of(slot), time_s)
+
+
+def _listing(cursor: AccountCursor, commitment: Commitment, min_slot: int, before: str | None = None) -> Call:
+    until = cursor.tx_id or None
+    address = Pubkey.from_string(cursor.address)
+    return listing_call(address, until, before, commitment=commitment, min_slot=min_slot)
+
+
+def _tips(results: Results) -> Tips:
+    head, final = (_tip(result) for result in results[: len(_CLOCKS)])
+    if final.number > head.number:
+        raise Unread("the node names a final slot that is newer than its newest")
+    return Tips(head, final)
+
+
+def _tip(result: object) -> Cursor:
+    slot, [account] = decode_accounts(_good(result), 1)
+    if account is None:
+        raise Unread("the node has no clock")
+    clock = decode_clock(account.data)
+    return slot_cursor(min(slot, clock.slot), clock.time_s)
+
+
+def _good(result: object, node: Node | None = None) -> object:
+    if isinstance(result, RpcError):
+        if result.code == MIN_SLOT_CODE and node is not None:
+            raise Lagging(f"{node.name} is behind what was read: {result.message}")
+        raise Unread(f"the node cannot answer: {result}")
+    return result
+
+
+def _time_s(landed: Landed, now: Cursor) -> int:
+    """When it landed; about, where the node has no time for its slot: it was on the way at that moment."""
+    if landed.block_time_s is not None:
+        return landed.block_time_s
+    return now.time_s - max(0, now.number - landed.slot) * SLOT_MS // 1000
+
+
+def unique(listings: Iterable[Listing]) -> list[Listed]:
+    """Each listed transaction once, in the order of the chain as far as it is known."""
+    found = {one.tx_id: one for listing in listings for one in listing.entries}
+    return sorted(found.values(), key=lambda one: one.slot)

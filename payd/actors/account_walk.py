@@ -1,0 +1,355 @@
+"""One walk along a Solana chain: list what came to the accounts that are watched, and read what is new of it.
+
+A listing may lag behind the slot that it was asked for. So what is newer than the last final slot is listed
+again each time, and an account's cursor moves over what is final only. What is final is listed a second time
+from another node, and up to there everything is read: so far windows close.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
+
+import structlog
+import trio
+from solders.pubkey import Pubkey
+
+from payd.actors.account_list import AccountList, Lookout
+from payd.actors.account_reading import AccountReader, Listing, Tips, name_of, slot_cursor, unique
+from payd.actors.account_vanished import find_missing, take_vanished
+from payd.actors.walk import GONE_S, Lagging, Step
+from payd.chains.rpc import Node, Rpc
+from payd.chains.solana.answers import Landed, Listed
+from payd.chains.solana.terms import Commitment
+from payd.chains.unread import Unread
+from payd.clock import Clock
+from payd.core.caip import ChainId
+from payd.store.chain_accounts import AccountCursor, account_cursors, keep_accounts, move_accounts
+from payd.store.chain_cursors import Cursor, CursorKind, find_cursor, move_cursor
+from payd.store.db import Database, Tx
+from payd.store.sightings import (
+    Noted,
+    Seen,
+    Sighting,
+    TurnedBack,
+    blocks_of,
+    record,
+    rewind,
+    sightings_between,
+)
+from payd.store.watches import closing_bindings, known_bindings
+
+log = structlog.get_logger("payd.watcher")
+
+# Transactions read in one step; the others are read in the next one.
+READ_MAX: Final = 500
+# Payments that are looked up by their reference at once, as their windows close.
+CLOSING_MAX: Final = 200
+# Accounts where nothing is open are listed this often, and so many of them in one step: with the clocks and
+# some open ones they fit into one POST.
+QUIET_S: Final = 60.0
+QUIET_MAX: Final = 80
+# An index is behind its own chain by less than this, after the slots were final already.
+INDEX_SLOTS: Final = 32
+# An account that is new on the list is listed from a moment before: whoever paid had to be told first.
+BEGIN_SLOTS: Final = 150
+# By the chain's time. A second reading costs as much as the first, and a window may close a moment later.
+SECOND_S: Final = 4
+# Transactions that named an account and paid nothing, and failed ones; each may be listed again for a while.
+NOTHING_MAX: Final = 20_000
+
+_COMMITMENT: Final[dict[CursorKind, Commitment]] = {"head": "confirmed", "final": "finalized"}
+
+
+class _Round(NamedTuple):
+    """What a listing of accounts came to.
+
+    Attributes:
+        moved: How far accounts are listed by it.
+        read: The transactions that are new, and could be read.
+        seen: What they paid.
+        trouble: Why one of them cannot be read.
+        is_cut: Whether some are left for the next time.
+    """
+
+    moved: Sequence[AccountCursor]
+    read: Sequence[Landed]
+    seen: Sequence[Seen]
+    trouble: Unread | None
+    is_cut: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything was read."""
+        return self.trouble is None and not self.is_cut
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether less is left than before."""
+        return bool(self.moved or self.read)
+
+
+class AccountWalk:
+    """Along one chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's clock.
+        rpc: The chain's nodes.
+        chain: Its id.
+        accounts: What is looked for.
+
+    Attributes:
+        reader: Reads for it.
+        skipped: Transactions that no node can tell of and that are read past.
+        reorgs: How often what most votes were for had vanished once its slot was final.
+        deepest: How many slots the deepest took.
+        lost: How many payments were told to have succeeded by what had vanished.
+    """
+
+    def __init__(self, db: Database, clock: Clock, rpc: Rpc, chain: ChainId, accounts: AccountList) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._name = str(chain)
+        self._accounts = accounts
+        self._cursors: dict[CursorKind, dict[str, AccountCursor]] = {}
+        self._listed_s: dict[CursorKind, dict[str, float]] = {"head": {}, "final": {}}
+        self._nothing: dict[str, int] = {}
+        self._looked_up: set[bytes] = set()
+        self.reader = AccountReader(rpc, chain, self._known)
+        self.skipped = self.reader.skipped
+        self.reorgs = 0
+        self.deepest = 0
+        self.lost = 0
+
+    def cursor(self, kind: CursorKind) -> Cursor | None:
+        """head: the slot up to which each open account was listed. final: the same, from another node too."""
+        return self._db.point(find_cursor, self._name, kind)
+
+    def read_until_s(self) -> int:
+        """The time up to which everything is read; 0 before the first."""
+        final = self.cursor("final")
+        return 0 if final is None else final.time_s
+
+    async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
+        """List accounts, and read what is new.
+
+        Args:
+            node: Asked.
+            lag_s: For how long no node has been as far as the cursor: after a while the chain was started
+                anew, and is read from where it is.
+
+        Raises:
+            Lagging: The node is behind the cursor.
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        before = self.cursor("head")
+        if before is None:
+            before = await self._begin(node)
+        final = self.cursor("final") or before
+        lookout = await self._accounts.at(node, final.time_s)
+        cursors = await self._due("head", lookout, final)
+        try:
+            tips, listings = await self.reader.listings(node, cursors, "confirmed", before.number)
+        except Lagging:
+            if lag_s < GONE_S:
+                raise
+            return await self._begin_again(node)
+        done = await self._round(node, "head", lookout, unique(listings), listings, tips)
+        after = tips.head if done.is_whole else before
+        noted, _ = await self._commit("head", before, after, done)
+        return Step(
+            tips.head, tips.final, after, noted, more=done.is_cut and done.is_ahead, trouble=done.trouble
+        )
+
+    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
+        """List accounts once more up to what is final, and the references of windows that close.
+
+        Args:
+            node: Another one than for the first time, where there is one.
+            final: The last final slot.
+            read: Up to where the chain was read for the first time.
+
+        Returns:
+            What was stored, and whether there is more to be read again.
+
+        Raises:
+            Unread, BadAnswer, NodesDown: Nothing was read.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
+        """
+        before = self.cursor("final")
+        if before is None:
+            await self._db.write(move_cursor, self._name, "final", None, final)
+            return (), False
+        to = min(final.number, read.number)
+        if to <= before.number or final.time_s - before.time_s < SECOND_S:
+            return (), False
+        lookout = await self._accounts.at(node, before.time_s)
+        cursors = await self._due("final", lookout, before)
+        references, are_all = await self._closing(before, final)
+        tips, listings = await self.reader.listings(node, [*cursors, *references], "finalized", to)
+        listed = unique(listings)
+        shown = await self._db.look(sightings_between, self._name, before.number, to)
+        missing = await find_missing(self._rpc, shown, listed)
+        listed = [*missing.elsewhere, *listed]
+        done = await self._round(node, "final", lookout, listed, listings[: len(cursors)], tips)
+        if done.trouble is not None:
+            raise done.trouble
+        is_whole = done.is_whole and are_all
+        # No node alone makes the chain's clock go ahead: windows would close while somebody pays.
+        time_s = max(before.time_s, min(final.time_s, tips.final.time_s))
+        after = slot_cursor(to, time_s) if is_whole else before
+        noted, lost = await self._commit("final", before, after, done, missing.gone if is_whole else ())
+        if is_whole and missing.gone:
+            self._note_gone(lost, read.number - min(one.block_number for one in missing.gone))
+        some = {bytes(Pubkey.from_string(one.address)) for one in references}
+        self._looked_up = set() if is_whole else self._looked_up | some
+        return noted, not is_whole and (done.is_ahead or bool(references))
+
+    async def _begin(self, node: Node) -> Cursor:
+        """The first time ever: nothing was offered before, so that there is nothing to look for."""
+        tips = await self.reader.tips(node)
+        await self._db.write(_begin, self._name, tips)
+        log.info("chain.begun", chain=self._name, block=tips.head.number)
+        return tips.head
+
+    async def _begin_again(self, node: Node) -> Step:
+        """Every node is behind what was read, and stays so: that is not of this chain's history."""
+        tips = await self.reader.tips(node)
+        log.critical("chain.other_history", chain=self._name, node=node.name, from_block=tips.head.number)
+        turned = await self._db.write(_begin_again, self._name, tips)
+        self._cursors.clear()
+        self._nothing.clear()
+        self._note_gone(turned.lost, 0)
+        return Step(tips.head, None, tips.head, also=turned.paid_by_others)
+
+    # What is listed.
+
+    async def _due(self, kind: CursorKind, lookout: Lookout, since: Cursor) -> list[AccountCursor]:
+        """The accounts to be listed now: those that are open, and quiet ones whose turn it is."""
+        if kind not in self._cursors:
+            self._cursors[kind] = await self._db.look(account_cursors, self._name, kind)
+        now_s, last_s = trio.current_time(), self._listed_s[kind]
+        quiet = [one for one in map(str, lookout.quiet) if now_s - last_s.get(one, -QUIET_S) >= QUIET_S]
+        quiet = sorted(quiet, key=lambda one: last_s.get(one, -QUIET_S))[:QUIET_MAX]
+        last_s |= dict.fromkeys(quiet, now_s)
+        known = self._cursors[kind]
+        return [
+            known.get(one) or AccountCursor(one, "", max(0, since.number - BEGIN_SLOTS))
+            for one in (*map(str, lookout.open), *quiet)
+        ]
+
+    async def _closing(self, before: Cursor, final: Cursor) -> tuple[list[AccountCursor], bool]:
+        """The references of payments whose windows close: a wallet may have paid to some other account."""
+        from_ms, to_ms = before.time_s * 1000, final.time_s * 1000
+        bindings = await self._db.look(closing_bindings, self._name, from_ms, to_ms)
+        left = [one for one in bindings if one not in self._looked_up]
+        some = [AccountCursor(str(Pubkey(one)), "", 0) for one in left[:CLOSING_MAX]]
+        return some, len(left) <= CLOSING_MAX
+
+    async def _round(
+        self,
+        node: Node,
+        kind: CursorKind,
+        lookout: Lookout,
+        listed: Sequence[Listed],
+        listings: Sequence[Listing],
+        tips: Tips,
+    ) -> _Round:
+        """Read what is new of what was listed, the oldest first, and say how far that brings the accounts."""
+        fresh = await self._fresh(listed)
+        some = fresh[:READ_MAX]
+        landed, trouble = await self.reader.transactions(node, some, _COMMITMENT[kind])
+        seen = await self.reader.seen(landed, lookout.watched, tips.head)
+        unread = {one.tx_id for one in fresh} - {one.tx_id for one in landed} - self.skipped
+        moved = [_moved(one, unread, tips.final.number) for one in listings]
+        known = self._cursors[kind]
+        moved = [one for one in moved if known.get(one.address) != one]
+        is_cut = len(fresh) > len(some) or not all(one.is_whole for one in listings)
+        return _Round(moved, landed, seen, trouble, is_cut)
+
+    async def _fresh(self, listed: Sequence[Listed]) -> list[Listed]:
+        """Those that did something, and that nobody has read where they are now."""
+        once = {one.tx_id: one for one in listed}.values()
+        did = [one for one in once if one.err is None and one.tx_id not in self.skipped]
+        left = [one for one in did if self._nothing.get(one.tx_id) != one.slot]
+        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in left]) if left else set()
+        return [one for one in left if (one.tx_id, name_of(one.slot)) not in stored]
+
+    async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
+        return await self._db.look(known_bindings, bindings, self._name)
+
+    # What comes of it.
+
+    async def _commit(
+        self, kind: CursorKind, before: Cursor, after: Cursor, done: _Round, gone: Sequence[Sighting] = ()
+    ) -> tuple[list[Noted], tuple[str, ...]]:
+        """Store it, then remember it. Returns what was noted, and the payments that lost their transfer."""
+        news = _News(kind, before, after, done.moved, done.seen, gone)
+        noted, lost = await self._db.write(_advance, self._name, news, self._clock.now_ms())
+        known = self._cursors[kind]
+        known |= {one.address: one for one in done.moved}
+        await self._remember(done.read)
+        return noted, lost
+
+    async def _remember(self, read: Sequence[Landed]) -> None:
+        """What paid nobody here is not stored, and listed again until it is final."""
+        if not read:
+            return
+        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in read])
+        if len(self._nothing) + len(read) > NOTHING_MAX:
+            self._nothing.clear()
+        self._nothing |= {one.tx_id: one.slot for one in read if (one.tx_id, name_of(one.slot)) not in stored}
+
+    def _note_gone(self, lost: Sequence[str], depth: int) -> None:
+        self.reorgs += 1
+        self.deepest = max(self.deepest, depth)
+        self.lost += len(lost)
+        log.warning("chain.reorg", chain=self._name, depth=depth, lost=len(lost))
+        for payment_id in lost:
+            log.critical("chain.reorg_after_success", chain=self._name, payment_id=payment_id)
+
+
+class _News(NamedTuple):
+    """What a round changes."""
+
+    kind: CursorKind
+    before: Cursor
+    after: Cursor
+    moved: Sequence[AccountCursor]
+    seen: Sequence[Seen]
+    gone: Sequence[Sighting]
+
+
+def _moved(listing: Listing, unread: Set[str], final: int) -> AccountCursor:
+    """How far an account is listed: over what is final, and was for a moment, up to what is still unread."""
+    cursor = listing.cursor
+    for one in listing.entries:
+        if one.tx_id in unread or one.slot > final - INDEX_SLOTS:
+            break
+        cursor = AccountCursor(cursor.address, one.tx_id, one.slot)
+    return cursor
+
+
+def _advance(tx: Tx, chain: str, news: _News, now_ms: int) -> tuple[list[Noted], tuple[str, ...]]:
+    """Store what a round showed and that it was read, in one step."""
+    move_cursor(tx, chain, news.kind, news.before, news.after)
+    move_accounts(tx, chain, news.kind, news.moved)
+    lost = take_vanished(tx, news.gone)
+    return record(tx, news.seen, now_ms), lost
+
+
+def _begin(tx: Tx, chain: str, tips: Tips) -> None:
+    move_cursor(tx, chain, "head", None, tips.head)
+    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), tips.final)
+
+
+def _begin_again(tx: Tx, chain: str, tips: Tips) -> TurnedBack:
+    turned = rewind(tx, chain, tips.head)
+    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), tips.final)
+    keep_accounts(tx, chain, ())
+    return turned

@@ -1,0 +1,107 @@
+"""What nodes say of transactions that can land by their blockhash alone, and whether they agree on an end.
+
+Nobody's silence is believed by itself: a transaction is nowhere once its blockhash has expired in what is
+final, and the same answer knows all slots up to there.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import structlog
+
+from payd.chains.rpc import Call, Rpc, RpcError
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
+from payd.chains.solana.answers import Status, decode_count, decode_statuses
+from payd.chains.solana.asking import STATUSES_MAX, height_call, slot_call, statuses_call
+
+log = structlog.get_logger("payd.relayer")
+
+End = Literal["landed", "failed", "nowhere"]
+"""landed: final, and did what it says. failed: final, and did nothing. nowhere: it cannot land any more."""
+
+_HEADS: Final[tuple[Call, ...]] = (height_call("finalized"), slot_call("finalized"))
+
+
+class Word(NamedTuple):
+    """What one node says.
+
+    Attributes:
+        height: Of the newest final block.
+        statuses: By transaction; None: the node knows nothing of it.
+        slot: Of the same block.
+        at: The slot up to which the statuses know everything.
+    """
+
+    height: int
+    slot: int
+    at: int
+    statuses: Mapping[str, Status | None]
+
+    def end_of(self, tx_id: str, valid_until_height: int) -> End | None:
+        """How a transaction has ended by this; None while it has not."""
+        status = self.statuses[tx_id]
+        if status is None:
+            return "nowhere" if self.at >= self.slot and self.height > valid_until_height else None
+        if status.commitment != "finalized":
+            return None
+        return "landed" if status.err is None else "failed"
+
+
+async def ask_one(rpc: Rpc, tx_ids: Sequence[str], *, search_history: bool) -> Word:
+    """What the first node says that answers with sense.
+
+    Raises:
+        NodesDown: None answers.
+        BadAnswer: None with sense.
+    """
+    try:
+        return _word(tx_ids, await rpc.batch(_calls(tx_ids, search_history)))
+    except BadAnswer:
+        words = await ask_all(rpc, tx_ids)
+        if not words:
+            raise
+        return words[0]
+
+
+async def ask_all(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
+    """What every healthy node says, with all that it remembers; who makes no sense is left out."""
+    words = []
+    for node, results in await rpc.ask_all(_calls(tx_ids, True)):
+        try:
+            words.append(_word(tx_ids, results))
+        except BadAnswer as bad:
+            log.debug("submitter.bad_answer", node=node.name, why=str(bad))
+    return words
+
+
+def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:
+    """The end on which all agree; None where there is none, or nobody says anything."""
+    ends = {word.end_of(tx_id, valid_until_height) for word in words}
+    return ends.pop() if len(ends) == 1 else None
+
+
+def _calls(tx_ids: Sequence[str], search_history: bool) -> list[Call]:
+    return [*_HEADS, *(statuses_call(chunk, search_history=search_history) for chunk in _chunks(tx_ids))]
+
+
+def _chunks(tx_ids: Sequence[str]) -> list[Sequence[str]]:
+    return [tx_ids[start : start + STATUSES_MAX] for start in range(0, len(tx_ids), STATUSES_MAX)]
+
+
+def _word(tx_ids: Sequence[str], results: Results) -> Word:
+    for result in results:
+        if isinstance(result, RpcError):
+            raise BadAnswer(f"the node cannot answer: {result}")
+    height, slot = (decode_count(result) for result in results[: len(_HEADS)])
+    statuses: dict[str, Status | None] = {}
+    oldest = []
+    for chunk, result in zip(_chunks(tx_ids), results[len(_HEADS) :], strict=True):
+        at, found = decode_statuses(result, len(chunk))
+        oldest.append(at)
+        statuses.update(zip(chunk, found, strict=True))
+    return Word(height, slot, min(oldest, default=0), statuses)

@@ -1,0 +1,248 @@
+"""Signed transactions on their way: sent, sent again, followed, and ended once nothing can change any more.
+
+Each is the same bytes for ever, and lands once or never. Rows are the truth, and every step may be the last
+before a crash: the next tick begins with the rows.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+import trio
+from solders.pubkey import Pubkey
+
+from payd.actors.submitter_fates import End, Word, agreed_end, ask_all, ask_one
+from payd.chains.rpc import Rpc, RpcError, Verdict
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import Listed, decode_listing
+from payd.chains.solana.asking import listing_call
+from payd.chains.solana.binding import reference_of
+from payd.clock import Clock
+from payd.core.caip import ChainId
+from payd.core.errors import OutcomeUnknown, StoreUnavailable
+from payd.store.db import Database
+from payd.store.payments import find_payment
+from payd.store.sightings import sightings_in
+from payd.store.submissions import StoredSubmission, end_submission, note_leaving
+
+log = structlog.get_logger("payd.relayer")
+
+Found = Callable[[str], Awaitable[None]]
+"""Reads a transaction now, and stores what it paid; see `Watcher.found`."""
+
+# Nodes forget what they could not bring to a leader; some were not there.
+RESEND_S: Final = 2.0
+# Followed at once; the others' turn is in the next tick, when some of these are over.
+OPEN_MAX: Final = 1024
+SENDS_AT_ONCE: Final = 32
+# Nodes keep statuses of so new transactions at hand; older ones they have to look for.
+RECENT_MS: Final = 45_000
+# Where one node says that it is final and another does not know it: that one keeps no history.
+DOUBT_S: Final = 60.0
+# Transactions that name a payment which are read once its own can not land any more.
+NAMED_MAX: Final = 20
+
+_TAKEN: Final[frozenset[Verdict]] = frozenset({"ok", "known"})
+_WORDS: Final[dict[End, str]] = {
+    "failed": "The transaction failed on the blockchain.",
+    "nowhere": "The blockchain did not take the transaction while its blockhash was valid.",
+}
+
+
+class Flight:
+    """The open submissions of one chain.
+
+    Args:
+        db: The realm's store.
+        clock: The realm's.
+        rpc: The chain's nodes.
+        chain: A Solana chain.
+        found: Reads what was confirmed.
+
+    Attributes:
+        counts: `resends`, `failed` and `lost` (by a fork, after most votes were for it) since the start.
+        unconfirmed: Those that are on no chain yet.
+        lost: Payments that had succeeded by a transaction which is being sent again.
+    """
+
+    def __init__(self, db: Database, clock: Clock, rpc: Rpc, chain: ChainId, found: Found) -> None:
+        self._db = db
+        self._clock = clock
+        self._rpc = rpc
+        self._chain = str(chain)
+        self._found = found
+        self._sent_s: dict[str, float] = {}
+        self._confirmed: dict[str, int] = {}
+        self._doubts_s: dict[str, float] = {}
+        self._sought: dict[str, int] = {}
+        self._room = trio.CapacityLimiter(SENDS_AT_ONCE)
+        self.counts: Counter[str] = Counter()
+        self.unconfirmed: tuple[StoredSubmission, ...] = ()
+        self.lost: frozenset[str] = frozenset()
+
+    async def work(self, waiting: Sequence[StoredSubmission], nursery: trio.Nursery) -> list[str]:
+        """Do what is due for the open ones. Returns the payments whose transactions can not land any more.
+
+        Args:
+            waiting: They, oldest first.
+            nursery: Where what was confirmed is read; payments are told there, which may take a while.
+
+        Raises:
+            NodesDown, BadAnswer: No node tells of them; new ones have been sent all the same.
+            StoreUnavailable, OutcomeUnknown: Nothing may have been stored; nothing was sent that is not.
+        """
+        self._forget(waiting)
+        new = [one for one in waiting if not one.left_us and self._is_young(one)]
+        await self._send(new)
+        if not waiting:
+            return []
+        old = not all(self._is_young(one) for one in waiting)
+        word = await ask_one(self._rpc, [one.tx_id for one in waiting], search_history=old)
+        self._follow(waiting, word, nursery)
+        await self._send([one for one in waiting if self._is_due(one, word)])
+        over = [one for one in waiting if word.end_of(one.tx_id, one.valid_until_height) is not None]
+        return await self._end(over, nursery) if over else []
+
+    def is_confirmed(self, one: StoredSubmission) -> bool:
+        """Whether a block with most votes has it, by what was read last."""
+        return one.tx_id in self._confirmed
+
+    def _forget(self, waiting: Sequence[StoredSubmission]) -> None:
+        kept = {one.tx_id for one in waiting}
+        for memory in (self._sent_s, self._confirmed, self._doubts_s, self._sought):
+            for tx_id in memory.keys() - kept:
+                del memory[tx_id]
+        self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
+        self.lost &= {one.payment_id for one in waiting}
+
+    def _is_young(self, one: StoredSubmission) -> bool:
+        return self._clock.now_ms() - one.created_at_ms < RECENT_MS
+
+    # To the chain.
+
+    def _is_due(self, one: StoredSubmission, word: Word) -> bool:
+        """Whether it is to be sent again: it is on no block with most votes, and may get there."""
+        if one.tx_id in self._confirmed or word.height > one.valid_until_height:
+            return False
+        return trio.current_time() - self._sent_s.get(one.tx_id, -RESEND_S) >= RESEND_S
+
+    async def _send(self, submissions: Sequence[StoredSubmission]) -> None:
+        """Send to all nodes. What never left is noted as gone before any of them sees it."""
+        fresh = [one.seq for one in submissions if not one.left_us]
+        if fresh:
+            await self._db.write(note_leaving, fresh, self._clock.now_ms())
+        async with trio.open_nursery() as nursery:
+            for one in submissions:
+                nursery.start_soon(self._send_one, one)
+
+    async def _send_one(self, one: StoredSubmission) -> None:
+        async with self._room:
+            is_first = one.tx_id not in self._sent_s
+            self._sent_s[one.tx_id] = trio.current_time()
+            said = await self._rpc.broadcast(one.raw)
+        best = next((sent for sent in said if sent.verdict in _TAKEN), said[0])
+        facts = {"tx_id": one.tx_id, "verdict": best.verdict, "words": best.message}
+        if not is_first:
+            self.counts["resends"] += 1
+            log.debug("submitter.sent_again", **facts)
+        elif best.verdict in _TAKEN:
+            log.info("submitter.sent", **facts)
+        else:
+            log.warning("submitter.not_taken", **facts)
+
+    # On the chain.
+
+    def _follow(self, waiting: Sequence[StoredSubmission], word: Word, nursery: trio.Nursery) -> None:
+        """Note which blocks have them: each is read where it is new, and sent again where it is gone."""
+        for one in waiting:
+            status = word.statuses[one.tx_id]
+            slot = None if status is None or status.commitment == "processed" else status.slot
+            before = self._confirmed.get(one.tx_id)
+            if slot == before:
+                continue
+            if slot is None:
+                if before is not None and word.at >= before:
+                    self._note_lost(one)
+                continue
+            self._confirmed[one.tx_id] = slot
+            self.lost -= {one.payment_id}
+            if status is not None and status.err is None:
+                nursery.start_soon(self._find, one.tx_id)
+        self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
+
+    async def _find(self, tx_id: str) -> None:
+        """Have a transaction read; tried again where it could not be stored."""
+        async with self._room:
+            try:
+                await self._found(tx_id)
+            except (StoreUnavailable, OutcomeUnknown) as trouble:
+                log.debug("submitter.not_stored", tx_id=tx_id, reason=str(trouble))
+                self._confirmed.pop(tx_id, None)
+                self._sought.pop(tx_id, None)
+
+    def _note_lost(self, one: StoredSubmission) -> None:
+        """A fork took it: it is sent again, as long as its blockhash is good."""
+        del self._confirmed[one.tx_id]
+        self._sent_s.pop(one.tx_id, None)
+        self.counts["lost"] += 1
+        payment = self._db.point(find_payment, one.payment_id)
+        if payment is not None and payment.success is not None:
+            self.lost |= {one.payment_id}
+            log.critical("submitter.lost_after_success", chain=self._chain, payment_id=one.payment_id)
+        else:
+            log.warning("submitter.lost", chain=self._chain, payment_id=one.payment_id, tx_id=one.tx_id)
+
+    # Ends.
+
+    async def _end(self, over: Sequence[StoredSubmission], nursery: trio.Nursery) -> list[str]:
+        """End what all nodes say has ended. Returns the payments of those that came to nothing."""
+        words = await ask_all(self._rpc, [one.tx_id for one in over])
+        dead = []
+        for one in over:
+            end = self._agreed(words, one)
+            if end == "landed":
+                await self._land(one, nursery)
+            elif end is not None:
+                await self._bury(one, end, nursery)
+                dead.append(one.payment_id)
+        return dead
+
+    def _agreed(self, words: Sequence[Word], one: StoredSubmission) -> End | None:
+        end = agreed_end(words, one.tx_id, one.valid_until_height)
+        if end is not None or not any(
+            word.end_of(one.tx_id, one.valid_until_height) == "landed" for word in words
+        ):
+            return end
+        since_s = self._doubts_s.setdefault(one.tx_id, trio.current_time())
+        return "landed" if trio.current_time() - since_s >= DOUBT_S else None
+
+    async def _land(self, one: StoredSubmission, nursery: trio.Nursery) -> None:
+        """It is final; and over once what it paid is stored, or could not be after another try."""
+        if one.tx_id not in self._sought and not self._db.point(sightings_in, self._chain, one.tx_id):
+            self._sought[one.tx_id] = 0
+            nursery.start_soon(self._find, one.tx_id)
+            return
+        await self._db.write(end_submission, one.seq, "landed")
+        log.info("submitter.landed", payment_id=one.payment_id, tx_id=one.tx_id)
+
+    async def _bury(self, one: StoredSubmission, end: End, nursery: trio.Nursery) -> None:
+        """It comes to nothing. Another transaction may have paid, to some other account: that one is read."""
+        for named in await self._named(one.payment_id):
+            if named.err is None:
+                nursery.start_soon(self._find, named.tx_id)
+        await self._db.write(end_submission, one.seq, "dead", _WORDS[end])
+        self.counts["failed"] += 1
+        log.warning("submitter.dead", payment_id=one.payment_id, tx_id=one.tx_id, reason=_WORDS[end])
+
+    async def _named(self, payment_id: str) -> list[Listed]:
+        """The transactions that name the payment. Raises NodesDown, BadAnswer."""
+        reference = Pubkey(reference_of(payment_id))
+        [result] = await self._rpc.batch([listing_call(reference, limit=NAMED_MAX)])
+        if isinstance(result, RpcError):
+            raise BadAnswer(f"the node cannot answer: {result}")
+        return decode_listing(result)
