@@ -50,7 +50,6 @@ from tests.live.solana import (
     PYUSD,
     PYUSD_MINT,
     SOL,
-    STRANGER,
     USDC,
     USDC_MINT,
     USDT,
@@ -71,9 +70,6 @@ WINDOW_MS: Final = 900_000
 FINALIZED: Final = 4
 # Known from the shipped table, like the others, and held by nobody.
 EURC_MINT: Final = Pubkey.from_string("HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr")
-# Who has tokens, and no SOL for a fee.
-POOR: Final = STRANGER
-MINTED: Final = 10_000 * 10**6
 PRICES: Final[Mapping[str, str]] = {"USDC/USD": "1", "USDT/USD": "1", "PYUSD/USD": "1", "SOL/USD": "150"}
 TERMS: Final = Terms(
     chain=parse_chain(CHAIN),
@@ -352,7 +348,6 @@ async def open_scene(
         local = LocalSolana(node)
         await furnish_solana(local)
         await local.mint(EURC_MINT)
-        await local.give(pubkey(POOR), USDC_MINT, MINTED)
         await local.give(pubkey(OPERATOR), USDC_MINT, 0)
         for place in (FEE_PAYER, MERCHANT):
             await local.fund(pubkey(place), LAMPORTS)
