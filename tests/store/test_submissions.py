@@ -16,6 +16,7 @@ from payd.store.submissions import (
     insert_submission,
     note_leaving,
     open_submissions,
+    payment_bringing,
 )
 
 CHAIN = "solana:local"
@@ -77,3 +78,11 @@ async def test_one_ends_once(realm_db: Database) -> None:
     assert not await realm_db.write(end_submission, owed.seq, "landed")
     assert (stored(realm_db).state, stored(realm_db).reason) == ("dead", "it expired")
     assert realm_db.point(open_submissions, CHAIN, 0, 2) == []
+
+
+async def test_a_transaction_is_known_by_the_payment_that_it_was_given_for(realm_db: Database) -> None:
+    owed = await owe(realm_db)
+
+    assert realm_db.point(payment_bringing, CHAIN, owed.tx_id) == owed.payment_id
+    assert realm_db.point(payment_bringing, CHAIN, "6sig") is None
+    assert realm_db.point(payment_bringing, "solana:other", owed.tx_id) is None
