@@ -113,6 +113,7 @@ symbol = "PYUSD"
 name = "PayPal USD"
 decimals = 6
 kind = "spl"
+token_2022 = true
 par = "USD"
 
 [[assets]]
