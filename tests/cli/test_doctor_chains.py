@@ -23,7 +23,7 @@ from tests.live.svm_node import open_svm_node
 NOW_MS = 1_780_000_000_000
 NOBODY = "http://127.0.0.1:9"
 NOBODYS = Addresses(None, None)
-SOLANA = f'[[chains]]\nid = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"\nrpc = ["{NOBODY}"]\n'
+SOLANA = f'[[chains]]\nid = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"\nrpc = ["{NOBODY}"]\n'
 
 
 def configured(folder: Path, text: str = "") -> Config:
@@ -155,7 +155,7 @@ async def test_nodes_of_solana_that_are_down_are_errors_under_the_chains_name(tm
     async with open_to_look(config, NOBODYS) as ([chain], _):
         found = await examine_chain(chain, NOW_MS)
     assert found[0].level == "error"
-    assert found[0].subject == f"solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ {NOBODY}"
+    assert found[0].subject == f"solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P {NOBODY}"
     assert "s3cret" not in repr(found)
 
 
@@ -163,7 +163,7 @@ async def test_nodes_of_solana_that_are_down_are_errors_under_the_chains_name(tm
 async def test_the_fee_payer_is_named_as_such(tmp_path: Path) -> None:
     lines = '[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n'
     async with open_svm_node() as node:
-        text = SOLANA.replace(NOBODY, node.url).replace("4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ", "mainnet")
+        text = SOLANA.replace(NOBODY, node.url).replace("TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P", "mainnet")
         config = configured(tmp_path, text + lines)
         _, addresses = examine_key(config, {})
         async with open_to_look(config, addresses) as ([chain], _):

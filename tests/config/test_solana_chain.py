@@ -15,7 +15,7 @@ from tests.config.conftest import Loaded, Problems
 KEYED = "https://sol.example/v2/hunter2?key=hunter2"
 RPC = f'rpc = ["{KEYED}"]\n'
 MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
-LOCAL = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 TABLE = f'[[chains]]\nid = "{MAINNET}"\n{RPC}'
 CHAINS = [*(chain for chain in described_chains() if chain.startswith("solana:")), LOCAL]
 WALLET = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
