@@ -54,7 +54,7 @@ def test_every_default_of_a_chain_could_be_configured(chain: str) -> None:
     [
         ("mainnet", MAINNET),
         ("devnet", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"),
-        ("testnet", "solana:4uhcVJyU9pJkvQyS88uRDiswHScCkY3z"),
+        ("testnet", "solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z"),
     ],
 )
 def test_the_public_clusters_go_by_their_names(loaded: Loaded, name: str, id: str) -> None:

@@ -112,7 +112,7 @@ async def test_sol_has_a_price_by_both_exchanges_and_needs_both() -> None:
 
 async def test_what_a_test_cluster_calls_sol_costs_what_sol_does() -> None:
     day = Exchanges(books={"SOL/USD": ("150", "151")}, rates={"SOL": {"USD": "150"}})
-    for cluster in ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "4uhcVJyU9pJkvQyS88uRDiswHScCkY3z"):
+    for cluster in ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z"):
         coin = known_asset(f"solana:{cluster}/slip44:501")
         found = await price(day, None, "USD", coin)
         assert found is not None
