@@ -145,9 +145,10 @@ OWN = token_account(KEYS.pubkey(), MINT, TOKEN)
         ),
         Instruction(TOKEN, APPROVE, OF_TOKENS),
         Instruction(OTHER, b"", []),
+        Instruction(OTHER, b"\x0c" + bytes(9), [*OF_TOKENS, *OF_TOKENS]),
         Instruction(TOKEN, b"\x0c" + bytes(9), OF_TOKENS),
     ],
-    ids=["sol", "authority", "approval", "program", "too short"],
+    ids=["sol", "authority", "approval", "program", "the like of another program", "too short"],
 )
 async def test_what_is_no_payment_is_not_signed(instruction: Instruction) -> None:
     with pytest.raises(Refused, match="for what is no payment"):
