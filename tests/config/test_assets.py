@@ -112,6 +112,15 @@ def test_a_token_of_solana_is_a_row_too(loaded: Loaded) -> None:
     )
 
 
+def test_a_token_says_of_which_program_it_is(loaded: Loaded, problems: Problems) -> None:
+    text = table(**SPL) + "token_2022 = true\n"
+    assert loaded(text + CHAIN).assets[0].token_2022
+    assert not loaded(table(**SPL) + CHAIN).assets[0].token_2022
+    coin = SPL | {"asset": f'"{LOCAL}/slip44:501"', "kind": '"native"', "par": "", "decimals": "9"}
+    [problem] = problems(table(**coin) + "token_2022 = true\n" + CHAIN)
+    assert problem.endswith('token_2022 must be true for kind = "spl" alone')
+
+
 def test_an_asset_of_solana_is_kept_by_its_canonical_name(loaded: Loaded) -> None:
     [found] = loaded(table(**SPL | {"asset": f'"solana:mainnet/spl:{MINT}"'})).assets
     assert found.asset == f"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/token:{MINT}"

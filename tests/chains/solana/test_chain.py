@@ -10,8 +10,8 @@ import pytest
 from payd.core.caip import AccountId, parse_asset
 from payd.core.option import Result, WalletRpc
 from tests.chains.conformance import Case, ChainConformance
-from tests.chains.solana.scene import POOR, TERMS, Scene, signed_by
-from tests.live.solana import BUYER, MERCHANT, PYUSD, SOL, USDC, account_id, address, keypair
+from tests.chains.solana.scene import TERMS, Scene, signed_by
+from tests.live.solana import BUYER, MERCHANT, POOR, PYUSD, SOL, USDC, account_id, address, keypair
 
 pytestmark = pytest.mark.real_time
 

@@ -30,7 +30,7 @@ from payd.core.submission import Submission
 from payd.store.builds import find_build, hash_message
 from payd.store.db import Database
 from payd.store.submissions import insert_submission
-from tests.chains.solana.scene import POOR, Scene, open_scene, sign, signed_by, transaction_of
+from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
 from tests.chains.solana.vm import program_that_does_nothing
 from tests.live.solana import (
     BUYER,
@@ -38,6 +38,7 @@ from tests.live.solana import (
     CHAIN,
     FEE_PAYER,
     MERCHANT,
+    POOR,
     PYUSD,
     SOL,
     STRANGER,

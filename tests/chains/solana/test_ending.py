@@ -272,7 +272,7 @@ async def test_what_a_wallet_sent_itself_may_be_sent_anew_until_the_window_close
     await scene.take_back(row)
     await scene.watch(LIFE + 2 * FINAL)
     assert await scene.look(payment) is None
-    await scene.local.rpc("payd_time", 900)
+    await scene.local.rpc("payd_time", 901)
     await scene.watch(FINAL - 1)
     assert await scene.look(payment) is None
     await scene.watch(1)

@@ -217,7 +217,7 @@ async def test_a_transfer_that_there_is_is_not_denied(realm_db: Database) -> Non
 
 
 DOUBTS = [
-    "one node knows it",
+    "one knows it",
     "one is not so far",
     "one has no memory",
     "one keeps no history",

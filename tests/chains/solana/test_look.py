@@ -21,13 +21,14 @@ from payd.core.status import Status
 from payd.store.db import Database
 from payd.store.sightings import assign, matched_of
 from payd.store.transfers import Follow
-from tests.chains.solana.scene import POOR, Scene, open_scene, sign, signed_by, transaction_of
+from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
 from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
     MERCHANT,
     OPERATOR,
+    POOR,
     PYUSD,
     SOL,
     USDC,

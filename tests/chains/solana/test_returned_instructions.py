@@ -41,7 +41,8 @@ CASES = [(name, place) for name, want in WANTED.items() for place in everything(
 @pytest.mark.parametrize(("name", "place"), CASES)
 def test_an_instruction_that_is_missing_is_refused(name: str, place: int, guards: list[Instruction]) -> None:
     own = parts(WANTED[name])
-    expect_refused_as_signed(WANTED[name], [*own[:place], *own[place + 1 :], *guards])
+    words = "is missing" if place == len(own) - 1 else "the wallet changed"
+    expect_refused_as_signed(WANTED[name], [*own[:place], *own[place + 1 :], *guards], words)
 
 
 @pytest.mark.parametrize("guards", WITH_GUARDS)
@@ -139,6 +140,10 @@ ADDED = {
     "a memo": Instruction(MEMO, b"x", []),
     "nothing, with the fee payer": Instruction(OTHER, b"", [AccountMeta(PAYER.pubkey(), True, True)]),
     "a call of a stranger's program": Instruction(OTHER, b"", [AccountMeta(BUYER.pubkey(), True, True)]),
+    "a guard of another program": Instruction(OTHER, b"\x05\0", [AccountMeta(BUYER.pubkey(), False, False)]),
+    "a guard of another program, of itself": Instruction(
+        OTHER, b"\x05\0", [AccountMeta(OTHER, False, False)]
+    ),
     "heap": request_heap_frame(32768),
     "less data": set_loaded_accounts_data_size_limit(1),
     "a second price": set_compute_unit_price(20_000),
