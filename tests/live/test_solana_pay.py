@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import trio
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
+from payd.chains.solana.keys import TOKEN, token_account
+from payd.web.commands import run_command
 from tests.contract.verifiers import install_node_packages
 from tests.live.solana import (
     BUYER,
@@ -30,6 +33,7 @@ from tests.live.solana import (
     USDC,
     USDC_MINT,
     USDT,
+    USDT_MINT,
     keypair,
     pay_by_link,
     pubkey,
@@ -203,6 +207,43 @@ async def test_a_wallet_is_told_why_not(
     await street.call("POST", f"/v1/payments/{payment}/cancel")
     scanned = await Phone(library, libraries[library], street, BUYER).scan(code)
     assert "This payment was cancelled." in scanned["error"]
+
+
+async def test_a_merchant_may_name_the_chain_by_its_alias(street: SolanaStreet) -> None:
+    async def do(command: str, **args: Any) -> Any:
+        return await run_command(street.house, command, msgspec.json.encode({"mode": "live", **args}))
+
+    merchant = (await do("merchant.create", name="Alias", email="till@alias.example"))["id"]
+    for asset in (USDC.replace("/token:", "/spl:"), SOL):
+        alias = asset.replace(CHAIN, "solana:mainnet")
+        await do(
+            "destination.add",
+            merchant=merchant,
+            asset=alias,
+            destination=f"solana:mainnet:{pubkey(MERCHANT)}",
+        )
+    street.headers["merchant-id"] = merchant
+    payment = await street.payment()
+    links = await street.links(payment)
+    assert list(links) == [f"solana:mainnet/spl:{USDC_MINT}", "solana:mainnet/slip44:501"]
+    await proof_of(street, payment, await street.pay_by_request(payment, USDC, POOR), USDC, POOR)
+    other = await street.payment()
+    link = (await street.links(other))["solana:mainnet/slip44:501"]
+    tx_id = await street.chain.send(pay_by_link(link, pubkey(BUYER)), keypair(BUYER))
+    await proof_of(street, other, tx_id, SOL, BUYER)
+
+
+@pytest.mark.parametrize("destination", ["mint", "token account"])
+async def test_what_is_no_wallet_is_no_destination(street: SolanaStreet, destination: str) -> None:
+    holding = token_account(pubkey(MERCHANT), USDC_MINT, TOKEN)
+    where = USDT_MINT if destination == "mint" else holding
+    path = f"/v1/merchants/{street.headers['merchant-id']}/settlements"
+    before = (await street.call("GET", path)).json()["crypto"]
+    settlement = next(one for one in before if one["asset"] == USDC)
+    changed = {"destination": f"{CHAIN}:{where}"}
+    refused = await street.call("PUT", f"{path}/crypto/{settlement['id']}", changed)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")
+    assert (await street.call("GET", path)).json()["crypto"] == before
 
 
 async def test_a_link_is_the_same_however_often_it_is_asked_for(street: SolanaStreet) -> None:
