@@ -110,9 +110,7 @@ class SolanaAssetKeys(AssetKeys):
 
     asset: Annotated[str, SOLANA_ASSET, "CAIP-19 id of the asset."]
     kind: Annotated[AssetKind, choice("spl", "native"), "spl: a token; native: SOL."]
-    token_2022: Annotated[
-        bool, FLAG, "Whether the token is one of the Token-2022 program; `payd doctor` knows."
-    ] = False
+    token_2022: Annotated[bool, FLAG, "Whether a token is of the Token-2022 program, as PYUSD is."] = False
 
 
 REQUIRED: Final = frozenset({"asset", "symbol", "name", "decimals", "kind"})

@@ -17,6 +17,7 @@ from payd.store.submissions import (
     insert_submission,
     note_leaving,
     open_submissions,
+    payment_bringing,
     untold_ends,
 )
 from tests.till import Till
@@ -103,3 +104,11 @@ async def test_the_dead_of_processing_payments_wait_for_somebody_to_be_told(real
 
     assert realm_db.point(untold_ends, CHAIN, 10) == ["pay_l1"]
     assert realm_db.point(untold_ends, CHAIN, 0) == []
+
+
+async def test_a_transaction_is_known_by_the_payment_that_it_was_given_for(realm_db: Database) -> None:
+    owed = await owe(realm_db)
+
+    assert realm_db.point(payment_bringing, CHAIN, owed.tx_id) == owed.payment_id
+    assert realm_db.point(payment_bringing, CHAIN, "6sig") is None
+    assert realm_db.point(payment_bringing, "solana:other", owed.tx_id) is None
