@@ -27,7 +27,6 @@ from tests.actors.solana_watching import PRICE, SolanaWatching, open_solana
 from tests.live.solana import (
     BUYER,
     CHAIN,
-    FEE_PAYER,
     LAMPORTS,
     MERCHANT,
     STRANGER,
@@ -41,6 +40,8 @@ from tests.live.solana import (
     tx_id_of,
 )
 
+# Whose SOL pays for others.
+FEE_PAYER: Final = 50
 # What a build may cost at most, as it was reserved.
 RESERVED: Final = 3_000_000
 TERMS: Final = Terms(

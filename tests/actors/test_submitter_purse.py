@@ -1,17 +1,16 @@
-"""What we pay for others: reserved until it has landed, at its real cost then, and free again if it cannot."""
+"""What we pay for others: reserved until it has landed, at its real cost then, and free again otherwise."""
 
 from __future__ import annotations
 
 import trio
 
-from payd.actors.submitter_purse import EVERY_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.store.builds import spent_on_builds
-from tests.actors.submitting import RESERVED, Submitting
+from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
 from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
-    FEE_PAYER,
     LAMPORTS,
     STRANGER,
     account_id,
@@ -21,7 +20,7 @@ from tests.live.solana import (
 
 async def settle(submitting: Submitting) -> None:
     """A tick that sees to what is out."""
-    await trio.sleep(EVERY_S)
+    await trio.sleep(IDLE_S)
     await submitting.submitter.run_once()
 
 

@@ -106,7 +106,7 @@ async def test_what_is_at_par_holds_for_the_payments_life_and_what_is_not_for_a_
 async def test_who_asks_again_is_offered_the_same(desk: Desk) -> None:
     payment = await desk.payment()
     first = await desk.quote(payment)
-    await desk.without_sol(BUYER)
+    await desk.poor()
     await desk.solana.slots(200)
     desk.later(60_000)
 
@@ -198,8 +198,7 @@ async def test_a_merchant_who_gave_the_token_account_away_is_not_paid_there(desk
 
 async def test_we_are_asked_only_for_who_has_no_sol(desk: Desk) -> None:
     payment = await desk.payment()
-    await desk.without_sol(BUYER_2)
-    await desk.solana.confirm()
+    await desk.poor(BUYER_2)
     assert await desk.offer(payment, USDC, BUYER_2) is not None
 
     assert desk.sponsored == [account_id(BUYER_2)]
@@ -207,8 +206,7 @@ async def test_we_are_asked_only_for_who_has_no_sol(desk: Desk) -> None:
 
 async def test_who_has_no_sol_is_offered_nothing_that_we_would_not_pay_for(desk: Desk) -> None:
     payment = await desk.payment()
-    await desk.without_sol(BUYER)
-    await desk.solana.confirm()
+    await desk.poor()
     desk.would_sponsor = False
 
     assert await desk.offer(payment) is None
@@ -220,8 +218,7 @@ async def test_who_has_no_sol_is_offered_nothing_that_we_would_not_pay_for(desk:
 async def test_where_nobody_sponsors_one_needs_sol(realm_db: Database, terms: dict[str, Any]) -> None:
     async with open_desk(realm_db, **terms) as desk:
         payment = await desk.payment()
-        await desk.without_sol(BUYER)
-        await desk.solana.confirm()
+        await desk.poor()
 
         assert await desk.offer(payment) is None
         assert await desk.offer(payment, USDC, BUYER_2) is not None

@@ -281,6 +281,22 @@ async def test_no_more_is_asked_for_than_a_node_grants_and_transactions_come_fir
         assert node.peak == SUBSCRIPTIONS_MAX
 
 
+@pytest.mark.parametrize("kind", ["ids", "addresses"])
+async def test_what_has_a_place_keeps_it_when_more_is_wanted(kind: str) -> None:
+    many = [f"one{number}" for number in range(SUBSCRIPTIONS_MAX + 100)]
+    more = [*many, *(f"more{number}" for number in range(3000))]
+    node = Told()
+    async with following(node, **{kind: tuple(many)}) as at_work:
+        node.asked.clear()
+        if kind == "ids":
+            at_work.wanted.want_ids(more)
+        else:
+            at_work.wanted.want_addresses(more)
+        await settled()
+
+        assert node.asked == []
+
+
 async def test_a_place_that_becomes_free_is_taken() -> None:
     ids = [f"tx{number}" for number in range(SUBSCRIPTIONS_MAX + 1)]
     node = Told()
