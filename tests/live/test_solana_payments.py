@@ -21,7 +21,6 @@ from tests.live.solana import (
     PYUSD,
     PYUSD_MINT,
     SOL,
-
     USDC,
     USDC_MINT,
     USDT,
