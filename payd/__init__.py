@@ -5,13 +5,13 @@ where it is the rules of one thing; plural above, where it is the collection.
 
     cli/         one file a command
     server.py    the composition root: the whole task tree on one screen
-    live.py      what the live realm is built from; imported only when a chain is configured
+    live/        what the live realm is built from, a room for each kind of chain; imported when there is one
     config/      payd.toml and PAYD_* into frozen values, which the rooms below receive
     web/         floor 4  HTTP: decodes, calls one thing, encodes; decides nothing
     actors/      floor 3  long-lived tasks: one for each payment that has something to do, deliveries, feeds;
                           `watcher.py` reads a chain, `relayer.py` brings to it what buyers signed
-    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm/` live;
-                          `rpc.py` asks their nodes, `market/` what things cost
+    chains/      floor 2  blockchains behind one interface: `simulated.py` in the test realm, `evm/` live and
+                          `solana/`; `rpc.py` asks their nodes, `market/` what things cost
     store/ net/  floor 1  the only SQL; the only way out to other hosts
     clock.py  entropy.py  logs.py  the only clock; the only randomness; one event a line, never a secret
     core/        floor 0  the rules, pure: time, random bytes and rows are arguments
@@ -39,7 +39,9 @@ flows:
    wallet sends by itself. Either way `actors/watcher.py` finds the transfer in a block, `store/sightings.py`
    stores what it is in the step that moves the cursor, and the payment is told. Then `chains/evm/look.py`
    has nodes prove it: succeeded once it is deep enough, settled once it is final. What was not found by
-   itself, a merchant names (`actors/claims.py`).
+   itself, a merchant names (`actors/claims.py`). On Solana a signature becomes a submission
+   (`store/submissions.py`), which `actors/submitter.py` brings, and the watcher lists accounts instead of
+   blocks (`actors/account_walk.py`); the rooms in `chains/solana/` have the names of their twins.
 
 Where to look first: `core/payment.py` for the one table of transitions, `web/routes.py` for the one table
 of routes, `server.py` for who runs what, `store/migrations/` for what is kept, `payd.toml` for every key.

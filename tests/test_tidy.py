@@ -62,7 +62,9 @@ TESTED_ELSEWHERE = {
     "payd/__init__.py": "the map; test_layers.py checks what it draws",
     "payd/__main__.py": "two lines; every test that starts a server goes through it",
     "payd/actors/live_chain.py": "a tuple with names; test_live.py opens it",
+    "payd/actors/relay_stats.py": "numbers with names; tests of the relayer and of the submitter read them",
     "payd/chains/base.py": "an interface; tests/chains/conformance.py holds every chain to it",
+    "payd/chains/finding.py": "a tuple with names; the tests of each doctor read it",
     "payd/core/errors.py": "names and codes; the table of statuses is tested over all of them",
 }
 

@@ -118,7 +118,7 @@ class AccountRepair:
         first = told[0].landed
         if all(one.landed is None for one in told):
             return "unknown" if all(one.status is None for one in told) else "not_mined"
-        if first is None or any(one.landed != first for one in told):
+        if first is None or any(_evidence(one.landed) != _evidence(first) for one in told):
             return "disagreement"
         if first.slot > self._at().number:
             return "not_read_yet"
@@ -127,3 +127,11 @@ class AccountRepair:
     def _at(self) -> Cursor:
         """Up to where the chain was read."""
         return self._db.point(find_cursor, self._name, "head") or Cursor(0, "", 0)
+
+
+def _evidence(landed: Landed | None) -> tuple[object, ...] | None:
+    """What two nodes must agree on; not every node knows when a slot was."""
+    if landed is None:
+        return None
+    tokens = [sorted(some, key=lambda one: one.index) for some in (landed.pre_tokens, landed.post_tokens)]
+    return landed.raw, landed.slot, landed.err, landed.keys, landed.pre, landed.post, tokens

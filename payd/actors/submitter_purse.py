@@ -36,8 +36,9 @@ from payd.store.db import Database
 log = structlog.get_logger("payd.relayer")
 
 DAY_MS: Final = 86_400_000
-# What is out lives for about a minute; the balance is read as often.
+# What is out lives for about a minute. While nothing is, only the balance is read.
 EVERY_S: Final = 10.0
+IDLE_S: Final = 60.0
 # Looked after at once, the oldest first: nothing stays out for long.
 OUT_MAX: Final = 512
 # A payment that needs no new account: two signatures, and the price of its compute units.
@@ -109,8 +110,9 @@ class Purse:
         """
         if self.payer is None:
             return
-        if trio.current_time() - self._looked_s >= EVERY_S:
-            await self._settle(self._db.point(builds_out, self._chain, OUT_MAX))
+        out = self._db.point(builds_out, self._chain, OUT_MAX)
+        if trio.current_time() - self._looked_s >= (EVERY_S if out else IDLE_S):
+            await self._settle(out)
             [result] = await self._rpc.batch(account_calls([self.payer]))
             if isinstance(result, RpcError):
                 raise BadAnswer(f"the node cannot answer: {result}")

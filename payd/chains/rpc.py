@@ -28,6 +28,8 @@ from payd.net.http import Client
 BROADCAST_GRACE_S: Final = 2.0
 # A node that is so many blocks behind is asked after the others; a few are the way of the network.
 LAG_MAX: Final = 30
+# Heads that were named further apart say nothing of each other: some chains have three blocks a second.
+HEADS_APART_S: Final = 5.0
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -172,10 +174,16 @@ class Rpc:
         return [(node, number) for node, number in read if number is not None]
 
     def lag(self, node: Node) -> int:
-        """How many blocks the node was behind the others, of those that were named last."""
-        heads = sorted(one.head for one in self.nodes if one.head is not None)
-        if node.head is None:
+        """How many blocks the node was behind the others, of those that were named at about the same time."""
+        if node.head is None or node.head_at_s is None:
             return 0
+        heads = sorted(
+            one.head
+            for one in self.nodes
+            if one.head is not None
+            and one.head_at_s is not None
+            and abs(one.head_at_s - node.head_at_s) <= HEADS_APART_S
+        )
         # Of two the higher, of three the middle one: a node alone cannot make the others laggards.
         return max(0, heads[len(heads) // 2] - node.head)
 

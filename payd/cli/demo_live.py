@@ -27,7 +27,7 @@ from payd.cli.show import show_json
 from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
-from payd.config import Config
+from payd.config import Config, EvmChainConfig
 from payd.core.caip import parse_asset
 from payd.core.money import format_units
 from payd.entropy import new_id
@@ -171,7 +171,9 @@ async def _look_at_chain(job: LiveJob, plan: Plan, buyer: ChainWallet) -> None:
     with _nodes_told(plan):
         head = await buyer.head()
     kind = "a test chain, nothing real" if plan.is_local else "real money"
-    job.timeline.add("chain", f"{plan.chain.id} is {head}: {kind}")
+    # The id of a Solana chain is most of a line.
+    name = plan.chain.id if isinstance(plan.chain, EvmChainConfig) else plan.chain.shipped.name
+    job.timeline.add("chain", f"{name} is {head}: {kind}")
 
 
 @contextmanager

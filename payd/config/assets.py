@@ -13,7 +13,7 @@ from payd.chains.assets import Asset, Domain
 from payd.chains.assets import Kind as AssetKind
 from payd.config.evm_chain import ID as EVM_ID
 from payd.config.keys import Row, Rows, keys_of
-from payd.config.kinds import Kind, choice, need, number, text
+from payd.config.kinds import FLAG, Kind, choice, need, number, text
 from payd.config.solana_chain import ID as SOLANA_ID
 from payd.core.caip import AccountId, account_problem, canonical_asset, parse_asset
 from payd.core.money import MINOR_UNITS
@@ -110,6 +110,7 @@ class SolanaAssetKeys(AssetKeys):
 
     asset: Annotated[str, SOLANA_ASSET, "CAIP-19 id of the asset."]
     kind: Annotated[AssetKind, choice("spl", "native"), "spl: a token; native: SOL."]
+    token_2022: Annotated[bool, FLAG, "Whether a token is of the Token-2022 program, as PYUSD is."] = False
 
 
 REQUIRED: Final = frozenset({"asset", "symbol", "name", "decimals", "kind"})

@@ -50,6 +50,8 @@ def _row_problems(row: Asset, known_chains: set[str]) -> Iterator[tuple[str, str
         yield "kind", 'must be "native" for a slip44 asset, and for no other'
     if (row.domain is not None) != (row.kind == "eip3009"):
         yield "domain", 'must be there for kind = "eip3009", and for no other'
+    if row.token_2022 and row.kind != "spl":
+        yield "token_2022", 'must be true for kind = "spl" alone'
     if is_coin and row.decimals != (decimals := coin_decimals_of(str(asset.chain))):
         yield "decimals", f"must be {decimals}, as the native coin of {asset.chain} has"
 

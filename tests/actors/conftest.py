@@ -8,6 +8,7 @@ import pytest
 
 from payd.store.db import Database
 from tests.actors.solana_watching import SolanaWatching, open_solana
+from tests.actors.submitting import Submitting, open_submitting
 from tests.actors.watching import Watching, open_watching
 
 
@@ -36,4 +37,18 @@ async def solana(realm_db: Database) -> AsyncIterator[SolanaWatching]:
 async def two_solanas(realm_db: Database) -> AsyncIterator[SolanaWatching]:
     """The same with two nodes; the first one is preferred."""
     async with open_solana(realm_db, 2) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def submitting(realm_db: Database) -> AsyncIterator[Submitting]:
+    """A submitter with one node."""
+    async with open_submitting(realm_db) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def two_submitting(realm_db: Database) -> AsyncIterator[Submitting]:
+    """The same with two nodes."""
+    async with open_submitting(realm_db, 2) as opened:
         yield opened

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from payd.actors.offers import fetch_actions, offer_options
-from payd.chains.base import Ask
+from payd.chains.base import Ask, Resolved
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.core.caip import parse_account
@@ -176,6 +176,31 @@ async def test_a_build_action_resolves_into_two_calls_and_is_handed_out_once(sho
     assert [call.method for call in calls] == ["eth_sendTransaction", "eth_signTypedData_v4"]
     assert calls == again
     assert len(shop.realm.db.point(quotes_of, payment, quote.option_id)) == 2
+
+
+async def test_calls_that_are_good_for_a_while_only_are_handed_out_for_no_longer(shop: Shop) -> None:
+    from tests.shop import SIGNATURE, TX_HASH
+
+    await shop.register(shop.merchant_id, USDT_MAINNET, f"eip155:1:{WALLET}")
+    payment = await shop.pay()
+    (quote,) = await quotes(shop, payment, MAINNET_BUYER)
+    (build,) = quote.actions
+    assert not isinstance(build, WalletRpc)
+    chain = shop.realm.payments.chain_of("eip155:1")
+    assert chain is not None
+    resolve, until_ms = chain.resolve, shop.realm.payments.clock.now_ms() + 5_000
+
+    async def for_a_while(payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
+        return Resolved((await resolve(payment, quote, data, now_ms)).calls, until_ms)
+
+    chain.resolve = for_a_while  # type: ignore[method-assign]
+    await fetch_actions(shop.realm.payments, payment, quote.option_id, build.data)
+    resolved, unresolved = shop.realm.db.point(quotes_of, payment, quote.option_id)
+    assert resolved.valid_until_ms == until_ms < unresolved.valid_until_ms == quote.valid_until_ms
+    await trio.sleep(6)
+
+    late = await shop.confirm(payment, quote.option_id, TX_HASH, SIGNATURE)
+    assert (late.status, late.code) == (400, "quote_expired")
 
 
 async def test_a_resolved_build_is_paid_with_both_results_in_order(shop: Shop) -> None:

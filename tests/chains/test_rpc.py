@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.rpc import BROADCAST_GRACE_S, Call, NodesDown, Rpc, RpcError
+from payd.chains.rpc import BROADCAST_GRACE_S, HEADS_APART_S, Call, NodesDown, Rpc, RpcError
 from payd.net.http import Client
 from tests.chains.rpc_node import CHAIN_ID, KEY, FakeNode, Says, open_rpc, urls
 from tests.receiver import Does
@@ -324,6 +324,20 @@ async def test_a_node_that_lags_far_behind_is_asked_after_the_others() -> None:
         first.results["eth_blockNumber"] = hex(101)
         await rpc.heads()
         assert rpc.pick() is rpc.nodes[0]
+
+
+async def test_a_node_that_was_not_asked_for_long_is_no_laggard_for_that() -> None:
+    first, second = named(100), named(100)
+    async with open_rpc(first, second) as rpc:
+        await rpc.heads()
+        first.results["eth_blockNumber"] = second.results["eth_blockNumber"] = hex(200)
+        await trio.sleep(HEADS_APART_S + 0.1)
+        await rpc.call("eth_blockNumber")
+
+        assert [rpc.lag(node) for node in rpc.nodes] == [0, 0]
+        first.results["eth_blockNumber"] = hex(169)
+        await rpc.heads()
+        assert [rpc.lag(node) for node in rpc.nodes] == [31, 0]
 
 
 async def test_one_node_of_three_cannot_make_the_others_laggards() -> None:

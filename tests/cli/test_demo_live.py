@@ -18,10 +18,12 @@ from payd.cli.feed_connection import Message, SecretNews
 from payd.cli.timeline import Timeline
 from tests.cli.test_serve import serving
 from tests.live.anvil import running_anvil
+from tests.live.nodes import SOLANA_GENESIS
 from tests.live.test_nodes import running_nodes
 from tests.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
+LOCAL_SOLANA = f"solana:{SOLANA_GENESIS[:32]}"
 
 
 @contextmanager
@@ -68,6 +70,24 @@ def test_a_transaction_pays_its_own_gas_and_a_second_payment_goes_as_the_first(
     assert again["ok"]
     assert again["balances"]["before"]["merchant"] == 10**15
     assert again["balances"]["after"]["merchant"] == 2 * 10**15
+
+
+@pytest.mark.real_time
+def test_on_solana_a_wallet_without_sol_signs_and_the_server_pays_the_fee(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with on_a_chain(payd.folder, monkeypatch):
+        seen = payd.json("demo", "--mode", "live", "--chain", LOCAL_SOLANA)
+        second = payd("demo", "--mode", "live", "--chain", LOCAL_SOLANA, "--amount", "3").output
+
+    assert (seen["ok"], seen["missing"]) == (True, [])
+    assert seen["events"] == {kind: version for version, kind in enumerate(EVENTS)}
+    before, after = seen["balances"]["before"], seen["balances"]["after"]
+    assert after["merchant"] - before["merchant"] == before["buyer"] - after["buyer"] == 12_500_000
+    assert "the server paid the network's fee" in seen["timeline"][-1]["what"]
+    assert second.endswith("Done: paid on the chain, succeeded, settled.\n")
+    lines = [line for line in second.splitlines() if not line.startswith("Transaction ")]
+    assert all(len(line) <= 80 for line in lines), second
 
 
 @pytest.mark.real_time

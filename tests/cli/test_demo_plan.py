@@ -12,7 +12,7 @@ from payd.cli.failure import Refused
 from payd.config import Config, load
 
 LOCAL_CHAIN = "eip155:31337"
-LOCAL_SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL_SOLANA = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 BASE = "eip155:8453"
 MINE = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 REAL = Asked(spends=True, wallet=Path("mine.json"), destination=MINE)
@@ -101,7 +101,8 @@ def test_a_public_cluster_is_not_local_whoever_serves_it(tmp_path: Path, chain: 
     config = configured(tmp_path, chain)
     assert "is not a local test chain" in refusal(config, Asked())
     assert not plan_of(config, Asked(spends=True, wallet=Path("mine.json"), destination=MINE)).is_local
-    assert plan_of(config, Asked(chain=chain, spends=True, wallet=Path("x"), destination=MINE)).chain
+    named = plan_of(config, Asked(chain=chain, spends=True, wallet=Path("x"), destination=MINE))
+    assert named.chain == config.chains[0]
 
 
 def test_a_solana_whose_nodes_are_elsewhere_is_not_local(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.config.conftest import Loaded, Problems
 TOKEN = "eip155:8453/erc20:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 EVM, SOLANA = ASSET_ROWS.kinds.values()
 MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-LOCAL = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 GIVEN = {
     "asset": f'"{TOKEN}"',
     "symbol": '"GBPX"',
@@ -110,6 +110,15 @@ def test_a_token_of_solana_is_a_row_too(loaded: Loaded) -> None:
     assert found == Asset(
         asset=f"{LOCAL}/token:{MINT}", symbol="GBPX", name="Pound Token", decimals=2, kind="spl", par="GBP"
     )
+
+
+def test_a_token_says_of_which_program_it_is(loaded: Loaded, problems: Problems) -> None:
+    text = table(**SPL) + "token_2022 = true\n"
+    assert loaded(text + CHAIN).assets[0].token_2022
+    assert not loaded(table(**SPL) + CHAIN).assets[0].token_2022
+    coin = SPL | {"asset": f'"{LOCAL}/slip44:501"', "kind": '"native"', "par": "", "decimals": "9"}
+    [problem] = problems(table(**coin) + "token_2022 = true\n" + CHAIN)
+    assert problem.endswith('token_2022 must be true for kind = "spl" alone')
 
 
 def test_an_asset_of_solana_is_kept_by_its_canonical_name(loaded: Loaded) -> None:

@@ -113,6 +113,7 @@ symbol = "PYUSD"
 name = "PayPal USD"
 decimals = 6
 kind = "spl"
+token_2022 = true
 par = "USD"
 
 [[assets]]
@@ -158,7 +159,7 @@ Solana, with a block each {slot_ms} milliseconds
   tokens      {usdc_mint}   USDC, 6 decimals, SPL Token
               {pyusd_mint}   PYUSD, 6 decimals, Token-2022
   merchant    {solana_merchant}   where money may go
-  buyers, each with a million of both and SOL, and their keys as wallets import them:
+  buyers, each with a million of both, the second with SOL too, and keys as wallets import them:
     {solana_buyer}
     {solana_buyer_key}
     {solana_buyer_2}
@@ -295,7 +296,8 @@ async def _furnish_solana(svm: NodeProcess, fund: Sequence[str]) -> None:
         await local.mint(mint, program)
         for one in buyers:
             await local.give(one, mint, TOKEN_UNITS, program)
-    for one in (*buyers, fee_payer_from(relayer_key()).address):
+    # The first one has no SOL: what it signs, the server pays for.
+    for one in (*buyers[1:], fee_payer_from(relayer_key()).address):
         await local.fund(one, GAS_COINS_SOLANA)
 
 

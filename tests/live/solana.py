@@ -27,7 +27,7 @@ from tests.live.svm_methods import MAINNET_GENESIS
 
 CHAIN: Final = f"solana:{MAINNET_GENESIS[:32]}"
 # Who is who; `keypair` makes their keys.
-BUYER, BUYER_2, MERCHANT, MERCHANT_2, OPERATOR, STRANGER, ISSUER, POOR = range(1, 9)
+BUYER, BUYER_2, MERCHANT, MERCHANT_2, OPERATOR, STRANGER, ISSUER, POOR, FEE_PAYER = range(1, 10)
 
 USDC_MINT: Final = Pubkey.from_string("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT_MINT: Final = Pubkey.from_string("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")

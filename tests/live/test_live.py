@@ -20,7 +20,7 @@ from tests.live.chain import RELAYER, address
 from tests.live.street import PASSWORD, configuration, write_keystore
 
 NOBODY = "http://127.0.0.1:9"
-SOLANA_CHAIN = f'[[chains]]\nid = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"\nrpc = ["{NOBODY}"]\n'
+SOLANA_CHAIN = f'[[chains]]\nid = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"\nrpc = ["{NOBODY}"]\n'
 SOLANA = f'{SOLANA_CHAIN}[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n'
 
 # Whatever brings one of these costs a test realm half a second and 40 MiB.
@@ -147,10 +147,10 @@ async def test_a_key_whose_file_says_another_address_on_solana_is_a_mistake_too(
     config = configured(tmp_path, SOLANA)
     content = json.loads((tmp_path / "relayer.json").read_text())
     (tmp_path / "relayer.json").write_text(json.dumps({**content, "solana_address": "1" * 32}))
-    mistake = pytest.RaisesExc(ConfigError, match=r"\[relayer\] .*holds another key than it says")
-    with pytest.RaisesGroup(mistake, flatten_subgroups=True):
+    with pytest.raises(ExceptionGroup) as caught:
         async with open_house(config):
             pass
+    assert caught.group_contains(ConfigError, match=r"\[relayer\] .*holds another key than it says")
 
 
 @pytest.mark.real_time

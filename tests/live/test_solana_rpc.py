@@ -54,7 +54,8 @@ class Trying(SolanaProxy):
     def answer(self, request: Request) -> Any:
         if request["method"] != "sendTransaction":
             return super().answer(request)
-        return self.node.ask("sendTransaction", request["params"][0], {"encoding": "base64"})
+        config = {"encoding": "base64", "preflightCommitment": "processed"}
+        return self.node.ask("sendTransaction", request["params"][0], config)
 
 
 @pytest.fixture

@@ -72,10 +72,11 @@ async def test_what_happened_before_it_was_asked_for_is_told_too() -> None:
 async def test_a_payment_to_a_token_account_is_told_of_without_a_name() -> None:
     async with open_listening() as (solana, wanted, news):
         wanted.want_addresses([str(token_account(pubkey(MERCHANT), USDC_MINT, TOKEN))])
-        await _pay_until_told(solana, news)
+
+        assert await _paid_until_told(solana, news) == ""
 
 
-async def _pay_until_told(solana: LocalSolana, news: trio.MemoryReceiveChannel[str]) -> None:
+async def _paid_until_told(solana: LocalSolana, news: trio.MemoryReceiveChannel[str]) -> str:
     """The subscription may not stand yet when the first one is paid."""
     place = 0
     while True:
@@ -83,8 +84,7 @@ async def _pay_until_told(solana: LocalSolana, news: trio.MemoryReceiveChannel[s
         await solana.send_raw(await signed(solana, str(place)))
         await solana.confirm()
         with trio.move_on_after(0.1):
-            assert await news.receive() == ""
-            return
+            return await news.receive()
 
 
 async def test_a_node_that_dies_is_noticed() -> None:

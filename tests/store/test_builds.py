@@ -15,6 +15,7 @@ from payd.store.builds import (
     find_build,
     hash_message,
     insert_build,
+    last_height_of,
     reserved_on_builds,
     spent_on_builds,
 )
@@ -111,3 +112,19 @@ async def test_an_end_is_noted_once(realm_db: Database) -> None:
     await realm_db.write(end_builds, [(one.message_hash, "void", 0)])
 
     assert spent(realm_db) == (5_000, 1)
+
+
+async def test_the_last_height_is_that_of_whatever_else_can_still_land_for_a_payment(
+    realm_db: Database,
+) -> None:
+    one = await put(realm_db, b"one", valid_until_height=400)
+    assert realm_db.point(last_height_of, CHAIN, "pay_1", one.message_hash) is None
+    await put(realm_db, b"theirs", tx_id=None, valid_until_height=300)
+    two = await put(realm_db, b"two", valid_until_height=350)
+    await put(realm_db, b"other", payment_id="pay_2", valid_until_height=500)
+    await put(realm_db, b"elsewhere", chain="solana:other", valid_until_height=500)
+
+    assert realm_db.point(last_height_of, CHAIN, "pay_1", one.message_hash) == 350
+    assert realm_db.point(last_height_of, CHAIN, "pay_1", b"") == 400
+    await realm_db.write(end_builds, [(two.message_hash, "void", 0)])
+    assert realm_db.point(last_height_of, CHAIN, "pay_1", one.message_hash) == 300

@@ -1,4 +1,4 @@
-"""Cursors of accounts: each is kept for its reading, moves with what was found, and goes when nobody looks."""
+"""Cursors of accounts: each is kept for its reading, moves with what was found, and goes when not needed."""
 
 from __future__ import annotations
 

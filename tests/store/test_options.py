@@ -19,6 +19,7 @@ from payd.store.options import (
     hand_out_resolved,
     insert_hints,
     keep_hints,
+    quotes_for,
     quotes_in,
     quotes_of,
     routes_of,
@@ -279,6 +280,20 @@ async def test_every_quote_of_a_payment_in_an_asset_is_listed_valid_or_not(realm
     await hand(realm_db, offer(), "opt_3", payment="pay_2")
     assert realm_db.point(quotes_in, "pay_1", KEY) == [third, second, first]
     assert realm_db.point(quotes_in, "pay_1", "eip155:10/slip44:60") == []
+
+
+async def test_what_an_account_holds_of_an_asset_now_is_found_without_its_options_id(
+    realm_db: Database,
+) -> None:
+    first = await hand(realm_db, offer(amount=1), "opt_1")
+    second = await hand(realm_db, offer(amount=2, until_ms=700_000), "opt_2", 2000)
+    await hand(realm_db, offer("eip155:1:0xcc"), "opt_3")
+    await hand(realm_db, offer(), "opt_4", payment="pay_2")
+    bb = "eip155:1:0xbb"
+    assert realm_db.point(quotes_for, "pay_1", KEY, bb, 3000) == [second, first]
+    assert realm_db.point(quotes_for, "pay_1", KEY, bb, 601_001) == [second]
+    assert realm_db.point(quotes_for, "pay_1", KEY, "eip155:1:0xdd", 3000) == []
+    assert realm_db.point(quotes_for, "pay_1", "eip155:1/slip44:61", bb, 3000) == []
 
 
 async def test_what_a_quote_brings_to_its_destination_is_kept(realm_db: Database) -> None:

@@ -19,6 +19,7 @@ from payd.store.settlements import (
     insert_settlement,
     list_settlements,
     set_destination,
+    settled_on,
 )
 
 
@@ -114,3 +115,35 @@ async def test_a_destination_leads_to_the_account_that_has_it_and_first_to_one_t
     await realm_db.write(delete_merchant, "acct_2", "mrch_2", 2000)
     assert realm_db.point(account_at, "eip155:1:0xab") == "acct_1"
     assert realm_db.point(account_at, "eip155:1:0xac") is None
+
+
+async def test_where_capitals_count_a_destination_in_others_is_somebody_elses(realm_db: Database) -> None:
+    for number, destination in ((1, "solana:x:ABc"), (2, "solana:x:abc")):
+        await realm_db.write(insert_merchant, merchant_of(number))
+        one = msgspec.structs.replace(
+            settlement(number, "solana:x/token:M", f"mrch_{number}"), destination=destination
+        )
+        await realm_db.write(insert_settlement, one)
+    assert realm_db.point(account_at, "solana:x:abc") == "acct_2"
+    assert realm_db.point(account_at, "solana:x:ABc") == "acct_1"
+    assert realm_db.point(account_at, "solana:x:aBC") is None
+
+
+def merchant_of(number: int) -> Merchant:
+    return Merchant(f"mrch_{number}", f"acct_{number}", "Shop", "a@example.com", None, "active", 1000)
+
+
+async def test_what_is_settled_on_a_chain_is_each_asset_with_its_places(realm_db: Database) -> None:
+    wanted = [
+        settlement(1, "solana:x/token:M"),
+        settlement(2, "solana:x/slip44:501"),
+        settlement(3, "solana:x/token:M", "mrch_2"),
+        settlement(4, "solana:xy/token:M"),
+    ]
+    for one in wanted:
+        await realm_db.write(insert_settlement, one)
+    place = wanted[0].destination
+    assert realm_db.point(settled_on, "solana:x") == {
+        ("solana:x/token:M", place),
+        ("solana:x/slip44:501", place),
+    }

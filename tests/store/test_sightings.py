@@ -18,12 +18,14 @@ from payd.store.settlements import set_destination
 from payd.store.sightings import (
     Noted,
     Seen,
+    blocks_of,
     due_sightings,
     give_up,
     is_busy,
     matched_of,
     record,
     rewind,
+    sightings_between,
     take_back,
 )
 from payd.store.transfers import Follow, follow_transfer, list_transfers
@@ -394,3 +396,20 @@ async def test_a_node_that_bound_a_transfer_to_the_wrong_payment_is_corrected(ti
 
     # One that hides the tag changes nothing.
     assert await show(till, seen()) == []
+
+
+async def test_what_is_shown_is_found_by_its_transactions_and_by_its_blocks(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(tx_id="0x02", block_number=101, block_hash="0xa101"))
+    await show(till, seen(tx_id="0x03", block_number=102, block_hash="0xa102"))
+    some = [f"0x0{number}" for number in range(9)] * 100
+    assert till.db.point(blocks_of, CHAIN, some) == {
+        ("0x01", "0xa100"),
+        ("0x02", "0xa101"),
+        ("0x03", "0xa102"),
+    }
+    assert [one.tx_id for one in till.db.point(sightings_between, CHAIN, 100, 101)] == ["0x02"]
+    await reorg(till, 101)
+    assert till.db.point(blocks_of, CHAIN, ["0x02", "0x03"]) == {("0x02", "0xa101")}
+    assert till.db.point(sightings_between, CHAIN, 101, 999) == []
+    assert till.db.point(blocks_of, "eip155:1", ["0x02"]) == set()

@@ -11,12 +11,16 @@ from payd.core.submission import Submission
 from payd.store.db import Database
 from payd.store.submissions import (
     StoredSubmission,
+    count_open,
     end_submission,
     find_submission,
     insert_submission,
     note_leaving,
     open_submissions,
+    payment_bringing,
+    untold_ends,
 )
+from tests.till import Till
 
 CHAIN = "solana:local"
 OWED = Submission(CHAIN, f"{CHAIN}:buyer", "5sig", b"\1raw", 300)
@@ -77,3 +81,34 @@ async def test_one_ends_once(realm_db: Database) -> None:
     assert not await realm_db.write(end_submission, owed.seq, "landed")
     assert (stored(realm_db).state, stored(realm_db).reason) == ("dead", "it expired")
     assert realm_db.point(open_submissions, CHAIN, 0, 2) == []
+
+
+async def test_the_open_ones_are_counted_by_whether_they_have_left(realm_db: Database) -> None:
+    assert realm_db.point(count_open, CHAIN) == (0, 0)
+    owed = [await owe(realm_db, f"pay_{number}", f"sig{number}") for number in range(4)]
+    await realm_db.write(note_leaving, [one.seq for one in owed[:2]], 2000)
+    await realm_db.write(end_submission, owed[0].seq, "landed")
+
+    assert realm_db.point(count_open, CHAIN) == (1, 2)
+
+
+async def test_the_dead_of_processing_payments_wait_for_somebody_to_be_told(realm_db: Database) -> None:
+    till = await Till(realm_db).open()
+    for name in "123":
+        payment = await till.sell(name)
+        owed = await owe(realm_db, payment, f"sig{name}")
+        if name != "2":
+            await till.commit(payment)
+        if name != "3":
+            await realm_db.write(end_submission, owed.seq, "dead", "it expired")
+
+    assert realm_db.point(untold_ends, CHAIN, 10) == ["pay_l1"]
+    assert realm_db.point(untold_ends, CHAIN, 0) == []
+
+
+async def test_a_transaction_is_known_by_the_payment_that_it_was_given_for(realm_db: Database) -> None:
+    owed = await owe(realm_db)
+
+    assert realm_db.point(payment_bringing, CHAIN, owed.tx_id) == owed.payment_id
+    assert realm_db.point(payment_bringing, CHAIN, "6sig") is None
+    assert realm_db.point(payment_bringing, "solana:other", owed.tx_id) is None

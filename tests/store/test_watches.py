@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from payd.store.watches import (
@@ -9,6 +10,7 @@ from payd.store.watches import (
     Watch,
     account_watching,
     chains_watched,
+    closing_bindings,
     find_watch,
     insert_watches,
     known_bindings,
@@ -117,3 +119,26 @@ async def test_old_watches_are_forgotten_a_few_at_a_time_but_for_payments_that_w
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 0
     assert realm_db.point(chains_watched, "pay_l1") == [CHAIN]
     assert till.count("watches") == 2
+
+
+async def test_windows_that_close_are_told_by_what_binds_their_payments_while_these_wait(
+    realm_db: Database,
+) -> None:
+    till = await Till(realm_db).open()
+    end_ms = START_MS + WINDOW_MS
+    for name in ("1", "2", "3"):
+        await till.sell(name)
+    await till.offer("pay_l1", asset=BASE_ETH)
+    await till.move("pay_l2", PaymentCancelled("cancelled_by_user"))
+    await till.commit("pay_l3")
+    wanted = {
+        binding
+        for name in ("1", "3")
+        for binding in (payment_tag(f"pay_l{name}"), authorization_nonce(f"pay_l{name}"))
+    }
+
+    found = realm_db.point(closing_bindings, CHAIN, end_ms, end_ms + 1)
+    assert (set(found), len(found)) == (wanted, 4)
+    assert realm_db.point(closing_bindings, CHAIN, end_ms - 99, end_ms) == []
+    assert realm_db.point(closing_bindings, CHAIN, end_ms + 1, end_ms + 99) == []
+    assert realm_db.point(closing_bindings, "eip155:10", 0, end_ms + 99) == []

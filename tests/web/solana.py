@@ -43,6 +43,7 @@ class PlayedSolana(SimulatedChain):
         lamports: What a payment costs in SOL.
         is_down: Whether no node answers.
         asked: How often it was asked for a link.
+        unlinked: Assets that no link can ask for.
         meanwhile: What happens while it is asked next.
         volatile_ms: How long a price in SOL holds.
     """
@@ -55,6 +56,7 @@ class PlayedSolana(SimulatedChain):
         self.lamports = 171_300_000
         self.is_down = False
         self.asked = 0
+        self.unlinked: set[str] = set()
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
 
     def serves(self, chain: str) -> bool:
@@ -106,6 +108,8 @@ class PlayedSolana(SimulatedChain):
     ) -> Offer | None:
         await self._ask()
         self.asked += 1
+        if canonical_asset(asset) in self.unlinked:
+            return None
         asset = parse_asset(canonical_asset(asset))
         amount = format_units(self._amount(payment, asset), self.display(asset).decimals)
         mint = f"&spl-token={asset.reference}" if asset.namespace == "token" else ""

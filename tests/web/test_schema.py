@@ -10,8 +10,10 @@ import pytest
 
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
+from payd.core.caip import AssetId
 from payd.core.fee import FeeRule, compute_fee
 from payd.core.money import AmountWire
+from payd.core.option import Display
 from payd.core.payment import (
     FundsCommitted,
     Payment,
@@ -26,7 +28,7 @@ from payd.core.payment import (
 from payd.store.settlements import Settlement
 from payd.store.transfers import Transfer
 from payd.web.schema import Words, buyer_page, cancelled_body, poll_in_ms, settlement_out
-from tests.shop import BUYER, ETH_BASE, USDC_BASE
+from tests.shop import BUYER, ETH_BASE, SOLANA, USDC_BASE
 
 UNIT = f"caip19/{USDC_BASE}"
 PAID = AmountWire(UNIT, "25000000")
@@ -73,6 +75,22 @@ def test_an_amount_is_shown_with_symbol_name_and_decimals() -> None:
         "display": {"assetSymbol": "USDC", "assetName": "USD Coin", "decimals": 6, "networkName": "Base"},
     }
     assert wire(WORDS.display(f"caip19/{ETH_BASE}"))["decimals"] == 18
+
+
+class Local(SimulatedChain):
+    """Solana, with a token that is the operator's own."""
+
+    def serves(self, chain: str) -> bool:
+        return chain == SOLANA
+
+    def display(self, asset: AssetId) -> Display:
+        return Display(asset_symbol="OWN", asset_name="Own", decimals=3)
+
+
+def test_a_chain_says_how_its_own_assets_are_shown_under_an_alias_too() -> None:
+    words = Words((Local(1000, 1000, RateTable()),))
+    for chain in (SOLANA, "solana:mainnet"):
+        assert words.display(f"caip19/{chain}/token:{'2' * 44}").asset_symbol == "OWN"
 
 
 def test_an_asset_whose_chain_is_off_is_still_shown() -> None:

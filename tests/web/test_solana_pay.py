@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import msgspec
 import pytest
 import trio
 
@@ -115,6 +116,20 @@ async def test_a_destination_under_an_alias_of_the_chain_is_paid_all_the_same(tm
         payment = await solana.pay()
         assert (await ask(solana, payment)).body["message"].startswith("25.00 USDC ")
         assert (await links(solana, payment)).body["links"][0]["assetSymbol"] == "USDC"
+
+
+async def test_a_wallet_of_the_gateway_may_name_the_chain_by_its_alias_too(solana: SolanaShop) -> None:
+    path = f"/v1/gateway/payment/{await solana.pay()}"
+    key = await solana.shop.new_key(realm="live")
+    offered = await solana.call("POST", f"{path}/options", [f"solana:mainnet:{BUYER}"], key=key)
+    option = offered.body["options"][0]
+    asked = {"optionId": option["id"], "data": option["actions"][0]["data"]}
+    fetched = await solana.call("POST", f"{path}/fetch", asked, key=key)
+    assert fetched.status == 200, fetched.body
+    transaction = msgspec.json.decode(fetched.body["actions"][0]["params"])[0]["transaction"]
+    results = {"optionId": option["id"], "results": [{"type": "walletRpc", "data": [transaction]}]}
+    confirmed = await solana.call("POST", f"{path}/confirm", results, key=key)
+    assert (confirmed.status, confirmed.body.get("status")) == (200, "processing"), confirmed.body
 
 
 async def test_whose_wallet_holds_too_little_is_told_of_what(solana: SolanaShop) -> None:

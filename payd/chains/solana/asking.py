@@ -59,7 +59,10 @@ def clock_call(commitment: Commitment = "confirmed", min_slot: int | None = None
 
 
 def transaction_call(tx_id: str, commitment: Commitment = "confirmed") -> Call:
-    """Read a transaction; null: the node shows none, which alone says nothing of how far along it is."""
+    """Read a transaction; null: the node shows none.
+
+    That alone says nothing: it may be behind, and a validator also says so when its storage fails.
+    """
     config = _config(commitment, None, encoding="base64", maxSupportedTransactionVersion=_VERSION_MAX)
     return ("getTransaction", tx_id, config)
 
@@ -67,7 +70,8 @@ def transaction_call(tx_id: str, commitment: Commitment = "confirmed") -> Call:
 def statuses_call(tx_ids: Sequence[str], *, search_history: bool = True) -> Call:
     """Read how far transactions have come, null for what the node does not know.
 
-    The context of the answer is the newest slot of all, which nobody may have voted for.
+    The context of the answer is the newest slot of all, which nobody may have voted for. Null is also what a
+    validator says when its storage fails.
 
     Args:
         tx_ids: `STATUSES_MAX` at most.

@@ -31,7 +31,7 @@ from payd.chains.solana.asking import account_calls, clock_call, listing_call, r
 from payd.chains.solana.build import DEFAULT_UNITS, network_fee
 from payd.chains.solana.chain import SolanaChain
 from payd.chains.solana.evidence import FIRST_SLOT_CALL
-from payd.chains.solana.keys import CLOCK, TOKEN, TOKEN_2022, token_account
+from payd.chains.solana.keys import CLOCK, TOKEN, TOKEN_2022, TOKEN_PROGRAMS, token_account
 from payd.chains.solana.priority import PRICE_MIN
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
@@ -207,8 +207,10 @@ def _mint_problem(row: Asset, account: Account | None, epoch: int) -> str | None
     if account is None:
         return "there is no such mint"
     if account.owner != _program(row):
-        wrong = "the Token program's" if account.owner == TOKEN else f"one of {account.owner}"
-        return f"the account is {wrong}, which its row does not say"
+        if account.owner in TOKEN_PROGRAMS:
+            says = "true" if account.owner == TOKEN_2022 else "false"
+            return f"it is a token of another program than its row says: token_2022 = {says}"
+        return f"it is no token, but an account of {account.owner}"
     try:
         mint = decode_mint(account.owner, account.data)
     except BadAnswer as bad:

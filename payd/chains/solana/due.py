@@ -5,6 +5,8 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from solders.pubkey import Pubkey
 
@@ -15,7 +17,7 @@ from payd.chains.solana.terms import Terms
 from payd.core.caip import AccountId, AssetId, account_problem, canonical_chain, parse_account, parse_asset
 from payd.core.payment import Payment
 
-NOBODY = SYSTEM
+NOBODY: Final = SYSTEM
 """Who pays by a link that anybody may follow: an address that no key has."""
 
 

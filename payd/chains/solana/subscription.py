@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,7 +24,7 @@ from payd.net.dns import Resolve
 OnNews: TypeAlias = Callable[[str], None]
 """Told the id of a transaction that was confirmed, or "": something happened to an account."""
 
-# Of one connection. Providers allow some hundreds; what is beyond is found by looking.
+# Of one connection: what a node remembers for us is bounded, and what is beyond is found by looking.
 SUBSCRIPTIONS_MAX: Final = 512
 
 _SubscriptionId: TypeAlias = int | str
@@ -191,16 +192,24 @@ class _Subscriptions:
         return self._grant(subject, message.result)
 
     def _chosen(self) -> set[_Subject]:
-        """What is to be asked for: transactions first, and what has a place keeps it."""
-        wanted = {_Subject("signature", tx_id) for tx_id in self._wanted.ids()}
-        wanted |= {_Subject("logs", address) for address in self._wanted.addresses()}
-        self._over &= wanted
-        wanted -= self._over
-        if len(wanted) <= SUBSCRIPTIONS_MAX:
-            return wanted
+        """What is to have a place: transactions first, and of each kind what has one already."""
+        self._over = {subject for subject in self._over if self._is_wanted(subject)}
         held = {*self._asked.values(), *self._granted.values()}
-        ranked = sorted(wanted, key=lambda subject: (subject.kind != "signature", subject not in held))
-        return set(ranked[:SUBSCRIPTIONS_MAX])
+        kept = [subject for subject in held if self._is_wanted(subject)]
+        signatures = (_Subject("signature", tx_id) for tx_id in self._wanted.ids())
+        logs = (_Subject("logs", address) for address in self._wanted.addresses())
+        chosen: set[_Subject] = set()
+        for subject in chain(
+            (one for one in kept if one.kind == "signature"),
+            signatures,
+            (one for one in kept if one.kind == "logs"),
+            logs,
+        ):
+            if len(chosen) == SUBSCRIPTIONS_MAX:
+                break
+            if subject not in self._over:
+                chosen.add(subject)
+        return chosen
 
     def _take_id(self) -> int:
         self._next_id += 1

@@ -8,6 +8,7 @@ Source: DESIGN.md, "11. Pages"; the Solana Pay specification, version 1.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote as percent_encode
@@ -17,9 +18,12 @@ import trio
 
 from payd.actors.pay_requests import PayLink, pay_links, payable_routes, renews_at_ms
 from payd.core.errors import InvalidState, NotFound, PaydError, PaymentExpired
+from payd.core.money import AmountWire
 from payd.core.payment import Payment
+from payd.store.options import Route
 from payd.web.house import Realm
-from payd.web.solana_pay import amount_text, link_out, transaction_request
+from payd.web.schema import Words
+from payd.web.solana_pay import amount_text, transaction_request
 
 log = structlog.get_logger("payd.checkout")
 
@@ -47,7 +51,7 @@ class SolanaView:
         href: Leads to this way, from the page's first one.
         chosen: Whether the buyer has chosen it; only then is there more.
         code: The text of the code; None while the chain cannot be asked for a price.
-        choices: With what the shop can be paid, and how much of it.
+        choices: With what the shop can be paid, and how much of it; for who does not leave it to the wallet.
         renew_at_ms: When the page should fetch this anew; None: it holds as long as the payment.
     """
 
@@ -71,33 +75,47 @@ async def solana_view(
         way: The way that the buyer has chosen.
         asset: The asset that the buyer has chosen, CAIP-19.
     """
-    if not realm.live or not _is_payable(realm, payment):
+    routes = _routes(realm, payment) if realm.live else []
+    if not routes:
         return None
     href = f"{here}?way={WAY}"
     if way != WAY:
         return SolanaView(href, chosen=False)
-    links = await _links(realm, payment)
-    chosen = next((link for link in links if link.quote.asset == asset), None)
-    code = transaction_request(base_url, payment.id, None if chosen is None else chosen.quote.asset)
-    if code is None and links:
-        chosen = chosen or links[0]
-        code = chosen.url
+    links = {link.quote.asset: link for link in await _links(realm, payment)}
+    # A wallet can be handed a transaction for more than a link can ask for, such as a token of Token-2022.
+    by_request = transaction_request(base_url, payment.id) is not None
+    assets = [route.asset for route in routes if by_request or route.asset in links]
+    chosen = asset if asset in assets else None
+    if not by_request:
+        chosen = chosen or next(iter(assets), None)
+    code = transaction_request(base_url, payment.id, chosen)
+    if code is None and chosen is not None:
+        code = links[chosen].url
     choices = tuple(
         Choice(
-            text=amount_text(link_out(base_url, realm, link).amount),
-            href=f"{href}&asset={percent_encode(link.quote.asset, safe='')}",
-            chosen=link is chosen,
+            text=_text(realm, one, links.get(one)),
+            href=f"{href}&asset={percent_encode(one, safe='')}",
+            chosen=one == chosen,
         )
-        for link in links
+        for one in assets
     )
-    return SolanaView(href, True, code, choices, _renew_at_ms(links, payment))
+    return SolanaView(href, True, code, choices, _renew_at_ms(links.values(), payment))
 
 
-def _is_payable(realm: Realm, payment: Payment) -> bool:
+def _text(realm: Realm, asset: str, link: PayLink | None) -> str:
+    """How much of an asset; its name alone where there is no price."""
+    words = Words(tuple(realm.payments.chains))
+    unit = f"caip19/{asset}"
+    if link is None:
+        return words.display(unit).asset_symbol
+    return amount_text(words.amount(AmountWire(unit, str(link.quote.amount))))
+
+
+def _routes(realm: Realm, payment: Payment) -> list[Route]:
     try:
-        return bool(payable_routes(realm.payments, payment))
+        return payable_routes(realm.payments, payment)
     except (InvalidState, NotFound, PaymentExpired):
-        return False
+        return []
 
 
 async def _links(realm: Realm, payment: Payment) -> list[PayLink]:
@@ -110,6 +128,6 @@ async def _links(realm: Realm, payment: Payment) -> list[PayLink]:
     return []
 
 
-def _renew_at_ms(links: list[PayLink], payment: Payment) -> int | None:
+def _renew_at_ms(links: Iterable[PayLink], payment: Payment) -> int | None:
     ends = [renews_at_ms(payment, link.quote) for link in links]
     return min((end_ms for end_ms in ends if end_ms is not None), default=None)

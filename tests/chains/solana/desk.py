@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import pytest
 from solders.message import Message
 from solders.pubkey import Pubkey
 
@@ -30,8 +31,11 @@ from payd.chains.solana.pay_links import PayLinks
 from payd.chains.solana.resolve import Resolver
 from payd.chains.solana.terms import Terms
 from payd.core.caip import canonical_asset, parse_account, parse_asset, parse_chain
-from payd.core.option import Build, Offer, Quote, WalletRpc
+from payd.core.errors import PaydError
+from payd.core.option import Build as BuildAction
+from payd.core.option import Offer, Quote, WalletRpc
 from payd.core.payment import Payment, open_payment
+from payd.store.builds import Build, find_build, hash_message, reserved_on_builds
 from payd.store.db import Database
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.payments import EventToStore, insert_payment
@@ -127,7 +131,7 @@ class Desk:
         return self.would_sponsor
 
     def later(self, ms: int) -> None:
-        """Time passes, and blocks come at their pace."""
+        """Time passes, but no block comes."""
         self.now_ms += ms
 
     async def payment(self, value: int = 2500, currency: str = "USD", **other: Any) -> Payment:
@@ -176,7 +180,7 @@ class Desk:
     async def fetch(self, payment: Payment, quote: Quote) -> Fetched:
         """What a wallet fetches for a quote, handed out as the server does it."""
         [action] = quote.actions
-        assert isinstance(action, Build)
+        assert isinstance(action, BuildAction)
         resolved = await self.resolver.resolve(payment, quote, action.data, self.now_ms)
         until_ms = min(quote.valid_until_ms, resolved.valid_until_ms or quote.valid_until_ms)
         handed = msgspec.structs.replace(
@@ -192,9 +196,25 @@ class Desk:
         await self.solana.confirm()
         return tx_id
 
-    async def without_sol(self, place: int) -> None:
+    async def poor(self, place: int = BUYER) -> None:
         """Take all SOL from a wallet."""
         await self.solana.fund(pubkey(place), 0)
+        await self.solana.confirm()
+
+    async def refused(self, error: type[PaydError], payment: Payment, quote: Quote) -> str:
+        """The words with which a fetch is refused; nothing is signed or reserved for it."""
+        signed, reserved = len(self.pen.signed), self.db.point(reserved_on_builds, CHAIN)
+        with pytest.raises(error) as caught:
+            await self.fetch(payment, quote)
+        assert len(self.pen.signed) == signed
+        assert self.db.point(reserved_on_builds, CHAIN) == reserved
+        return caught.value.message
+
+    def build_of(self, fetched: Fetched) -> Build:
+        """What is stored of a transaction that was fetched."""
+        found = self.db.point(find_build, hash_message(fetched.bytes))
+        assert found is not None, "it is not stored"
+        return found
 
 
 class Fetched:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
 from payd.chains.assets import Asset, AssetBook
 from payd.chains.base import Accepted, Found, Verdict
@@ -49,7 +50,6 @@ from tests.live.solana import (
     PYUSD,
     PYUSD_MINT,
     SOL,
-    STRANGER,
     USDC,
     USDC_MINT,
     USDT,
@@ -68,9 +68,8 @@ from tests.live.svm_node import ServedNode, open_svm_node
 PAYMENT_ID: Final = "pay_l01jw0000000000000000000000000000000a"
 WINDOW_MS: Final = 900_000
 FINALIZED: Final = 4
-# Who has tokens, and no SOL for a fee.
-POOR: Final = STRANGER
-MINTED: Final = 10_000 * 10**6
+# Known from the shipped table, like the others, and held by nobody.
+EURC_MINT: Final = Pubkey.from_string("HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr")
 PRICES: Final[Mapping[str, str]] = {"USDC/USD": "1", "USDT/USD": "1", "PYUSD/USD": "1", "SOL/USD": "150"}
 TERMS: Final = Terms(
     chain=parse_chain(CHAIN),
@@ -348,7 +347,7 @@ async def open_scene(
         made = [await stack.enter_async_context(open_solana_proxy(node.ledger)) for _ in range(proxies)]
         local = LocalSolana(node)
         await furnish_solana(local)
-        await local.give(pubkey(POOR), USDC_MINT, MINTED)
+        await local.mint(EURC_MINT)
         await local.give(pubkey(OPERATOR), USDC_MINT, 0)
         for place in (FEE_PAYER, MERCHANT):
             await local.fund(pubkey(place), LAMPORTS)

@@ -165,9 +165,11 @@ def expect_refused(want: Wanted, raw: bytes | str, words: str = "the wallet chan
     assert words in str(refused.value)
 
 
-def expect_refused_as_signed(want: Wanted, instructions: Sequence[Instruction]) -> None:
+def expect_refused_as_signed(
+    want: Wanted, instructions: Sequence[Instruction], words: str = "the wallet changed the transaction"
+) -> None:
     """Refused although everybody who now has to sign has done so, a thief's helpers too."""
     message = put_together(instructions, want.fee_payer, BLOCKHASH)
     keys = Message.from_bytes(message).signer_keys()
     people = [one for one in (BUYER, MERCHANT, OPERATOR, STRANGER) if one.pubkey() in keys]
-    expect_refused(want, signed(unsigned(message), *people))
+    expect_refused(want, signed(unsigned(message), *people), words)

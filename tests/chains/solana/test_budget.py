@@ -59,7 +59,9 @@ class Till:
         build = msgspec.structs.replace(build, **other)
         return await self.budget.sign(build, message, purse, now_ms)
 
-    async def refused(self, error: type[PaydError], words: str, message: bytes, **other: Any) -> PaydError:
+    async def expect_refusal(
+        self, error: type[PaydError], words: str, message: bytes, **other: Any
+    ) -> PaydError:
         """Nothing is signed or stored for it."""
         before = len(self.pen.signed)
         with pytest.raises(error) as caught:
@@ -141,9 +143,9 @@ async def test_a_build_that_the_buyer_pays_for_is_never_signed_by_us(realm_db: D
 async def test_a_day_has_its_budget_to_the_last_lamport(realm_db: Database) -> None:
     till = Till(realm_db, spend_per_day=2 * COST)
     await till.sign(b"1")
-    await till.refused(RateLimited, SPENT, b"2", cost=COST + 1)
+    await till.expect_refusal(RateLimited, SPENT, b"2", cost=COST + 1)
     await till.sign(b"3")
-    refusal = await till.refused(RateLimited, SPENT, b"4", cost=1)
+    refusal = await till.expect_refusal(RateLimited, SPENT, b"4", cost=1)
 
     assert refusal.details["retryAfterS"] > 0
 
@@ -151,12 +153,12 @@ async def test_a_day_has_its_budget_to_the_last_lamport(realm_db: Database) -> N
 async def test_what_cannot_land_any_more_is_free_again_and_what_landed_is_spent(realm_db: Database) -> None:
     till = Till(realm_db, spend_per_day=COST)
     await till.sign(b"1")
-    await till.refused(RateLimited, SPENT, b"2")
+    await till.expect_refusal(RateLimited, SPENT, b"2")
     await till.end(b"1", "void")
     await till.sign(b"2")
     await till.end(b"2", "landed", COST - 1)
 
-    await till.refused(RateLimited, SPENT, b"3", cost=2)
+    await till.expect_refusal(RateLimited, SPENT, b"3", cost=2)
     await till.sign(b"3", cost=1)
 
 
@@ -164,7 +166,7 @@ async def test_tomorrow_there_is_another(realm_db: Database) -> None:
     till = Till(realm_db, spend_per_day=COST)
     await till.sign(b"1")
     await till.end(b"1", "landed", COST)
-    await till.refused(RateLimited, SPENT, b"2", now_ms=NOW_MS + DAY_MS)
+    await till.expect_refusal(RateLimited, SPENT, b"2", now_ms=NOW_MS + DAY_MS)
     await till.sign(b"2", now_ms=NOW_MS + DAY_MS + 1)
 
 
@@ -183,7 +185,7 @@ async def test_chains_have_budgets_of_their_own(realm_db: Database) -> None:
     await till.sign(b"1", chain="solana:other")
 
     await till.sign(b"2")
-    await till.refused(RateLimited, SPENT, b"3")
+    await till.expect_refusal(RateLimited, SPENT, b"3")
 
 
 # A buyer's.
@@ -193,7 +195,7 @@ async def test_a_buyer_has_so_many_payments_a_day(realm_db: Database) -> None:
     till = Till(realm_db, relays_per_buyer=2)
     for n in range(2):
         await till.sign(bytes([n]), payment_id=f"pay_{n}")
-    await till.refused(RateLimited, SPENT_ON_BUYER, b"no", payment_id="pay_2")
+    await till.expect_refusal(RateLimited, SPENT_ON_BUYER, b"no", payment_id="pay_2")
 
     # Another of the same payment is no other payment, and another buyer has a budget of its own.
     await till.sign(b"again", payment_id="pay_1")
@@ -217,7 +219,7 @@ async def test_who_has_a_link_cannot_take_the_budget_of_others_with_it(realm_db:
     till = Till(realm_db)
     for n in range(OUT_PER_PAYMENT_MAX):
         await till.sign(bytes([n]), buyer=f"{CHAIN}:{n}")
-    await till.refused(RateLimited, SPENT_ON_PAYMENT, b"no", buyer=f"{CHAIN}:x")
+    await till.expect_refusal(RateLimited, SPENT_ON_PAYMENT, b"no", buyer=f"{CHAIN}:x")
 
     await till.sign(b"other", payment_id="pay_other")
     await till.end(b"\0", "void")
@@ -240,4 +242,4 @@ async def test_more_is_never_out_than_the_fee_payer_has_besides_what_has_to_stay
     assert refused.message == PURSE_EMPTY
     # What landed has left the purse already.
     await till.end(b"1", "landed", COST)
-    await till.refused(InvalidState, PURSE_EMPTY, b"4", purse=Purse(890_880 + COST, 890_880))
+    await till.expect_refusal(InvalidState, PURSE_EMPTY, b"4", purse=Purse(890_880 + COST, 890_880))

@@ -30,7 +30,7 @@ from payd.core.submission import Submission
 from payd.store.builds import find_build, hash_message
 from payd.store.db import Database
 from payd.store.submissions import insert_submission
-from tests.chains.solana.scene import POOR, Scene, open_scene, sign, signed_by, transaction_of
+from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
 from tests.chains.solana.vm import program_that_does_nothing
 from tests.live.solana import (
     BUYER,
@@ -38,6 +38,7 @@ from tests.live.solana import (
     CHAIN,
     FEE_PAYER,
     MERCHANT,
+    POOR,
     PYUSD,
     SOL,
     STRANGER,
@@ -151,12 +152,18 @@ def guarded(quote: Quote, buyer: int = BUYER, named: Pubkey | None = None) -> st
     """What a wallet gives that adds an assertion about an account, its user's own if none is named."""
     own = token_account(pubkey(buyer), USDC_MINT, TOKEN)
     built = Message.from_bytes(split(transaction_of(quote))[1])
-    keys = built.account_keys
+    keys, header = built.account_keys, built.header
+
+    def is_writable(at: int) -> bool:
+        if at < header.num_required_signatures:
+            return at < header.num_required_signatures - header.num_readonly_signed_accounts
+        return at < len(keys) - header.num_readonly_unsigned_accounts
+
     ours = [
         Instruction(
             keys[one.program_id_index],
             bytes(one.data),
-            [AccountMeta(keys[at], built.is_signer(at), built.is_maybe_writable(at)) for at in one.accounts],
+            [AccountMeta(keys[at], built.is_signer(at), is_writable(at)) for at in one.accounts],
         )
         for one in built.instructions
     ]

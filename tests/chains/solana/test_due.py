@@ -45,7 +45,7 @@ PAYMENT = Payment(
     updated_at_ms=NOW_MS,
 )
 DEVNET = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
-ODD = Asset(asset=f"{CHAIN}/token:{address(9)}", symbol="ODD", name="Odd", decimals=6, kind="erc20")
+ODD = Asset(asset=f"{CHAIN}/token:{address(20)}", symbol="ODD", name="Odd", decimals=6, kind="erc20")
 
 
 def due(

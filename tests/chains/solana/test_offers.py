@@ -106,7 +106,7 @@ async def test_what_is_at_par_holds_for_the_payments_life_and_what_is_not_for_a_
 async def test_who_asks_again_is_offered_the_same(desk: Desk) -> None:
     payment = await desk.payment()
     first = await desk.quote(payment)
-    await desk.without_sol(BUYER)
+    await desk.poor()
     await desk.solana.slots(200)
     desk.later(60_000)
 
@@ -142,6 +142,8 @@ async def test_what_is_of_another_chain_is_not_offered(desk: Desk) -> None:
 
 async def test_nobody_is_offered_to_pay_as_anybody(desk: Desk) -> None:
     nobody = AccountId(desk.terms.chain, str(NOBODY))
+    await desk.solana.fund(NOBODY)
+    await desk.solana.confirm()
     asset, paid = parse_asset(SOL), account_id(MERCHANT)
 
     assert await desk.offers.offer(await desk.payment(), asset, nobody, paid, NOW_MS) is None
@@ -196,8 +198,7 @@ async def test_a_merchant_who_gave_the_token_account_away_is_not_paid_there(desk
 
 async def test_we_are_asked_only_for_who_has_no_sol(desk: Desk) -> None:
     payment = await desk.payment()
-    await desk.without_sol(BUYER_2)
-    await desk.solana.confirm()
+    await desk.poor(BUYER_2)
     assert await desk.offer(payment, USDC, BUYER_2) is not None
 
     assert desk.sponsored == [account_id(BUYER_2)]
@@ -205,8 +206,7 @@ async def test_we_are_asked_only_for_who_has_no_sol(desk: Desk) -> None:
 
 async def test_who_has_no_sol_is_offered_nothing_that_we_would_not_pay_for(desk: Desk) -> None:
     payment = await desk.payment()
-    await desk.without_sol(BUYER)
-    await desk.solana.confirm()
+    await desk.poor()
     desk.would_sponsor = False
 
     assert await desk.offer(payment) is None
@@ -218,8 +218,7 @@ async def test_who_has_no_sol_is_offered_nothing_that_we_would_not_pay_for(desk:
 async def test_where_nobody_sponsors_one_needs_sol(realm_db: Database, terms: dict[str, Any]) -> None:
     async with open_desk(realm_db, **terms) as desk:
         payment = await desk.payment()
-        await desk.without_sol(BUYER)
-        await desk.solana.confirm()
+        await desk.poor()
 
         assert await desk.offer(payment) is None
         assert await desk.offer(payment, USDC, BUYER_2) is not None
@@ -268,11 +267,16 @@ async def test_a_mandatory_fee_is_taken_where_it_can_be(realm_db: Database) -> N
 
 
 async def test_a_fee_that_would_be_all_there_is_is_none(realm_db: Database) -> None:
-    async with open_desk(realm_db, fee=msgspec.structs.replace(MUST, base_usd=Fraction(25))) as desk:
+    async with open_desk(realm_db, fee=msgspec.structs.replace(FEE, base_usd=Fraction(25))) as desk:
         await desk.solana.give(pubkey(OPERATOR), USDC_MINT, 0)
         await desk.solana.confirm()
+        payment = await desk.payment()
+        offer = await desk.offer(payment)
+        assert offer is not None
+        assert plan_of(offer) == (25_000_000, 0, None)
 
-        assert await desk.offer(await desk.payment()) is None
+        desk.open(fee=msgspec.structs.replace(MUST, base_usd=Fraction(25)))
+        assert await desk.offer(payment) is None
 
 
 async def test_a_base_that_nobody_can_convert_is_no_fee(realm_db: Database) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
-from solders.pubkey import Pubkey
 
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.solana.answers import decode_landed
@@ -37,9 +36,7 @@ from tests.live.solana import (
     address,
     hand_over,
     keypair,
-    memo,
-    pay_sol,
-    pay_token,
+    pay_by_link,
     pubkey,
 )
 
@@ -128,17 +125,7 @@ async def test_who_asks_again_gets_the_same_link(desk: Desk) -> None:
 
 async def follow(desk: Desk, link: str, place: int) -> Any:
     """Pay as a wallet does that has only the link; gives what the node shows."""
-    head, _, query = link.partition("?")
-    fields = dict(parse_qsl(query))
-    to, reference = Pubkey.from_string(head.removeprefix("solana:")), Pubkey.from_string(fields["reference"])
-    whole, _, part = fields["amount"].partition(".")
-    payer = pubkey(place)
-    if "spl-token" in fields:
-        units = int(whole) * 10**6 + int(part.ljust(6, "0") or 0)
-        pay = pay_token(payer, to, Pubkey.from_string(fields["spl-token"]), units, reference)
-    else:
-        pay = pay_sol(payer, to, int(whole) * 10**9 + int(part.ljust(9, "0") or 0), reference)
-    tx_id = await desk.solana.send([memo(fields["memo"]), pay], keypair(place))
+    tx_id = await desk.solana.send(pay_by_link(link, pubkey(place)), keypair(place))
     await desk.solana.confirm()
     return await desk.solana.landed(tx_id)
 

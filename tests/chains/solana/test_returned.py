@@ -281,6 +281,16 @@ def test_what_is_no_transaction_is_refused(answer: str) -> None:
         check(SPONSORED, answer)
 
 
+@pytest.mark.parametrize("odd", ["\n", " ", "=", "-", "\0"])
+def test_only_plain_base64_is_read(odd: str) -> None:
+    answer = text(signed(handed_out(SPONSORED, BLOCKHASH), BUYER))
+    expect_refused(SPONSORED, answer[:40] + odd + answer[40:], "in base64")
+
+
+def test_a_long_answer_is_not_even_decoded() -> None:
+    expect_refused(SPONSORED, "!" * (TEXT_MAX + 1), "at most 1232 bytes")
+
+
 def test_a_transaction_larger_than_a_packet_is_refused() -> None:
     raw = signed(handed_out(SPONSORED, BLOCKHASH), BUYER)
     expect_refused(SPONSORED, raw + bytes(1233 - len(raw)), "at most 1232 bytes")

@@ -41,7 +41,8 @@ CASES = [(name, place) for name, want in WANTED.items() for place in everything(
 @pytest.mark.parametrize(("name", "place"), CASES)
 def test_an_instruction_that_is_missing_is_refused(name: str, place: int, guards: list[Instruction]) -> None:
     own = parts(WANTED[name])
-    expect_refused_as_signed(WANTED[name], [*own[:place], *own[place + 1 :], *guards])
+    words = "is missing" if place == len(own) - 1 else "the wallet changed"
+    expect_refused_as_signed(WANTED[name], [*own[:place], *own[place + 1 :], *guards], words)
 
 
 @pytest.mark.parametrize("guards", WITH_GUARDS)
@@ -89,11 +90,9 @@ def test_an_instruction_that_points_elsewhere_is_refused(
 def test_an_instruction_with_more_or_fewer_accounts_is_refused(name: str, place: int) -> None:
     own = parts(WANTED[name])
     one = own[place]
-    for accounts in (
-        one.accounts[:-1],
-        [*one.accounts, AccountMeta(OTHER, False, False)],
-        one.accounts[::-1],
-    ):
+    more = [AccountMeta(key, is_signer=False, is_writable=False) for key in (OTHER, WANTED[name].buyer)]
+    longer = [[*one.accounts, meta] for meta in more]
+    for accounts in (one.accounts[:-1], *longer, one.accounts[::-1]):
         if list(accounts) != list(one.accounts):
             changed = Instruction(one.program_id, one.data, list(accounts))
             expect_refused_as_signed(WANTED[name], [*own[:place], changed, *own[place + 1 :]])
@@ -139,6 +138,10 @@ ADDED = {
     "a memo": Instruction(MEMO, b"x", []),
     "nothing, with the fee payer": Instruction(OTHER, b"", [AccountMeta(PAYER.pubkey(), True, True)]),
     "a call of a stranger's program": Instruction(OTHER, b"", [AccountMeta(BUYER.pubkey(), True, True)]),
+    "a guard of another program": Instruction(OTHER, b"\x05\0", [AccountMeta(BUYER.pubkey(), False, False)]),
+    "a guard of another program, of itself": Instruction(
+        OTHER, b"\x05\0", [AccountMeta(OTHER, False, False)]
+    ),
     "heap": request_heap_frame(32768),
     "less data": set_loaded_accounts_data_size_limit(1),
     "a second price": set_compute_unit_price(20_000),

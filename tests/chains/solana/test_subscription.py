@@ -78,6 +78,18 @@ class Told:
         await self._connection.aclose()
 
 
+class Slow(Told):
+    """A node that answers nothing until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = trio.Event()
+
+    async def say(self, said: object) -> None:
+        await self.go_on.wait()
+        await super().say(said)
+
+
 def signature_news(number: int, error: Any = None) -> dict[str, Any]:
     result = {"context": {"slot": 5207624}, "value": {"err": error}}
     params = {"result": result, "subscription": number}
@@ -213,21 +225,12 @@ async def test_a_transaction_that_is_wanted_anew_is_asked_for_anew() -> None:
 
 
 async def test_what_is_given_up_while_it_is_asked_for_is_given_up_when_it_is_granted() -> None:
-    asked, go_on = trio.Event(), trio.Event()
-
-    class Slow(Told):
-        async def say(self, said: object) -> None:
-            asked.set()
-            await go_on.wait()
-            await super().say(said)
-
     node = Slow()
     async with following(node, ("tx1",)) as at_work:
-        await asked.wait()
         at_work.wanted.want_ids(())
         await settled()
         assert node.running
-        go_on.set()
+        node.go_on.set()
         await settled()
 
         assert not node.running
@@ -278,6 +281,22 @@ async def test_no_more_is_asked_for_than_a_node_grants_and_transactions_come_fir
         assert node.peak == SUBSCRIPTIONS_MAX
 
 
+@pytest.mark.parametrize("kind", ["ids", "addresses"])
+async def test_what_has_a_place_keeps_it_when_more_is_wanted(kind: str) -> None:
+    many = [f"one{number}" for number in range(SUBSCRIPTIONS_MAX + 100)]
+    more = [*many, *(f"more{number}" for number in range(3000))]
+    node = Told()
+    async with following(node, **{kind: tuple(many)}) as at_work:
+        node.asked.clear()
+        if kind == "ids":
+            at_work.wanted.want_ids(more)
+        else:
+            at_work.wanted.want_addresses(more)
+        await settled()
+
+        assert node.asked == []
+
+
 async def test_a_place_that_becomes_free_is_taken() -> None:
     ids = [f"tx{number}" for number in range(SUBSCRIPTIONS_MAX + 1)]
     node = Told()
@@ -289,23 +308,31 @@ async def test_a_place_that_becomes_free_is_taken() -> None:
         assert left_out in node.running.values()
 
 
-async def test_places_that_are_given_up_while_all_are_asked_for_are_taken_in_the_end() -> None:
-    go_on = trio.Event()
-
-    class Slow(Told):
-        async def say(self, said: object) -> None:
-            await go_on.wait()
-            await super().say(said)
-
+async def test_places_that_are_given_up_while_all_are_asked_for_are_taken_when_they_are_free() -> None:
     node = Slow()
     async with following(node, tuple(f"tx{number}" for number in range(SUBSCRIPTIONS_MAX))) as at_work:
         others = {f"other{number}" for number in range(SUBSCRIPTIONS_MAX)}
         at_work.wanted.want_ids(others)
         await settled()
-        go_on.set()
+        node.go_on.set()
         await settled()
 
         assert set(node.running.values()) == others
+        assert node.peak == SUBSCRIPTIONS_MAX
+
+
+async def test_accounts_that_are_being_asked_for_give_way_to_transactions_too() -> None:
+    node = Slow()
+    accounts = tuple(f"account{number}" for number in range(SUBSCRIPTIONS_MAX))
+    async with following(node, (), accounts) as at_work:
+        ids = {f"tx{number}" for number in range(SUBSCRIPTIONS_MAX)}
+        at_work.wanted.want_ids(ids)
+        await settled()
+        node.go_on.set()
+        await settled()
+
+        assert set(node.running.values()) == ids
+        assert node.peak == SUBSCRIPTIONS_MAX
 
 
 async def test_what_a_node_refuses_is_left_out_and_the_rest_goes_on() -> None:

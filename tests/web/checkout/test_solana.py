@@ -81,6 +81,21 @@ async def test_without_https_the_code_is_a_transfer_request_of_one_asset(solana:
     assert await page(solana, payment, "?way=solana&asset=nonsense") == body
 
 
+async def test_what_no_link_can_ask_for_is_there_by_request_alone(tmp_path: Path) -> None:
+    pyusd = f"{SOLANA}/token:2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
+    async with open_solana_shop(tmp_path / "data", pyusd, SOL) as solana:
+        solana.chain.unlinked = {pyusd}
+        payment = await solana.pay()
+        found = links_of(await page(solana, payment, "?way=solana"))
+        assert {"PYUSD", "0.1713 SOL"} <= found.keys()
+        chosen = await page(solana, payment, found["PYUSD"].partition(payment)[2])
+        assert code_of(chosen).endswith("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
+        solana.shop.house.base_url = "http://192.168.1.7:8700"
+        body = await page(solana, payment, f"?way=solana&asset={pyusd}")
+        assert code_of(body).startswith(f"solana:{SOLANA_WALLET}?amount=0.1713")
+        assert "PYUSD" not in links_of(body)
+
+
 async def test_a_moving_price_is_renewed_while_a_scanned_code_can_still_be_paid(solana: SolanaShop) -> None:
     solana.shop.house.base_url = "http://192.168.1.7:8700"
     payment = await solana.pay()
@@ -106,7 +121,7 @@ async def test_without_prices_a_wallet_can_still_ask_and_a_page_without_https_sa
     payment = await solana.pay()
     body = await page(solana, payment, "?way=solana")
     assert code_of(body) == f"solana:https://pay.example/v1/solana-pay/{payment}"
-    assert "USDC" not in body
+    assert {"USDC", "SOL"} <= links_of(body).keys()
     solana.shop.house.base_url = "http://192.168.1.7:8700"
     body = await page(solana, payment, "?way=solana")
     assert "There are no prices on Solana at the moment." in body

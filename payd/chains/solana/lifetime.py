@@ -1,0 +1,43 @@
+"""How long a transaction can land: until a block height that no node may set too low.
+
+When that height is over, a payment can be told to have expired and a reserved fee is free again. A node that
+names an earlier one, or lags behind, would have that said of a transaction that still lands.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from payd.chains.asking import answered
+from payd.chains.rpc import Rpc
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import Blockhash, decode_count
+from payd.chains.solana.asking import height_call
+
+# For so many blocks a blockhash serves.
+BLOCKHASH_BLOCKS: Final = 150
+NODES_ASKED: Final = 2
+
+
+async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
+    """The last block height at which a transaction with the newest blockhash can land, or a later one.
+
+    Args:
+        rpc: The chain's nodes; of one alone, nobody else can be asked.
+        newest: The blockhash as one node gave it just now.
+    """
+    if len(rpc.nodes) == 1:
+        return newest.last_valid_height
+    answers = await rpc.ask_all([height_call("confirmed")], at_most=NODES_ASKED)
+    heights = [_height(result) for _, [result] in answers]
+    return max([newest.last_valid_height, *(height + BLOCKHASH_BLOCKS for height in heights)])
+
+
+def _height(result: object) -> int:
+    """What a node says; nothing where it does not."""
+    try:
+        return decode_count(answered(result), "the block height")
+    except BadAnswer:
+        return 0

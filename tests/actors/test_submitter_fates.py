@@ -1,0 +1,87 @@
+"""What nodes say of a transaction: an end only where what they say holds together, and all agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from payd.actors.submitter_fates import Word, agreed_end, ask_all, ask_one
+from payd.chains.rpc import NodesDown
+from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import Commitment, Status
+from tests.actors.solana_watching import DOWN, SolanaWatching
+
+TX = "5" * 88
+
+
+def word(status: Status | None, height: int = 100, at: int = 200) -> Word:
+    return Word(height, 200, at, {TX: status})
+
+
+def status(commitment: Commitment, err: object = None) -> Status:
+    return Status(150, err, commitment)
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        (word(status("finalized")), "landed"),
+        (word(status("finalized", "AccountInUse")), "failed"),
+        (word(status("confirmed")), None),
+        (word(status("confirmed", "AccountInUse")), None),
+        (word(status("processed")), None),
+        (word(None, height=99), None),
+        (word(None, height=100), "nowhere"),
+        # What does not know all slots up to the height may have it in those that it lacks.
+        (word(None, height=100, at=199), None),
+    ],
+)
+def test_one_word(said: Word, end: str | None) -> None:
+    assert said.end_of(TX, 99) == end
+    assert agreed_end([said, said], TX, 99) == end
+
+
+def test_without_agreement_there_is_no_end() -> None:
+    words = [word(status("finalized")), word(None), word(status("confirmed")), word(status("finalized", "x"))]
+    for one in words:
+        for other in words:
+            if one is not other:
+                assert agreed_end([one, other], TX, 99) is None
+    assert agreed_end([], TX, 99) is None
+
+
+async def test_many_are_asked_for_in_one_post(solana: SolanaWatching) -> None:
+    paid = [await solana.pay(await solana.sell(str(number))) for number in range(3)]
+    posts = solana.rpc.posts
+    said = await ask_one(solana.rpc, paid, search_history=False)
+    assert solana.rpc.posts == posts + 1
+    assert {one.commitment for one in said.statuses.values() if one is not None} >= {"confirmed"}
+    assert said.height == solana.ledger.at("finalized").height
+    assert said.at == solana.ledger.tip.slot
+
+
+async def test_more_than_a_call_takes_are_asked_for_in_several(solana: SolanaWatching) -> None:
+    paid = await solana.pay(await solana.sell())
+    calls = solana.rpc.calls["getSignatureStatuses"]
+    said = await ask_one(solana.rpc, [paid] * 257, search_history=True)
+    assert solana.rpc.calls["getSignatureStatuses"] - calls == 2
+    assert said.statuses[paid] is not None
+
+
+async def test_a_node_that_makes_no_sense_is_not_the_one_that_is_heard(two_solanas: SolanaWatching) -> None:
+    paid = await two_solanas.pay(await two_solanas.sell())
+    honest = two_solanas.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        return None if method == "getSignatureStatuses" else honest(method, *params)
+
+    two_solanas.nodes[0].ask = ask  # type: ignore[method-assign]
+    assert (await ask_one(two_solanas.rpc, [paid], search_history=True)).statuses[paid] is not None
+    assert len(await ask_all(two_solanas.rpc, [paid])) == 1
+    two_solanas.nodes[1].does = DOWN
+    with pytest.raises(BadAnswer):
+        await ask_one(two_solanas.rpc, [paid], search_history=True)
+    two_solanas.nodes[0].does = DOWN
+    with pytest.raises(NodesDown):
+        await ask_one(two_solanas.rpc, [paid], search_history=True)

@@ -1,0 +1,255 @@
+"""Signed transactions on their way: never lost, never sent before they are stored, never dead too early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from payd.actors.submitter_flight import DOUBT_S, RESEND_S
+from payd.core.errors import StoreUnavailable
+from payd.store.db import Database
+from tests.actors.solana_watching import SolanaWatching
+from tests.actors.submitting import Submitting, open_submitting
+from tests.live.solana import MERCHANT, USDC_MINT, pubkey
+
+
+async def rounds(submitting: Submitting, seconds: float) -> None:
+    """Let the submitter work for so long."""
+    with trio.move_on_after(seconds):
+        await submitting.submitter.run()
+
+
+# To the chain.
+
+
+async def test_nothing_is_sent_that_is_not_stored_as_gone(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+    submitting.solana.db._failure = "the disk is full"
+    with pytest.raises(StoreUnavailable):
+        await submitting.submitter.run_once()
+    assert submitting.sends() == 0
+    submitting.solana.db._failure = None
+    await submitting.submitter.run_once()
+    assert submitting.sends() == 1
+    assert submitting.stored(owed.payment_id).left_us
+
+
+async def test_a_crash_between_note_and_send_is_made_good(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+
+    async def die(raw: bytes) -> Any:
+        assert submitting.stored(owed.payment_id).left_us, "stored before it leaves"
+        raise KeyboardInterrupt
+
+    honest = submitting.solana.rpc.broadcast
+    submitting.solana.rpc.broadcast = die  # type: ignore[method-assign]
+    with pytest.raises(BaseExceptionGroup):
+        await submitting.submitter.run_once()
+    submitting.solana.rpc.broadcast = honest  # type: ignore[method-assign]
+    submitting.submitter = submitting.another()
+    await submitting.submitter.run_once()
+    assert owed.tx_id in submitting.solana.ledger.landed
+
+
+async def test_a_crash_after_it_landed_changes_nothing(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    submitting.submitter = submitting.another()
+    await submitting.submitter.run_once()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["landed"]
+    assert submitting.solana.kinds(owed.tx_id) == ["matched"]
+    assert await submitting.solana.local.tokens(pubkey(MERCHANT), USDC_MINT) == 25_000_000
+
+
+async def test_what_is_new_leaves_before_anything_is_asked(submitting: Submitting) -> None:
+    await submitting.submitter.run_once()
+    submitting.solana.nodes[0].asked.clear()
+    await submitting.owe()
+    await submitting.submitter.run_once()
+    assert submitting.solana.nodes[0].asked[0] == ["sendTransaction"]
+
+
+async def test_what_is_on_no_block_is_sent_again_every_few_seconds_and_then_no_more(
+    submitting: Submitting,
+) -> None:
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await rounds(submitting, 20 * RESEND_S + 1)
+    # A tick is due each second, and some time passes between two of them.
+    assert 10 <= submitting.sends() <= 21
+    assert submitting.submitter.stats().bumps == submitting.sends() - 1
+    submitting.drop("normal")
+    await rounds(submitting, 4)
+    assert owed.tx_id in submitting.solana.ledger.landed
+    await submitting.solana.local.confirm()
+    await rounds(submitting, 2)
+    sends = submitting.sends()
+    await rounds(submitting, 20)
+    assert submitting.sends() == sends
+
+
+async def test_what_has_expired_is_not_sent_any_more(submitting: Submitting) -> None:
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    submitting.solana.nodes[0].lag = 0
+    await submitting.expire()
+    sends = submitting.sends()
+    await rounds(submitting, 20)
+    assert (submitting.sends(), submitting.states(owed)) == (sends, ["dead"])
+
+
+# Ends.
+
+
+async def test_it_is_dead_only_once_its_blockhash_has_expired_in_what_is_final(
+    submitting: Submitting,
+) -> None:
+    solana = submitting.solana
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    # By height, not by slot: so many slots had no block.
+    await solana.local.rpc("payd_skip", 500)
+    while solana.ledger.at("finalized").height < owed.valid_until_height:
+        await solana.local.slots()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["open"]
+    await solana.local.slots()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["dead"]
+    assert submitting.stored(owed.payment_id).reason is not None
+    assert submitting.told == [owed.payment_id]
+
+
+async def test_no_node_alone_buries_it(two_submitting: Submitting) -> None:
+    submitting = two_submitting
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    submitting.solana.nodes[1].lag = 100
+    await submitting.expire()
+    await rounds(submitting, 2 * DOUBT_S)
+    assert submitting.states(owed) == ["open"]
+    submitting.solana.nodes[1].lag = 0
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["dead"]
+
+
+async def test_a_node_that_forgot_it_does_not_bury_what_another_knows_to_be_final(
+    two_submitting: Submitting,
+) -> None:
+    submitting = two_submitting
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    submitting.solana.nodes[0].unknown.add(owed.tx_id)
+    await submitting.solana.later()
+    await submitting.expire()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["open"]
+    await rounds(submitting, DOUBT_S + 10)
+    assert submitting.states(owed) == ["landed"]
+    assert submitting.solana.kinds(owed.tx_id) == ["matched"]
+
+
+async def test_what_failed_for_good_is_dead_and_its_payment_told(submitting: Submitting) -> None:
+    owed = await submitting.owe(value=10**15)
+    await submitting.submitter.run_once()
+    await submitting.solana.local.confirm()
+    await submitting.submitter.run_once()
+    assert (submitting.states(owed), submitting.told) == (["open"], [])
+    await submitting.solana.later()
+    await submitting.submitter.run_once()
+    assert (submitting.states(owed), submitting.told) == (["dead"], [owed.payment_id])
+    assert submitting.submitter.stats().reverts == 1
+
+
+async def test_another_transaction_that_names_the_payment_is_read_when_its_own_dies(
+    submitting: Submitting,
+) -> None:
+    solana = submitting.solana
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    paid = await solana.pay(owed.payment_id, target=other)
+    await submitting.expire()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["dead"]
+    assert solana.kinds(paid) == ["matched"]
+
+
+# Forks.
+
+
+async def test_what_a_fork_took_is_sent_again_and_lands(submitting: Submitting) -> None:
+    solana = submitting.solana
+    submitting.drop("drop", 3)
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    assert solana.told == [owed.payment_id]
+    submitting.drop("normal")
+    with capture_logs() as logs:
+        await solana.local.slots(3)
+        assert owed.tx_id not in solana.ledger.landed
+        await submitting.submitter.run_once()
+    assert "submitter.lost" in [one["event"] for one in logs]
+    assert submitting.submitter.stats().lost == 1
+    assert owed.tx_id in solana.ledger.landed
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    await solana.later()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["landed"]
+    [shown] = solana.shown(owed.tx_id)
+    assert shown.block_number == solana.ledger.landed[owed.tx_id].block.slot
+
+
+async def test_a_payment_that_had_succeeded_by_it_is_an_alarm_until_it_is_back(
+    submitting: Submitting,
+) -> None:
+    solana = submitting.solana
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    await succeed(solana, owed.payment_id, owed.tx_id)
+    solana.ledger.fork(2)
+    submitting.drop("blackhole")
+    await solana.local.slots(3)
+    with capture_logs() as logs:
+        await submitting.submitter.run_once()
+    assert [one["event"] for one in logs if one["log_level"] == "critical"] == [
+        "submitter.lost_after_success"
+    ]
+    assert submitting.submitter.stats().alarms == {"lost"}
+    submitting.drop("normal")
+    await rounds(submitting, 5)
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    assert submitting.submitter.stats().alarms == frozenset()
+
+
+async def succeed(solana: SolanaWatching, payment: str, tx_id: str) -> None:
+    from payd.core.payment import TransferConfirmed
+
+    await solana.move(payment, TransferConfirmed(tx_id))
+
+
+async def test_a_node_that_lags_has_lost_nothing(realm_db: Database) -> None:
+    async with open_submitting(realm_db, 2) as submitting:
+        owed = await submitting.owe()
+        await submitting.submitter.run_once()
+        await submitting.solana.local.confirm()
+        await submitting.submitter.run_once()
+        submitting.solana.nodes[0].lag = 3
+        await submitting.submitter.run_once()
+        assert submitting.submitter.stats().lost == 0
+        assert submitting.states(owed) == ["open"]

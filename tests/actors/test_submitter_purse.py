@@ -1,0 +1,133 @@
+"""What we pay for others: reserved until it has landed, at its real cost then, and free again otherwise."""
+
+from __future__ import annotations
+
+import trio
+
+from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.store.builds import spent_on_builds
+from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
+from tests.live.solana import (
+    BUYER,
+    BUYER_2,
+    CHAIN,
+    LAMPORTS,
+    STRANGER,
+    account_id,
+    pubkey,
+)
+
+
+async def settle(submitting: Submitting) -> None:
+    """A tick that sees to what is out."""
+    await trio.sleep(IDLE_S)
+    await submitting.submitter.run_once()
+
+
+def spent(submitting: Submitting) -> int:
+    return submitting.solana.db.point(spent_on_builds, CHAIN, 0).cost
+
+
+async def test_what_landed_costs_what_it_cost_with_the_rent_of_new_accounts(submitting: Submitting) -> None:
+    solana = submitting.solana
+    before = await solana.local.lamports(pubkey(FEE_PAYER))
+    await submitting.owe(to=STRANGER, creates=True)
+    assert spent(submitting) == RESERVED
+    await submitting.submitter.run_once()
+    await solana.later()
+    await settle(submitting)
+    after = await solana.local.lamports(pubkey(FEE_PAYER))
+    assert before - after > 2_000_000, "an account was created"
+    assert spent(submitting) == before - after == submitting.submitter.stats().spent_today
+    assert submitting.submitter.stats().balance == after
+
+
+async def test_what_failed_costs_its_fee(submitting: Submitting) -> None:
+    before = await submitting.solana.local.lamports(pubkey(FEE_PAYER))
+    await submitting.owe(value=10**15)
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    await settle(submitting)
+    after = await submitting.solana.local.lamports(pubkey(FEE_PAYER))
+    assert 0 < before - after == spent(submitting)
+
+
+async def test_what_was_never_signed_is_free_again_once_it_can_not_land(submitting: Submitting) -> None:
+    payment = await submitting.solana.sell()
+    built = await submitting.build(payment, *await submitting.signed(payment, creates=False))
+    await settle(submitting)
+    assert (submitting.built(built).state, spent(submitting)) == ("out", RESERVED)
+    await submitting.expire()
+    await settle(submitting)
+    assert (submitting.built(built).state, spent(submitting)) == ("void", 0)
+
+
+async def test_what_the_buyers_own_wallet_sent_is_paid_for(submitting: Submitting) -> None:
+    payment = await submitting.solana.sell()
+    raw, message = await submitting.signed(payment, creates=False)
+    built = await submitting.build(payment, raw, message)
+    await submitting.solana.local.send_raw(raw)
+    await submitting.solana.later()
+    await settle(submitting)
+    assert submitting.built(built).state == "landed"
+    assert 0 < spent(submitting) < RESERVED
+
+
+async def test_no_node_alone_gives_a_reservation_back(two_submitting: Submitting) -> None:
+    submitting = two_submitting
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    submitting.solana.nodes[0].unknown.add(owed.tx_id)
+    await submitting.expire()
+    await settle(submitting)
+    assert spent(submitting) == RESERVED
+
+
+async def test_a_buyer_is_sponsored_a_few_times_a_day(submitting: Submitting) -> None:
+    await submitting.submitter.run_once()
+    for number in range(3):
+        assert submitting.submitter.can_sponsor(account_id(BUYER))
+        await submitting.owe(str(number))
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))
+    assert submitting.submitter.can_sponsor(account_id(BUYER_2))
+
+
+async def test_nothing_is_promised_before_the_balance_is_known_or_without_a_key(
+    submitting: Submitting,
+) -> None:
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))
+    submitting.submitter = submitting.another(fee_payer=None)
+    await submitting.submitter.run_once()
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))
+    assert submitting.submitter.stats().balance is None
+    submitting.submitter = submitting.another(sponsor=False)
+    await submitting.submitter.run_once()
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))
+
+
+async def test_an_empty_purse_is_an_alarm_and_promises_nothing(submitting: Submitting) -> None:
+    async def has(lamports: int) -> frozenset[str]:
+        await submitting.solana.local.fund(pubkey(FEE_PAYER), lamports)
+        await submitting.solana.local.slots(2)
+        await settle(submitting)
+        return submitting.submitter.stats().alarms
+
+    assert await has(LAMPORTS) == frozenset()
+    assert await has(KEEP_LAMPORTS + PAYMENT_LAMPORTS) == {"balance_low"}
+    assert submitting.submitter.can_sponsor(account_id(BUYER))
+    assert await has(KEEP_LAMPORTS + PAYMENT_LAMPORTS - 1) == {"balance_low", "balance_empty"}
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))
+    assert await has(0) == {"balance_low", "balance_empty"}
+    assert await has(LAMPORTS) == frozenset()
+
+
+async def test_a_spent_budget_is_an_alarm_and_promises_nothing(submitting: Submitting) -> None:
+    submitting.submitter = submitting.another(spend_per_day=RESERVED + PAYMENT_LAMPORTS - 1)
+    await submitting.submitter.run_once()
+    assert submitting.submitter.can_sponsor(account_id(BUYER))
+    submitting.drop("blackhole")
+    await submitting.owe()
+    await submitting.submitter.run_once()
+    assert submitting.submitter.stats().alarms == {"budget"}
+    assert not submitting.submitter.can_sponsor(account_id(BUYER))

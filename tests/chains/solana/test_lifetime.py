@@ -1,0 +1,89 @@
+"""Until when a transaction can land: no single node makes it seem over before it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from payd.chains.rpc import Rpc
+from payd.chains.solana.answers import Blockhash
+from payd.chains.solana.dialect import SolanaDialect
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
+from tests.chains.solana.desk import TERMS, Desk
+from tests.live.anvil import Refused
+from tests.live.svm_node import ServedNode, open_svm_node
+
+pytestmark = pytest.mark.real_time
+
+HASH = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[tuple[ServedNode, ServedNode]]:
+    """Two, of which the second is further by twenty blocks."""
+    async with open_svm_node() as first, open_svm_node() as second:
+        await first.rpc("payd_slot", 200)
+        await second.rpc("payd_slot", 220)
+        yield first, second
+
+
+async def height(node: ServedNode) -> int:
+    return int(await node.rpc("getBlockHeight", {"commitment": "confirmed"}))
+
+
+async def last(*nodes: ServedNode, told: int) -> int:
+    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
+    try:
+        return await last_valid_height(rpc, Blockhash(HASH, told, 1))
+    finally:
+        await rpc.aclose()
+
+
+async def test_of_one_node_its_word_is_taken(desk: Desk) -> None:
+    assert await last(desk.node, told=7) == 7
+
+
+async def test_a_node_that_names_an_early_end_is_not_believed(nodes: tuple[ServedNode, ServedNode]) -> None:
+    honest = await height(nodes[1]) + BLOCKHASH_BLOCKS
+
+    for told in (0, 1, honest - 21, honest - 1):
+        assert await last(*nodes, told=told) == honest
+    assert await last(*nodes, told=honest + 5) == honest + 5
+
+
+@pytest.mark.parametrize("answer", [None, -1, "300", Refused(-32005, "Node is behind by 42 slots")])
+async def test_who_does_not_answer_makes_nothing_earlier(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    def says(*_: Any) -> Any:
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(nodes[1], "_getBlockHeight", says)
+
+    assert await last(*nodes, told=0) == await height(nodes[0]) + BLOCKHASH_BLOCKS
+
+
+async def test_where_nobody_answers_the_word_of_the_first_is_left(
+    nodes: tuple[ServedNode, ServedNode],
+) -> None:
+    for node in nodes:
+        node.genesis = "1" * 44
+
+    assert await last(*nodes, told=333) == 333
+
+
+async def test_what_is_stored_of_a_fetched_transaction_is_not_one_nodes_word(desk: Desk) -> None:
+    async with open_svm_node() as other:
+        await other.rpc("payd_slot", await height(desk.node) + 20)
+        rpc = Rpc([desk.node.url, other.url], SolanaDialect(TERMS.genesis))
+        desk.rpc = rpc
+        desk.open()
+        payment = await desk.payment()
+        fetched = await desk.fetch(payment, await desk.quote(payment))
+        await rpc.aclose()
+
+        assert desk.build_of(fetched).valid_until_height == await height(other) + BLOCKHASH_BLOCKS
