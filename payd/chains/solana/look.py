@@ -207,18 +207,15 @@ class Looks:
         return None
 
     def _quote(self, payment: Payment, row: Sighting) -> Quote | None:
-        """What was asked for that a transfer pays: of who paid, and what held at its time, comes first."""
+        """What was asked for that a transfer pays; what held at its time comes first."""
         exact = [
             quote
             for quote in self._db.point(quotes_in, payment.id, row.asset)
             if recipient_of(quote) == row.recipient and quote.settlement_value == row.value
         ]
-
-        def doubt(quote: Quote) -> tuple[bool, bool]:
-            is_payer = canonical_account(parse_account(quote.account)) == row.sender
-            return not quote.covers_transfer_at(row.block_time_s * 1000), not is_payer
-
-        return min(exact, key=doubt, default=None)
+        return min(
+            exact, key=lambda quote: not quote.covers_transfer_at(row.block_time_s * 1000), default=None
+        )
 
     def _as_paid(self, quote: Quote, landed: Landed) -> Quote:
         """The quote, without the operator's part where the transaction has not that."""
