@@ -16,7 +16,7 @@ WORDS: Final[dict[Alarm, str]] = {
     "budget": "The relayer has spent what it may spend on this chain in 24 hours: see gas_per_day.",
     "fee_limit": "Gas costs more than the relayer may offer: see max_fee_gwei.",
     "queue_old": "Payments have been waiting for the relayer for minutes.",
-    "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can land.",
+    "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can.",
     "stuck": "A transaction of the relayer is not mined for minutes, and holds up those after it.",
 }
 

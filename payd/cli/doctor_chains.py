@@ -141,6 +141,9 @@ async def examine_chain(chain: LookedAt, now_ms: int, ws: str = "") -> list[Find
 
 def _subject(chain: LookedAt, subject: str) -> str:
     name = str(chain.terms.chain)
-    if isinstance(chain, EvmChain) and subject == chain.terms.relayer:
-        return f"{name} relayer {to_checksum_address(subject)}"
+    if isinstance(chain, EvmChain):
+        if subject == chain.terms.relayer:
+            return f"{name} relayer {to_checksum_address(subject)}"
+    elif subject == str(chain.terms.fee_payer):
+        return f"{name} fee payer {subject}"
     return subject if subject.startswith(name) else f"{name} {subject}"

@@ -19,6 +19,7 @@ import trio
 
 import payd
 from payd.actors.relay_alarms import WORDS
+from payd.chains.defaults import SOLANA
 from payd.cli.finding import GIB, MIB, Finding
 from payd.cli.pasted import pasted
 from payd.config import Config, ConfigError, unknown_variables
@@ -117,16 +118,17 @@ def _examine_status(config: Config, status: Mapping[str, Any]) -> Iterator[Findi
 
 def _examine_chain(chain: Mapping[str, Any]) -> Iterator[Finding]:
     subject = f"server on {chain['name']}"
+    unit = "slot" if chain["name"].startswith(SOLANA) else "block"
     if chain["trouble"]:
         todo = "What buyers pay is found once it can be read. See the nodes below."
         yield Finding("error", subject, f"it cannot read the chain: {chain['trouble']}", todo)
     elif chain["blocksBehind"] > BEHIND_MAX:
-        words = f"it is {chain['blocksBehind']} blocks behind, at {chain['head']}"
+        words = f"it is {chain['blocksBehind']} {unit}s behind, at {chain['head']}"
         yield Finding(
             "warning", subject, words, "Wait until it has caught up; if it does not, use other nodes."
         )
     elif chain["head"] is not None:
-        yield Finding("ok", subject, f"it has read the chain up to block {chain['head']}")
+        yield Finding("ok", subject, f"it has read the chain up to {unit} {chain['head']}")
     for alarm in chain["alarms"]:
         yield Finding("warning", subject, WORDS.get(alarm, alarm))
 

@@ -44,10 +44,13 @@ def list_all(operator: Operator) -> None:
 @merchant.command(
     "add-destination",
     epilog="""\b
-Examples, USDC and ETH on Base:
+Examples, USDC and ETH on Base, and USDC on Solana, where your wallet is named
+and no token account of it:
   payd merchant add-destination mrch_… \\
     eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 eip155:8453:0xYOURS
-  payd merchant add-destination mrch_… eip155:8453/slip44:60 eip155:8453:0xYOURS""",
+  payd merchant add-destination mrch_… eip155:8453/slip44:60 eip155:8453:0xYOURS
+  payd merchant add-destination mrch_… \\
+    solana:mainnet/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v solana:mainnet:YOURS""",
 )
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("asset")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from payd.chains.defaults import SOLANA
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, moment, show_fields, show_json, show_rows
@@ -89,7 +90,7 @@ def _show_transfers(transfers: Sequence[Row]) -> None:
         "at": "Seen (UTC)",
         "kind": "Kind",
         "value": "Amount",
-        "block": "Block",
+        "block": "Block or slot",
         "from": "From",
         "txId": "Transaction",
     }
@@ -104,6 +105,10 @@ def _block(row: Row) -> Any:
     return row["blockNumber"] if row["onChain"] else "taken by a reorg"
 
 
+def _unit(row: Row) -> str:
+    return "slot" if row["chain"].startswith(SOLANA) else "block"
+
+
 def _amount(amount: Row) -> str:
     display = amount["display"]
     return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
@@ -111,7 +116,7 @@ def _amount(amount: Row) -> str:
 
 def _brief(row: Row) -> str:
     return (
-        f"{click.style(row['kind'], bold=True)}  {row['value']}, block {row['block'] or '–'}\n"
+        f"{click.style(row['kind'], bold=True)}  {row['value']}, {_unit(row)} {row['block'] or '–'}\n"
         f"  {row['at']}  from {row['from']}\n"
         f"  {row['txId']}"
     )

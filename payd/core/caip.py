@@ -31,7 +31,7 @@ _SOLANA: Final = "solana"
 _CHAIN_ALIASES: Final = {
     (_SOLANA, "mainnet"): "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
     (_SOLANA, "devnet"): "EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
-    (_SOLANA, "testnet"): "4uhcVJyU9pJkvQyS88uRDiswHScCkY3z",
+    (_SOLANA, "testnet"): "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z",
 }
 _ASSET_NAMESPACE_ALIASES: Final = {(_SOLANA, "spl"): "token"}
 # Coins that registries number in more than one way; wallets and peers use all of these.

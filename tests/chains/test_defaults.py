@@ -21,7 +21,7 @@ from payd.chains.defaults import (
 )
 
 UNKNOWN = "eip155:31337"
-UNKNOWN_SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+UNKNOWN_SOLANA = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 EVMS = [chain for chain in described_chains() if chain.startswith("eip155:")]
 SOLANAS = [chain for chain in described_chains() if chain.startswith("solana:")]
 MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
@@ -69,7 +69,7 @@ def test_a_chain_of_solana_counts_in_commitments_and_has_a_dearest_price(chain: 
         ("eip155:43114", "Avalanche C-Chain", "AVAX", (1, 1, 1), True),
         (UNKNOWN, "Chain 31337", "native coin", (12, "finalized", "finalized"), True),
         (MAINNET, "Solana", "SOL", ("confirmed", "confirmed", "finalized"), True),
-        (UNKNOWN_SOLANA, "Solana 4sGjMW…", "SOL", ("confirmed", "finalized", "finalized"), True),
+        (UNKNOWN_SOLANA, "Solana TQeXUn…", "SOL", ("confirmed", "finalized", "finalized"), True),
     ],
 )
 def test_each_chain_has_its_names_its_depths_and_its_gas(

@@ -19,7 +19,7 @@ from payd.config import load
 from payd.live import dialect_of
 
 EVM = "eip155:31337"
-SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+SOLANA = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 
 
 def planned(folder: Path, chain: str) -> tuple[Plan, Rpc]:

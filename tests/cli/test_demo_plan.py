@@ -12,7 +12,7 @@ from payd.cli.failure import Refused
 from payd.config import Config, load
 
 LOCAL_CHAIN = "eip155:31337"
-LOCAL_SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL_SOLANA = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 BASE = "eip155:8453"
 MINE = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 REAL = Asked(spends=True, wallet=Path("mine.json"), destination=MINE)

@@ -18,11 +18,12 @@ from payd.config import Config, load
 from payd.live import open_to_look
 from tests.live.chain import RELAYER, address
 from tests.live.street import PASSWORD, configuration, write_keystore
+from tests.live.svm_node import open_svm_node
 
 NOW_MS = 1_780_000_000_000
 NOBODY = "http://127.0.0.1:9"
 NOBODYS = Addresses(None, None)
-SOLANA = f'[[chains]]\nid = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"\nrpc = ["{NOBODY}"]\n'
+SOLANA = f'[[chains]]\nid = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"\nrpc = ["{NOBODY}"]\n'
 
 
 def configured(folder: Path, text: str = "") -> Config:
@@ -154,5 +155,18 @@ async def test_nodes_of_solana_that_are_down_are_errors_under_the_chains_name(tm
     async with open_to_look(config, NOBODYS) as ([chain], _):
         found = await examine_chain(chain, NOW_MS)
     assert found[0].level == "error"
-    assert found[0].subject == f"solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ {NOBODY}"
+    assert found[0].subject == f"solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P {NOBODY}"
     assert "s3cret" not in repr(found)
+
+
+@pytest.mark.real_time
+async def test_the_fee_payer_is_named_as_such(tmp_path: Path) -> None:
+    lines = '[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n'
+    async with open_svm_node() as node:
+        text = SOLANA.replace(NOBODY, node.url).replace("TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P", "mainnet")
+        config = configured(tmp_path, text + lines)
+        _, addresses = examine_key(config, {})
+        async with open_to_look(config, addresses) as ([chain], _):
+            found = await examine_chain(chain, NOW_MS)
+    name = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+    assert [one.level for one in found if one.subject == f"{name} fee payer {addresses.solana}"] == ["error"]

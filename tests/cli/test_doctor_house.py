@@ -113,6 +113,18 @@ def test_a_server_that_runs_well_says_so(tmp_path: Path) -> None:
     ]
 
 
+def test_the_blocks_of_solana_are_slots(tmp_path: Path) -> None:
+    name = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+    config = LIVE.replace(CHAIN["name"], name)
+    _, read = told(tmp_path, config, live={**REALM, "chains": [{**CHAIN, "name": name}]})
+    assert read.words == "it has read the chain up to slot 120"
+    (tmp_path / "later").mkdir()
+    _, behind = told(
+        tmp_path / "later", config, live={**REALM, "chains": [{**CHAIN, "name": name, "blocksBehind": 51}]}
+    )
+    assert "51 slots behind" in behind.words
+
+
 @pytest.mark.parametrize(
     ("change", "level", "words"),
     [

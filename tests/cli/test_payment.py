@@ -60,6 +60,16 @@ def test_a_payment_is_shown_with_its_transfers(begun: Terminal, answers: dict[st
     assert begun.json("payment", "show", LIVE)["paymentId"] == LIVE
 
 
+def test_a_transfer_on_solana_is_in_a_slot(
+    begun: Terminal, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_terminal(monkeypatch, columns=80)
+    answers["payment.show"] = payment(transfer(chain="solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"), transfer())
+    shown = begun("payment", "show", LIVE).output
+    assert "slot 77" in shown
+    assert "block 77" in shown
+
+
 def test_a_payment_that_failed_says_why_and_shows_no_transfer(
     begun: Terminal, answers: dict[str, Any]
 ) -> None:

@@ -31,7 +31,7 @@ OTHER = Keypair.from_seed(bytes([8]) * 32).pubkey()
 SHOP = Keypair.from_seed(bytes([9]) * 32).pubkey()
 SERVER = Keypair.from_seed(bytes([10]) * 32).pubkey()
 MINT = Pubkey.from_string("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
-CHAIN = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+CHAIN = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 USDC = f"{CHAIN}/token:{MINT}"
 SOL = f"{CHAIN}/slip44:501"
 BLOCKHASH = str(Hash(bytes([3]) * 32))
@@ -145,9 +145,10 @@ OWN = token_account(KEYS.pubkey(), MINT, TOKEN)
         ),
         Instruction(TOKEN, APPROVE, OF_TOKENS),
         Instruction(OTHER, b"", []),
+        Instruction(OTHER, b"\x0c" + bytes(9), [*OF_TOKENS, *OF_TOKENS]),
         Instruction(TOKEN, b"\x0c" + bytes(9), OF_TOKENS),
     ],
-    ids=["sol", "authority", "approval", "program", "too short"],
+    ids=["sol", "authority", "approval", "program", "the like of another program", "too short"],
 )
 async def test_what_is_no_payment_is_not_signed(instruction: Instruction) -> None:
     with pytest.raises(Refused, match="for what is no payment"):

@@ -11,7 +11,7 @@ from tests.config.conftest import Loaded, Problems
 TOKEN = "eip155:8453/erc20:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 EVM, SOLANA = ASSET_ROWS.kinds.values()
 MINT = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-LOCAL = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 GIVEN = {
     "asset": f'"{TOKEN}"',
     "symbol": '"GBPX"',

@@ -18,7 +18,7 @@ def test_the_id_tells_of_which_kind_a_chain_is(loaded: Loaded) -> None:
 def test_a_chain_is_made_of_what_is_given_and_what_ships() -> None:
     given = {"rpc": ("https://a.example",), "poll_ms": 77}
     assert chain_config({"id": "eip155:1", **given}).poll_ms == 77
-    assert chain_config({"id": "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ", **given}).poll_ms == 77
+    assert chain_config({"id": "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P", **given}).poll_ms == 77
 
 
 @pytest.mark.parametrize("id", ['"bip122:000000000019d6689c085ae165831e93"', '"mainnet"', "8453", "[]"])

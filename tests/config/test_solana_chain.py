@@ -15,7 +15,7 @@ from tests.config.conftest import Loaded, Problems
 KEYED = "https://sol.example/v2/hunter2?key=hunter2"
 RPC = f'rpc = ["{KEYED}"]\n'
 MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
-LOCAL = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
+LOCAL = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"
 TABLE = f'[[chains]]\nid = "{MAINNET}"\n{RPC}'
 CHAINS = [*(chain for chain in described_chains() if chain.startswith("solana:")), LOCAL]
 WALLET = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
@@ -54,7 +54,7 @@ def test_every_default_of_a_chain_could_be_configured(chain: str) -> None:
     [
         ("mainnet", MAINNET),
         ("devnet", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"),
-        ("testnet", "solana:4uhcVJyU9pJkvQyS88uRDiswHScCkY3z"),
+        ("testnet", "solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z"),
     ],
 )
 def test_the_public_clusters_go_by_their_names(loaded: Loaded, name: str, id: str) -> None:

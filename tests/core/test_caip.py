@@ -133,6 +133,7 @@ def test_the_parts_of_an_asset_have_their_names() -> None:
         (f"solana:mainnet/token:{MINT}", f"{SOLANA}/token:{MINT}"),
         (f"{SOLANA}/token:{MINT}", f"{SOLANA}/token:{MINT}"),
         ("solana:devnet/slip44:501", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/slip44:501"),
+        ("solana:testnet/slip44:501", "solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z/slip44:501"),
         ("cosmos:Hub-4/ICS20:AbC", "cosmos:Hub-4/ICS20:AbC"),
         ("cosmos:mainnet/spl:AbC", "cosmos:mainnet/spl:AbC"),
         ("eip155:1/spl:AbC", "eip155:1/spl:abc"),

@@ -20,7 +20,7 @@ from tests.live.chain import RELAYER, address
 from tests.live.street import PASSWORD, configuration, write_keystore
 
 NOBODY = "http://127.0.0.1:9"
-SOLANA_CHAIN = f'[[chains]]\nid = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"\nrpc = ["{NOBODY}"]\n'
+SOLANA_CHAIN = f'[[chains]]\nid = "solana:TQeXUnUQS3Kz8DEDrAZtE81ovTnN5a3P"\nrpc = ["{NOBODY}"]\n'
 SOLANA = f'{SOLANA_CHAIN}[relayer]\nkeystore = "relayer.json"\npassword_file = "password"\n'
 
 # Whatever brings one of these costs a test realm half a second and 40 MiB.

@@ -14,7 +14,7 @@ from payd.config import Config, SolanaChainConfig
 from payd.live.solana import terms_of
 from payd.server import open_house
 from tests.live.street import PASSWORD
-from tests.live.test_live import SOLANA, configured, live_realm
+from tests.live.test_live import SOLANA, SOLANA_CHAIN, configured, live_realm
 from tests.live.test_parts import FEE, TAKEN
 
 PAYER = Pubkey.from_string("29d2S7vB453rNYFdR5Ycwt7y9haRT5fwVwL9zTmBhfV2")
@@ -57,10 +57,12 @@ async def test_the_fee_payer_is_the_keystores_and_only_where_somebody_is_paid_fo
         expected = unlock(tmp_path / "relayer.json", PASSWORD).fee_payer().address
         assert live.chain.terms.fee_payer == expected
         assert live.rpc.posts == 0
-    async with open_house(configured(tmp_path, text_of("sponsor = false"))) as house:
-        [live] = live_realm(house)
-        assert isinstance(live.chain, SolanaChain)
-        assert live.chain.terms.fee_payer is None
+    other = SOLANA_CHAIN.replace("TQeX", "UQeX") + "sponsor = false\n"
+    async with open_house(configured(tmp_path, other + SOLANA)) as house:
+        first, second = live_realm(house)
+        assert isinstance(first.chain, SolanaChain)
+        assert isinstance(second.chain, SolanaChain)
+        assert (first.chain.terms.fee_payer, second.chain.terms.fee_payer) == (None, expected)
 
 
 @pytest.mark.real_time

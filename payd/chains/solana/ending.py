@@ -136,7 +136,7 @@ class Endings:
             return _NOTHING
         others = frozenset(one.tx_id for one in listed if one.err is None)
         # Behind one address may be several nodes: one that lags knows no status yet.
-        is_unknown = statuses == [None] and known_at >= slot and track.tx_id not in others
+        is_unknown = statuses == [None] and known_at >= slot
         if not is_unknown or track.valid_until_height is None or len(listed) > LISTED_MAX:
             return _NOTHING
         is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)

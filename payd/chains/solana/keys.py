@@ -5,6 +5,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from solders.pubkey import Pubkey
@@ -21,7 +22,11 @@ CLOCK: Final = Pubkey.from_string("SysvarC1ock11111111111111111111111111111111")
 
 TOKEN_PROGRAMS: Final = (TOKEN, TOKEN_2022)
 
+# Each costs 25 microseconds to find, and one question for options asks for thousands, most of them again.
+_KEPT_MAX: Final = 4096
 
+
+@lru_cache(maxsize=_KEPT_MAX)
 def token_account(owner: Pubkey, mint: Pubkey, program: Pubkey) -> Pubkey:
     """The associated token account: where a wallet holds a token unless it chose another place.
 

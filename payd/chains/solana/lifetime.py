@@ -21,7 +21,7 @@ BLOCKHASH_BLOCKS: Final = 150
 NODES_ASKED: Final = 2
 
 
-async def last_height_of(rpc: Rpc, newest: Blockhash) -> int:
+async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
     """The last block height at which a transaction with the newest blockhash can land, or a later one.
 
     Args:

@@ -28,7 +28,7 @@ from payd.chains.solana.build import Wanted, build_message, split, unsigned, wit
 from payd.chains.solana.due import Due, due_of
 from payd.chains.solana.facts import At, Facts, Price, Rent, Wallet, accounts_in, calls_for
 from payd.chains.solana.failures import error_name, reason_of
-from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_height_of
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
 from payd.chains.solana.pay_links import SCHEME
 from payd.chains.solana.plan import NOT_OURS, Plan, read_plan
 from payd.chains.solana.terms import Terms
@@ -177,7 +177,7 @@ class Resolver:
             payment_id=due.payment.id,
             chain=str(self._terms.chain),
             buyer=buyer,
-            valid_until_height=await last_height_of(self._rpc, blockhash),
+            valid_until_height=await last_valid_height(self._rpc, blockhash),
             created_at_ms=now_ms,
             cost=found.cost if we_pay else 0,
         )

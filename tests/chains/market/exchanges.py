@@ -36,6 +36,7 @@ def known_asset(text: str) -> Asset:
 ETH = known_asset("eip155:8453/slip44:60")
 USDC = known_asset("eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
 EURC = known_asset("eip155:8453/erc20:0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42")
+SOL = known_asset("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/slip44:501")
 USDT0 = known_asset("eip155:42161/erc20:0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9")
 
 # What Kraken calls pairs that it has had for long; the others it calls by their letters.

@@ -15,6 +15,7 @@ RATES = {
     "ETH": {"EUR": "2500.123456789012345678", "USD": "2750.5", "JPY": "400000"},
     "USDC": {"EUR": "0.92", "USD": "1"},
     "USDT": {"USD": "0.9997"},
+    "SOL": {"EUR": "136.45"},
 }
 UNLISTED = NoSpot("not listed", kept_ms=UNLISTED_MS)
 
@@ -34,6 +35,7 @@ async def test_a_price_is_the_rate_of_the_asset_in_the_currency() -> None:
     assert await ask(Exchanges(rates=RATES)) == spot("2500.123456789012345678")
     assert await ask(Exchanges(rates=RATES), "ETH", "JPY") == spot("400000")
     assert await ask(Exchanges(rates=RATES), "USDC", "EUR") == spot("0.92")
+    assert await ask(Exchanges(rates=RATES), "SOL", "EUR") == spot("136.45")
 
 
 async def test_it_asks_for_the_rates_of_the_asset() -> None:

@@ -19,6 +19,7 @@ BOOKS = {
     "USDT/USD": ("0.99990", "1.00010"),
     "EUR/USD": ("1.0998", "1.1000"),
     "USDC/EUR": ("0.9090", "0.9091"),
+    "SOL/EUR": ("136.40", "136.50"),
 }
 UNLISTED = NoSpot("not listed", kept_ms=UNLISTED_MS)
 
@@ -37,7 +38,8 @@ async def test_a_price_is_what_the_best_buyer_pays_and_never_what_a_seller_asks(
 
 
 @pytest.mark.parametrize(
-    ("base", "quote", "bid"), [("ETH", "USD", "2750"), ("USDT", "USD", "0.9999"), ("USDC", "EUR", "0.909")]
+    ("base", "quote", "bid"),
+    [("ETH", "USD", "2750"), ("USDT", "USD", "0.9999"), ("USDC", "EUR", "0.909"), ("SOL", "EUR", "136.4")],
 )
 async def test_pairs_are_found_under_the_names_that_it_has_for_them(base: str, quote: str, bid: str) -> None:
     assert await ask(books(), base, quote) == spot(bid)

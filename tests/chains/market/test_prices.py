@@ -26,12 +26,14 @@ from tests.chains.market.exchanges import (
     EURC,
     KRAKEN,
     NOW_MS,
+    SOL,
     USDC,
     USDT0,
     Exchanges,
     FakeFeed,
     Node,
     Says,
+    known_asset,
     open_line,
     spot,
 )
@@ -95,6 +97,26 @@ def two(value: str, other: str, pair: tuple[str, str] = ("ETH", "EUR")) -> tuple
 
 async def test_a_price_is_the_median_of_what_the_sources_say() -> None:
     assert await price(exchanges()) == Priced(Rate(1, 2501), ("coinbase", "kraken"), NOW_MS, stable=False)
+
+
+async def test_sol_has_a_price_by_both_exchanges_and_needs_both() -> None:
+    books = {"SOL/USD": ("150.10", "150.20"), "SOL/EUR": ("136.40", "136.50")}
+    rates = {"SOL": {"USD": "150.30", "EUR": "136.60"}}
+    for currency, median in (("USD", "150.20"), ("EUR", "136.50")):
+        found = await price(Exchanges(books=books, rates=rates), None, currency, SOL)
+        assert found is not None
+        assert Fraction(found.rate.denominator, found.rate.numerator) == Fraction(median)
+        assert (found.sources, found.stable) == (("coinbase", "kraken"), False)
+        assert await price(Exchanges(books=books), None, currency, SOL) is None
+
+
+async def test_what_a_test_cluster_calls_sol_costs_what_sol_does() -> None:
+    day = Exchanges(books={"SOL/USD": ("150", "151")}, rates={"SOL": {"USD": "150"}})
+    for cluster in ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z"):
+        coin = known_asset(f"solana:{cluster}/slip44:501")
+        found = await price(day, None, "USD", coin)
+        assert found is not None
+        assert found.rate == Rate(1, 150)
 
 
 async def test_a_third_source_moves_the_median_and_is_named() -> None:

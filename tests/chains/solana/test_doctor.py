@@ -69,14 +69,14 @@ async def test_a_chain_that_is_well_is_found_well(realm_db: Database) -> None:
 async def test_a_node_that_is_down_or_of_another_chain_is_named(realm_db: Database) -> None:
     async with clinic(realm_db) as (scene, first, second):
         first.status = 503
-        second.node.genesis = "4uhcVJyU9pJkvQyS88uRDiswHScCkY3zQawwpjk2NsNY"
+        second.node.genesis = "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"
         scene.solana.rpc = Rpc([first.url, second.url], SolanaDialect(scene.solana.terms.genesis))
         found = await findings_of(scene)
         await scene.solana.rpc.aclose()
 
         assert [(one.level, one.subject) for one in found] == [("error", first.url), ("error", second.url)]
         assert "503" in found[0].words
-        assert "4uhcVJyU9pJkvQyS88uRDiswHScCkY3z" in found[1].words
+        assert "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z" in found[1].words
         assert all(one.what_to_do for one in found)
 
 

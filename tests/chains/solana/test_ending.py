@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
+from solders.message import Message
 
 from payd.chains.base import Found
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
+from payd.chains.solana.build import split
 from payd.chains.solana.ending import BROADCAST_FAILED, LISTED_MAX, PAID_NOTHING, End
 from payd.chains.solana.failures import NO_FUNDS
 from payd.chains.solana.track import read_track
@@ -101,6 +104,36 @@ async def test_a_window_closes_once_the_blockhash_has_expired_in_a_final_block_a
     await scene.watch(1)
 
     assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_what_a_node_shows_at_all_is_not_gone_whatever_else_it_says(realm_db: Database) -> None:
+    async with two_nodes(realm_db) as (scene, _, second):
+        payment = await scene.signed()
+        await scene.local.slots(LIFE + FINAL)
+        ghost = landed_json(scene, payment)
+
+        def contradicts(request: Request, result: Any) -> Any:
+            if request["method"] == "getTransaction" and request["params"][1]["commitment"] == "confirmed":
+                return ghost
+            return result
+
+        second.rewrite = contradicts
+        assert await scene.look(payment) is None
+        second.rewrite = None
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+def landed_json(scene: Scene, payment: Payment) -> Any:
+    """What a node would show of the transaction of a payment, had it landed."""
+    submission = scene.db.point(find_submission, payment.id)
+    assert submission is not None
+    none = [0] * len(Message.from_bytes(split(submission.raw)[1]).account_keys)
+    return {
+        "slot": scene.node.ledger.tip.slot,
+        "transaction": [base64.b64encode(submission.raw).decode(), "base64"],
+        "meta": {"err": None, "fee": 5000, "preBalances": none, "postBalances": none},
+    }
 
 
 async def test_heights_count_and_not_slots(scene: Scene) -> None:

@@ -162,6 +162,24 @@ async def test_a_transfer_is_proven_in_its_place_alone(realm_db: Database, chang
         assert await court.prove() == "none"
 
 
+async def test_what_is_final_in_another_slot_only_is_not_final_yet(realm_db: Database) -> None:
+    """Behind one address are two nodes, of which one knows of a fork."""
+    async with open_court(realm_db) as court:
+        await court.scene.local.slots(3)
+
+        def elsewhere(request: Request, result: Any) -> Any:
+            is_final = (
+                request["method"] == "getTransaction" and request["params"][1]["commitment"] == "finalized"
+            )
+            return moved_by(1)(request, result) if is_final else result
+
+        court.nodes[1].rewrite = elsewhere
+        assert await court.prove("finalized") == "shallow"
+        court.nodes[1].rewrite = None
+
+        assert await court.prove("finalized") == "deep"
+
+
 async def test_both_nodes_must_have_come_as_far(realm_db: Database) -> None:
     async with open_court(realm_db) as court:
         await court.scene.local.slots(3)
@@ -222,7 +240,15 @@ DOUBTS = [
     "one has no memory",
     "one keeps no history",
     "one is down",
+    "one lags inside",
 ]
+
+
+def statuses_of_before(request: Request, result: Any) -> Any:
+    """The node behind the same address that answers this is another one."""
+    if request["method"] != "getSignatureStatuses":
+        return result
+    return {**result, "context": {"slot": result["context"]["slot"] - 5}}
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
@@ -243,6 +269,8 @@ async def test_as_long_as_one_of_two_nodes_is_in_doubt_nothing_is_denied(
                 bad.errors["getTransaction"] = (-32011, "Transaction history is not available from this node")
             case "one is down":
                 bad.status = 503
+            case "one lags inside":
+                bad.rewrite = statuses_of_before
 
         assert not await court.deny()
 

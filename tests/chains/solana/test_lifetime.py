@@ -10,7 +10,7 @@ import pytest
 from payd.chains.rpc import Rpc
 from payd.chains.solana.answers import Blockhash
 from payd.chains.solana.dialect import SolanaDialect
-from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_height_of
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
 from tests.chains.solana.desk import TERMS, Desk
 from tests.live.anvil import Refused
 from tests.live.svm_node import ServedNode, open_svm_node
@@ -36,7 +36,7 @@ async def height(node: ServedNode) -> int:
 async def last(*nodes: ServedNode, told: int) -> int:
     rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
     try:
-        return await last_height_of(rpc, Blockhash(HASH, told, 1))
+        return await last_valid_height(rpc, Blockhash(HASH, told, 1))
     finally:
         await rpc.aclose()
 

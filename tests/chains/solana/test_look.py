@@ -16,6 +16,7 @@ from payd.chains.solana.look import BLOCKHASH_BLOCKS, LANDS_WITHIN_MS
 from payd.chains.solana.track import read_track
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
+from payd.core.option import Build
 from payd.core.payment import FundsCommitted, Payment, SettlementCompleted, TransferConfirmed, transition
 from payd.core.status import Status
 from payd.store.db import Database
@@ -107,14 +108,36 @@ async def test_who_paid_is_the_buyer_and_not_who_was_asked(scene: Scene) -> None
 async def test_what_was_asked_of_who_paid_is_what_was_committed(scene: Scene) -> None:
     """Two accounts were offered the same; what one of them paid is its own quote."""
     payment = await scene.payment()
-    await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
     quote = await scene.quote(payment)
+    await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
     await scene.local.send_raw(signed_by(transaction_of(quote), keypair(BUYER)))
     await scene.watch()
     after = committed(payment, await scene.look(payment))
 
     assert after.processing is not None
     assert after.processing.buyer == account_id(BUYER)
+
+
+async def test_of_several_amounts_that_were_asked_for_the_one_that_was_paid_is_committed(
+    scene: Scene,
+) -> None:
+    payment = await scene.payment()
+    offer = await scene.offer(payment, USDC)
+    assert offer is not None
+    await scene.hand_out(payment, USDC, offer)
+    dearer = msgspec.structs.replace(offer, amount=PRICE + 1, actions=(Build("dearer"),))
+    await scene.hand_out(payment, USDC, dearer)
+    # The newest that comes to the same for the merchant had ended long before.
+    ended = msgspec.structs.replace(
+        offer, amount=PRICE + 2, due=PRICE, actions=(Build("ended"),), valid_until_ms=0
+    )
+    await scene.hand_out(payment, USDC, ended)
+    await scene.local.send(transfer_to_merchant(payment, BUYER), keypair(BUYER))
+    await scene.watch()
+    after = committed(payment, await scene.look(payment))
+
+    assert after.processing is not None
+    assert after.processing.option_amount.value == str(PRICE)
 
 
 async def test_whoever_follows_a_link_pays_by_it(scene: Scene) -> None:
@@ -143,6 +166,19 @@ async def test_a_transfer_that_a_merchant_names_needs_no_binding(scene: Scene) -
 
     assert payment.status is Status.SUCCEEDED
     assert read_track(payment).assigned
+
+
+async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scene) -> None:
+    """As when the node lied that showed it: the looks ask again, and are not told the same."""
+    payment = await scene.payment()
+    await scene.quote(payment)
+    plain = [pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, PRICE)]
+    tx_id = await scene.local.send(plain, keypair(BUYER_2))
+    await scene.watch()
+    await scene.db.write(assign, payment.id, CHAIN, tx_id, "merchant", scene.now_ms())
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET assigned = 0"))
+
+    assert await scene.look(payment) is None
 
 
 async def test_an_open_payment_without_a_transfer_is_left_alone(scene: Scene) -> None:
@@ -331,6 +367,34 @@ async def test_a_transfer_that_moved_to_another_slot_is_proven_there_alone(scene
     await scene.watch()
 
     assert (await scene.follow(payment)).status is Status.SUCCEEDED
+
+
+async def test_an_open_payment_is_committed_by_a_transfer_where_it_is(scene: Scene) -> None:
+    payment = await scene.payment()
+    quote = await scene.quote(payment)
+    raw = signed_by(transaction_of(quote), keypair(BUYER))
+    await scene.local.send_raw(raw)
+    await scene.watch()
+    await scene.local.rpc("payd_fork", 2)
+    await scene.local.send_raw(raw)
+    await scene.local.slots(1)
+    # The store still has the slot that lost.
+    assert await scene.look(payment) is None
+    await scene.watch()
+
+    assert committed(payment, await scene.look(payment)).status is Status.PROCESSING
+
+
+async def test_nothing_is_let_go_of_before_what_is_final_was_read(scene: Scene) -> None:
+    payment = await scene.payment()
+    tx_id = await sent_by_wallet(scene, payment)
+    row = scene.row(payment)
+    scene.node.forgotten.add(tx_id)
+    await scene.local.slots(9)
+    assert await scene.look(payment) is None
+    await scene.watch(0)
+
+    assert await scene.look(payment) == Found(None, denied=row)
 
 
 async def test_an_open_payment_lets_go_of_a_transfer_that_is_nowhere(realm_db: Database) -> None:

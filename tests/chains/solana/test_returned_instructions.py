@@ -90,11 +90,9 @@ def test_an_instruction_that_points_elsewhere_is_refused(
 def test_an_instruction_with_more_or_fewer_accounts_is_refused(name: str, place: int) -> None:
     own = parts(WANTED[name])
     one = own[place]
-    for accounts in (
-        one.accounts[:-1],
-        [*one.accounts, AccountMeta(OTHER, False, False)],
-        one.accounts[::-1],
-    ):
+    more = [AccountMeta(key, is_signer=False, is_writable=False) for key in (OTHER, WANTED[name].buyer)]
+    longer = [[*one.accounts, meta] for meta in more]
+    for accounts in (one.accounts[:-1], *longer, one.accounts[::-1]):
         if list(accounts) != list(one.accounts):
             changed = Instruction(one.program_id, one.data, list(accounts))
             expect_refused_as_signed(WANTED[name], [*own[:place], changed, *own[place + 1 :]])
