@@ -1,4 +1,4 @@
-"""What goes wrong on Solana goes wrong for nobody's money: forks, black holes, accounts that change, nodes that lie."""
+"""What goes wrong on Solana moves nobody's money: forks, black holes, changed accounts, nodes that lie."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 import trio
+from solders.hash import Hash
+from solders.transaction import VersionedTransaction
 
 from payd.chains.solana.binding import reference_key
-from payd.chains.solana.keys import TOKEN
 from tests.live.proxy import Rewrite
 from tests.live.solana import (
     BUYER,
-    LAMPORTS,
     MERCHANT,
     POOR,
     SOL,
@@ -153,7 +153,7 @@ async def test_what_can_land_no_more_fails_only_when_that_is_final(street: Solan
     await street.chain.rpc("payd_mode", "blackhole")
     payment_id, tx_id = await confirmed(street)
     await street.chain.slots(152)
-    await street.caught_up()
+    await street.caught_up(final=False)
     assert await street.status(payment_id) == "processing"
     await street.chain.slots(6)
 
@@ -220,14 +220,6 @@ async def test_a_transaction_with_another_blockhash_is_refused(street: SolanaStr
     payment_id = await street.payment()
     option = await street.option(payment_id, USDC, POOR)
     raw = await street.handed_out(option, POOR)
-    blockhash = (await street.chain.blockhash()).encode()
-    del blockhash
-    at = raw.index(bytes(pubkey(POOR)))
-    other = raw[: at + 32 * 3] + raw[at + 32 * 3 :]
-    del other
-    from solders.hash import Hash
-    from solders.transaction import VersionedTransaction
-
     was = bytes(VersionedTransaction.from_bytes(raw).message.recent_blockhash)
     forged = signed(raw.replace(was, bytes(Hash.new_unique())), POOR)
 
@@ -237,14 +229,14 @@ async def test_a_transaction_with_another_blockhash_is_refused(street: SolanaStr
     assert await moved(street) == 0
 
 
-async def test_a_transaction_that_is_too_old_is_refused_and_can_be_fetched_again(
+async def test_a_transaction_that_is_too_old_is_refused_and_fetched_again(
     street: SolanaStreet,
 ) -> None:
     payment_id = await street.payment()
     option = await street.option(payment_id, USDC, POOR)
     [old] = await street.execute(option, POOR)
     await street.chain.slots(151)
-    await street.caught_up()
+    await street.caught_up(final=False)
     words = await refused(street, option, old)
     assert "Fetch" in words
 
@@ -367,7 +359,7 @@ async def test_a_day_has_only_so_much_to_spend(tmp_path: Path, solana: LocalSola
 
 @asynccontextmanager
 async def open_between(
-    folder: Path, solana: LocalSolana, count: int = 2, **configured: str
+    folder: Path, solana: LocalSolana, count: int = 2
 ) -> AsyncIterator[tuple[SolanaStreet, Sequence[SolanaProxy]]]:
     """A shop that asks these nodes of the chain, each bad in its own way when it is told."""
     assert isinstance(solana.node, ServedNode)
@@ -375,7 +367,7 @@ async def open_between(
         proxies = [
             await stack.enter_async_context(open_solana_proxy(solana.node.ledger)) for _ in range(count)
         ]
-        opened = open_solana_street(folder, solana, [one.url for one in proxies], slot_s=0.05, **configured)
+        opened = open_solana_street(folder, solana, [one.url for one in proxies], slot_s=0.05)
         yield await stack.enter_async_context(opened), proxies
 
 
@@ -399,17 +391,14 @@ LIES: Final = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("bad", [0, 1])
-async def test_nodes_that_do_not_agree_prove_nothing(
-    tmp_path: Path, solana: LocalSolana, bad: int, lie: str
-) -> None:
+async def test_nodes_that_do_not_agree_prove_nothing(tmp_path: Path, solana: LocalSolana, lie: str) -> None:
     async with open_between(tmp_path / "house", solana) as (street, nodes):
-        nodes[bad].rewrite = LIES[lie]
+        nodes[1].rewrite = LIES[lie]
         payment_id, tx_id = await confirmed(street)
         await known(street, tx_id)
         await trio.sleep(1)
         assert await street.status(payment_id) == "processing"
-        nodes[bad].rewrite = None
+        nodes[1].rewrite = None
 
         await street.until(payment_id, "settled")
 
@@ -480,5 +469,3 @@ async def test_a_websocket_hastens_and_its_end_harms_nothing(tmp_path: Path, sol
         await street.until(payment_id, "succeeded", "settled")
 
         assert await moved(street) == AMOUNT
-    assert await solana.lamports(FEE_PAYER) < 10 * LAMPORTS
-    assert TOKEN in (TOKEN,)
