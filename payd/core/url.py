@@ -32,8 +32,8 @@ def is_https_url(text: str) -> bool:
 def is_origin(text: str) -> bool:
     """Whether text is an https origin, or one of this machine, exactly as a browser names it.
 
-    It goes into a header and is compared with what browsers say: lower case, Punycode, no slash at its end, no
-    port that goes without saying.
+    It goes into a header and is compared with what browsers say: lower case, Punycode, no slash at its end,
+    no port that goes without saying.
     """
     match = _ORIGIN.fullmatch(text)
     if match is None:

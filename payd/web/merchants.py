@@ -40,6 +40,7 @@ EMAIL_MAX: Final = 254
 ORIGINS_MAX: Final = 10
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
+CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "checkoutOrigins")
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -184,11 +185,7 @@ async def patch(call: Call) -> Answer:
     if not changes and origins is None:
         raise ParamsValidation(
             "Send at least one field to change.",
-            issues=[
-                Issue(
-                    "body", "One of merchantName, merchantEmail, iconUrl, status, checkoutOrigins is required."
-                )
-            ],
+            issues=[Issue("body", f"One of {', '.join(CHANGEABLE)} is required.")],
         )
 
     def step(tx: Tx) -> MerchantOut:

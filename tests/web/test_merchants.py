@@ -286,7 +286,10 @@ async def test_origins_are_echoed_wherever_a_merchant_is_shown(shop: Shop) -> No
     assert made["checkoutOrigins"] == ORIGINS
     assert (await shop.call("GET", f"/v1/merchants/{made['id']}")).body["checkoutOrigins"] == ORIGINS
     listed = (await shop.call("GET", "/v1/merchants")).body["data"]
-    assert {one["id"]: one["checkoutOrigins"] for one in listed} == {made["id"]: ORIGINS, shop.merchant_id: []}
+    assert {one["id"]: one["checkoutOrigins"] for one in listed} == {
+        made["id"]: ORIGINS,
+        shop.merchant_id: [],
+    }
 
 
 async def test_origins_stay_until_they_are_replaced_as_a_whole(shop: Shop) -> None:
