@@ -1,24 +1,24 @@
-// A shop's pay button: the checkout over its page or in a tab, and how the payment stands.
+// A shop's pay button: the checkout over its page or in a tab, and how that ends.
 (() => {
 const BASE = document.currentScript.src.replace(/\/static\/payd\.js.*/, ''), { origin } = new URL(BASE);
-const SILENT_MS = 2000; // a checkout answers, a refusal does not
+const SILENT_MS = 2000; // what is refused never answers
 const RETRY_MS = 500, TRIES = 40;
-const words = { title: 'Payment', close: 'Close', refused: 'This cannot be shown here.', tab: 'Open in a new tab' };
+const words = { title: 'Payment', close: 'Close', refused: 'It cannot be shown here.', tab: 'Open in a new tab' };
 const sheet = new CSSStyleSheet();
-sheet.replaceSync(`dialog {min-width:min(30rem,100vw); min-height:min(52rem,96dvh); padding:0; border:0; border-radius:1rem;
-overflow:hidden; color-scheme:light dark; font:1rem system-ui}
+sheet.replaceSync(`dialog {min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
+border-radius:1rem;overflow:hidden;color-scheme:light dark;font:1rem system-ui}
 ::backdrop {background:#000a}
-[open] {display:flex; flex-direction:column}
-button {align-self:end; width:44px; height:44px; border:0; background:none; font-size:1.5rem}
-iframe {flex:1; border:0}
+[open] {display:flex;flex-direction:column}
+button {align-self:end;width:44px;height:44px;border:0;background:none;font-size:1.5rem}
+iframe {flex:1;border:0}
 p {margin:auto}
 iframe:not([hidden]) + p {display:none}
-@media (max-width:30rem) {dialog {min-height:100dvh; border-radius:0}}`);
+@media (max-width:30rem) {dialog {min-height:100dvh;border-radius:0}}`);
 const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values));
 const stops = {};
 let close;
 
-// Where no frame tells: the feed.
+// With no frame: the feed.
 function follow(id, report) {
   let tries = 0, over, socket;
   (function connect() {
@@ -26,14 +26,11 @@ function follow(id, report) {
     socket = new WebSocket(`${BASE.replace('http', 'ws')}/v1/payments/${id}/feed`);
     socket.onmessage = ({ data }) => {
       tries = 0;
-      if (report(JSON.parse(data))) stops[id]();
+      if (over ||= report(JSON.parse(data))) socket.close();
     };
     socket.onclose = () => setTimeout(connect, RETRY_MS * Math.min(++tries, TRIES) * (1 + Math.random()));
   })();
-  stops[id] = () => {
-    over = true;
-    socket.close();
-  };
+  stops[id] = () => { over = true; };
 }
 
 function open(target, { mode, onStatus, from = document } = {}) {
@@ -61,14 +58,14 @@ function open(target, { mode, onStatus, from = document } = {}) {
   root.adoptedStyleSheets = [sheet];
   const dialog = make(root, 'dialog', { ariaLabel: words.title });
   make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
-  const frame = make(dialog, 'iframe', { title: words.title, src: url });
+  const frame = make(dialog, 'iframe', { title: words.title, allow: 'clipboard-write', src: url });
   frame.onload = () => {
     clearTimeout(timer);
     frame.contentWindow.postMessage({ payd: id }, origin);
     timer = setTimeout(() => { frame.hidden = true; }, SILENT_MS);
   };
   const note = make(dialog, 'p', { role: 'alert', textContent: `${words.refused} ` });
-  make(note, 'a', { href: url, target: '_blank', textContent: words.tab, onclick: () => setTimeout(close) });
+  make(note, 'a', { href: url, textContent: words.tab, onclick: () => !!open(id, { mode: 'tab', onStatus, from }) });
   const hear = ({ source, origin: by, data }) => {
     if (source !== frame.contentWindow || by !== origin || data?.payd !== id) return;
     if (data.close) return close();
