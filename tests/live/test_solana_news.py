@@ -1,4 +1,4 @@
-"""News by websocket on a real node: a payment is done in moments where nobody would look for a minute."""
+"""News on a real node: a payment is done in moments where accounts are not listed for a minute."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def street(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaStr
         yield opened
 
 
-async def test_what_we_bring_is_told_of_by_its_signature(street: SolanaStreet) -> None:
+async def test_what_we_bring_is_followed_by_who_brings_it(street: SolanaStreet) -> None:
     payment_id = await street.payment()
     with trio.fail_after(QUICK_S):
         answer = await street.pay(payment_id)
