@@ -25,6 +25,7 @@ from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
+    LAMPORTS,
     MERCHANT,
     MERCHANT_2,
     POOR,
@@ -263,6 +264,8 @@ async def test_a_transfer_by_a_link_whose_price_is_old_counts_within_its_grace(s
     await street.later(150)
     tx_id = await street.chain.send(pay_by_link(old, pubkey(BUYER)), keypair(BUYER))
     await proof_of(street, payment, tx_id, SOL, BUYER)
+    paid = (await street.detail(payment))["settlement"]["amount"]["value"]
+    assert f"amount={int(paid) / LAMPORTS:g}&" in old
 
 
 async def test_a_transfer_after_the_window_is_recorded_as_late(street: SolanaStreet) -> None:
