@@ -9,7 +9,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Final, NamedTuple
 
 import structlog
@@ -35,6 +35,7 @@ from payd.store.sightings import (
     Sighting,
     TurnedBack,
     blocks_of,
+    paying_blocks_of,
     record,
     rewind,
     sightings_between,
@@ -61,6 +62,11 @@ SECOND_S: Final = 4
 NOTHING_MAX: Final = 20_000
 
 _COMMITMENT: Final[dict[CursorKind, Commitment]] = {"head": "confirmed", "final": "finalized"}
+# What was read, by what is stored: what pays is proven besides, all else one node said alone.
+_READ: Final[dict[CursorKind, Callable[[Tx, str, Sequence[str]], set[tuple[str, str]]]]] = {
+    "head": blocks_of,
+    "final": paying_blocks_of,
+}
 
 
 class _Round(NamedTuple):
@@ -117,7 +123,7 @@ class AccountWalk:
         self._accounts = accounts
         self._cursors: dict[CursorKind, dict[str, AccountCursor]] = {}
         self._listed_s: dict[CursorKind, dict[str, float]] = {"head": {}, "final": {}}
-        self._nothing: dict[str, int] = {}
+        self._nothing: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
         self.reader = AccountReader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
@@ -223,7 +229,8 @@ class AccountWalk:
         log.critical("chain.other_history", chain=self._name, node=node.name, from_block=tips.head.number)
         turned = await self._db.write(_begin_again, self._name, tips)
         self._cursors.clear()
-        self._nothing.clear()
+        for nothing in self._nothing.values():
+            nothing.clear()
         self._note_gone(turned.lost, 0)
         return Step(tips.head, None, tips.head, also=turned.paid_by_others)
 
@@ -261,7 +268,7 @@ class AccountWalk:
         tips: Tips,
     ) -> _Round:
         """Read what is new of what was listed, the oldest first, and say how far that brings the accounts."""
-        fresh = await self._fresh(listed)
+        fresh = await self._fresh(kind, listed)
         some = fresh[:READ_MAX]
         landed, trouble = await self.reader.transactions(node, some, _COMMITMENT[kind])
         seen = await self.reader.seen(landed, lookout.watched, tips.head)
@@ -272,12 +279,15 @@ class AccountWalk:
         is_cut = len(fresh) > len(some) or not all(one.is_whole for one in listings)
         return _Round(moved, landed, seen, trouble, is_cut)
 
-    async def _fresh(self, listed: Sequence[Listed]) -> list[Listed]:
-        """Those that did something, and that nobody has read where they are now."""
+    async def _fresh(self, kind: CursorKind, listed: Sequence[Listed]) -> list[Listed]:
+        """Those that did something, and that nobody has read where they are now.
+
+        What pays a payment is proven by several nodes. What did not, by one node's word, another one reads.
+        """
         once = {one.tx_id: one for one in listed}.values()
         did = [one for one in once if one.err is None and one.tx_id not in self.skipped]
-        left = [one for one in did if self._nothing.get(one.tx_id) != one.slot]
-        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in left]) if left else set()
+        left = [one for one in did if self._nothing[kind].get(one.tx_id) != one.slot]
+        stored = await self._db.look(_READ[kind], self._name, [one.tx_id for one in left]) if left else set()
         return [one for one in left if (one.tx_id, name_of(one.slot)) not in stored]
 
     async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
@@ -293,17 +303,18 @@ class AccountWalk:
         noted, lost = await self._db.write(_advance, self._name, news, self._clock.now_ms())
         known = self._cursors[kind]
         known |= {one.address: one for one in done.moved}
-        await self._remember(done.read)
+        await self._remember(kind, done.read)
         return noted, lost
 
-    async def _remember(self, read: Sequence[Landed]) -> None:
-        """What paid nobody here is not stored, and listed again until it is final."""
+    async def _remember(self, kind: CursorKind, read: Sequence[Landed]) -> None:
+        """What is not stored as read is listed again until it is final."""
         if not read:
             return
-        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in read])
-        if len(self._nothing) + len(read) > NOTHING_MAX:
-            self._nothing.clear()
-        self._nothing |= {one.tx_id: one.slot for one in read if (one.tx_id, name_of(one.slot)) not in stored}
+        stored = await self._db.look(_READ[kind], self._name, [one.tx_id for one in read])
+        nothing = self._nothing[kind]
+        if len(nothing) + len(read) > NOTHING_MAX:
+            nothing.clear()
+        nothing |= {one.tx_id: one.slot for one in read if (one.tx_id, name_of(one.slot)) not in stored}
 
     def _note_gone(self, lost: Sequence[str], depth: int) -> None:
         self.reorgs += 1

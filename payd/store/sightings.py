@@ -178,6 +178,15 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
 
 def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
     """Those of the transactions that are stored, each with the block that it is shown in."""
+    return _blocks_of(tx, chain, tx_ids, "")
+
+
+def paying_blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """Those of them that pay a payment."""
+    return _blocks_of(tx, chain, tx_ids, " AND kind = 'matched'")
+
+
+def _blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], which: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
         some = tx_ids[start : start + BINDINGS_AT_ONCE]
@@ -185,7 +194,7 @@ def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]
         found.update(
             tx.execute(
                 f"SELECT tx_id, block_hash FROM transfers WHERE chain = ? AND tx_id IN ({marks})"
-                " AND block_hash IS NOT NULL",
+                f" AND block_hash IS NOT NULL{which}",
                 (chain, *some),
             )
         )
