@@ -175,7 +175,7 @@ async def test_a_token_that_is_not_what_its_row_says_is_an_error(realm_db: Datab
 
         assert found.keys() == {"USDC", "USDT", "NONE"}
         assert "6 decimals, and 9" in found["USDC"]
-        assert "the Token program's" in found["USDT"]
+        assert "token_2022 = false" in found["USDT"]
         assert "no such mint" in found["NONE"]
         assert all("[[assets]]" in one.what_to_do for one in errors)
 
