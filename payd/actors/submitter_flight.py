@@ -79,7 +79,7 @@ class Flight:
         self._sent_s: dict[str, float] = {}
         self._confirmed: dict[str, int] = {}
         self._doubts = Doubts("landed")
-        self._sought: dict[str, int] = {}
+        self._sought: dict[str, float] = {}
         self._send_room = trio.CapacityLimiter(SENDS_AT_ONCE)
         self._find_room = trio.CapacityLimiter(FINDS_AT_ONCE)
         self.counts: Counter[str] = Counter()
@@ -217,7 +217,7 @@ class Flight:
     async def _land(self, one: StoredSubmission, nursery: trio.Nursery) -> None:
         """It is final; and over once what it paid is stored, or could not be after another try."""
         if one.tx_id not in self._sought and not self._db.point(sightings_in, self._chain, one.tx_id):
-            self._sought[one.tx_id] = 0
+            self._sought[one.tx_id] = trio.current_time()
             nursery.start_soon(self._find, one.tx_id)
             return
         await self._db.write(end_submission, one.seq, "landed")
