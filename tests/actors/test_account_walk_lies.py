@@ -96,3 +96,31 @@ async def test_no_window_closes_over_a_time_in_which_every_node_seemed_to_lag(
         await solana.watcher.run_once()
     assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_a_clock_out_of_all_bounds_is_not_kept(solana: SolanaWatching) -> None:
+    """Times are stored in milliseconds: one that does not fit would end every reading from then on."""
+    payment = await solana.sell()
+    await solana.later()
+    solana.nodes[0].ledger = Mad(solana.ledger)
+    assert not await solana.watcher.run_once()
+    solana.nodes[0].ledger = solana.ledger
+    paid = await solana.pay(payment)
+    assert await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+
+
+class Mad(Ledger):
+    """The same chain with a clock of which no node knows what to make."""
+
+    def __init__(self, of: Ledger) -> None:
+        self.__dict__.update(of.__dict__)
+
+    def account(self, key: Any, block: Any = None) -> Any:
+        """The clock's data are told with another time."""
+        account = super().account(key, block)
+        if account is None or len(account.data) != 40:
+            return account
+        return type(account)(
+            account.lamports, bytes(account.data)[:32] + (2**62).to_bytes(8, "little"), account.owner
+        )
