@@ -40,6 +40,8 @@ RESEND_S: Final = 2.0
 # Followed at once; the others' turn is in the next tick, when some of these are over.
 OPEN_MAX: Final = 1024
 SENDS_AT_ONCE: Final = 32
+# Each may tell a payment, which may ask nodes in its turn.
+FINDS_AT_ONCE: Final = 32
 # Nodes keep statuses of so new transactions at hand; older ones they have to look for.
 RECENT_MS: Final = 45_000
 # Where one node says that it is final and another does not know it: that one keeps no history.
@@ -79,8 +81,9 @@ class Flight:
         self._sent_s: dict[str, float] = {}
         self._confirmed: dict[str, int] = {}
         self._doubts_s: dict[str, float] = {}
-        self._sought: dict[str, int] = {}
-        self._room = trio.CapacityLimiter(SENDS_AT_ONCE)
+        self._sought: dict[str, float] = {}
+        self._send_room = trio.CapacityLimiter(SENDS_AT_ONCE)
+        self._find_room = trio.CapacityLimiter(FINDS_AT_ONCE)
         self.counts: Counter[str] = Counter()
         self.unconfirmed: tuple[StoredSubmission, ...] = ()
         self.lost: frozenset[str] = frozenset()
@@ -141,7 +144,7 @@ class Flight:
                 nursery.start_soon(self._send_one, one)
 
     async def _send_one(self, one: StoredSubmission) -> None:
-        async with self._room:
+        async with self._send_room:
             is_first = one.tx_id not in self._sent_s
             self._sent_s[one.tx_id] = trio.current_time()
             said = await self._rpc.broadcast(one.raw)
@@ -177,7 +180,7 @@ class Flight:
 
     async def _find(self, tx_id: str) -> None:
         """Have a transaction read; tried again where it could not be stored."""
-        async with self._room:
+        async with self._find_room:
             try:
                 await self._found(tx_id)
             except (StoreUnavailable, OutcomeUnknown) as trouble:
@@ -224,7 +227,7 @@ class Flight:
     async def _land(self, one: StoredSubmission, nursery: trio.Nursery) -> None:
         """It is final; and over once what it paid is stored, or could not be after another try."""
         if one.tx_id not in self._sought and not self._db.point(sightings_in, self._chain, one.tx_id):
-            self._sought[one.tx_id] = 0
+            self._sought[one.tx_id] = trio.current_time()
             nursery.start_soon(self._find, one.tx_id)
             return
         await self._db.write(end_submission, one.seq, "landed")

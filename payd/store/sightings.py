@@ -176,8 +176,16 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
     return [_sighting(row) for row in rows]
 
 
-def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
-    """Those of the transactions that are stored, each with the block that it is shown in."""
+def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], *, paying: bool = False) -> set[tuple[str, str]]:
+    """Those of the transactions that are stored, each with the block that it is shown in.
+
+    Args:
+        tx: Of the read.
+        chain: CAIP-2.
+        tx_ids: Which.
+        paying: Those alone that pay for something.
+    """
+    kinds = " AND kind = 'matched'" if paying else ""
     found: set[tuple[str, str]] = set()
     for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
         some = tx_ids[start : start + BINDINGS_AT_ONCE]
@@ -185,7 +193,7 @@ def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]
         found.update(
             tx.execute(
                 f"SELECT tx_id, block_hash FROM transfers WHERE chain = ? AND tx_id IN ({marks})"
-                " AND block_hash IS NOT NULL",
+                f" AND block_hash IS NOT NULL{kinds}",
                 (chain, *some),
             )
         )

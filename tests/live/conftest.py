@@ -8,8 +8,6 @@ import pytest
 
 from tests.live.anvil import Anvil, running_anvil
 from tests.live.chain import LocalChain
-from tests.live.solana import LocalSolana, furnish_solana
-from tests.live.svm_methods import SvmNode
 
 
 @pytest.fixture
@@ -23,17 +21,3 @@ def anvil() -> Iterator[Anvil]:
 def chain(anvil: Anvil) -> LocalChain:
     """What can be done on it."""
     return LocalChain(anvil)
-
-
-@pytest.fixture
-def node() -> SvmNode:
-    """A node of Solana without a port; what has four blocks on top is final."""
-    return SvmNode(finalized=4)
-
-
-@pytest.fixture
-async def solana(node: SvmNode) -> LocalSolana:
-    """What can be done on it."""
-    local = LocalSolana(node)
-    await furnish_solana(local)
-    return local

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,6 +135,25 @@ async def test_what_a_node_called_confirmed_and_a_fork_took_lands_again_and_sett
     assert await moved(street) == AMOUNT
     [transfer] = (await street.detail(payment_id))["transfers"]
     assert (transfer["kind"], transfer["txId"]) == ("matched", tx_id)
+
+
+async def test_what_was_confirmed_and_a_node_forgot_settles_only_when_it_is_shown_again(
+    street: SolanaStreet,
+) -> None:
+    payment_id, tx_id = await confirmed(street)
+    await known(street, tx_id)
+    await street.chain.slots(1)
+    await street.until(payment_id, "succeeded")
+    node_of(street).forgotten.add(tx_id)
+    await street.caught_up()
+    detail = await street.detail(payment_id)
+    assert (detail["status"], detail["settlement"]["settled"]) == ("succeeded", False)
+    node_of(street).forgotten.clear()
+
+    await street.until(payment_id, "settled", mining=True)
+
+    assert await street.events(payment_id) == ALL_EVENTS
+    assert await moved(street) == AMOUNT
 
 
 async def test_what_falls_into_a_black_hole_lands_as_soon_as_somebody_takes_it(street: SolanaStreet) -> None:
@@ -383,6 +403,12 @@ async def test_one_node_of_two_may_be_down(tmp_path: Path, solana: LocalSolana, 
         assert await moved(street) == AMOUNT
 
 
+async def has_disagreed(street: SolanaStreet) -> bool:
+    """Have two nodes said different things of one transfer?"""
+    [chain] = street.house.realms["live"].live_chains
+    return chain.chain.evidence.disagreements > 0
+
+
 LIES: Final = {
     "failed": with_err({"InstructionError": [3, {"Custom": 1}]}),
     "more": with_more(1),
@@ -394,11 +420,32 @@ LIES: Final = {
 async def test_nodes_that_do_not_agree_prove_nothing(tmp_path: Path, solana: LocalSolana, lie: str) -> None:
     async with open_between(tmp_path / "house", solana) as (street, nodes):
         nodes[1].rewrite = LIES[lie]
-        payment_id, tx_id = await confirmed(street)
-        await known(street, tx_id)
-        await trio.sleep(1)
+        payment_id, _ = await confirmed(street)
+        await street.wait_for(partial(has_disagreed, street))
         assert await street.status(payment_id) == "processing"
         nodes[1].rewrite = None
+
+        await street.until(payment_id, "settled")
+
+        assert await street.events(payment_id) == ALL_EVENTS
+        assert await moved(street) == AMOUNT
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_what_the_first_node_made_up_is_found_by_the_second_reading(
+    tmp_path: Path, solana: LocalSolana, lie: str
+) -> None:
+    async with open_between(tmp_path / "house", solana) as (street, nodes):
+        nodes[0].rewrite = LIES[lie]
+        told = nodes[0].calls["getTransaction"]
+        payment_id, _ = await confirmed(street)
+
+        async def has_lied() -> bool:
+            return nodes[0].calls["getTransaction"] > told
+
+        await street.wait_for(has_lied)
+        assert await street.status(payment_id) == "processing"
+        nodes[0].rewrite = None
 
         await street.until(payment_id, "settled")
 

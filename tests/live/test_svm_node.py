@@ -1,4 +1,4 @@
-"""The node that Solana is tested on, over HTTP and websockets."""
+"""The node that Solana is tested on serves over HTTP and websocket, here or in a process of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.live.solana import (
     tx_id_of,
 )
 from tests.live.svm_node import ServedNode, open_svm_node, running_svm_node
-from tests.live.svm_sale import merchants, pay
+from tests.live.test_svm_methods import merchants, pay
 
 pytestmark = pytest.mark.real_time
 

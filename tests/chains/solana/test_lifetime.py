@@ -10,7 +10,8 @@ import pytest
 from payd.chains.rpc import Rpc
 from payd.chains.solana.answers import Blockhash
 from payd.chains.solana.dialect import SolanaDialect
-from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, lands_until, last_valid_height
+from payd.core.errors import ChainUnavailable
 from tests.chains.solana.desk import TERMS, Desk
 from tests.live.anvil import Refused
 from tests.live.svm_node import ServedNode, open_svm_node
@@ -87,3 +88,19 @@ async def test_what_is_stored_of_a_fetched_transaction_is_not_one_nodes_word(des
         await rpc.aclose()
 
         assert desk.build_of(fetched).valid_until_height == await height(other) + BLOCKHASH_BLOCKS
+
+
+async def test_what_is_in_a_block_can_land_again_for_a_blockhashs_life_by_the_further_node(
+    nodes: tuple[ServedNode, ServedNode],
+) -> None:
+    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
+    assert await lands_until(rpc) == await height(nodes[1]) + BLOCKHASH_BLOCKS
+    await rpc.aclose()
+
+
+async def test_where_no_node_says_how_far_it_is_nobody_knows(nodes: tuple[ServedNode, ServedNode]) -> None:
+    nodes[0].genesis = "1" * 44
+    rpc = Rpc([nodes[0].url], SolanaDialect(TERMS.genesis))
+    with pytest.raises(ChainUnavailable):
+        await lands_until(rpc)
+    await rpc.aclose()
