@@ -185,6 +185,7 @@ async def _walk(shop: SolanaShopfront, sink: OpenSink, way: str, walked: Walked)
     payment_id = await shop.payment(PRICE)
     send = await _signed(shop, payment_id) if way == "signed" else await _linked(shop, payment_id)
     await sink.expect(Expect(1))
+    await trio.sleep(spread_s(len(walked.receipt)))
     acted_ms = time.time() * 1000
     tx_id = await send()
     await _until(shop, tx_id, "processed")

@@ -22,8 +22,8 @@ NOTES: Final = """\
 Live payments: each node makes blocks when it is asked to, and every time is from then; one payment is under
 way. anvil's transaction waits in the pool before, and one confirmation is enough; Solana's is in the newest
 slot already, which the next one confirms. Chains are looked at every 50 ms, but for the pause that payd
-leaves between two looks; as payments follow each other, nearly all of it is still to come. The server is a
-process of its own; webhooks go over TLS and are timed where they arrive.
+leaves between two looks; payments come spread over it. The server is a process of its own; webhooks go over
+TLS and are timed where they arrive.
 - **with websocket**: the node tells of signatures and accounts besides; everywhere else there is none.
 - **the node's receipt**, or its status, is asked for again and again until it is there.
 - **buyer's act → succeeded** is from the confirm of what was signed, or from sending what a link asks for,
