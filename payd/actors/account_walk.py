@@ -35,6 +35,7 @@ from payd.store.sightings import (
     Sighting,
     TurnedBack,
     blocks_of,
+    paying_blocks_of,
     record,
     rewind,
     sightings_between,
@@ -57,7 +58,7 @@ INDEX_SLOTS: Final = 32
 BEGIN_SLOTS: Final = 150
 # By the chain's time. A second reading costs as much as the first, and a window may close a moment later.
 SECOND_S: Final = 4
-# Transactions that were read and need not be stored; each may be listed again for a while.
+# Transactions that are listed again for a while, and need not be read again.
 READ_KEPT_MAX: Final = 20_000
 
 _COMMITMENT: Final[dict[CursorKind, Commitment]] = {"head": "confirmed", "final": "finalized"}
@@ -274,22 +275,21 @@ class AccountWalk:
         return _Round(moved, landed, seen, trouble, is_cut)
 
     async def _fresh(self, kind: CursorKind, listed: Sequence[Listed]) -> list[Listed]:
-        """Those that did something, and that nobody has read where they are now.
+        """Those that did something, and that were not read where they are now.
 
-        What is final is read a second time, unless it pays: that is proven by two nodes anyway, and what one
-        of them made up about all else is found here.
+        What one node tells of a transaction another one tells again; but for what is said to pay, because
+        that several nodes have to prove.
         """
         once = {one.tx_id: one for one in listed}.values()
         did = [one for one in once if one.err is None and one.tx_id not in self.skipped]
-        read = self._read[kind]
+        is_second = self._is_second(kind)
+        read = self._read["final" if is_second else "head"]
         left = [one for one in did if read.get(one.tx_id) != one.slot]
-        stored = await self._stored([one.tx_id for one in left], paying=kind == "final")
+        if not left:
+            return []
+        known = paying_blocks_of if is_second else blocks_of
+        stored = await self._db.look(known, self._name, [one.tx_id for one in left])
         return [one for one in left if (one.tx_id, name_of(one.slot)) not in stored]
-
-    async def _stored(self, tx_ids: Sequence[str], *, paying: bool = False) -> set[tuple[str, str]]:
-        if not tx_ids:
-            return set()
-        return await self._db.look(lambda tx: blocks_of(tx, self._name, tx_ids, paying=paying))
 
     async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
         return await self._db.look(known_bindings, bindings, self._name)
@@ -304,19 +304,22 @@ class AccountWalk:
         noted, lost = await self._db.write(_advance, self._name, news, self._clock.now_ms())
         known = self._cursors[kind]
         known |= {one.address: one for one in done.moved}
-        await self._remember(kind, done.read)
+        if done.read:
+            await self._remember("final" if self._is_second(kind) else "head", done.read)
         return noted, lost
 
     async def _remember(self, kind: CursorKind, landed: Sequence[Landed]) -> None:
-        """What is listed again until it is final, and need not be read again."""
-        if not landed:
-            return
+        """What pays for nothing here is listed again until it is final."""
+        known = paying_blocks_of if kind == "final" else blocks_of
+        stored = await self._db.look(known, self._name, [one.tx_id for one in landed])
         read = self._read[kind]
         if len(read) + len(landed) > READ_KEPT_MAX:
             read.clear()
-        # A fork may take back what is stored, so that is no reason to pass it over.
-        stored = set() if kind == "final" else await self._stored([one.tx_id for one in landed])
         read |= {one.tx_id: one.slot for one in landed if (one.tx_id, name_of(one.slot)) not in stored}
+
+    def _is_second(self, kind: CursorKind) -> bool:
+        """Whether it is another node's reading than the first."""
+        return kind == "final" and len(self._rpc.nodes) > 1
 
     def _note_gone(self, lost: Sequence[str], depth: int) -> None:
         self.reorgs += 1
@@ -363,6 +366,9 @@ def _begin(tx: Tx, chain: str, tips: Tips) -> None:
 
 def _begin_again(tx: Tx, chain: str, tips: Tips) -> TurnedBack:
     turned = rewind(tx, chain, tips.head)
-    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), tips.final)
+    before = find_cursor(tx, chain, "final")
+    # What was paid since that time was not read: windows that closed meanwhile are looked up by reference.
+    time_s = tips.final.time_s if before is None else min(before.time_s, tips.final.time_s)
+    move_cursor(tx, chain, "final", before, slot_cursor(tips.final.number, time_s))
     keep_accounts(tx, chain, ())
     return turned
