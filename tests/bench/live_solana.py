@@ -33,6 +33,7 @@ from tests.bench.live import (
     TRUSTING,
     Walked,
     Walks,
+    spread_s,
     stored_at_ms,
 )
 from tests.bench.sink import Expect, OpenSink, Receivers, open_sink
