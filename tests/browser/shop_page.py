@@ -49,7 +49,7 @@ class ShopPage:
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Cart</title>'
             '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-            '<meta name="color-scheme" content="light dark"><script src="/shop.js"></script>'
+            '<script src="/shop.js"></script>'
             f'<script src="{self.payd}/static/payd.js"></script></head>'
             f"<body><main><h1>Cart</h1>{self.body}{'<p>A fine thing.</p>' * 60}</main></body></html>"
         )

@@ -21,6 +21,8 @@ OpenPage = Callable[..., Page]
 README: Final = Path(__file__).parents[2] / "README.md"
 REFUSED: Final = ("frame-ancestors", "target origin provided", "chrome-error")
 
+FRAMED: Final = "(src) => Object.assign(document.body.appendChild(document.createElement('iframe')), { src })"
+
 
 @pytest.fixture
 def shop(till: Till, watch: Watch) -> Iterator[ShopPage]:
@@ -238,32 +240,60 @@ def test_a_wrong_payment_is_said_in_words(
         expect(opened.value.get_by_role("heading", level=1)).to_have_text("No such payment")
 
 
-def test_the_shop_believes_its_own_frame_of_payd_only(
+def forgery(link: str) -> dict[str, Any]:
+    return {"payd": id_of(link), "status": "succeeded", "isFinal": True, "version": 9}
+
+
+def wait_for_messages(page: Page, origin: str, count: int) -> None:
+    counted = "([origin, count]) => messages.filter((one) => one === origin).length === count"
+    page.wait_for_function(counted, arg=[origin, count])
+
+
+def test_the_shop_believes_no_other_frame_and_not_itself(
     till: Till, open_page: OpenPage, shop: ShopPage, stranger: ShopPage
 ) -> None:
-    link = till.pay()
-    forged = {"payd": id_of(link), "status": "succeeded", "isFinal": True, "version": 9}
-    stranger.scripts = "addEventListener('message', (event) => parent.postMessage(event.data, '*'));"
+    link, other = till.pay(), till.pay()
     page = visit(
         open_page,
         shop,
-        button(id_of(link)) + ad_of(stranger),
+        button(id_of(link)) + ad_of(stranger) + f'<iframe title="Other" name="other" src="{other}"></iframe>',
     )
     page.get_by_role("button", name="Pay").click()
     heard(page, "requires_action")
-    page.evaluate("(forged) => { frames.ad.postMessage(forged, '*'); postMessage(forged, '*'); }", forged)
-    page.evaluate("(forged) => frames.ad.postMessage({ ...forged, close: true }, '*')", forged)
-    # Both forgeries of the other frame came, after the page's own.
-    echoed = "(origin) => messages.filter((one) => one === origin).length === 2"
-    page.wait_for_function(echoed, arg=stranger.origin)
+    page.evaluate("(forged) => postMessage(forged, '*')", forgery(link))
+    own = len([one for one in page.evaluate("messages") if one == till.server.url])
+    # The other frame is of payd as well, and has payd's origin.
+    for name in ("ad", "other"):
+        frame = page.frame(name)
+        assert frame is not None
+        for forged in (forgery(link), forgery(link) | {"close": True}):
+            frame.evaluate("(forged) => parent.postMessage(forged, '*')", forged)
+    wait_for_messages(page, stranger.origin, 2)
+    wait_for_messages(page, till.server.url, own + 2)
     heard(page, "requires_action")
     expect(dialog(page)).to_be_visible()
+
+
+def test_the_shop_believes_its_frame_only_while_payd_is_in_it(
+    till: Till, open_page: OpenPage, shop: ShopPage, stranger: ShopPage, watch: Watch
+) -> None:
+    watch.expected += REFUSED
+    link = till.pay()
+    page = visit(open_page, shop, button(id_of(link)))
+    page.get_by_role("button", name="Pay").click()
+    heard(page, "requires_action")
+    page.locator("dialog iframe").evaluate("(frame, src) => { frame.src = src; }", stranger.origin)
+    expect(checkout(page).locator("h1")).to_have_text("Cart")
+    checkout(page).locator("h1").evaluate("(_, forged) => parent.postMessage(forged, '*')", forgery(link))
+    wait_for_messages(page, stranger.origin, 1)
+    heard(page, "requires_action")
 
 
 def test_the_checkout_answers_the_page_that_holds_it_and_no_other_frame(
     till: Till, open_page: OpenPage, shop: ShopPage, stranger: ShopPage
 ) -> None:
     link = till.pay()
+    allow(till, shop.origin, stranger.origin)
     stranger.scripts = f"""
         window.told = [];
         addEventListener('message', (event) => told.push(event.data));
@@ -277,21 +307,42 @@ def test_the_checkout_answers_the_page_that_holds_it_and_no_other_frame(
     )
     # In the light, where another frame can find it.
     page.evaluate(
-        "(link) => Object.assign(document.body.appendChild(document.createElement('iframe')), { src: link })",
+        FRAMED,
         link,
     )
     held = page.frame_locator(f'iframe[src="{link}"]')
     expect(held.locator("time, #left")).to_have_text(re.compile("14:"))
+    page.evaluate("(id) => frames[1].postMessage({ payd: id }, '*')", id_of(link))
+    wait_for_messages(page, till.server.url, 1)
     ad = page.frame("ad")
     assert ad is not None
     ad.evaluate("ask()")
     till.move(link, "processing")
     expect(held.locator("#heading")).to_have_text("Payment sent")
+    page.wait_for_function(
+        "(origin) => messages.filter((one) => one === origin).length > 1", arg=till.server.url
+    )
     assert [one for one in ad.evaluate("told") if "status" in one] == []
-    # The same question by the page that holds it is answered, and to its origin.
-    page.evaluate("(id) => frames[1].postMessage({ payd: id }, '*')", id_of(link))
+
+
+def test_even_where_a_browser_let_it_in_an_origin_that_is_not_listed_is_told_nothing(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    link = till.pay()
+    page = visit(open_page, shop, "<p>Nothing.</p>")
+    # The list that the page has is another than the one that the browser was given.
+    page.add_init_script("""document.addEventListener('readystatechange', () => {
+        const checkout = document.getElementById('checkout');
+        if (checkout) checkout.dataset.origins = `https://shop.example ${checkout.dataset.origins}0 http://local`;
+    }, { once: true });""")
+    page.evaluate(FRAMED, link)
+    expect(page.frame_locator(f'iframe[src="{link}"]').locator("#left")).to_have_text(re.compile("14:"))
+    page.evaluate("(id) => frames[0].postMessage({ payd: id }, '*')", id_of(link))
+    # What was asked before is answered before.
+    page.frames[1].evaluate("new Promise((done) => setTimeout(done))")
+    page.frames[1].evaluate("parent.postMessage('after', '*')")
     page.wait_for_function("messages.length > 0")
-    assert page.evaluate("messages") == [till.server.url]
+    assert page.evaluate("messages.length") == 1
 
 
 def test_it_can_be_used_with_the_keyboard_alone(till: Till, open_page: OpenPage, shop: ShopPage) -> None:
@@ -337,6 +388,8 @@ def test_the_modal_can_be_used_by_anyone(till: Till, open_page: OpenPage, shop: 
     assert accessibility_problems(page) == []
     dark = "matchMedia('(prefers-color-scheme: dark)').matches"
     assert page.frames[1].evaluate(dark) is page.evaluate(dark)
+    bar = dialog(page).evaluate("(one) => getComputedStyle(one).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (sum(bar[:3]) < 384) is page.evaluate(dark), "the bar is as the frame, whatever the shop's page is"
 
 
 def test_on_a_small_phone_it_fills_the_screen_and_nothing_is_wider(
