@@ -49,6 +49,10 @@ TRUSTING: Final = {
 # Long past anything that is still measured.
 PATIENCE_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.0005
+# A little more than payd's pauses, and the share of it that each payment waits more than the one before: what
+# one payment wakes would else be just asleep again at every next one.
+SPREAD_S: Final = 0.3
+SPREAD: Final = 0.618
 SETTLE_S: Final = 0.5
 
 
@@ -199,9 +203,15 @@ async def measure_walks(folder: Path, plan: Walks) -> dict[str, Walked]:
     return walked
 
 
+def spread_s(number: int) -> float:
+    """How long a payment waits, so that together they meet payd at every moment between two looks."""
+    return SPREAD_S * (number * SPREAD % 1)
+
+
 async def _walk(shop: Shop, sink: OpenSink, way: str, walked: Walked) -> None:
     payment_id, tx_id = await shop.commit(way)
     await sink.expect(Expect(1))
+    await trio.sleep(spread_s(len(walked.receipt)))
     asked_ms = time.time() * 1000
     await shop.chain.mine()
     with trio.fail_after(PATIENCE_S):

@@ -33,6 +33,7 @@ from tests.bench.live import (
     TRUSTING,
     Walked,
     Walks,
+    spread_s,
     stored_at_ms,
 )
 from tests.bench.sink import Expect, OpenSink, Receivers, open_sink
@@ -124,10 +125,10 @@ class Costs:
 
 @asynccontextmanager
 async def open_live_solana(
-    folder: Path, solana: LocalSolana, url: str, hook: str | None
+    folder: Path, solana: LocalSolana, url: str, hook: str | None, lines: str = ""
 ) -> AsyncIterator[SolanaShopfront]:
     """A server of its own process on a node, with a shop in it."""
-    headers = await furnish_live_solana(folder, url, hook)
+    headers = await furnish_live_solana(folder, url, hook, lines)
     server = Server(folder, TRUSTING)
     try:
         await server.start()
@@ -137,9 +138,16 @@ async def open_live_solana(
         await server.put_away()
 
 
-async def furnish_live_solana(folder: Path, url: str, hook: str | None) -> dict[str, str]:
-    """Make a folder that a server on Solana can be started in; what its merchant's backend sends."""
-    write_configuration(folder, solana_configuration([url]))
+async def furnish_live_solana(folder: Path, url: str, hook: str | None, lines: str = "") -> dict[str, str]:
+    """Make a folder that a server on Solana can be started in; what its merchant's backend sends.
+
+    Args:
+        folder: It.
+        url: Of the chain's node.
+        hook: Where live webhooks go.
+        lines: More lines of the chain.
+    """
+    write_configuration(folder, solana_configuration([url], lines=lines))
     write_keystore(folder)
     config = load(folder / "payd.toml", environment(folder, TRUSTING))
     async with open_house(config, inline=True) as house:
@@ -150,15 +158,23 @@ async def furnish_live_solana(folder: Path, url: str, hook: str | None) -> dict[
         return headers
 
 
-async def measure_solana_walks(folder: Path, plan: Walks) -> dict[str, Walked]:
-    """Payments one after the other, each from the slot that confirms it."""
+async def measure_solana_walks(folder: Path, plan: Walks, *, told: bool) -> dict[str, Walked]:
+    """Payments one after the other, each from the slot that confirms it.
+
+    Args:
+        folder: For the server's data.
+        plan: How many.
+        told: Whether a websocket tells of them, besides the looks.
+    """
     walked = {way: Walked() for way in WAYS}
     with running_svm_node() as node:
         solana = LocalSolana(node)
         await furnish_street(solana)
         async with (
             open_sink(Receivers(answering=1)) as sink,
-            open_live_solana(folder, solana, node.url, sink.answering[0]) as shop,
+            open_live_solana(
+                folder, solana, node.url, sink.answering[0], f'ws = "{node.ws_url}"' if told else ""
+            ) as shop,
         ):
             for number in range(plan.payments * len(WAYS)):
                 way = WAYS[number % len(WAYS)]
@@ -170,6 +186,7 @@ async def _walk(shop: SolanaShopfront, sink: OpenSink, way: str, walked: Walked)
     payment_id = await shop.payment(PRICE)
     send = await _signed(shop, payment_id) if way == "signed" else await _linked(shop, payment_id)
     await sink.expect(Expect(1))
+    await trio.sleep(spread_s(len(walked.receipt)))
     acted_ms = time.time() * 1000
     tx_id = await send()
     await _until(shop, tx_id, "processed")

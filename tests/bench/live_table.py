@@ -22,8 +22,9 @@ NOTES: Final = """\
 Live payments: each node makes blocks when it is asked to, and every time is from then; one payment is under
 way. anvil's transaction waits in the pool before, and one confirmation is enough; Solana's is in the newest
 slot already, which the next one confirms. Chains are looked at every 50 ms, but for the pause that payd
-leaves between two looks; no websocket. The server is a process of its own; webhooks go over TLS and are timed
-where they arrive.
+leaves between two looks; payments come spread over it. The server is a process of its own; webhooks go over
+TLS and are timed where they arrive.
+- **with websocket**: the node tells of signatures and accounts besides; everywhere else there is none.
 - **the node's receipt**, or its status, is asked for again and again until it is there.
 - **buyer's act → succeeded** is from the confirm of what was signed, or from sending what a link asks for,
   with the slot asked for as soon as the node has the transaction.
@@ -38,11 +39,12 @@ async def live_lines(folder: Path, plan: Walks, say: Callable[[str], None]) -> l
     say("live payments, signed and sent")
     walked = await measure_walks(_fresh(folder, "walks"), plan)
     lines = [line for way in walked for line in walk_lines(way, walked[way], "block", RECEIPT)]
-    say("live payments on Solana, signed and by a link")
-    walked = await measure_solana_walks(_fresh(folder, "solana"), plan)
-    for way in walked:
-        lines += walk_lines(f"Solana, {way}", walked[way], "slot", STATUS)
-        lines += act_lines(f"Solana, {way}", walked[way])
+    for told, where in ((False, "Solana"), (True, "Solana with websocket")):
+        say(f"live payments on {where}, signed and by a link")
+        walked = await measure_solana_walks(_fresh(folder, where), plan, told=told)
+        for way in walked:
+            lines += walk_lines(f"{where}, {way}", walked[way], "slot", STATUS)
+            lines += act_lines(f"{where}, {way}", walked[way])
     calls: dict[int, float] = {}
     costs: dict[int, Costs] = {}
     for count in plan.open_payments:

@@ -87,7 +87,7 @@ async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> No
     lines = await live_lines(tmp_path, plan, lambda _words: None)
 
     assert {len(line) for line in lines} == {len(LIVE_HEADER)}
-    assert len(lines) == 8 + 2 * 6 + 2 + 4 * 2 + 3 * 2
+    assert len(lines) == 8 + 4 * 6 + 2 + 4 * 2 + 3 * 2
     assert all(float(line[2].replace(",", "")) > 0 for line in lines)
     idle = [float(line[2]) for line in lines if line[0].startswith("idle RSS")]
     assert 40 < min(idle) <= max(idle) < 120

@@ -16,6 +16,7 @@ import pytest
 from tests.live.conformance import ALL_EVENTS
 from tests.live.proxy import Request, Rewrite
 from tests.live.solana import (
+    BUYER,
     MERCHANT,
     POOR,
     SOL,
@@ -24,6 +25,8 @@ from tests.live.solana import (
     USDC_MINT,
     LocalSolana,
     address,
+    keypair,
+    pay_by_link,
     pubkey,
 )
 from tests.live.solana_behind import LONG, SolanaBehind, open_solana_behind
@@ -35,8 +38,9 @@ from tests.live.svm_ledger import HASH_LIFE
 pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
-# So many blocks take a node out of the first row.
-BEHIND = 40
+# So many blocks take a node out of the first row, for longer than a test looks.
+BEHIND = 120
+FINAL_AFTER = 6
 EXPIRED = ["payment.created", "payment.processing", "payment.expired"]
 
 
@@ -66,6 +70,16 @@ async def send(shop: SolanaBehind, asset: str = USDC) -> tuple[str, str]:
     return payment_id, await shop.street.pay_by_link(payment_id, asset)
 
 
+async def link_of(shop: SolanaBehind, payment_id: str, asset: str = USDC) -> str:
+    """What a wallet may pay by as long as it likes."""
+    return (await shop.street.links(payment_id))[asset]
+
+
+async def follow(shop: SolanaBehind, link: str) -> str:
+    """Pay by a link; gives the transaction's id."""
+    return await shop.chain.send(pay_by_link(link, pubkey(BUYER)), keypair(BUYER))
+
+
 async def sign(shop: SolanaBehind) -> str:
     """A payment whose signed transaction was accepted."""
     payment_id = await shop.street.payment()
@@ -80,6 +94,12 @@ async def assert_nothing_is_credited(shop: SolanaBehind, payment_id: str) -> Non
     await shop.street.later(5)
     await shop.read()
     assert not {"payment.succeeded", "payment.settled"} & set(await shop.street.events(payment_id))
+
+
+async def pays(shop: SolanaBehind, payment_id: str) -> list[str]:
+    """The transactions that the chain has and that pay it."""
+    transfers = (await shop.street.detail(payment_id))["transfers"]
+    return [one["txId"] for one in transfers if one["onChain"] and one["kind"] == "matched"]
 
 
 async def settled(shop: SolanaBehind, *payment_ids: str) -> None:
@@ -211,10 +231,7 @@ async def test_of_three_nodes_one_may_know_nothing_of_a_payment(
     tmp_path: Path, solana: LocalSolana, hider: int
 ) -> None:
     async with open_solana_behind(tmp_path / "house", solana, nodes=3) as shop:
-        payment_id = await shop.street.payment()
-        link = await shop.street.links(payment_id)
-        assert USDC in link
-        tx_id = await shop.street.pay_by_link(payment_id)
+        payment_id, tx_id = await send(shop)
         shop.nodes[hider].node.forgotten.add(tx_id)
 
         await settled(shop, payment_id)
@@ -226,20 +243,27 @@ async def invent(shop: SolanaBehind, payment_id: str) -> Rewrite:
     landing = shop.ledger.landed[tx_id]
     named = {str(key) for key in landing.keys}
     shown = {**transaction_json(landing), "version": "legacy"}
-    entry = {"signature": tx_id, "slot": landing.block.slot, "err": None, "memo": None}
+    entry: dict[str, Any] = {"signature": tx_id, "slot": landing.block.slot, "err": None, "memo": None}
     entry |= {"blockTime": landing.block.time_s, "confirmationStatus": "finalized"}
-    status = {"slot": landing.block.slot, "confirmations": None, "err": None, "status": {"Ok": None}}
+    status: dict[str, Any] = {
+        "slot": landing.block.slot,
+        "confirmations": None,
+        "err": None,
+        "status": {"Ok": None},
+    }
     status |= {"confirmationStatus": "finalized"}
     # Nothing else runs between its landing and this.
     assert await shop.chain.rpc("payd_fork", 1) == [tx_id]
 
     def rewrite(request: Request, result: Any) -> Any:
-        first, *options = request["params"]
+        first, *options = request["params"] or [None]
         match request["method"]:
             case "getTransaction" if first == tx_id:
                 return shown
             case "getSignatureStatuses" if tx_id in first:
-                value = [status if one == tx_id else told for one, told in zip(first, result["value"])]
+                value = [
+                    status if one == tx_id else told for one, told in zip(first, result["value"], strict=True)
+                ]
                 return {**result, "value": value}
             case "getSignaturesForAddress" if first in named and options[0].get("until") != tx_id:
                 return sorted([entry, *result], key=lambda one: int(one["slot"]), reverse=True)
@@ -253,32 +277,32 @@ async def test_a_buyer_who_pays_after_a_node_invented_a_transaction_is_credited(
     pair: SolanaBehind, liar: int
 ) -> None:
     payment_id = await pair.street.payment()
+    link = await link_of(pair, payment_id)
     pair.nodes[liar].rewrite = await invent(pair, payment_id)
     await assert_nothing_is_credited(pair, payment_id)
     assert await pair.chain.tokens(pubkey(MERCHANT), USDC_MINT) == 0
     pair.recover()
 
-    tx_id = await pair.street.pay_by_link(payment_id)
+    tx_id = await follow(pair, link)
 
     await settled(pair, payment_id)
-    matched = [one for one in (await pair.street.detail(payment_id))["transfers"] if one["kind"] == "matched"]
-    assert [one["txId"] for one in matched] == [tx_id]
+    assert await pays(pair, payment_id) == [tx_id]
 
 
 async def test_a_payment_that_is_made_while_a_node_invents_another_is_credited_once_it_does_not(
     pair: SolanaBehind,
 ) -> None:
     payment_id = await pair.street.payment()
+    link = await link_of(pair, payment_id)
     pair.nodes[0].rewrite = await invent(pair, payment_id)
     await pair.street.until(payment_id, "processing")
-    tx_id = await pair.street.pay_by_link(payment_id)
+    tx_id = await follow(pair, link)
     await assert_nothing_is_credited(pair, payment_id)
 
     pair.recover()
 
     await settled(pair, payment_id)
-    matched = [one for one in (await pair.street.detail(payment_id))["transfers"] if one["kind"] == "matched"]
-    assert [one["txId"] for one in matched] == [tx_id]
+    assert await pays(pair, payment_id) == [tx_id]
 
 
 async def test_a_status_that_one_node_invents_ends_nothing_and_is_no_success(still: SolanaBehind) -> None:
@@ -349,23 +373,19 @@ async def test_a_link_that_vanishes_after_the_success_is_an_alarm_and_settles_wh
     assert await still.street.events(payment_id) == ALL_EVENTS
 
 
-FINAL_AFTER = 6
-
-
 # Nodes that fail.
 
 
 async def test_what_lands_while_the_nodes_fail_is_read_afterwards(pair: SolanaBehind) -> None:
     payments = [await pair.street.payment() for _ in range(2)]
-    links = [await pair.street.links(one) for one in payments]
-    assert all({USDC, SOL} <= one.keys() for one in links)
+    links = [await link_of(pair, one, asset) for one, asset in zip(payments, (USDC, SOL), strict=True)]
     signed = await pair.street.payment()
     option = await pair.street.option(signed, USDC, POOR)
     result = await pair.street.execute(option, POOR)
     pair.fail()
     await pair.unread(1)
-    for payment_id, asset in zip(payments, (USDC, SOL), strict=True):
-        await pair.street.pay_by_link(payment_id, asset)
+    for link in links:
+        await follow(pair, link)
     await pair.chain.slots(LONG)
     await pair.unread(1)
     assert {await pair.street.status(one) for one in payments} == {"requires_action"}
@@ -379,9 +399,10 @@ async def test_what_lands_while_the_nodes_fail_is_read_afterwards(pair: SolanaBe
 
 async def test_payments_that_land_while_the_nodes_answer_503_for_long_are_found(pair: SolanaBehind) -> None:
     """Longer than the first steps of the back-off from a node that fails: some 20 seconds."""
-    signed = await sign(pair)
+    signed, sent = await sign(pair), await pair.street.payment()
+    link = await link_of(pair, sent)
     pair.fail()
-    sent, _ = await send(pair)
+    await follow(pair, link)
     await pair.true(lambda: all(node.aside_s > 8 for node in pair.room.rpc.nodes))
     pair.recover()
 
@@ -426,11 +447,10 @@ async def test_a_payment_that_was_paid_in_time_succeeds_though_no_node_told_of_i
     paid, unpaid = [await pair.street.payment(expiresAt=ends_s) for _ in range(2)]
     option = await pair.street.option(unpaid)
     late = await pair.street.execute(option)
-    links = await pair.street.links(paid)
-    assert USDC in links
+    link = await link_of(pair, paid)
     pair.fail()
     await pair.unread(1)
-    tx_id = await pair.street.pay_by_link(paid)
+    tx_id = await follow(pair, link)
     assert pair.ledger.landed[tx_id].block.time_s < ends_s
 
     async def is_over() -> bool:
