@@ -209,6 +209,22 @@ async def test_a_link_goes_without_the_fee_where_it_may(street: SolanaStreet) ->
     assert said["settlement_amount"]["value"] == str(AMOUNT)
 
 
+async def test_a_buyer_who_leaves_the_operator_out_has_paid_the_merchant_and_no_fee_is_told(
+    street: SolanaStreet,
+) -> None:
+    """Nobody can keep a wallet from sending its own; the merchant has what it was promised."""
+    handed = await hand_out(street, USDC, BUYER)
+    await street.chain.send(handed.instructions[:-1], keypair(BUYER))
+    await street.until(handed.payment_id, "settled", mining=True)
+
+    changed = gains(handed.had, await wealth(street.chain))
+    assert changed[pubkey(MERCHANT), USDC_MINT] == AMOUNT - FEE
+    assert (pubkey(OPERATOR), USDC_MINT) not in changed
+    said = await processing(street, handed.payment_id)
+    assert said["fee"] is None
+    assert said["settlement_amount"]["value"] == str(AMOUNT - FEE)
+
+
 async def test_a_transaction_request_carries_the_fee(street: SolanaStreet) -> None:
     payment_id = await street.payment()
     had = await wealth(street.chain)
