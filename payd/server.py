@@ -375,7 +375,7 @@ def _limits(config: Config) -> Limits:
         failed_auth=failed_auth_limit(rates.failed_auth),
         polls=poll_slots(),
         matches=match_limit(),
-        sign_requests=sign_request_limit(),
+        sign_requests=sign_request_limit() if rates.per_ip else RateLimit(0),
     )
 
 

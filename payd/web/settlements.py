@@ -208,7 +208,7 @@ async def check_on_chain(realm: Realm, asset: str, destination: str, field: str)
     except ChainUnavailable as unavailable:
         raise ChainUnavailable(
             f"{field}: No node of {wanted.chain} answers, so the destination cannot be checked. Nothing was"
-            f" stored; try again. ({unavailable.message})",
+            " stored; try again.",
             details={"field": field},
         ) from unavailable
     if problem is not None:

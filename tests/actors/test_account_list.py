@@ -111,6 +111,8 @@ async def test_a_token_is_asked_for_once_and_one_that_nobody_knows_is_left_out(
 ) -> None:
     strange = f"{CHAIN}/token:{pubkey(77)}"
     await settle(solana.db, 1, strange, MERCHANT)
+    await solana.local.fund(pubkey(77))
+    await solana.local.slots(2)
     accounts = list_of(solana)
     with capture_logs() as logs:
         for _ in range(3):

@@ -62,6 +62,16 @@ async def test_a_node_that_is_not_there_yet_refuses(solana: SolanaWatching, comm
         await reader(solana).listings(node, [], commitment, at + 1)
 
 
+async def test_behind_one_address_may_be_a_node_that_is_not_there_yet(solana: SolanaWatching) -> None:
+    says(
+        solana.nodes[0],
+        "getSignaturesForAddress",
+        Refused(-32016, "Minimum context slot has not been reached"),
+    )
+    with pytest.raises(Lagging, match="behind"):
+        await reader(solana).listings(solana.rpc.nodes[0], [SHOP], "confirmed", 0)
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [

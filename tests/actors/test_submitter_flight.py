@@ -8,7 +8,8 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from payd.actors.submitter_flight import DOUBT_S, RESEND_S
+from payd.actors.submitter_fates import DOUBT_S
+from payd.actors.submitter_flight import RESEND_S
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database
 from tests.actors.solana_watching import SolanaWatching
@@ -134,8 +135,10 @@ async def test_no_node_alone_buries_it(two_submitting: Submitting) -> None:
     await submitting.submitter.run_once()
     submitting.solana.nodes[1].lag = 100
     await submitting.expire()
+    sends = submitting.sends()
     await rounds(submitting, 2 * DOUBT_S)
     assert submitting.states(owed) == ["open"]
+    assert submitting.sends() == sends, "nothing is sent that can not land"
     submitting.solana.nodes[1].lag = 0
     await submitting.submitter.run_once()
     assert submitting.states(owed) == ["dead"]

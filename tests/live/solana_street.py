@@ -18,9 +18,10 @@ import trio
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
+from payd.actors.account_walk import SECOND_S
 from payd.chains.solana.fee_payer import fee_payer_from
 from payd.clock import WallMs, system_wall_ms
-from payd.store.chain_cursors import find_cursor
+from payd.store.chain_cursors import CursorKind, find_cursor
 from payd.web.house import House
 from tests.live.chain import RELAYER, account
 from tests.live.front import (
@@ -210,18 +211,32 @@ class SolanaStreet(SolanaShopfront):
         self.house.realms["live"].payments.tending.deadlines.reload()
         self.wake()
 
-    async def caught_up(self) -> None:
-        """Wait until the server has read what is confirmed and what is final; have it do all that is due."""
-        confirmed, final = [await self._slot(level) for level in ("confirmed", "finalized")]
+    async def caught_up(self, *, final: bool = True) -> None:
+        """Wait until the server has read what is confirmed now; have it do all that is due.
+
+        Args:
+            final: And until it has read for the second time, from another node, what is final after that:
+                some seconds go by and blocks come meanwhile.
+        """
+        if final:
+            await self.later(SECOND_S + 1)
+            await self.chain.slots(self.depth)
+        wanted: list[tuple[CursorKind, int]] = [("head", await self._slot("confirmed"))]
+        wanted += [("final", await self._slot("finalized"))] if final else []
         realm = self.house.realms["live"]
 
         async def there() -> bool:
-            at = [realm.db.point(find_cursor, CHAIN, kind) for kind in ("head", "final")]
-            wanted = zip(at, (confirmed, final), strict=True)
-            return all(cursor is not None and cursor.number >= slot for cursor, slot in wanted)
+            at = [(realm.db.point(find_cursor, CHAIN, kind), slot) for kind, slot in wanted]
+            return all(cursor is not None and cursor.number >= slot for cursor, slot in at)
 
         await self.wait_for(there)
         realm.payments.tending.deadlines.reload()
+
+    @property
+    def depth(self) -> int:
+        """So many blocks on top of one make it final."""
+        assert isinstance(self.chain.node, ServedNode)
+        return self.chain.node.ledger.depth["finalized"]
 
     async def _slot(self, commitment: str) -> int:
         return int(await self.chain.rpc("getSlot", {"commitment": commitment}))

@@ -122,7 +122,7 @@ async def code_of(street: SolanaStreet, payment: str, asset: str = "") -> str:
     return html.unescape(shown[1])
 
 
-async def proof_of(street: SolanaStreet, payment: str, tx_id: str, asset: str, place: int) -> None:
+async def expect_proof(street: SolanaStreet, payment: str, tx_id: str, asset: str, place: int) -> None:
     """The payment is settled by this transfer of this account, which says nothing about how it was made."""
     await street.until(payment, "settled")
     detail = await street.detail(payment)
@@ -162,7 +162,7 @@ async def test_the_libraries_of_wallets_pay_by_every_code(
         code = await code_of(street, payment, asset)
         assert code.startswith("solana:https%3A" if kind == "request" else f"solana:{pubkey(MERCHANT)}?")
         tx_id = await Phone(library, libraries[library], street, place).pay(code)
-        await proof_of(street, payment, tx_id, asset, place)
+        await expect_proof(street, payment, tx_id, asset, place)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -175,7 +175,7 @@ async def test_the_pages_first_code_is_paid_in_what_the_wallet_holds(
     phone = Phone(library, libraries[library], street, POOR)
     scanned = await phone.scan(code)
     assert scanned["icon"].startswith(f"{BASE_URL}/static/")
-    await proof_of(street, payment, await phone.pay(code), USDC, POOR)
+    await expect_proof(street, payment, await phone.pay(code), USDC, POOR)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -226,11 +226,11 @@ async def test_a_merchant_may_name_the_chain_by_its_alias(street: SolanaStreet) 
     payment = await street.payment()
     links = await street.links(payment)
     assert list(links) == [f"solana:mainnet/spl:{USDC_MINT}", "solana:mainnet/slip44:501"]
-    await proof_of(street, payment, await street.pay_by_request(payment, USDC, POOR), USDC, POOR)
+    await expect_proof(street, payment, await street.pay_by_request(payment, USDC, POOR), USDC, POOR)
     other = await street.payment()
     link = (await street.links(other))["solana:mainnet/slip44:501"]
     tx_id = await street.chain.send(pay_by_link(link, pubkey(BUYER)), keypair(BUYER))
-    await proof_of(street, other, tx_id, SOL, BUYER)
+    await expect_proof(street, other, tx_id, SOL, BUYER)
 
 
 @pytest.mark.parametrize("destination", ["mint", "token account"])
@@ -262,7 +262,7 @@ async def test_a_transfer_by_a_link_whose_price_is_old_counts_within_its_grace(s
     old = (await street.links(payment))[SOL]
     await street.later(150)
     tx_id = await street.chain.send(pay_by_link(old, pubkey(BUYER)), keypair(BUYER))
-    await proof_of(street, payment, tx_id, SOL, BUYER)
+    await expect_proof(street, payment, tx_id, SOL, BUYER)
 
 
 async def test_a_transfer_after_the_window_is_recorded_as_late(street: SolanaStreet) -> None:

@@ -252,6 +252,14 @@ async def test_an_address_is_handed_so_many_transactions_and_no_more(solana: Sol
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "rate_limited", "1")
 
 
+async def test_who_switches_the_limit_of_addresses_off_has_none_here_either(tmp_path: Path) -> None:
+    for per_ip, expected in (("0", 0), ("200", 1)):
+        async with open_solana_shop(tmp_path / per_ip, PAYD_RATE_LIMITS_PER_IP=per_ip) as solana:
+            limit = solana.shop.house.limits.sign_requests
+            waits = [limit.take("203.0.113.7") for _ in range(SIGN_REQUESTS_AT_ONCE + 20)]
+            assert (max(waits) > 0) == expected
+
+
 async def test_the_limit_of_open_doors_counts_here_too(tmp_path: Path) -> None:
     async with open_solana_shop(tmp_path / "data", PAYD_RATE_LIMITS_PER_IP="1") as solana:
         path = f"/v1/solana-pay/{await solana.pay()}"

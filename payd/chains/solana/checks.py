@@ -147,7 +147,12 @@ class Checks:
 
     async def _accepted(self, payment: Payment, quote: Quote, text: str, now_ms: int) -> Accepted:
         handed = self._handed_out(quote)
-        returned = check_returned(handed.raw, text, handed.buyer, handed.fee_payer, self._limits)
+        try:
+            returned = check_returned(handed.raw, text, handed.buyer, handed.fee_payer, self._limits)
+        except InvalidParams:
+            if self._was_handed_out(payment, text):
+                raise QuoteExpired(ASK_AGAIN) from None
+            raise
         now = await self._ask(quote, handed, returned)
         if now.status is None and error_name(now.tried.err) != ALREADY_PROCESSED:
             _check_now(quote, handed, returned, now)
@@ -177,6 +182,15 @@ class Checks:
         payer = Message.from_bytes(message).account_keys[0]
         buyer = Pubkey.from_string(parse_account(quote.account).address)
         return _Handed(raw, build, buyer, None if payer == buyer else payer)
+
+    def _was_handed_out(self, payment: Payment, text: str) -> bool:
+        """Whether it is what another quote of the payment asked to sign: a wallet may have fetched again."""
+        try:
+            message = split(base64.b64decode(text, validate=True))[1]
+        except ValueError:
+            return False
+        build = self._db.point(find_build, hash_message(message))
+        return build is not None and build.payment_id == payment.id
 
     async def _ask(self, quote: Quote, handed: _Handed, returned: Returned) -> _Now:
         """What a node says to it, in one POST.

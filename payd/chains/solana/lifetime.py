@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from payd.chains.asking import answered
+from payd.chains.asking import answered, unavailable
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Blockhash, decode_count
+from payd.chains.solana.answers import COUNT_MAX, Blockhash, decode_count
 from payd.chains.solana.asking import height_call
 
 # For so many blocks a blockhash serves.
@@ -30,14 +30,34 @@ async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
     """
     if len(rpc.nodes) == 1:
         return newest.last_valid_height
+    return max(newest.last_valid_height, await _highest(rpc) + BLOCKHASH_BLOCKS)
+
+
+async def lands_until(rpc: Rpc) -> int:
+    """The last block height at which a transaction that is in a block now can land again, or a later one.
+
+    Args:
+        rpc: The chain's nodes.
+
+    Raises:
+        ChainUnavailable: No node says how far the chain is.
+    """
+    highest = await _highest(rpc)
+    if highest == 0:
+        raise unavailable("no node says how far the chain is")
+    return highest + BLOCKHASH_BLOCKS
+
+
+async def _highest(rpc: Rpc) -> int:
+    """How far the chain is by the further of two nodes; 0 where none says."""
     answers = await rpc.ask_all([height_call("confirmed")], at_most=NODES_ASKED)
-    heights = [_height(result) for _, [result] in answers]
-    return max([newest.last_valid_height, *(height + BLOCKHASH_BLOCKS for height in heights)])
+    return max((_height(result) for _, [result] in answers), default=0)
 
 
 def _height(result: object) -> int:
     """What a node says; nothing where it does not."""
     try:
-        return decode_count(answered(result), "the block height")
+        # What is added to it has to fit a column of the store.
+        return min(decode_count(answered(result), "the block height"), COUNT_MAX - BLOCKHASH_BLOCKS)
     except BadAnswer:
         return 0

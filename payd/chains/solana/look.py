@@ -18,13 +18,15 @@ from payd.chains.base import Found
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Landed, decode_count, decode_landed
-from payd.chains.solana.asking import height_call, transaction_call
+from payd.chains.rpc_wire import Results
+from payd.chains.solana.answers import Landed, decode_landed
+from payd.chains.solana.asking import transaction_call
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import split
 from payd.chains.solana.commitments import Commitments
 from payd.chains.solana.ending import Endings
 from payd.chains.solana.evidence import Evidence, watched_for
+from payd.chains.solana.lifetime import lands_until
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Commitment, Terms
 from payd.chains.solana.track import Track, read_track, recipient_of
@@ -47,8 +49,6 @@ from payd.store.transfers import Follow
 
 log = structlog.get_logger("payd.chains")
 
-# For so many blocks a blockhash serves. Of what was seen already, it serves no longer than that from now on.
-BLOCKHASH_BLOCKS: Final = 150
 # After this a transaction has landed or cannot any more: 150 blocks, skipped slots among them, until final.
 LANDS_WITHIN_MS: Final = 120_000
 
@@ -119,10 +119,9 @@ class Looks:
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
-        shown = await self._read(payment, row)
-        if shown is None:
+        landed = await self._read(payment, row)
+        if landed is None:
             return None
-        landed, height = shown
         quote = self._quote(payment, row)
         if quote is None:
             log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
@@ -131,7 +130,7 @@ class Looks:
             payment,
             self._as_paid(quote, landed),
             row.tx_id,
-            height + BLOCKHASH_BLOCKS,
+            await lands_until(self._rpc),
             now_ms,
             buyer=None if canonical_account(parse_account(quote.account)) == row.sender else row.sender,
             assigned=row.assigned,
@@ -184,16 +183,23 @@ class Looks:
         end = await self._endings.end_of(payment, track, submission, others, final, now_ms)
         return None if end is None else Found(end)
 
-    async def _read(self, payment: Payment, row: Sighting) -> tuple[Landed, int] | None:
-        """The transaction of a transfer as a node shows it, and the chain's height; None if it does not.
+    async def _read(self, payment: Payment, row: Sighting) -> Landed | None:
+        """The transaction of a transfer as a node shows it; None if none does.
 
         Of what a merchant assigned, nothing has to bind the two.
         """
+        calls = [transaction_call(row.tx_id)]
+        shown = self._shown(payment, row, await read(self._rpc, calls))
+        if shown is not None or len(self._rpc.nodes) == 1:
+            return shown
+        # The node that is asked first may be the one that hides it.
+        said = [self._shown(payment, row, results) for _, results in await self._rpc.ask_all(calls)]
+        return next((one for one in said if one is not None), None)
+
+    def _shown(self, payment: Payment, row: Sighting, results: Results) -> Landed | None:
         binding = reference_of(payment.id)
-        results = await read(self._rpc, [transaction_call(row.tx_id), height_call("confirmed")])
         try:
             landed = decode_landed(answered(results[0]), row.tx_id)
-            height = decode_count(answered(results[1]), "the block height")
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=self._name, why=str(bad))
             return None
@@ -203,22 +209,19 @@ class Looks:
         for one in paid_by(self._terms.chain, landed, watched, {(binding, row.asset)}):
             is_bound = one.binding == binding or row.assigned
             if (one.account_index, one.value) == (row.log_index, row.value) and is_bound:
-                return landed, height
+                return landed
         return None
 
     def _quote(self, payment: Payment, row: Sighting) -> Quote | None:
-        """What was asked for that a transfer pays: of who paid, and what held at its time, comes first."""
+        """What was asked for that a transfer pays; what held at its time comes first."""
         exact = [
             quote
             for quote in self._db.point(quotes_in, payment.id, row.asset)
             if recipient_of(quote) == row.recipient and quote.settlement_value == row.value
         ]
-
-        def doubt(quote: Quote) -> tuple[bool, bool]:
-            is_payer = canonical_account(parse_account(quote.account)) == row.sender
-            return not quote.covers_transfer_at(row.block_time_s * 1000), not is_payer
-
-        return min(exact, key=doubt, default=None)
+        return min(
+            exact, key=lambda quote: not quote.covers_transfer_at(row.block_time_s * 1000), default=None
+        )
 
     def _as_paid(self, quote: Quote, landed: Landed) -> Quote:
         """The quote, without the operator's part where the transaction has not that."""

@@ -353,6 +353,23 @@ async def test_the_transaction_of_another_payment_is_refused(scene: Scene) -> No
     assert isinstance(refused(await scene.check(payment, mixed, sign(theirs))), QuoteExpired)
 
 
+async def test_what_was_fetched_before_is_an_old_transaction_and_not_a_changed_one(scene: Scene) -> None:
+    payment = await scene.payment()
+    handed = await scene.handed(payment, USDC)
+    old = await scene.fetch(payment, handed)
+    await scene.local.slots(100)
+    new = await scene.fetch(payment, handed)
+    assert transaction_of(new) != transaction_of(old)
+    error = refused(await scene.check(payment, new, sign(old)))
+    assert isinstance(error, QuoteExpired)
+    assert error.message == ASK_AGAIN
+
+    # Each is good for its own quote.
+    accepted(await scene.check(payment, new, sign(new)))
+    await scene.local.slots(30)
+    accepted(await scene.check(payment, old, sign(old)))
+
+
 async def test_what_was_never_stored_as_handed_out_is_refused(scene: Scene) -> None:
     payment = await scene.payment()
     quote = await scene.quote(payment)

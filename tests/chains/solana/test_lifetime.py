@@ -10,7 +10,8 @@ import pytest
 from payd.chains.rpc import Rpc
 from payd.chains.solana.answers import Blockhash
 from payd.chains.solana.dialect import SolanaDialect
-from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, lands_until, last_valid_height
+from payd.core.errors import ChainUnavailable
 from tests.chains.solana.desk import TERMS, Desk
 from tests.live.anvil import Refused
 from tests.live.svm_node import ServedNode, open_svm_node
@@ -53,6 +54,13 @@ async def test_a_node_that_names_an_early_end_is_not_believed(nodes: tuple[Serve
     assert await last(*nodes, told=honest + 5) == honest + 5
 
 
+async def test_a_height_out_of_all_bounds_can_be_stored(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes[1], "_getBlockHeight", lambda *_: 2**63 - 1)
+    assert await last(*nodes, told=7) == 2**63 - 1
+
+
 @pytest.mark.parametrize("answer", [None, -1, "300", Refused(-32005, "Node is behind by 42 slots")])
 async def test_who_does_not_answer_makes_nothing_earlier(
     nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, answer: Any
@@ -87,3 +95,19 @@ async def test_what_is_stored_of_a_fetched_transaction_is_not_one_nodes_word(des
         await rpc.aclose()
 
         assert desk.build_of(fetched).valid_until_height == await height(other) + BLOCKHASH_BLOCKS
+
+
+async def test_what_is_in_a_block_can_land_again_for_a_blockhashs_life_by_the_further_node(
+    nodes: tuple[ServedNode, ServedNode],
+) -> None:
+    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
+    assert await lands_until(rpc) == await height(nodes[1]) + BLOCKHASH_BLOCKS
+    await rpc.aclose()
+
+
+async def test_where_no_node_says_how_far_it_is_nobody_knows(nodes: tuple[ServedNode, ServedNode]) -> None:
+    nodes[0].genesis = "1" * 44
+    rpc = Rpc([nodes[0].url], SolanaDialect(TERMS.genesis))
+    with pytest.raises(ChainUnavailable):
+        await lands_until(rpc)
+    await rpc.aclose()

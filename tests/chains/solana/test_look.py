@@ -12,7 +12,8 @@ from payd.chains.base import Found
 from payd.chains.defaults import DepthPolicy
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
-from payd.chains.solana.look import BLOCKHASH_BLOCKS, LANDS_WITHIN_MS
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS
+from payd.chains.solana.look import LANDS_WITHIN_MS
 from payd.chains.solana.track import read_track
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
