@@ -82,13 +82,17 @@ def destinations(operator: Operator, merchant_id: str) -> None:
 @merchant.command("origins")
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("origins", metavar="[ORIGIN]...", nargs=-1)
+@click.option("--none", is_flag=True, help="Nobody's.")
 @on_realm
-def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...]) -> None:
-    """Say whose pages may show the checkout in a frame: these and no others; without any, nobody's.
+def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...], none: bool) -> None:
+    """Show whose pages may show the checkout in a frame, or say so: these ORIGINs and no others.
 
     An ORIGIN is what a browser calls it, such as https://shop.example.
     """
-    allowed = operator.ask("merchant.origins", merchant=merchant_id, origins=list(origins))
+    if none and origins:
+        raise click.UsageError("Name origins, or say --none.")
+    wanted = list(origins) if origins or none else None
+    allowed = operator.ask("merchant.origins", merchant=merchant_id, origins=wanted)
     if operator.as_json:
         show_json(allowed)
         return

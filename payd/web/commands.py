@@ -69,7 +69,7 @@ class _Destinations(OfMode, frozen=True, kw_only=True):
 
 
 class _Origins(_Destinations, frozen=True, kw_only=True):
-    origins: list[str]
+    origins: list[str] | None = None
 
 
 class _DestinationAdd(_Destinations, frozen=True, kw_only=True):
@@ -239,8 +239,11 @@ async def _destination_list(house: House, args: _Destinations) -> Any:
     return (await ask(house, args, "GET", path))["crypto"]
 
 
-async def _origins_set(house: House, args: _Origins) -> Any:
+async def _origins(house: House, args: _Origins) -> Any:
+    """Whose pages may frame the checkout; with some named, these from now on."""
     path = f"/v1/merchants/{quote(args.merchant, safe='')}"
+    if args.origins is None:
+        return (await ask(house, args, "GET", path))["checkoutOrigins"]
     return (await ask(house, args, "PATCH", path, {"checkoutOrigins": args.origins}))["checkoutOrigins"]
 
 
@@ -371,7 +374,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "merchant.list": Command(OfMode, _merchant_list, changes=False),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_Destinations, _destination_list, changes=False),
-    "merchant.origins": Command(_Origins, _origins_set),
+    "merchant.origins": Command(_Origins, _origins),
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),

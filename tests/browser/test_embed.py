@@ -168,6 +168,7 @@ def test_where_tabs_are_blocked_the_page_itself_goes_there(
     page.evaluate("window.open = () => null")
     page.get_by_role("button", name="Pay").click()
     page.wait_for_url(link)
+    expect(page.locator("h1")).to_have_text("25.00 EUR")
 
 
 def test_a_shop_whose_buyer_closed_the_modal_still_hears_the_end(

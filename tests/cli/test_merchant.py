@@ -54,12 +54,15 @@ def test_without_a_merchant_the_way_to_one_is_said(payd: Terminal) -> None:
     assert "payd merchant create" in payd("merchant", "list").output
 
 
-def test_origins_replace_those_before_and_none_lets_nobody_in(begun: Terminal) -> None:
+def test_origins_are_shown_replace_those_before_and_none_lets_nobody_in(begun: Terminal) -> None:
     merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
     both = ["https://shop.example", "http://localhost:3000"]
     assert begun.json("merchant", "origins", merchant, *both) == both
     [listed] = [one for one in begun.json("merchant", "list") if one["id"] == merchant]
     assert listed["checkoutOrigins"] == both
     assert "https://shop.example" in begun("merchant", "origins", merchant, both[0]).output
-    assert "no page" in begun("merchant", "origins", merchant).output
+    assert begun.json("merchant", "origins", merchant) == both[:1], "who only looks changes nothing"
+    assert "no page" in begun("merchant", "origins", merchant, "--none").output
+    assert begun.json("merchant", "origins", merchant) == []
+    assert "--none" in begun.error("merchant", "origins", merchant, *both, "--none", code=2)
     assert "checkoutOrigins" in begun.error("merchant", "origins", merchant, "shop.example")
