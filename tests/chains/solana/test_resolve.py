@@ -163,6 +163,18 @@ async def test_a_merchants_first_token_account_is_created_for_no_more_than_was_r
         assert await desk.solana.lamports(pubkey(FEE_PAYER)) == 10**9 - desk.build_of(fetched).cost
 
 
+async def test_two_buyers_of_a_merchant_without_an_account_reserve_its_rent_once(desk: Desk) -> None:
+    await desk.poor()
+    for payment_id in ("pay_l1", "pay_l2"):
+        payment = await desk.payment(id=payment_id)
+        quote = await desk.quote(payment, USDC, merchant=MERCHANT_2, option_id=f"opt_{payment_id}")
+        build = desk.build_of(await desk.fetch(payment, quote))
+
+    assert 0 < build.rent < build.cost
+    reserved = desk.db.point(reserved_on_builds, CHAIN)
+    assert (reserved.cost, reserved.count) == (2 * (build.cost - build.rent) + build.rent, 2)
+
+
 async def test_the_operators_fee_is_in_the_same_transaction(realm_db: Database) -> None:
     async with open_desk(realm_db, fee=FEE) as desk:
         await desk.solana.give(pubkey(OPERATOR), USDC_MINT, 0)
