@@ -155,7 +155,7 @@ async def test_the_account_of_a_merchant_is_reserved_once_for_all_who_would_open
 ) -> None:
     rent = 50 * COST
     till = Till(realm_db, spend_per_day=rent + 4 * COST)
-    new = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
     for message in (b"1", b"2", b"3"):
         await till.sign(message, **new)
 
@@ -170,7 +170,7 @@ async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_aga
 ) -> None:
     rent = 50 * COST
     till = Till(realm_db, spend_per_day=3 * rent)
-    new = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
     await till.sign(b"1", **new)
     await till.sign(b"2", **new)
     await till.end(b"1", "landed", COST + rent)
@@ -183,7 +183,7 @@ async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_aga
 async def test_the_purse_holds_what_an_account_costs_once(realm_db: Database) -> None:
     rent = 50 * COST
     till = Till(realm_db)
-    new = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
     purse = Purse(RICH.keep + rent + 2 * COST, RICH.keep)
     await till.sign(b"1", purse=purse, **new)
     await till.sign(b"2", purse=purse, **new)
