@@ -387,6 +387,7 @@ def test_the_modal_can_be_used_by_anyone(till: Till, open_page: OpenPage, shop: 
     page.get_by_role("button", name="Pay").click()
     heard(page, "requires_action")
     assert accessibility_problems(page) == []
+    assert accessibility_problems(page.frames[1]) == []
     dark = "matchMedia('(prefers-color-scheme: dark)').matches"
     assert page.frames[1].evaluate(dark) is page.evaluate(dark)
     bar = dialog(page).evaluate("(one) => getComputedStyle(one).backgroundColor.match(/\\d+/g).map(Number)")
@@ -406,6 +407,23 @@ def test_on_a_small_phone_it_fills_the_screen_and_nothing_is_wider(
     close = page.get_by_role("button", name="Close").bounding_box()
     assert close is not None
     assert min(close["width"], close["height"]) >= 44
+
+
+def test_a_page_with_the_button_loads_one_file_and_a_checkout_in_it_six_at_most(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    page = visit(open_page, shop, button(id_of(till.pay())))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload(wait_until="networkidle")
+    assert [url for url in asked if url.startswith("http://127")] == [f"{till.server.url}/static/payd.js"]
+    sizes: dict[str, int] = {}
+    page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
+    page.get_by_role("button", name="Pay").click()
+    heard(page, "requires_action")
+    page.wait_for_load_state("networkidle")
+    assert 3 <= len(sizes) <= 6
+    assert sum(sizes.values()) < 40_000
 
 
 def test_the_link_can_be_copied_inside_the_frame(till: Till, open_page: OpenPage, shop: ShopPage) -> None:
