@@ -19,7 +19,7 @@ from tests.till import START_MS, WINDOW_MS, Till
 async def test_an_idempotency_key_is_remembered_for_thirty_days_and_then_new_again(shop: Shop) -> None:
     body = {"merchantName": "A", "merchantEmail": "a@b.example"}
     first = await shop.call("POST", "/v1/merchants", body, idempotency_key="k")
-    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30)
+    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30, collected_days=90)
 
     shop.realm.clock.move_to_offset(ANSWERS_KEPT_MS - 60_000)
     assert (await chores.run_once())["answers"] == 0
@@ -45,7 +45,7 @@ async def test_deliveries_with_their_logs_and_events_are_kept_as_long_as_is_said
     async with open_outbox(realm_db) as outbox:
         outbox.host("a.test")
         await outbox.register("a.test")
-        chores = Maintenance(realm_db, outbox.clock, keep_days=20)
+        chores = Maintenance(realm_db, outbox.clock, keep_days=20, collected_days=90)
         for _ in range(3):
             await outbox.happen()
         await outbox.drained()
@@ -72,7 +72,7 @@ async def test_what_is_still_to_be_sent_is_not_forgotten(realm_db: Database) -> 
         await outbox.drained()
         # The retry that is due in 5 s, seen from a month later by somebody who prunes before it is made.
         later = type(outbox.clock)(outbox.clock.now_ms, 40 * DAY_MS)
-        pruned = await Maintenance(realm_db, later, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, later, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["deliveries"], pruned["events"]) == (0, 0)
         assert [row.state for row in outbox.rows()] == ["pending"]
@@ -86,7 +86,7 @@ async def test_a_paused_endpoint_is_owed_events_for_as_long_as_they_are_kept(rea
         await outbox.happen()
         age(outbox, 31)
         await outbox.happen()
-        await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
         assert realm_db.point(count_pending) == 1
         await outbox.switch("resume")
         await outbox.drained()
@@ -104,7 +104,7 @@ async def test_more_than_a_batch_goes_and_what_is_young_in_between_stays(realm_d
         age(outbox, 31)
         await outbox.happen()
         await outbox.drained()
-        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["deliveries"], pruned["events"]) == (1100, 1100)
         assert len(outbox.rows()) == 1
@@ -125,7 +125,7 @@ async def test_old_jobs_and_secrets_that_ran_out_go_too(realm_db: Database) -> N
         await outbox.rotate(endpoint.id)
         assert len(realm_db.point(secrets_of, endpoint.id)) == 2
         await outbox.advance(40 * 24 * 3600)
-        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["jobs"], pruned["secrets"]) == (2, 1)  # the job and the one delivery it queued
         assert realm_db.point(find_job, ACCOUNT, "job_1") is None
@@ -139,7 +139,7 @@ async def test_what_a_transfer_may_carry_is_known_for_thirty_days(
     payment = await till.sell()
     await till.move(payment, PaymentCancelled("cancelled_by_user"))
     clock = Clock(lambda: START_MS + WINDOW_MS)
-    chores = Maintenance(realm_db, clock, keep_days=30)
+    chores = Maintenance(realm_db, clock, keep_days=30, collected_days=90)
     clock.move_to_offset(WATCHES_KEPT_MS)
     assert (await chores.run_once())["watches"] == 0
     clock.move_to_offset(WATCHES_KEPT_MS + 1)

@@ -84,13 +84,24 @@ ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
 
-def content_security_policy(base_url: str) -> str:
-    """What the page may load: its own files, and its own websocket, for old browsers by its name."""
+FRAMED_BY_NOBODY: Final = "'none'"
+FRAMED_BY_WALLETS: Final = "https: http://localhost:* http://127.0.0.1:*"
+"""Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""
+
+
+def content_security_policy(base_url: str, framed: str = FRAMED_BY_NOBODY) -> str:
+    """What the page may load: its own files, and its own websocket, for old browsers by its name.
+
+    Args:
+        base_url: Where payd is reached.
+        framed: Whose pages may show it in a frame, as `frame-ancestors` has it.
+    """
     url = urlsplit(base_url)
     socket = f"{'wss' if url.scheme == 'https' else 'ws'}://{url.netloc}"
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; "
+        f"frame-ancestors {framed}"
     )
 
 
@@ -99,11 +110,13 @@ def root_of(base_url: str) -> str:
     return urlsplit(base_url).path.rstrip("/")
 
 
-def html_answer(status: int, template: str, base_url: str, values: Mapping[str, Any]) -> Answer:
-    """A page with its headers."""
+def html_answer(
+    status: int, template: str, base_url: str, values: Mapping[str, Any], *, framed: str = FRAMED_BY_NOBODY
+) -> Answer:
+    """A page with its headers; `framed` as for the policy."""
     page = _environment().get_template(template)
     body = page.render(root=root_of(base_url), **values).encode()
-    policy = ("Content-Security-Policy", content_security_policy(base_url))
+    policy = ("Content-Security-Policy", content_security_policy(base_url, framed))
     return Answer(status, body, (("Content-Type", "text/html; charset=utf-8"), policy, *SAFE))
 
 
