@@ -81,11 +81,10 @@ async def test_the_merchant_sees_the_answers_in_the_payment_itself_and_nowhere_e
     assert found.keys() == {"fields", "collectedAt"}
 
     simulated = await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
-    merchant = {"merchant_id": shop.merchant_id}
     others = [
         simulated,
         await shop.call("GET", "/v1/payments"),
-        await shop.call("GET", f"/v1/payments/{payment}/status", **merchant),
+        await shop.call("GET", f"/v1/payments/{payment}/status", merchant_id=shop.merchant_id),
         await shop.call("GET", "/v1/events"),
         await shop.call("GET", "/v1/transfers"),
         await shop.call("GET", f"/v1/gateway/payment/{payment}"),

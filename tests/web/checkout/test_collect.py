@@ -241,7 +241,7 @@ async def test_wallets_may_frame_the_form_and_nothing_else_of_the_policy_is_soft
 
 async def test_what_a_merchant_calls_a_field_is_text_and_nothing_else(shop: Shop) -> None:
     name = "<script>alert(1)</script>\"' onfocus=x"
-    payment, link = await asked(shop)
+    _, link = await asked(shop)
     await ask_for(shop, [FIELDS[0] | {"name": name}])
     body = (await get(shop, link)).raw.decode()
     assert "<script>alert" not in body
