@@ -178,6 +178,15 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
 
 def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
     """Those of the transactions that are stored, each with the block that it is shown in."""
+    return _blocks_of(tx, chain, tx_ids, "")
+
+
+def paying_blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """The same of those that pay for something."""
+    return _blocks_of(tx, chain, tx_ids, " AND kind = 'matched'")
+
+
+def _blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], which: str) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
         some = tx_ids[start : start + BINDINGS_AT_ONCE]
@@ -185,7 +194,7 @@ def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]
         found.update(
             tx.execute(
                 f"SELECT tx_id, block_hash FROM transfers WHERE chain = ? AND tx_id IN ({marks})"
-                " AND block_hash IS NOT NULL",
+                f" AND block_hash IS NOT NULL{which}",
                 (chain, *some),
             )
         )
@@ -362,9 +371,13 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
 
 
 def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
-    """Whether the chain shows what it showed before, in the same block, for the same payment."""
+    """Whether the chain shows what it showed before, in the same block, for the same payment.
+
+    Of what pays the time is proven by nobody, and matters no more.
+    """
     return (
         known.payment_id == (None if payment is None else payment.id)
+        and (known.kind == "matched" or known.block_time_s == seen.block_time_s)
         and (known.block_hash, known.asset, known.value) == (seen.block_hash, seen.asset, seen.value)
         and (known.sender, known.recipient) == (seen.sender, seen.recipient)
     )

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 import trio
+from solders.transaction import VersionedTransaction
 
 from payd.chains.rpc import NodesDown
 from payd.chains.rpc_errors import BadAnswer
@@ -15,7 +16,7 @@ from tests.actors.solana_watching import DOWN, FINALIZED
 from tests.actors.submitting import Submitting, open_submitting
 from tests.live.solana import BUYER, USDC_MINT, pubkey
 
-STEPS = 40
+STEPS = 60
 
 
 class Chaos:
@@ -27,17 +28,32 @@ class Chaos:
         self.random = random
         self.owed: list[StoredSubmission] = []
         self.linked: dict[str, str] = {}
-        self.restarts = 0
+        self.void: set[str] = set()
+        self.good: list[StoredSubmission] = []
 
     async def step(self) -> None:
         """Something happens; then everyone does what is due."""
-        acts = (self.owe, self.link, self.go_on, self.fork, self.change, self.heal, self.restart, self.wait)
+        often = (self.owe, self.go_on, self.go_on, self.fork)
+        acts = (
+            *often,
+            *often,
+            self.undo,
+            self.link,
+            self.change,
+            self.heal,
+            self.heal,
+            self.restart,
+            self.wait,
+        )
         await self.random.choice(acts)()
         await self.work()
 
     async def owe(self) -> None:
         value = self.random.choice([25_000_000, 25_000_000, 25_000_000, 10**15])
-        self.owed.append(await self.bench.owe(f"s{len(self.owed)}", value=value))
+        owed = await self.bench.owe(f"s{len(self.owed)}", value=value)
+        self.owed.append(owed)
+        if value > 10**10:
+            self.void.add(owed.tx_id)
 
     async def link(self) -> None:
         name = f"l{len(self.linked)}"
@@ -45,12 +61,20 @@ class Chaos:
         self.linked[payment] = await self.solana.pay(payment)
 
     async def go_on(self) -> None:
-        await self.solana.local.slots(self.random.choice([1, 1, 2, 5, 40]))
+        await self.solana.local.slots(self.random.choice([1, 1, 1, 1, 2, 5, 60]))
 
     async def fork(self) -> None:
         # What is final is never undone.
         self.solana.ledger.fork(self.random.randint(1, FINALIZED - 1))
         await self.solana.local.slots(1)
+
+    async def undo(self) -> None:
+        """What was just confirmed and read is undone."""
+        await self.owe()
+        await self.work()
+        await self.go_on()
+        await self.work()
+        await self.fork()
 
     async def change(self) -> None:
         """The second node is in trouble, and both may swallow what they are sent."""
@@ -66,7 +90,6 @@ class Chaos:
             node.does, node.lag, node.mode, node.index_lag = None, 0, "normal", 0
 
     async def restart(self) -> None:
-        self.restarts += 1
         self.bench.submitter = self.bench.another()
         self.solana.watcher = self.solana.another()
 
@@ -81,9 +104,20 @@ class Chaos:
         except (NodesDown, BadAnswer):
             await trio.sleep(1)
 
+    def is_good(self, one: StoredSubmission) -> bool:
+        """Whether its blockhash has time left; a fork may have taken the block that it was of."""
+        ledger = self.solana.ledger
+        blockhash = str(VersionedTransaction.from_bytes(one.raw).message.recent_blockhash)
+        return ledger.is_fresh(blockhash) and ledger.tip.height + 10 < one.valid_until_height
+
     async def end(self) -> None:
         """All is well for long enough."""
         await self.heal()
+        self.good = [one for one in self.owed if one.tx_id not in self.void and self.is_good(one)]
+        for _ in range(5):
+            await trio.sleep(3)
+            await self.work()
+            await self.solana.local.slots(1)
         for _ in range(8):
             await trio.sleep(61)
             self.solana.ledger.ahead_s += 5
@@ -105,6 +139,7 @@ async def test_in_the_end_all_is_as_the_chain_has_it(realm_db: Database, seed: i
             has_paid = landing is not None and landing.err is None
             assert bench.states(one) == ["landed" if has_paid else "dead"], one.payment_id
             check_shown(bench, one.tx_id)
+        assert bench.states(*chaos.good) == ["landed"] * len(chaos.good), "it had the time to land"
         for payment, tx_id in chaos.linked.items():
             check_shown(bench, tx_id)
             assert payment in bench.solana.told or tx_id not in landed

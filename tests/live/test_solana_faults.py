@@ -431,6 +431,28 @@ async def test_nodes_that_do_not_agree_prove_nothing(tmp_path: Path, solana: Loc
         assert await moved(street) == AMOUNT
 
 
+@pytest.mark.parametrize("lie", LIES)
+async def test_what_the_first_node_made_up_is_found_by_the_second_reading(
+    tmp_path: Path, solana: LocalSolana, lie: str
+) -> None:
+    async with open_between(tmp_path / "house", solana) as (street, nodes):
+        nodes[0].rewrite = LIES[lie]
+        told = nodes[0].calls["getTransaction"]
+        payment_id, _ = await confirmed(street)
+
+        async def has_lied() -> bool:
+            return nodes[0].calls["getTransaction"] > told
+
+        await street.wait_for(has_lied)
+        assert await street.status(payment_id) == "processing"
+        nodes[0].rewrite = None
+
+        await street.until(payment_id, "settled")
+
+        assert await street.events(payment_id) == ALL_EVENTS
+        assert await moved(street) == AMOUNT
+
+
 @pytest.mark.parametrize("rewrite", [with_level("finalized"), with_level(None)], ids=["too soon", "never"])
 async def test_a_node_that_lies_about_how_far_things_are_settles_nothing_early(
     tmp_path: Path, solana: LocalSolana, rewrite: Rewrite

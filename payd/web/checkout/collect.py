@@ -28,7 +28,7 @@ from payd.store.merchants import named_merchants
 from payd.store.options import accounts_offered
 from payd.web import query
 from payd.web.call import Answer, Call
-from payd.web.checkout.render import FRAMED_BY_WALLETS, SAFE, html_answer, root_of
+from payd.web.checkout.render import SAFE, WALLETS, html_answer, root_of
 from payd.web.checkout.routes import check_same_origin, payment_of, read_form
 from payd.web.checkout.view import fiat_number
 from payd.web.checkout.words import say
@@ -190,7 +190,7 @@ def _drawn(
         "text_max": TEXT_MAX,
         "days": call.house.collected_days,
     }
-    return html_answer(status, "collect.html", call.house.base_url, values, framed=FRAMED_BY_WALLETS)
+    return html_answer(status, "collect.html", call.house.base_url, values, WALLETS)
 
 
 def _here(call: Call, payment: Payment, accounts: Sequence[AccountId]) -> str:

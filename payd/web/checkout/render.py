@@ -84,24 +84,21 @@ ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
 
-FRAMED_BY_NOBODY: Final = "'none'"
-FRAMED_BY_WALLETS: Final = "https: http://localhost:* http://127.0.0.1:*"
+WALLETS: Final = ("https:", "http://localhost:*", "http://127.0.0.1:*")
 """Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""
 
 
-def content_security_policy(base_url: str, framed: str = FRAMED_BY_NOBODY) -> str:
+def content_security_policy(base_url: str, origins: tuple[str, ...] = ()) -> str:
     """What the page may load: its own files, and its own websocket, for old browsers by its name.
 
-    Args:
-        base_url: Where payd is reached.
-        framed: Whose pages may show it in a frame, as `frame-ancestors` has it.
+    `origins` are those whose pages may show it in a frame.
     """
     url = urlsplit(base_url)
+    framed_by = " ".join(origins) or "'none'"
     socket = f"{'wss' if url.scheme == 'https' else 'ws'}://{url.netloc}"
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; "
-        f"frame-ancestors {framed}"
+        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors {framed_by}"
     )
 
 
@@ -111,12 +108,12 @@ def root_of(base_url: str) -> str:
 
 
 def html_answer(
-    status: int, template: str, base_url: str, values: Mapping[str, Any], *, framed: str = FRAMED_BY_NOBODY
+    status: int, template: str, base_url: str, values: Mapping[str, Any], origins: tuple[str, ...] = ()
 ) -> Answer:
-    """A page with its headers; `framed` as for the policy."""
+    """A page with its headers; only pages of `origins` may frame it."""
     page = _environment().get_template(template)
     body = page.render(root=root_of(base_url), **values).encode()
-    policy = ("Content-Security-Policy", content_security_policy(base_url, framed))
+    policy = ("Content-Security-Policy", content_security_policy(base_url, origins))
     return Answer(status, body, (("Content-Type", "text/html; charset=utf-8"), policy, *SAFE))
 
 

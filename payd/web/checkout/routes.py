@@ -19,11 +19,10 @@ from payd.store.merchants import named_merchants
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout.render import (
     ASSETS,
-    FRAMED_BY_NOBODY,
-    FRAMED_BY_WALLETS,
     NO_SNIFF,
     SAFE,
     STATIC_MAX_AGE_S,
+    WALLETS,
     html_answer,
     qr_svg,
     root_of,
@@ -137,8 +136,8 @@ def error_page(house: House, request: Request, refusal: PaydError, request_id: s
         "back": None if match is None or code == "payment_not_found" else f"{root}/pay/{match[1]}",
         "request_id": request_id if code == "internal_error" else None,
     }
-    framed = FRAMED_BY_WALLETS if form else FRAMED_BY_NOBODY
-    answer = html_answer(STATUS[type(refusal)], "error.html", house.base_url, values, framed=framed)
+    framed_by = WALLETS if form else ()
+    answer = html_answer(STATUS[type(refusal)], "error.html", house.base_url, values, framed_by)
     if "retryAfterS" in refusal.details:
         answer.headers += (("Retry-After", str(refusal.details["retryAfterS"])),)
     return answer
