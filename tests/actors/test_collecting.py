@@ -9,11 +9,22 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.actors.collecting import take_form
+from payd.actors.pay_requests import sign_request
 from payd.chains.simulated import TEST_FIELDS, Magic, magic_account
 from payd.core.caip import parse_account, parse_chain
-from payd.core.errors import InvalidState
+from payd.core.errors import InvalidState, NotFound
 from payd.store.collected import holders_of
-from tests.shop import BUYER, SIGNATURE, TX_HASH, USDT_MAINNET, WALLET, Shop
+from tests.shop import (
+    BUYER,
+    SIGNATURE,
+    SOLANA,
+    SOLANA_WALLET,
+    TX_HASH,
+    USDC_SOLANA,
+    USDT_MAINNET,
+    WALLET,
+    Shop,
+)
 from tests.web.asking import ANSWERS, FIELDS, SHOWN, VALUES, ask_for, confirm, shown
 
 MAINNET_BUYER = BUYER.replace("eip155:8453", "eip155:1")
@@ -220,3 +231,15 @@ async def test_a_person_plays_a_test_payment_through_without_answers(shop: Shop)
     assert moved.status == 200
     assert await shown(shop, payment) is None
     assert SIGNATURE not in str(moved.body)
+
+
+async def test_a_code_that_asks_nobody_is_not_shown_where_the_merchant_asks(shop: Shop) -> None:
+    await shop.register(shop.merchant_id, USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}")
+    payment = await shop.pay()
+    assert (await shop.call("GET", f"/v1/solana-pay/{payment}", key=None)).status == 200
+    await ask_for(shop)
+    refused = await shop.call("GET", f"/v1/solana-pay/{payment}", key=None)
+    assert (refused.status, refused.code) == (404, "not_found")
+    assert "asks for details first" in refused.body["message"]
+    with pytest.raises(NotFound):
+        await sign_request(shop.realm.payments, payment, SOLANA_WALLET)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import trio
+
 from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
 from payd.clock import Clock
 from payd.core.payment import PaymentCancelled
 from payd.store.attempts import attempts_of
+from payd.store.collected import holders_of
 from payd.store.db import Database
 from payd.store.deliveries import count_pending
 from payd.store.endpoints import secrets_of
 from payd.store.webhook_jobs import find_job, start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, always
-from tests.shop import Shop
+from tests.shop import BUYER, SIGNATURE, WALLET, Shop
 from tests.till import START_MS, WINDOW_MS, Till
+from tests.web.asking import ANSWERS, ask_for, confirm, shown
 
 
 async def test_an_idempotency_key_is_remembered_for_thirty_days_and_then_new_again(shop: Shop) -> None:
@@ -144,3 +148,21 @@ async def test_what_a_transfer_may_carry_is_known_for_thirty_days(
     assert (await chores.run_once())["watches"] == 0
     clock.move_to_offset(WATCHES_KEPT_MS + 1)
     assert (await chores.run_once())["watches"] == 2
+
+
+async def test_a_buyers_answers_are_kept_as_long_as_is_said_and_a_strangers_for_a_day(shop: Shop) -> None:
+    await ask_for(shop)
+    payment, stranger = await shop.pay(), f"eip155:8453:{WALLET}"
+    for option in await shop.options(payment, [stranger, BUYER]):
+        data = SIGNATURE if option["account"] == BUYER else "AQ=="
+        await confirm(shop, payment, option["id"], ANSWERS, data)
+    await trio.sleep(5)  # paid and settled: nothing more happens to it
+    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30, collected_days=40)
+    started_ms = shop.realm.clock.offset_ms
+
+    for days, strays, of_buyers in ((0.9, 0, 0), (1.1, 1, 0), (39.9, 0, 0), (40.1, 0, 1)):
+        assert len(shop.realm.db.point(holders_of, payment)) == (2 if strays or days < 1 else 1)
+        shop.realm.clock.move_to_offset(started_ms + round(days * DAY_MS))
+        pruned = await chores.run_once()
+        assert (pruned["stray_answers"], pruned["collected"]) == (strays, of_buyers), days
+    assert await shown(shop, payment) is None
