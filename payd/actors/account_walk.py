@@ -35,7 +35,6 @@ from payd.store.sightings import (
     Sighting,
     TurnedBack,
     blocks_of,
-    paying_blocks_of,
     record,
     rewind,
     sightings_between,
@@ -285,11 +284,13 @@ class AccountWalk:
         is_second = self._is_second(kind)
         read = self._read["final" if is_second else "head"]
         left = [one for one in did if read.get(one.tx_id) != one.slot]
-        if not left:
-            return []
-        known = paying_blocks_of if is_second else blocks_of
-        stored = await self._db.look(known, self._name, [one.tx_id for one in left])
+        stored = await self._stored([one.tx_id for one in left], paying=is_second)
         return [one for one in left if (one.tx_id, name_of(one.slot)) not in stored]
+
+    async def _stored(self, tx_ids: Sequence[str], *, paying: bool) -> set[tuple[str, str]]:
+        if not tx_ids:
+            return set()
+        return await self._db.look(lambda tx: blocks_of(tx, self._name, tx_ids, paying=paying))
 
     async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
         return await self._db.look(known_bindings, bindings, self._name)
@@ -304,14 +305,12 @@ class AccountWalk:
         noted, lost = await self._db.write(_advance, self._name, news, self._clock.now_ms())
         known = self._cursors[kind]
         known |= {one.address: one for one in done.moved}
-        if done.read:
-            await self._remember("final" if self._is_second(kind) else "head", done.read)
+        await self._remember("final" if self._is_second(kind) else "head", done.read)
         return noted, lost
 
     async def _remember(self, kind: CursorKind, landed: Sequence[Landed]) -> None:
         """What pays for nothing here is listed again until it is final."""
-        known = paying_blocks_of if kind == "final" else blocks_of
-        stored = await self._db.look(known, self._name, [one.tx_id for one in landed])
+        stored = await self._stored([one.tx_id for one in landed], paying=kind == "final")
         read = self._read[kind]
         if len(read) + len(landed) > READ_KEPT_MAX:
             read.clear()

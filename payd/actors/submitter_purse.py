@@ -20,6 +20,7 @@ from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_accounts, decode_landed
 from payd.chains.solana.asking import account_calls, transaction_call
+from payd.chains.solana.budget import DAY_MS
 from payd.chains.solana.terms import Terms
 from payd.clock import Clock
 from payd.store.builds import (
@@ -35,7 +36,6 @@ from payd.store.db import Database
 
 log = structlog.get_logger("payd.relayer")
 
-DAY_MS: Final = 86_400_000
 # What is out lives for about a minute. While nothing is, only the balance is read.
 EVERY_S: Final = 10.0
 IDLE_S: Final = 60.0

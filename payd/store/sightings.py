@@ -176,17 +176,9 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
     return [_sighting(row) for row in rows]
 
 
-def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
-    """Those of the transactions that are stored, each with the block that it is shown in."""
-    return _blocks_of(tx, chain, tx_ids, "")
-
-
-def paying_blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
-    """The same of those that pay for something."""
-    return _blocks_of(tx, chain, tx_ids, " AND kind = 'matched'")
-
-
-def _blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], which: str) -> set[tuple[str, str]]:
+def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], *, paying: bool = False) -> set[tuple[str, str]]:
+    """Those of the transactions that are stored, each with its block; `paying`: of those that pay."""
+    which = " AND kind = 'matched'" if paying else ""
     found: set[tuple[str, str]] = set()
     for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
         some = tx_ids[start : start + BINDINGS_AT_ONCE]

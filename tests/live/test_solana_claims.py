@@ -79,7 +79,7 @@ async def transfers(street: SolanaStreet, payment_id: str) -> list[tuple[str, st
     return [(one["kind"], one["txId"]) for one in (await street.detail(payment_id))["transfers"]]
 
 
-async def is_settled_by(handed: Handed, tx_id: str) -> None:
+async def expect_settled_by(handed: Handed, tx_id: str) -> None:
     """The payment settles by this transaction, and by no other."""
     await handed.street.until(handed.payment_id, "settled")
     assert await transfers(handed.street, handed.payment_id) == [("matched", tx_id)]
@@ -94,7 +94,7 @@ async def test_the_same_transaction_many_times_at_once_pays_once(handed: Handed)
     answers = await at_once([(handed, result)] * 12)
 
     assert [one.status_code for one in answers] == [200] * 12
-    await is_settled_by(handed, tx_id_of(base64.b64decode(result)))
+    await expect_settled_by(handed, tx_id_of(base64.b64decode(result)))
 
 
 async def test_of_two_transactions_of_one_option_one_pays(street: SolanaStreet) -> None:
@@ -110,7 +110,7 @@ async def test_of_two_transactions_of_one_option_one_pays(street: SolanaStreet) 
     lost = answers[1 - won]
     assert (lost.status_code, lost.json()["code"]) == (400, "invalid_state"), lost.text
     assert "Do not pay again" in lost.json()["message"]
-    await is_settled_by(first, tx_id_of((first, second)[won].raw))
+    await expect_settled_by(first, tx_id_of((first, second)[won].raw))
     assert gains(first.had, await wealth(street.chain))[MERCHANTS_USDC] == AMOUNT
 
 
@@ -125,7 +125,7 @@ async def test_of_two_options_of_one_payment_one_pays(street: SolanaStreet, othe
 
     assert sorted(one.status_code for one in answers) == [200, 400]
     won = (first, second)[answers[1].status_code == 200]
-    await is_settled_by(won, tx_id_of(signed_by_all(won.raw)))
+    await expect_settled_by(won, tx_id_of(signed_by_all(won.raw)))
 
 
 async def test_a_confirm_and_a_transfer_by_the_link_at_the_same_moment_pay_once_and_show_both(
@@ -159,7 +159,7 @@ async def test_a_transaction_that_its_wallet_has_sent_already_is_taken(handed: H
     told = await handed.confirm(handed.signed())
 
     assert told.status_code == 200, told.text
-    await is_settled_by(handed, tx_id)
+    await expect_settled_by(handed, tx_id)
 
 
 @pytest.mark.parametrize("wanted", ["processing", "succeeded", "settled"])
@@ -173,11 +173,11 @@ async def test_a_confirm_of_what_the_chain_showed_first_is_welcome_in_every_stat
 
     assert told.status_code == 200, told.text
     assert told.json()["status"] in ("processing", "succeeded")
-    await is_settled_by(handed, tx_id)
+    await expect_settled_by(handed, tx_id)
 
 
 async def test_a_transaction_that_is_never_told_of_is_found(handed: Handed) -> None:
-    await is_settled_by(handed, await send_itself(handed))
+    await expect_settled_by(handed, await send_itself(handed))
 
 
 # Paid otherwise meanwhile.
@@ -192,7 +192,7 @@ async def test_what_a_wallet_signed_is_not_sent_where_the_link_was_paid_before(h
 
     assert (told.status_code, told.json()["code"]) == (400, "invalid_state"), told.text
     assert "Do not pay again" in told.json()["message"]
-    await is_settled_by(handed, tx_id)
+    await expect_settled_by(handed, tx_id)
     assert gains(paid, await wealth(street.chain)) == {}
 
 
@@ -203,7 +203,7 @@ async def test_a_transaction_request_that_was_scanned_and_paid_ends_the_option(h
     told = await handed.confirm(handed.signed())
 
     assert (told.status_code, told.json()["code"]) == (400, "invalid_state"), told.text
-    await is_settled_by(handed, tx_id)
+    await expect_settled_by(handed, tx_id)
 
 
 async def test_what_was_signed_and_kept_back_is_surplus_when_its_wallet_sends_it_after_all(
@@ -247,13 +247,13 @@ async def test_one_transaction_pays_one_payment_before_and_after_it_has_landed(h
     await twin.refused(result)
     assert (await handed.confirm(result)).status_code == 200
     await twin.refused(result)
-    await is_settled_by(handed, tx_id_of(base64.b64decode(result)))
+    await expect_settled_by(handed, tx_id_of(base64.b64decode(result)))
     await twin.refused(result)
 
     assert await transfers(street, twin.payment_id) == []
     told = await twin.confirm(twin.signed())
     assert told.status_code == 200, told.text
-    await is_settled_by(twin, tx_id_of(base64.b64decode(twin.signed())))
+    await expect_settled_by(twin, tx_id_of(base64.b64decode(twin.signed())))
 
 
 async def test_a_transaction_of_one_option_is_none_of_another(street: SolanaStreet) -> None:
@@ -274,5 +274,5 @@ async def test_who_paid_what_a_victim_was_handed_has_paid_for_the_victim(street:
     await street.chain.slots(2)
     assert "the wallet changed" in await thief.refused(victim.signed())
 
-    await is_settled_by(victim, tx_id)
+    await expect_settled_by(victim, tx_id)
     assert await street.status(thief.payment_id) == "requires_action"
