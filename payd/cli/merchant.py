@@ -118,3 +118,19 @@ def destinations(operator: Operator, merchant_id: str) -> None:
     columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
     add = pasted("merchant add-destination MERCHANT ASSET ADDRESS")
     show_rows(found, columns, f"There is none. Add one: {add}")
+
+
+@merchant.command("origins")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("origins", metavar="[ORIGIN]...", nargs=-1)
+@on_realm
+def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...]) -> None:
+    """Say whose pages may show the checkout in a frame: these and no others; without any, nobody's.
+
+    An ORIGIN is what a browser calls it, such as https://shop.example.
+    """
+    allowed = operator.ask("merchant.origins", merchant=merchant_id, origins=list(origins))
+    if operator.as_json:
+        show_json(allowed)
+        return
+    click.echo("Allowed: " + (", ".join(allowed) or "no page; the checkout opens in a tab of its own"))

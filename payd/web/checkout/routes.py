@@ -16,6 +16,7 @@ from payd.core.errors import Forbidden, InvalidParams, NotFound, PaydError, Unsu
 from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
 from payd.core.status import Status
 from payd.store.merchants import named_merchants
+from payd.store.origins import list_origins
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout.render import (
     ASSETS,
@@ -55,8 +56,9 @@ async def page(call: Call) -> Answer:
     if solana is not None and solana.chosen:
         link = solana.code
     qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION and link else ""
-    values = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana}
-    return html_answer(200, "checkout.html", base_url, values)
+    origins = realm.db.point(list_origins, payment.merchant_id)
+    values = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana, "origins": origins}
+    return html_answer(200, "checkout.html", base_url, values, origins)
 
 
 async def status(call: Call) -> Answer:
