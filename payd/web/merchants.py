@@ -182,9 +182,7 @@ async def patch(call: Call) -> Answer:
     if not changes:
         raise ParamsValidation(
             "Send at least one field to change.",
-            issues=[
-                Issue("body", "One of merchantName, merchantEmail, iconUrl, status, collect is required.")
-            ],
+            issues=[Issue("body", f"One of {', '.join(CHANGEABLE)} is required.")],
         )
 
     def step(tx: Tx) -> Merchant:
