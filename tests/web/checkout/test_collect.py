@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,7 +13,7 @@ import pytest
 
 from payd.core.option import OPTIONS_PER_ANSWER_MAX
 from payd.store.collected import HOLDERS_MAX, holders_of
-from tests.shop import BUYER, SIGNATURE, WALLET, Got, Shop
+from tests.shop import BUYER, SIGNATURE, WALLET, Got, Shop, open_shop
 from tests.web.asking import FIELDS, SECRET, SHOWN, VALUES, ask_for, confirm, path_of, shown
 from tests.web.checkout.test_routes import get, post, texts
 
@@ -257,3 +258,16 @@ async def test_a_form_with_every_kind_of_field_has_room_for_the_longest(shop: Sh
     [option] = await shop.options(payment, [BUYER])
     await shop.confirm(payment, option["id"], SIGNATURE)
     assert [len(one["value"]) for one in (await shown(shop, payment))["fields"]] == [200] * 12
+
+
+async def test_the_form_says_how_long_answers_are_kept_here(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", PAYD_PAYMENTS_COLLECTED_DAYS="7") as shop:
+        _, link = await asked(shop)
+        assert "Deleted after 7 days" in texts(await get(shop, link))
+
+
+async def test_too_many_forms_of_one_address_are_slowed_down(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", PAYD_RATE_LIMITS_PER_IP="1") as shop:
+        _, link = await asked(shop)
+        codes = [(await fill_in(shop, link)).status for _ in range(3)]
+        assert codes == [303, 303, 429]
