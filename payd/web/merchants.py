@@ -6,10 +6,12 @@ Source: SPEC.md, "POST /v1/merchants"; DESIGN.md, "6. The API: what SPEC.md leav
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from payd.core.collect import Field, field_issues
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.url import URL_MAX, is_https_url, is_origin
@@ -40,7 +42,7 @@ EMAIL_MAX: Final = 254
 ORIGINS_MAX: Final = 10
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
-CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "checkoutOrigins")
+CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "collect", "checkoutOrigins")
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -52,6 +54,7 @@ class CreateMerchant(msgspec.Struct, rename="camel"):
     merchant_name: str
     merchant_email: str
     icon_url: str | None = None
+    collect: tuple[Field, ...] = ()
     checkout_origins: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -62,11 +65,12 @@ class PatchMerchant(msgspec.Struct, rename="camel"):
     merchant_email: str | msgspec.UnsetType = msgspec.UNSET
     icon_url: str | msgspec.UnsetType | None = msgspec.UNSET
     status: str | msgspec.UnsetType = msgspec.UNSET
+    collect: tuple[Field, ...] | msgspec.UnsetType = msgspec.UNSET
     checkout_origins: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class MerchantOut(msgspec.Struct, rename="camel"):
-    """A merchant as it is listed."""
+    """A merchant as it is listed; `collect` is what it asks of its buyers."""
 
     id: str
     name: str
@@ -74,6 +78,7 @@ class MerchantOut(msgspec.Struct, rename="camel"):
     status: str
     icon_url: str | None
     created_at: str
+    collect: tuple[Field, ...]
     checkout_origins: tuple[str, ...]
 
 
@@ -110,7 +115,9 @@ async def create(call: Call) -> Answer:
     body = call.json(CreateMerchant)
     request = idempotent(call, body)
     origins = None if body.checkout_origins is msgspec.UNSET else tuple(body.checkout_origins)
-    check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url, origins=origins or ())
+    check_merchant_fields(
+        body.merchant_name, body.merchant_email, body.icon_url, collect=body.collect, origins=origins or ()
+    )
     now_ms = call.realm.clock.now_ms()
     merchant = Merchant(
         id=new_id("mrch_", now_ms, call.house.entropy),
@@ -120,10 +127,13 @@ async def create(call: Call) -> Answer:
         icon_url=body.icon_url,
         status="active",
         created_at_ms=now_ms,
+        collect=body.collect,
     )
 
     def work(tx: Tx) -> Outcome:
         insert_merchant(tx, merchant)
+        if merchant.collect:
+            _audit_collect(tx, call, merchant)
         shown = _store_origins(tx, call, merchant.id, origins)
         return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant, shown))))
 
@@ -178,6 +188,7 @@ async def patch(call: Call) -> Answer:
             ("email", body.merchant_email),
             ("icon_url", body.icon_url),
             ("status", body.status),
+            ("collect", body.collect),
         )
         if value is not msgspec.UNSET
     }
@@ -194,9 +205,16 @@ async def patch(call: Call) -> Answer:
             raise _gone()
         changed = msgspec.structs.replace(merchant, **changes)
         check_merchant_fields(
-            changed.name, changed.email, changed.icon_url, changed.status, origins=origins or ()
+            changed.name,
+            changed.email,
+            changed.icon_url,
+            changed.status,
+            collect=changed.collect,
+            origins=origins or (),
         )
         update_merchant(tx, changed)
+        if changed.collect != merchant.collect:
+            _audit_collect(tx, call, changed)
         return merchant_out(changed, _store_origins(tx, call, changed.id, origins))
 
     return Answer.json(await call.realm.db.write(step))
@@ -234,7 +252,21 @@ def merchant_out(merchant: Merchant, origins: tuple[str, ...]) -> MerchantOut:
         merchant.status,
         merchant.icon_url,
         iso_ms(merchant.created_at_ms),
+        merchant.collect,
         origins,
+    )
+
+
+def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:
+    """Who had buyers asked for what: it is about people's data."""
+    insert_audit(
+        tx,
+        at_ms=call.realm.clock.now_ms(),
+        account_id=call.account_id,
+        actor=call.actor,
+        act="merchant.collect",
+        subject=merchant.id,
+        details={"fields": [field.id for field in merchant.collect]},
     )
 
 
@@ -271,6 +303,7 @@ def check_merchant_fields(
     icon_url: str | None,
     status: str = "active",
     *,
+    collect: Sequence[Field] = (),
     origins: tuple[str, ...] = (),
 ) -> None:
     """Refuse fields that miss their schema, all of them at once.
@@ -287,6 +320,7 @@ def check_merchant_fields(
         issues.append(Issue("iconUrl", f"An https URL of at most {URL_MAX} characters, or null."))
     if status not in STATUSES:
         issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
+    issues += field_issues(collect)
     if len(origins) > ORIGINS_MAX or len(set(origins)) < len(origins):
         issues.append(Issue("checkoutOrigins", f"At most {ORIGINS_MAX} origins, each one once."))
     if not all(is_origin(origin) for origin in origins):

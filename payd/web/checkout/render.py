@@ -86,6 +86,10 @@ ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
 
+WALLETS: Final = ("https:", "http://localhost:*", "http://127.0.0.1:*")
+"""Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""
+
+
 def content_security_policy(base_url: str, origins: tuple[str, ...] = ()) -> str:
     """What the page may load: its own files, and its own websocket, for old browsers by its name.
 
