@@ -213,17 +213,20 @@ class Node:
 
     def _failed(self, fault: Fault) -> None:
         now_s = trio.current_time()
+        # Asked though it was put aside, because no other answers: it has nothing more to show for that.
+        is_early = now_s < self._aside_until_s and fault.patience_s is None
         if self.failures == 0:
             log.warning("rpc.node_down", node=self.name, chain_id=self._dialect.chain, why=fault.words)
         wait_s = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2.0 ** min(self.failures, 16))
         if fault.patience_s is not None:
             wait_s = max(wait_s, min(BACKOFF_MAX_S, fault.patience_s))
             self._rests_until_s = now_s + wait_s
-        self.failures += 1
         self.failures_ever += 1
         self.is_verified = False
         self.last_error = fault.words
-        self._aside_until_s = now_s + wait_s
+        if not is_early:
+            self.failures += 1
+            self._aside_until_s = now_s + wait_s
 
     def _succeeded(self) -> None:
         if self.failures:

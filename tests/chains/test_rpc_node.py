@@ -113,6 +113,14 @@ async def test_each_failure_in_a_row_puts_it_aside_for_longer() -> None:
         assert waits == [0.5, 1, 2, 4, 8, 16, 32, BACKOFF_MAX_S, BACKOFF_MAX_S, BACKOFF_MAX_S]
 
 
+async def test_who_is_asked_though_it_was_put_aside_is_put_aside_for_no_longer_by_that() -> None:
+    async with open_node(FakeNode(does=Does(status=500))) as node:
+        for _ in range(10):
+            await fails(node)
+
+        assert (node.aside_s, node.failures, node.failures_ever) == (0.5, 1, 10)
+
+
 async def test_a_success_forgets_the_failures() -> None:
     fake = FakeNode(does=Does(status=500))
     async with open_node(fake) as node:

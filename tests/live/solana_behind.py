@@ -18,7 +18,8 @@ from payd.actors.relay_stats import RelayerStats
 from payd.actors.watcher import WatcherStats
 from payd.clock import WallMs, system_wall_ms
 from payd.store.submissions import StoredSubmission, find_submission
-from tests.live.solana import LocalSolana
+from tests.live.conformance import ALL_EVENTS
+from tests.live.solana import BUYER, POOR, USDC, LocalSolana, keypair, pay_by_link, pubkey
 from tests.live.solana_proxy import SolanaProxy, open_solana_proxy
 from tests.live.solana_street import SolanaStreet, open_solana_street
 from tests.live.svm_ledger import Ledger
@@ -143,6 +144,37 @@ def ledger_of(solana: LocalSolana) -> Ledger:
     """What is on a chain of this process."""
     assert isinstance(solana.node, SvmNode)
     return solana.node.ledger
+
+
+async def send(shop: SolanaBehind, asset: str = USDC) -> tuple[str, str]:
+    """A payment that a wallet has paid by its link, of which nobody told the server, and the transaction."""
+    payment_id = await shop.street.payment()
+    return payment_id, await shop.street.pay_by_link(payment_id, asset)
+
+
+async def link_of(shop: SolanaBehind, payment_id: str, asset: str = USDC) -> str:
+    """What a wallet may pay by as long as it likes."""
+    return (await shop.street.links(payment_id))[asset]
+
+
+async def follow(shop: SolanaBehind, link: str) -> str:
+    """Pay by a link; gives the transaction's id."""
+    return await shop.chain.send(pay_by_link(link, pubkey(BUYER)), keypair(BUYER))
+
+
+async def sign(shop: SolanaBehind) -> str:
+    """A payment whose signed transaction was accepted."""
+    payment_id = await shop.street.payment()
+    told = await shop.street.pay(payment_id, USDC, POOR)
+    assert (told.status_code, told.json()["status"]) == (200, "processing")
+    return payment_id
+
+
+async def assert_settled(shop: SolanaBehind, *payment_ids: str) -> None:
+    """Each ends well, and was told of everything once."""
+    for payment_id in payment_ids:
+        await shop.street.until(payment_id, "settled")
+        assert await shop.street.events(payment_id) == ALL_EVENTS
 
 
 @asynccontextmanager

@@ -89,6 +89,15 @@ class Shop(SolanaShopfront):
                 except httpx.TransportError:
                     await trio.sleep(0.02)
 
+    async def offered_to(self, payment_id: str, asset: str, place: int) -> dict[str, Any]:
+        """The option in this asset. Who has no SOL gets none until the fee payer's balance was read."""
+
+        async def there() -> dict[str, Any] | None:
+            offered = await self.options(payment_id, place)
+            return next((one for one in offered if one["amount"]["unit"] == f"caip19/{asset}"), None)
+
+        return dict(await self.wait_for(there))
+
     async def paid_for(self) -> int:
         """How many transactions our fee payer has paid for on the chain."""
         asked = {"commitment": "confirmed"}
@@ -216,7 +225,7 @@ async def test_deaths_at_random_moments_under_load_cost_nothing(tmp_path: Path) 
 
     async def buy(asset: str, place: int) -> None:
         payment_id = await shop.insist(shop.payment)
-        option = await shop.insist(lambda: shop.option(payment_id, asset, place))
+        option = await shop.insist(lambda: shop.offered_to(payment_id, asset, place))
         results = await shop.insist(lambda: shop.execute(option, place))
         payments[payment_id] = asset
         told = await shop.insist(lambda: shop.confirm(payment_id, option, *results))

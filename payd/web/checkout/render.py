@@ -35,6 +35,9 @@ _TYPES: Final = {
 }
 _HASH_CHARACTERS: Final = 16
 
+FOR_SHOPS: Final = "payd.js"
+"""The one script that shops load into their own pages; none of ours does."""
+
 NO_STORE: Final = ("Cache-Control", "no-store")
 NO_SNIFF: Final = ("X-Content-Type-Options", "nosniff")
 SAFE: Final[tuple[tuple[str, str], ...]] = (
@@ -43,6 +46,7 @@ SAFE: Final[tuple[tuple[str, str], ...]] = (
     # The id in the link is a capability: no other site may see it.
     ("Referrer-Policy", "no-referrer"),
     ("X-Robots-Tag", "noindex, nofollow"),
+    # Who opened the page in a tab has no hold on it: a shop follows the payment's feed instead.
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=()"),
@@ -57,11 +61,8 @@ class Asset:
     body: bytes
     content_type: str
     version: str
-
-    @property
-    def shared(self) -> bool:
-        """Whether pages of other origins may show it: wallets that are pages show pictures."""
-        return self.content_type.startswith("image/")
+    shared: bool
+    """Whether pages of other origins may load it: wallets that are pages show pictures."""
 
     @property
     def etag(self) -> str:
@@ -76,7 +77,8 @@ def _load_assets() -> Mapping[str, Asset]:
         if suffix in _TYPES:
             body = file.read_bytes()
             version = hashlib.sha256(body).hexdigest()[:_HASH_CHARACTERS]
-            assets[file.name] = Asset(body, _TYPES[suffix], version)
+            shared = file.name == FOR_SHOPS or suffix == ".png"
+            assets[file.name] = Asset(body, _TYPES[suffix], version, shared)
     return MappingProxyType(assets)
 
 
@@ -84,13 +86,21 @@ ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
 
-def content_security_policy(base_url: str) -> str:
-    """What the page may load: its own files, and its own websocket, for old browsers by its name."""
+WALLETS: Final = ("https:", "http://localhost:*", "http://127.0.0.1:*")
+"""Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""
+
+
+def content_security_policy(base_url: str, origins: tuple[str, ...] = ()) -> str:
+    """What the page may load: its own files, and its own websocket, for old browsers by its name.
+
+    `origins` are those whose pages may show it in a frame.
+    """
     url = urlsplit(base_url)
+    framed_by = " ".join(origins) or "'none'"
     socket = f"{'wss' if url.scheme == 'https' else 'ws'}://{url.netloc}"
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors {framed_by}"
     )
 
 
@@ -99,11 +109,13 @@ def root_of(base_url: str) -> str:
     return urlsplit(base_url).path.rstrip("/")
 
 
-def html_answer(status: int, template: str, base_url: str, values: Mapping[str, Any]) -> Answer:
-    """A page with its headers."""
+def html_answer(
+    status: int, template: str, base_url: str, values: Mapping[str, Any], origins: tuple[str, ...] = ()
+) -> Answer:
+    """A page with its headers; only pages of `origins` may frame it."""
     page = _environment().get_template(template)
     body = page.render(root=root_of(base_url), **values).encode()
-    policy = ("Content-Security-Policy", content_security_policy(base_url))
+    policy = ("Content-Security-Policy", content_security_policy(base_url, origins))
     return Answer(status, body, (("Content-Type", "text/html; charset=utf-8"), policy, *SAFE))
 
 

@@ -14,7 +14,7 @@ from payd.web.checkout.render import ASSETS, content_security_policy, html_answe
 
 BASE_URL = "https://pay.example"
 LINK = f"{BASE_URL}/pay/pay_t01k8000000000000000000000000000000000"
-ERROR = {"heading": "No", "body": "Not so.", "back": None, "request_id": None}
+ERROR = {"heading": "No", "body": "Not so.", "back": None, "request_id": None, "for_wallet": False}
 
 
 def test_the_policy_allows_the_pages_own_origin_and_nothing_unsafe() -> None:
@@ -32,6 +32,13 @@ def test_the_policy_allows_the_pages_own_origin_and_nothing_unsafe() -> None:
         "frame-ancestors": "'none'",
     }
     assert "ws://127.0.0.1:8420;" in content_security_policy("http://127.0.0.1:8420/payd")
+
+
+def test_only_the_origins_that_are_named_may_frame_a_page() -> None:
+    origins = ("https://shop.example", "http://localhost:3000")
+    policy = content_security_policy(BASE_URL, origins)
+    assert policy.endswith("; frame-ancestors https://shop.example http://localhost:3000")
+    assert policy.replace(" ".join(origins), "'none'") == content_security_policy(BASE_URL)
 
 
 def test_a_page_is_kept_by_nobody_and_tells_nobody_where_it_is() -> None:
@@ -72,7 +79,7 @@ def test_the_files_are_those_of_the_package_and_change_their_version_with_their_
 
 def test_scripts_and_styles_load_nothing_from_elsewhere_and_build_no_html_from_text() -> None:
     for asset in ASSETS.values():
-        if asset.shared:
+        if asset.content_type == "image/png":
             continue
         text = asset.body.decode()
         assert not re.search(r"https?://|@import|url\(|innerHTML|outerHTML|insertAdjacentHTML|eval\(", text)

@@ -164,8 +164,8 @@ function arrange() {
     const at = new Date(time.dateTime);
     time.textContent = at.toLocaleString(document.documentElement.lang, { dateStyle: 'medium', timeStyle: 'short' });
   }
-  // Who comes back from the shop by the browser's button came to look.
-  if ($('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
+  // Who comes back from the shop by the browser's button came to look. A frame is told of, and never leaves alone.
+  if (self === top && $('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
 }
 
 function leave() {
