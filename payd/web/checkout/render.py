@@ -83,6 +83,9 @@ def _load_assets() -> Mapping[str, Asset]:
 ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
+WITH_PAGE: Final = ("payd.css", "checkout.js", "wallets.js")
+"""Those that every visit loads. `pay.js` comes with the buyer's press on a wallet."""
+
 
 def content_security_policy(base_url: str) -> str:
     """What the page may load: its own files, and its own websocket, for old browsers by its name."""
