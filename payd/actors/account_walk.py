@@ -57,8 +57,8 @@ INDEX_SLOTS: Final = 32
 BEGIN_SLOTS: Final = 150
 # By the chain's time. A second reading costs as much as the first, and a window may close a moment later.
 SECOND_S: Final = 4
-# Transactions that named an account and paid nothing, and failed ones; each may be listed again for a while.
-NOTHING_MAX: Final = 20_000
+# Transactions that are listed again for a while, and need not be read again.
+READ_KEPT_MAX: Final = 20_000
 
 _COMMITMENT: Final[dict[CursorKind, Commitment]] = {"head": "confirmed", "final": "finalized"}
 
@@ -117,7 +117,7 @@ class AccountWalk:
         self._accounts = accounts
         self._cursors: dict[CursorKind, dict[str, AccountCursor]] = {}
         self._listed_s: dict[CursorKind, dict[str, float]] = {"head": {}, "final": {}}
-        self._nothing: dict[str, int] = {}
+        self._read: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
         self.reader = AccountReader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
@@ -223,7 +223,8 @@ class AccountWalk:
         log.critical("chain.other_history", chain=self._name, node=node.name, from_block=tips.head.number)
         turned = await self._db.write(_begin_again, self._name, tips)
         self._cursors.clear()
-        self._nothing.clear()
+        for read in self._read.values():
+            read.clear()
         self._note_gone(turned.lost, 0)
         return Step(tips.head, None, tips.head, also=turned.paid_by_others)
 
@@ -261,7 +262,7 @@ class AccountWalk:
         tips: Tips,
     ) -> _Round:
         """Read what is new of what was listed, the oldest first, and say how far that brings the accounts."""
-        fresh = await self._fresh(listed)
+        fresh = await self._fresh(kind, listed)
         some = fresh[:READ_MAX]
         landed, trouble = await self.reader.transactions(node, some, _COMMITMENT[kind])
         seen = await self.reader.seen(landed, lookout.watched, tips.head)
@@ -272,13 +273,24 @@ class AccountWalk:
         is_cut = len(fresh) > len(some) or not all(one.is_whole for one in listings)
         return _Round(moved, landed, seen, trouble, is_cut)
 
-    async def _fresh(self, listed: Sequence[Listed]) -> list[Listed]:
-        """Those that did something, and that nobody has read where they are now."""
+    async def _fresh(self, kind: CursorKind, listed: Sequence[Listed]) -> list[Listed]:
+        """Those that did something, and that were not read where they are now.
+
+        What one node tells of a transaction another one tells again; but for what is said to pay, because
+        that several nodes have to prove.
+        """
         once = {one.tx_id: one for one in listed}.values()
         did = [one for one in once if one.err is None and one.tx_id not in self.skipped]
-        left = [one for one in did if self._nothing.get(one.tx_id) != one.slot]
-        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in left]) if left else set()
+        is_second = self._is_second(kind)
+        read = self._read["final" if is_second else "head"]
+        left = [one for one in did if read.get(one.tx_id) != one.slot]
+        stored = await self._stored([one.tx_id for one in left], paying=is_second)
         return [one for one in left if (one.tx_id, name_of(one.slot)) not in stored]
+
+    async def _stored(self, tx_ids: Sequence[str], *, paying: bool) -> set[tuple[str, str]]:
+        if not tx_ids:
+            return set()
+        return await self._db.look(lambda tx: blocks_of(tx, self._name, tx_ids, paying=paying))
 
     async def _known(self, bindings: Sequence[bytes]) -> set[tuple[bytes, str]]:
         return await self._db.look(known_bindings, bindings, self._name)
@@ -293,17 +305,20 @@ class AccountWalk:
         noted, lost = await self._db.write(_advance, self._name, news, self._clock.now_ms())
         known = self._cursors[kind]
         known |= {one.address: one for one in done.moved}
-        await self._remember(done.read)
+        await self._remember("final" if self._is_second(kind) else "head", done.read)
         return noted, lost
 
-    async def _remember(self, read: Sequence[Landed]) -> None:
-        """What paid nobody here is not stored, and listed again until it is final."""
-        if not read:
-            return
-        stored = await self._db.look(blocks_of, self._name, [one.tx_id for one in read])
-        if len(self._nothing) + len(read) > NOTHING_MAX:
-            self._nothing.clear()
-        self._nothing |= {one.tx_id: one.slot for one in read if (one.tx_id, name_of(one.slot)) not in stored}
+    async def _remember(self, kind: CursorKind, landed: Sequence[Landed]) -> None:
+        """What pays for nothing here is listed again until it is final."""
+        stored = await self._stored([one.tx_id for one in landed], paying=kind == "final")
+        read = self._read[kind]
+        if len(read) + len(landed) > READ_KEPT_MAX:
+            read.clear()
+        read |= {one.tx_id: one.slot for one in landed if (one.tx_id, name_of(one.slot)) not in stored}
+
+    def _is_second(self, kind: CursorKind) -> bool:
+        """Whether it is another node's reading than the first."""
+        return kind == "final" and len(self._rpc.nodes) > 1
 
     def _note_gone(self, lost: Sequence[str], depth: int) -> None:
         self.reorgs += 1
@@ -350,6 +365,9 @@ def _begin(tx: Tx, chain: str, tips: Tips) -> None:
 
 def _begin_again(tx: Tx, chain: str, tips: Tips) -> TurnedBack:
     turned = rewind(tx, chain, tips.head)
-    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), tips.final)
+    before = find_cursor(tx, chain, "final")
+    # What was paid since that time was not read: windows that closed meanwhile are looked up by reference.
+    time_s = tips.final.time_s if before is None else min(before.time_s, tips.final.time_s)
+    move_cursor(tx, chain, "final", before, slot_cursor(tips.final.number, time_s))
     keep_accounts(tx, chain, ())
     return turned

@@ -13,6 +13,7 @@ import structlog
 import trio
 
 from payd.clock import Clock
+from payd.store.builds import prune_own_builds, prune_paid_builds
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
 from payd.store.retention import (
@@ -23,6 +24,7 @@ from payd.store.retention import (
     prune_jobs,
     prune_relays,
     prune_secrets,
+    prune_submissions,
     shrink,
 )
 from payd.store.watches import prune_watches
@@ -37,6 +39,8 @@ WATCHES_KEPT_MS: Final = 30 * DAY_MS
 """How long after its window a payment is known by what its transfers carry, for a match by hand."""
 RELAYS_KEPT_MS: Final = 90 * DAY_MS
 """How long what the relayer did is kept at least: a quarter's accounts can be checked against it."""
+OWN_BUILDS_KEPT_MS: Final = DAY_MS
+"""How long a transaction that was built for a wallet is known: it could land for some minutes."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -76,6 +80,9 @@ class Maintenance:
             "jobs": await self._prune(prune_jobs, before_ms),
             "secrets": await self._prune(prune_secrets, before_ms),
             "relays": await self._prune_pages(prune_relays, relays_before_ms),
+            "submissions": await self._prune_pages(prune_submissions, relays_before_ms),
+            "builds": await self._prune(prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS)
+            + await self._prune(prune_paid_builds, relays_before_ms),
             "fillers": await self._prune(prune_fillers, relays_before_ms),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
         }

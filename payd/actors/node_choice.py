@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 # A node that lags, or contradicts itself, is asked after the others for so long.
 REST_S: Final = 30.0
+# Chains have a block more often than that.
+STANDS_S: Final = 15.0
 # The second reading waits so long, by the chain's clock, for a second node to come back.
 SECOND_WAIT_S: Final = 3600
 # A transaction that is told of and cannot be read holds up its chain this long, and by so many tries; then it
@@ -52,6 +54,8 @@ class NodeChoice:
         self._skipped = skipped
         self._rests: dict[Node, float] = {}
         self._stuck: dict[str, _Stuck] = {}
+        self._head = -1
+        self._stands_since_s = 0.0
 
     async def try_each(self, work: Callable[[Node], Awaitable[T]]) -> tuple[T, Node]:
         """The result of the first node that the work succeeds with, and that node.
@@ -70,6 +74,20 @@ class NodeChoice:
                 tried.add(node)
                 if self._next(tried) is None:
                     raise
+
+    async def compare(self, head: int) -> None:
+        """Ask all nodes how far they are, where the newest block is the same one for long: the node that is
+        read may stand still, while the chain goes on.
+
+        Args:
+            head: Its number, by the node that was read last.
+        """
+        now_s = trio.current_time()
+        if head != self._head:
+            self._head, self._stands_since_s = head, now_s
+        elif now_s - self._stands_since_s >= STANDS_S and len(self._rpc.nodes) > 1:
+            self._stands_since_s = now_s
+            await self._rpc.heads()
 
     def another(self, node: Node, final_time_s: int, cursor: Cursor | None) -> Node | None:
         """A node for the second reading: not this one, if there are others.
@@ -98,7 +116,9 @@ class NodeChoice:
     def _by_rest(self) -> list[Node]:
         now_s = trio.current_time()
         well = [node for node in self._rpc.nodes if node.is_healthy]
-        return sorted(well, key=lambda node: self._rests.get(node, now_s) > now_s)
+        return sorted(
+            well, key=lambda node: (self._rests.get(node, now_s) > now_s, self._rpc.is_laggard(node))
+        )
 
     def _count(self, tx_id: str, words: str) -> None:
         now_s = trio.current_time()

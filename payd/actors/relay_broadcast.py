@@ -32,6 +32,7 @@ LOUDEST: Final[tuple[Verdict, ...]] = (
     "nonce_high",
     "no_funds",
     "nonce_low",
+    "expired",
     "other",
     "down",
 )

@@ -125,9 +125,9 @@ class Submitter:
             while True:
                 self._woken = trio.Event()
                 wait_s = await self._tick_or_wait(nursery)
+                await trio.sleep(PAUSE_S)  # who was idle brings at once what a buyer just signed
                 with trio.move_on_after(wait_s):
                     await self._woken.wait()
-                await trio.sleep(PAUSE_S)
 
     async def run_once(self) -> None:
         """Do all that is due, then return.

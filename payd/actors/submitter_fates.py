@@ -8,10 +8,11 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import structlog
+import trio
 
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
@@ -23,6 +24,9 @@ log = structlog.get_logger("payd.relayer")
 
 End = Literal["landed", "failed", "nowhere"]
 """landed: final, and did what it says. failed: final, and did nothing. nowhere: it cannot land any more."""
+
+# Where one node says that it is final and another does not know it: that one forgot it, or stands still.
+DOUBT_S: Final = 60.0
 
 _HEADS: Final[tuple[Call, ...]] = (height_call("finalized"), slot_call("finalized"))
 
@@ -83,6 +87,32 @@ def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int) -> En
     """The end on which all agree; None where there is none, or nobody says anything."""
     ends = {word.end_of(tx_id, valid_until_height) for word in words}
     return ends.pop() if len(ends) == 1 else None
+
+
+class Doubts:
+    """Transactions that nodes do not agree on, each since when.
+
+    Args:
+        ends: Those that are believed after `DOUBT_S`, if a single node says so.
+    """
+
+    def __init__(self, *ends: End) -> None:
+        self._ends = ends
+        self._since_s: dict[str, float] = {}
+
+    def end_of(self, words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:
+        """How a transaction has ended by these; None while that is not known."""
+        end = agreed_end(words, tx_id, valid_until_height)
+        ends = {word.end_of(tx_id, valid_until_height) for word in words}
+        said = [one for one in self._ends if one in ends]
+        if end is not None or not said:
+            return end
+        since_s = self._since_s.setdefault(tx_id, trio.current_time())
+        return said[0] if trio.current_time() - since_s >= DOUBT_S else None
+
+    def keep(self, tx_ids: Collection[str]) -> None:
+        """Forget all others."""
+        self._since_s = {tx_id: since_s for tx_id, since_s in self._since_s.items() if tx_id in tx_ids}
 
 
 def _calls(tx_ids: Sequence[str], search_history: bool) -> list[Call]:

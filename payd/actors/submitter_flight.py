@@ -16,7 +16,7 @@ import structlog
 import trio
 from solders.pubkey import Pubkey
 
-from payd.actors.submitter_fates import End, Word, agreed_end, ask_all, ask_one
+from payd.actors.submitter_fates import Doubts, End, Word, ask_all, ask_one
 from payd.chains.rpc import Rpc, RpcError, Verdict
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Listed, decode_listing
@@ -44,8 +44,6 @@ SENDS_AT_ONCE: Final = 32
 FINDS_AT_ONCE: Final = 32
 # Nodes keep statuses of so new transactions at hand; older ones they have to look for.
 RECENT_MS: Final = 45_000
-# Where one node says that it is final and another does not know it: that one keeps no history.
-DOUBT_S: Final = 60.0
 # Transactions that name a payment which are read once its own can not land any more.
 NAMED_MAX: Final = 20
 
@@ -80,7 +78,7 @@ class Flight:
         self._found = found
         self._sent_s: dict[str, float] = {}
         self._confirmed: dict[str, int] = {}
-        self._doubts_s: dict[str, float] = {}
+        self._doubts = Doubts("landed")
         self._sought: dict[str, float] = {}
         self._send_room = trio.CapacityLimiter(SENDS_AT_ONCE)
         self._find_room = trio.CapacityLimiter(FINDS_AT_ONCE)
@@ -117,7 +115,8 @@ class Flight:
 
     def _forget(self, waiting: Sequence[StoredSubmission]) -> None:
         kept = {one.tx_id for one in waiting}
-        for memory in (self._sent_s, self._confirmed, self._doubts_s, self._sought):
+        self._doubts.keep(kept)
+        for memory in (self._sent_s, self._confirmed, self._sought):
             for tx_id in memory.keys() - kept:
                 del memory[tx_id]
         self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
@@ -207,22 +206,13 @@ class Flight:
         words = await ask_all(self._rpc, [one.tx_id for one in over])
         dead = []
         for one in over:
-            end = self._agreed(words, one)
+            end = self._doubts.end_of(words, one.tx_id, one.valid_until_height)
             if end == "landed":
                 await self._land(one, nursery)
             elif end is not None:
                 await self._bury(one, end, nursery)
                 dead.append(one.payment_id)
         return dead
-
-    def _agreed(self, words: Sequence[Word], one: StoredSubmission) -> End | None:
-        end = agreed_end(words, one.tx_id, one.valid_until_height)
-        if end is not None or not any(
-            word.end_of(one.tx_id, one.valid_until_height) == "landed" for word in words
-        ):
-            return end
-        since_s = self._doubts_s.setdefault(one.tx_id, trio.current_time())
-        return "landed" if trio.current_time() - since_s >= DOUBT_S else None
 
     async def _land(self, one: StoredSubmission, nursery: trio.Nursery) -> None:
         """It is final; and over once what it paid is stored, or could not be after another try."""

@@ -15,11 +15,12 @@ import trio
 from solders.pubkey import Pubkey
 
 from payd.actors.relay_alarms import Alarms
-from payd.actors.submitter_fates import agreed_end, ask_all
+from payd.actors.submitter_fates import Doubts, ask_all
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_accounts, decode_landed
 from payd.chains.solana.asking import account_calls, transaction_call
+from payd.chains.solana.budget import DAY_MS
 from payd.chains.solana.terms import Terms
 from payd.clock import Clock
 from payd.store.builds import (
@@ -35,7 +36,6 @@ from payd.store.db import Database
 
 log = structlog.get_logger("payd.relayer")
 
-DAY_MS: Final = 86_400_000
 # What is out lives for about a minute. While nothing is, only the balance is read.
 EVERY_S: Final = 10.0
 IDLE_S: Final = 60.0
@@ -74,6 +74,7 @@ class Purse:
         self._terms = terms
         self._chain = str(terms.chain)
         self._alarms = alarms
+        self._doubts = Doubts("landed", "failed")
         self._looked_s = -float("inf")
         self.balance: int | None = None
 
@@ -137,11 +138,18 @@ class Purse:
     # What is out.
 
     async def _settle(self, out: Sequence[Build]) -> None:
-        """End the reservations of what is final, at its real cost, and of what can not land any more."""
+        """End the reservations of what is final, at its real cost, and of what can not land any more.
+
+        What a single node has as final is paid for, whatever others forgot: it counts among what was spent.
+        """
         if not out:
             return
-        words = await ask_all(self._rpc, [_tx_id(one) for one in out])
-        ends = {one.message_hash: agreed_end(words, _tx_id(one), one.valid_until_height) for one in out}
+        tx_ids = [_tx_id(one) for one in out]
+        self._doubts.keep(set(tx_ids))
+        words = await ask_all(self._rpc, tx_ids)
+        ends = {
+            one.message_hash: self._doubts.end_of(words, _tx_id(one), one.valid_until_height) for one in out
+        }
         paid = [one for one in out if ends[one.message_hash] in ("landed", "failed")]
         void = [one for one in out if ends[one.message_hash] == "nowhere"]
         ended: list[Ended] = [(one.message_hash, "void", 0) for one in void]

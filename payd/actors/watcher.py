@@ -245,6 +245,7 @@ class Watcher:
         while more:
             step, node = await self._nodes.try_each(partial(self._walk.step, lag_s=self._lag_s))
             before, self._last = self._last, step
+            await self._nodes.compare(step.head.number)
             if before is None or before.head.hash != step.head.hash:
                 self._wake_relayer()
             self._note(step.noted)

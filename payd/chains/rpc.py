@@ -187,6 +187,10 @@ class Rpc:
         # Of two the higher, of three the middle one: a node alone cannot make the others laggards.
         return max(0, heads[len(heads) // 2] - node.head)
 
+    def is_laggard(self, node: Node) -> bool:
+        """Whether it was so far behind the others that it is asked after them."""
+        return self.lag(node) > self._lag_max
+
     def pick(self) -> Node:
         """The node that is asked first now, for a series of reads from one and the same.
 
@@ -216,9 +220,7 @@ class Rpc:
     def _order(self) -> list[Node]:
         """Who may be asked: healthy ones as configured, laggards after them, then who comes back soonest."""
         usable = [node for node in self.nodes if node.is_usable]
-        return sorted(
-            usable, key=lambda node: (node.aside_s, node.is_on_trial, self.lag(node) > self._lag_max)
-        )
+        return sorted(usable, key=lambda node: (node.aside_s, node.is_on_trial, self.is_laggard(node)))
 
 
 def _lacking(results: Results) -> int:

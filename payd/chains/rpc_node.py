@@ -17,7 +17,16 @@ import trio
 from payd import __version__
 from payd.chains.dialect import Dialect, Identity
 from payd.chains.rpc_errors import NodesDown, RpcError
-from payd.chains.rpc_wire import Call, Fault, Redactor, Results, TooManyCalls, encode, read_results
+from payd.chains.rpc_wire import (
+    AnswerTooLong,
+    Call,
+    Fault,
+    Redactor,
+    Results,
+    TooManyCalls,
+    encode,
+    read_results,
+)
 from payd.net.http import Client, Target
 
 log = structlog.get_logger("payd.rpc")
@@ -28,6 +37,9 @@ CHECK_DEADLINE_S: Final = 5.0
 BODY_WAIT_S: Final = 15.0
 # Blocks with all their transactions have a few MiB, logs of a wide range more.
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+# Who gets so much of an answer and not all of it asks for less at once: what anybody sends to an account that
+# is watched can be answered with a megabyte each, and must not stand in the way of everything else.
+LONG_BYTES: Final = 1024 * 1024
 # Providers refuse longer batches; some take only a few calls, which is learnt from their refusal.
 BATCH_MAX: Final = 100
 # POSTs at once to one node; more wait their turn.
@@ -169,10 +181,13 @@ class Node:
 
     async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
         results: Results = []
+        most = len(calls)
         while len(results) < len(calls):
-            chunk = calls[len(results) : len(results) + self._batch_max]
+            chunk = calls[len(results) : len(results) + min(most, self._batch_max)]
             try:
                 results += await self._post(chunk, deadline_s)
+            except AnswerTooLong:
+                most = len(chunk) // 2
             except TooManyCalls:
                 self._batch_max = min(self._batch_max, len(chunk) // 2)
                 log.info("rpc.batch_shortened", node=self.name, calls_max=self._batch_max)
@@ -192,21 +207,26 @@ class Node:
             body_bytes_max=BODY_BYTES_MAX,
             body_wait_s=BODY_WAIT_S,
         )
+        if len(calls) > 1 and not reply.is_whole and len(reply.body) >= LONG_BYTES:
+            raise AnswerTooLong
         return read_results(reply, calls, first, self._redact, self._dialect.kind_of)
 
     def _failed(self, fault: Fault) -> None:
         now_s = trio.current_time()
+        # Asked though it was put aside, because no other answers: it has nothing more to show for that.
+        is_early = now_s < self._aside_until_s and fault.patience_s is None
         if self.failures == 0:
             log.warning("rpc.node_down", node=self.name, chain_id=self._dialect.chain, why=fault.words)
         wait_s = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2.0 ** min(self.failures, 16))
         if fault.patience_s is not None:
             wait_s = max(wait_s, min(BACKOFF_MAX_S, fault.patience_s))
             self._rests_until_s = now_s + wait_s
-        self.failures += 1
         self.failures_ever += 1
         self.is_verified = False
         self.last_error = fault.words
-        self._aside_until_s = now_s + wait_s
+        if not is_early:
+            self.failures += 1
+            self._aside_until_s = now_s + wait_s
 
     def _succeeded(self) -> None:
         if self.failures:

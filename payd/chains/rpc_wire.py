@@ -45,6 +45,10 @@ class TooManyCalls(Exception):
     """The node takes no batch of that length."""
 
 
+class AnswerTooLong(Exception):
+    """The answer to a batch is longer than what is read of one."""
+
+
 class _Error(msgspec.Struct):
     code: int = 0
     message: str | None = None

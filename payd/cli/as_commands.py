@@ -23,6 +23,9 @@ _COMMANDS: Final = tuple(
 )
 """How a sentence of the API ends, what is said instead, and the command behind it."""
 
+# Where the API takes several, a command gives one, and names no place in a list.
+_ONLY_ONE: Final = "settlements[0]."
+
 
 def as_commands(message: str, pasted: Callable[[str], str]) -> str:
     """A message of the API for the command line.
@@ -31,6 +34,7 @@ def as_commands(message: str, pasted: Callable[[str], str]) -> str:
         message: As the API gives it.
         pasted: Makes a command that can be pasted from the words behind `payd`.
     """
+    message = message.removeprefix(_ONLY_ONE)
     for told, words, command in _COMMANDS:
         found = told.search(message)
         if found is not None:

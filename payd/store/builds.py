@@ -20,7 +20,8 @@ Tx: TypeAlias = sqlite3.Connection
 BuildState = Literal["out", "landed", "void"]
 
 _COLUMNS: Final = (
-    "message_hash, payment_id, chain, buyer, valid_until_height, created_at_ms, tx_id, cost, state"
+    "message_hash, payment_id, chain, buyer, valid_until_height, created_at_ms, tx_id, cost, state, opens,"
+    " rent"
 )
 
 
@@ -35,6 +36,8 @@ class Build(msgspec.Struct, frozen=True):
         tx_id: Where we pay its fee, and so signed first; None: the buyer pays.
         cost: What it costs us at most if it lands, in smallest units of the chain's coin; then what it did.
         state: out: handed out. landed: final on the chain. void: it can not land any more.
+        opens: The account that it creates where nobody did before; None: none.
+        rent: What of the cost that takes. Of all that would create an account, one has to pay it.
     """
 
     message_hash: bytes
@@ -46,6 +49,8 @@ class Build(msgspec.Struct, frozen=True):
     tx_id: str | None = None
     cost: int = 0
     state: BuildState = "out"
+    opens: str | None = None
+    rent: int = 0
 
 
 class Spending(msgspec.Struct, frozen=True):
@@ -77,24 +82,36 @@ def find_build(tx: Tx, message_hash: bytes) -> Build | None:
 
 def spent_on_builds(tx: Tx, chain: str, since_ms: int) -> Spending:
     """What we paid for, or may still have to, on a chain."""
-    return Spending(
-        *tx.execute(
-            "SELECT coalesce(sum(cost), 0), count(*) FROM builds WHERE chain = ? AND tx_id IS NOT NULL"
-            " AND state IN ('out', 'landed') AND created_at_ms >= ?",
-            (chain, since_ms),
-        ).fetchone()
-    )
+    return _spending(tx, "state IN ('out', 'landed') AND created_at_ms >= ?", chain, since_ms)
 
 
 def reserved_on_builds(tx: Tx, chain: str, payment_id: str = "") -> Spending:
     """What we may still have to pay for on a chain; of one payment, if it is named."""
-    return Spending(
-        *tx.execute(
-            "SELECT coalesce(sum(cost), 0), count(*) FROM builds WHERE chain = ? AND tx_id IS NOT NULL"
-            " AND state = 'out' AND ? IN ('', payment_id)",
-            (chain, payment_id),
-        ).fetchone()
-    )
+    return _spending(tx, "state = 'out' AND ? IN ('', payment_id)", chain, payment_id)
+
+
+def _spending(tx: Tx, where: str, chain: str, value: str | int) -> Spending:
+    """The rent of an account counts once, whatever is out that would create it."""
+    where = f"chain = ? AND tx_id IS NOT NULL AND {where}"
+    cost, count = tx.execute(
+        f"SELECT coalesce(sum(iif(state = 'out', cost - rent, cost)), 0), count(*) FROM builds WHERE {where}",
+        (chain, value),
+    ).fetchone()
+    (rents,) = tx.execute(
+        "SELECT coalesce(sum(rent), 0) FROM (SELECT max(rent) AS rent FROM builds"
+        f" WHERE {where} AND state = 'out' AND opens IS NOT NULL GROUP BY opens)",
+        (chain, value),
+    ).fetchone()
+    return Spending(cost + rents, count)
+
+
+def is_opening(tx: Tx, chain: str, account: str) -> bool:
+    """Whether something that is out would create the account at our cost."""
+    row = tx.execute(
+        "SELECT 1 FROM builds WHERE chain = ? AND state = 'out' AND tx_id IS NOT NULL AND opens = ? LIMIT 1",
+        (chain, account),
+    ).fetchone()
+    return row is not None
 
 
 def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int, besides: str = "") -> int:
@@ -140,3 +157,28 @@ def end_builds(tx: Tx, ended: Sequence[tuple[bytes, Literal["landed", "void"], i
         "UPDATE builds SET state = ?, cost = ? WHERE message_hash = ? AND state = 'out'",
         [(state, cost, message_hash) for message_hash, state, cost in ended],
     )
+
+
+def prune_own_builds(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget what buyers pay the fee of, of payments that wait for nothing; how many, `limit` at most."""
+    return _prune(tx, "b.tx_id IS NULL", before_ms, limit)
+
+
+def prune_paid_builds(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget what we paid the fee of, or had reserved it for, likewise."""
+    return _prune(tx, "b.tx_id IS NOT NULL AND b.state <> 'out'", before_ms, limit)
+
+
+def _prune(tx: Tx, which: str, before_ms: int, limit: int) -> int:
+    pruned, chain = 0, ""
+    while True:
+        (chain,) = tx.execute("SELECT min(chain) FROM builds WHERE chain > ?", (chain,)).fetchone()
+        if chain is None:
+            return pruned
+        pruned += tx.execute(
+            "DELETE FROM builds WHERE message_hash IN (SELECT b.message_hash FROM builds b"
+            f" WHERE b.chain = ? AND b.created_at_ms < ? AND {which}"
+            " AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.id = b.payment_id"
+            " AND p.status IN ('requires_action', 'processing')) LIMIT ?)",
+            (chain, before_ms, limit - pruned),
+        ).rowcount

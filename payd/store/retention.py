@@ -1,4 +1,4 @@
-"""What is forgotten with age: deliveries, attempts, events, replay jobs, secrets that ran out, relays.
+"""What is forgotten with age: deliveries, attempts, events, old secrets, replay jobs, relays, submissions.
 
 Each function does a little, for a transaction that holds nobody up. Payments stay, and their transfers.
 
@@ -111,6 +111,19 @@ def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     for seq in gone:
         _forget_transactions(tx, [row[0] for row in _transactions_of(tx, seq)])
         tx.execute("DELETE FROM relay_jobs WHERE seq = ?", (seq,))
+    return _pruned(len(gone), rows, old, limit)
+
+
+def prune_submissions(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+    """Forget what was brought to a chain as it was, likewise, among the `limit` next ones."""
+    rows = tx.execute(
+        "SELECT seq, created_at_ms, payment_id, state = 'open' FROM submissions"
+        " WHERE seq > ? ORDER BY seq LIMIT ?",
+        (after_seq, limit),
+    ).fetchall()
+    old = [row for row in rows if row[1] < before_ms]
+    gone = [(seq,) for seq, _, payment_id, stays in old if not stays and _was_over(tx, payment_id, before_ms)]
+    tx.executemany("DELETE FROM submissions WHERE seq = ?", gone)
     return _pruned(len(gone), rows, old, limit)
 
 

@@ -176,8 +176,9 @@ def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
     return [_sighting(row) for row in rows]
 
 
-def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]:
-    """Those of the transactions that are stored, each with the block that it is shown in."""
+def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], *, paying: bool = False) -> set[tuple[str, str]]:
+    """Those of the transactions that are stored, each with its block; `paying`: of those that pay."""
+    which = " AND kind = 'matched'" if paying else ""
     found: set[tuple[str, str]] = set()
     for start in range(0, len(tx_ids), BINDINGS_AT_ONCE):
         some = tx_ids[start : start + BINDINGS_AT_ONCE]
@@ -185,7 +186,7 @@ def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str]) -> set[tuple[str, str]]
         found.update(
             tx.execute(
                 f"SELECT tx_id, block_hash FROM transfers WHERE chain = ? AND tx_id IN ({marks})"
-                " AND block_hash IS NOT NULL",
+                f" AND block_hash IS NOT NULL{which}",
                 (chain, *some),
             )
         )
@@ -362,9 +363,13 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
 
 
 def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
-    """Whether the chain shows what it showed before, in the same block, for the same payment."""
+    """Whether the chain shows what it showed before, in the same block, for the same payment.
+
+    Of what pays the time is proven by nobody, and matters no more.
+    """
     return (
         known.payment_id == (None if payment is None else payment.id)
+        and (known.kind == "matched" or known.block_time_s == seen.block_time_s)
         and (known.block_hash, known.asset, known.value) == (seen.block_hash, seen.asset, seen.value)
         and (known.sender, known.recipient) == (seen.sender, seen.recipient)
     )

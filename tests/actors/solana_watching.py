@@ -5,8 +5,9 @@ All in virtual time, but for the chain's own clock, which a test moves.
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -79,6 +80,7 @@ class Node(SvmNode):
         hides: Transactions that it lists nowhere.
         denies: Transactions that it lists, and has not.
         unknown: Transactions of which it gives no status.
+        lies: Changes what it shows of each transaction.
         asked: The methods of each POST, in order.
     """
 
@@ -88,6 +90,7 @@ class Node(SvmNode):
         self.hides: set[str] = set()
         self.denies: set[str] = set()
         self.unknown: set[str] = set()
+        self.lies: Callable[[dict[str, Any]], None] | None = None
         self.asked: list[list[str]] = []
 
     def __call__(self, received: Received) -> Does:
@@ -103,6 +106,9 @@ class Node(SvmNode):
             return [one for one in said if one["signature"] not in self.hides]
         if method == "getTransaction" and params[0] in self.denies | self.hides:
             return None
+        if method == "getTransaction" and said is not None and self.lies is not None:
+            said = copy.deepcopy(said)
+            self.lies(said)
         if method == "getSignatureStatuses":
             pairs = zip(params[0], said["value"], strict=True)
             return {**said, "value": [None if one in self.unknown else status for one, status in pairs]}

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.node_choice import REST_S, SECOND_WAIT_S, UNREADABLE_S, UNREADABLE_TRIES, NodeChoice
+from payd.actors.node_choice import (
+    REST_S,
+    SECOND_WAIT_S,
+    STANDS_S,
+    UNREADABLE_S,
+    UNREADABLE_TRIES,
+    NodeChoice,
+)
 from payd.chains.rpc import Node, NodesDown
 from payd.chains.unread import Unread
 from tests.actors.watching import DOWN, Watching
@@ -94,6 +101,28 @@ async def test_the_preferred_node_is_asked_again_after_a_rest(two_nodes: Watchin
     assert await choice.try_each(work) == (second.name, second)
     await trio.sleep(REST_S)
     assert await choice.try_each(work) == (first.name, first)
+
+
+async def test_a_node_that_stands_still_is_read_after_one_that_goes_on(two_nodes: Watching) -> None:
+    first, second = two_nodes.rpc.nodes
+    choice = NodeChoice(two_nodes.rpc, set())
+
+    async def work(node: Node) -> str:
+        await trio.lowlevel.checkpoint()
+        return node.name
+
+    two_nodes.chain.mine_empty(100)
+    two_nodes.views[0].lag = 100
+    for head in (7, 8):
+        await choice.compare(head)
+        assert await choice.try_each(work) == (first.name, first)
+        await trio.sleep(STANDS_S - 1)
+    await choice.compare(8)
+    assert await choice.try_each(work) == (first.name, first)
+    await trio.sleep(STANDS_S)
+    await choice.compare(8)
+
+    assert await choice.try_each(work) == (second.name, second)
 
 
 async def test_each_node_is_tried_once_and_the_last_trouble_is_told(two_nodes: Watching) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from payd.actors.submitter import IDLE_S, QUEUE_OLD_MS
+from payd.actors.submitter import IDLE_S, PAUSE_S, QUEUE_OLD_MS
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from tests.actors.solana_watching import DOWN
@@ -45,6 +45,17 @@ async def test_sixty_at_once_are_sent_each_to_every_node_and_followed_in_one_cal
         await solana.later()
         await submitting.submitter.run_once()
         assert set(submitting.states(*owed)) == {"landed"}
+
+
+async def test_who_was_idle_brings_at_once_what_a_buyer_just_signed(submitting: Submitting) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submitting.submitter.run)
+        await trio.sleep(1)
+        await submitting.owe()
+        submitting.submitter.wake()
+        await trio.sleep(PAUSE_S / 2)
+        assert submitting.sends() == 1
+        nursery.cancel_scope.cancel()
 
 
 async def test_it_works_by_itself_from_the_wake_to_the_end(submitting: Submitting) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import trio
 
+from payd.actors.submitter_fates import DOUBT_S
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
-from payd.store.builds import spent_on_builds
+from payd.store.builds import reserved_on_builds, spent_on_builds
 from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
 from tests.live.solana import (
     BUYER,
@@ -26,6 +27,10 @@ async def settle(submitting: Submitting) -> None:
 
 def spent(submitting: Submitting) -> int:
     return submitting.solana.db.point(spent_on_builds, CHAIN, 0).cost
+
+
+def reserved(submitting: Submitting) -> int:
+    return submitting.solana.db.point(reserved_on_builds, CHAIN).cost
 
 
 async def test_what_landed_costs_what_it_cost_with_the_rent_of_new_accounts(submitting: Submitting) -> None:
@@ -131,3 +136,23 @@ async def test_a_spent_budget_is_an_alarm_and_promises_nothing(submitting: Submi
     await submitting.submitter.run_once()
     assert submitting.submitter.stats().alarms == {"budget"}
     assert not submitting.submitter.can_sponsor(account_id(BUYER))
+
+
+async def test_what_one_node_forgot_and_another_has_as_final_ends_at_its_cost(
+    two_submitting: Submitting,
+) -> None:
+    """A node that keeps no history never agrees; what was paid must not stay reserved beside that."""
+    submitting = two_submitting
+    before = await submitting.solana.local.lamports(pubkey(FEE_PAYER))
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    submitting.solana.nodes[0].unknown.add(owed.tx_id)
+    await submitting.expire()
+    await settle(submitting)
+    assert reserved(submitting) == RESERVED
+    await trio.sleep(DOUBT_S)
+    await settle(submitting)
+    after = await submitting.solana.local.lamports(pubkey(FEE_PAYER))
+    assert reserved(submitting) == 0
+    assert spent(submitting) == before - after

@@ -24,10 +24,9 @@ import trio
 from payd.config import load
 from payd.server import open_house
 from payd.web.commands import run_command
-from tests.bench.machine import resident_bytes
 from tests.bench.sink import CA_FILE, Expect, OpenSink, Receivers, open_sink
 from tests.crash.client import Client
-from tests.crash.process import Server, environment, furnish
+from tests.crash.process import Server, environment
 from tests.live.anvil import running_anvil
 from tests.live.chain import BUYER, RELAYER, LocalChain, account, address
 from tests.live.proxy import FlakyProxy, open_proxy
@@ -50,7 +49,10 @@ TRUSTING: Final = {
 # Long past anything that is still measured.
 PATIENCE_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.0005
-IDLE_S: Final = 1.0
+# A little more than payd's pauses, and the share of it that each payment waits more than the one before: what
+# one payment wakes would else be just asleep again at every next one.
+SPREAD_S: Final = 0.3
+SPREAD: Final = 0.618
 SETTLE_S: Final = 0.5
 
 
@@ -81,21 +83,13 @@ class Walked:
         receipt: Until the node showed the receipt.
         succeeded: Until payd had stored `succeeded`.
         webhook: Until the first byte of the webhook arrived.
+        acted: Until payd had stored `succeeded`, from the last thing that the buyer did.
     """
 
     receipt: list[float] = field(default_factory=list)
     succeeded: list[float] = field(default_factory=list)
     webhook: list[float] = field(default_factory=list)
-
-
-@dataclass
-class Started:
-    """Starts of servers with a live chain, and of those without."""
-
-    ready_ms: list[float] = field(default_factory=list)
-    idle_mib: list[float] = field(default_factory=list)
-    test_ready_ms: list[float] = field(default_factory=list)
-    test_idle_mib: list[float] = field(default_factory=list)
+    acted: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -148,9 +142,16 @@ class Shop:
 
     async def succeeded_at_ms(self, payment_id: str) -> float:
         """When payd stored that it succeeded; its webhook has arrived."""
-        page = await self.ask("GET", f"/v1/events?type=payment.succeeded&paymentId={payment_id}")
-        [event] = page["data"]
-        return datetime.fromisoformat(event["createdAt"]).timestamp() * 1000
+        return stored_at_ms(await self.ask("GET", SUCCEEDED.format(payment_id)))
+
+
+SUCCEEDED: Final = "/v1/events?type=payment.succeeded&paymentId={}"
+
+
+def stored_at_ms(page: dict[str, Any]) -> float:
+    """When payd stored the only event of a page."""
+    [event] = page["data"]
+    return datetime.fromisoformat(event["createdAt"]).timestamp() * 1000
 
 
 @asynccontextmanager
@@ -166,9 +167,16 @@ async def open_live(folder: Path, chain: LocalChain, url: str, hook: str | None)
         await server.put_away()
 
 
-async def furnish_live(folder: Path, url: str, hook: str | None) -> dict[str, str]:
-    """Make a folder that a server with a live chain can be started in; what its merchant's backend sends."""
-    prepare(folder, configuration([url], lines="depth = 1"))
+async def furnish_live(folder: Path, url: str, hook: str | None, lines: str = "") -> dict[str, str]:
+    """Make a folder that a server with a live chain can be started in; what its merchant's backend sends.
+
+    Args:
+        folder: It.
+        url: Of the chain's node.
+        hook: Where live webhooks go.
+        lines: Tables of payd.toml after the chain's.
+    """
+    prepare(folder, configuration([url], lines=f"depth = 1\n{lines}"))
     config = load(folder / "payd.toml", environment(folder, TRUSTING))
     async with open_house(config, inline=True) as house:
         headers = await furnish_house(house)
@@ -195,9 +203,15 @@ async def measure_walks(folder: Path, plan: Walks) -> dict[str, Walked]:
     return walked
 
 
+def spread_s(number: int) -> float:
+    """How long a payment waits, so that together they meet payd at every moment between two looks."""
+    return SPREAD_S * (number * SPREAD % 1)
+
+
 async def _walk(shop: Shop, sink: OpenSink, way: str, walked: Walked) -> None:
     payment_id, tx_id = await shop.commit(way)
     await sink.expect(Expect(1))
+    await trio.sleep(spread_s(len(walked.receipt)))
     asked_ms = time.time() * 1000
     await shop.chain.mine()
     with trio.fail_after(PATIENCE_S):
@@ -231,32 +245,3 @@ async def _counted(proxy: FlakyProxy, plan: Walks, mined: LocalChain | None) -> 
             await mined.mine()
         await trio.sleep(plan.block_s)
     return sum(proxy.calls.values()) - before
-
-
-async def measure_live_starts(folder: Path, plan: Walks) -> Started:
-    """From the start of the process to `/readyz`, and its memory at rest; with a live chain, and without."""
-    started = Started()
-    live, test = folder / "live", folder / "test"
-    with running_anvil(slots_in_an_epoch=1) as anvil:
-        await furnish_chain(LocalChain(anvil))
-        await furnish_live(live, anvil.url, None)
-        test.mkdir()
-        await furnish(test, None)
-        for _ in range(plan.starts):
-            ready_ms, mib = await _start(live)
-            started.ready_ms.append(ready_ms)
-            started.idle_mib.append(mib)
-            ready_ms, mib = await _start(test)
-            started.test_ready_ms.append(ready_ms)
-            started.test_idle_mib.append(mib)
-    return started
-
-
-async def _start(folder: Path) -> tuple[float, float]:
-    server = Server(folder)
-    try:
-        await server.start()
-        await trio.sleep(IDLE_S)
-        return 1000 * server.ready_after_s[-1], resident_bytes(server.pid) / 2**20
-    finally:
-        await server.put_away()

@@ -151,6 +151,7 @@ class View:
     def node(self) -> FakeNode:
         """A node that says it."""
         methods = {
+            "eth_blockNumber": self.block_number,
             "eth_getBlockByNumber": self.block_by_number,
             "eth_getBlockByHash": self.block_by_hash,
             "eth_getLogs": self.logs,
@@ -166,6 +167,10 @@ class View:
     def blocks(self) -> list[FakeBlock]:
         """Those that it has."""
         return self.chain.blocks[: len(self.chain.blocks) - self.lag]
+
+    def block_number(self) -> str:
+        """eth_blockNumber."""
+        return hex(len(self.blocks) - 1)
 
     def block_by_number(self, tag: str, full: bool) -> Any:
         """eth_getBlockByNumber."""

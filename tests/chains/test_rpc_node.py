@@ -11,6 +11,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from payd.chains import rpc_node
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_MAX, POSTS_MAX, Node, names_of
 from payd.chains.rpc_wire import Call, Fault
@@ -112,6 +113,14 @@ async def test_each_failure_in_a_row_puts_it_aside_for_longer() -> None:
         assert waits == [0.5, 1, 2, 4, 8, 16, 32, BACKOFF_MAX_S, BACKOFF_MAX_S, BACKOFF_MAX_S]
 
 
+async def test_who_is_asked_though_it_was_put_aside_is_put_aside_for_no_longer_by_that() -> None:
+    async with open_node(FakeNode(does=Does(status=500))) as node:
+        for _ in range(10):
+            await fails(node)
+
+        assert (node.aside_s, node.failures, node.failures_ever) == (0.5, 1, 10)
+
+
 async def test_a_success_forgets_the_failures() -> None:
     fake = FakeNode(does=Does(status=500))
     async with open_node(fake) as node:
@@ -198,6 +207,34 @@ async def test_an_answer_may_be_long() -> None:
     block = {"number": "0x10", "transactions": ["0x" + "ab" * 1000] * 2000}
     async with open_node(FakeNode({"eth_getBlockByNumber": block})) as node:
         assert await node.ask([("eth_getBlockByNumber", "0x10", True)]) == [block]
+
+
+async def test_a_batch_with_too_long_an_answer_is_asked_for_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever sends strange transactions to a merchant must not make a chain unreadable by them."""
+    monkeypatch.setattr(rpc_node, "BODY_BYTES_MAX", 10_000)
+    monkeypatch.setattr(rpc_node, "LONG_BYTES", 10_000)
+    lengths = [3_000, 3_000, 3_000, 3_000, 9_000, 10, 10, 10]
+    fake = FakeNode({"eth_call": lambda length: "x" * length})
+    async with open_node(fake) as node:
+        results = await node.ask([("eth_call", length) for length in lengths])
+
+        assert [len(result) for result in results] == lengths
+        assert node.failures_ever == 0
+        assert [len(post) for post in fake.asked] == [1, 8, 4, 2, 2, 2, 2]
+        await node.ask([("eth_call", 1)] * 100)
+        assert len(fake.asked[-1]) == 100, "it is remembered of nobody"
+
+
+async def test_a_single_answer_that_is_too_long_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc_node, "BODY_BYTES_MAX", 10_000)
+    monkeypatch.setattr(rpc_node, "LONG_BYTES", 10_000)
+    fake = FakeNode({"eth_call": lambda length: "x" * length})
+    async with open_node(fake) as node:
+        assert (
+            await fails(node, [("eth_call", 11_000)] * 2)
+        ).words == "its answer is too long, or was cut off"
 
 
 async def test_a_long_batch_goes_out_in_pieces() -> None:

@@ -74,6 +74,10 @@ def test_every_command_that_is_named_exists() -> None:
         assert (noun, name in webhook.commands) == ("webhook", True)
 
 
+def test_what_a_command_gives_once_has_no_place_in_a_list() -> None:
+    assert told("settlements[0].destination: it is a mint") == "destination: it is a mint"
+
+
 @pytest.mark.parametrize("message", ["", "No.", "since must be at most 14 days ago.", "POST it first."])
 def test_what_names_no_path_stays_as_it_is(message: str) -> None:
     assert told(message) == message

@@ -169,6 +169,7 @@ payd's configuration for them is in {file}. Next, in two more terminals:
 
   scripts/run --config {file}
   .venv/bin/payd demo --mode live --config {file}
+  .venv/bin/payd demo --mode live --config {file} --chain {solana}
 """
 
 HELD: Final = """
@@ -229,7 +230,10 @@ def _port_in_words(port: int, option: str) -> Iterator[None]:
     except RuntimeError as error:
         if "in use" not in str(error):
             raise
-        sys.exit(f"Another program serves at 127.0.0.1:{port}. Choose another with {option} PORT")
+        sys.exit(
+            f"Another program serves at 127.0.0.1:{port}, perhaps an earlier scripts/nodes: end it, or choose"
+            f" another port with {option}, such as {option} {port + 10}"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

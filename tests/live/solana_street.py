@@ -38,9 +38,11 @@ from tests.live.solana import (
     CHAIN,
     LAMPORTS,
     MERCHANT,
+    POOR,
     PYUSD,
     SOL,
     USDC,
+    USDC_MINT,
     USDT,
     LocalSolana,
     account_id,
@@ -48,6 +50,7 @@ from tests.live.solana import (
     keypair,
     pay_by_link,
     pubkey,
+    tx_id_of,
 )
 from tests.live.street import write_keystore
 from tests.live.svm_node import ServedNode, open_svm_node
@@ -166,6 +169,19 @@ class SolanaShopfront(Front):
         """Take the option in this asset, do it, confirm it."""
         option = await self.option(payment_id, asset, place)
         return await self.confirm(payment_id, option, *await self.execute(option, place))
+
+    async def committed(self, place: int = POOR, asset: str = USDC) -> tuple[str, str]:
+        """A payment whose transaction was taken, and that transaction's id."""
+        payment_id = await self.payment()
+        option = await self.option(payment_id, asset, place)
+        [text] = await self.execute(option, place)
+        told = await self.confirm(payment_id, option, text)
+        assert told.status_code == 200, told.text
+        return payment_id, tx_id_of(base64.b64decode(text))
+
+    async def received(self) -> int:
+        """What the merchant has in USDC."""
+        return await self.chain.tokens(pubkey(MERCHANT), USDC_MINT)
 
     async def links(self, payment_id: str) -> dict[str, str]:
         """The transfer request links of a payment, by asset."""

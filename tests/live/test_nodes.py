@@ -208,6 +208,9 @@ def test_a_port_that_is_taken_is_told_before_anything_is_written(tmp_path: Path,
             timeout=60,
             check=False,
         )
-        words = f"Another program serves at 127.0.0.1:{anvil.port}. Choose another with {option} PORT\n"
+        words = (
+            f"Another program serves at 127.0.0.1:{anvil.port}, perhaps an earlier scripts/nodes: end it, or"
+        )
+        words += f" choose another port with {option}, such as {option} {anvil.port + 10}\n"
         assert (ended.returncode, ended.stderr) == (1, words)
     assert list(tmp_path.iterdir()) == []

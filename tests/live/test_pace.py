@@ -6,8 +6,6 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.doctor import examine
 from payd.clock import system_wall_ms
 from payd.store.db import Tx
-from tests.live.anvil import Anvil
 from tests.live.behind import Behind, open_behind
+from tests.live.cable import open_cable
 from tests.live.chain import LocalChain
 from tests.live.conformance import ALL_EVENTS
 from tests.live.street import DAI, ETH, USDC
@@ -120,61 +118,8 @@ async def test_with_a_websocket_payments_succeed_though_nobody_is_asked_for_a_mi
             assert await shop.street.events(payment_id) == ALL_EVENTS
 
 
-@asynccontextmanager
-async def open_cable(anvil: Anvil) -> AsyncIterator[Cable]:
-    """A wire to the node that can be cut."""
-    async with trio.open_nursery() as nursery:
-        cable = Cable(anvil)
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        cable.url = f"ws://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        nursery.start_soon(trio.serve_listeners, cable.carry, listeners)
-        yield cable
-        nursery.cancel_scope.cancel()
-
-
-class Cable:
-    """Carries bytes between the server and the node.
-
-    Attributes:
-        url: Of this end.
-        connections: How many there were.
-    """
-
-    def __init__(self, anvil: Anvil) -> None:
-        self._anvil = anvil
-        self._open: set[trio.CancelScope] = set()
-        self.url = ""
-        self.connections = 0
-
-    def cut(self) -> None:
-        """End every connection."""
-        for scope in self._open:
-            scope.cancel()
-
-    async def carry(self, here: trio.SocketStream) -> None:
-        """Serve one connection until it ends or is cut."""
-        self.connections += 1
-        with trio.CancelScope() as scope:
-            self._open.add(scope)
-            there = await trio.open_tcp_stream("127.0.0.1", self._anvil.port)
-            async with there, trio.open_nursery() as nursery:
-                nursery.start_soon(_carry_one_way, here, there)
-                await _carry_one_way(there, here)
-                nursery.cancel_scope.cancel()
-        self._open.discard(scope)
-        await trio.aclose_forcefully(here)
-
-
-async def _carry_one_way(source: trio.SocketStream, sink: trio.SocketStream) -> None:
-    try:
-        async for chunk in source:
-            await sink.send_all(chunk)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return
-
-
 async def test_a_websocket_that_is_cut_is_opened_again(tmp_path: Path, chain: LocalChain) -> None:
-    async with open_cable(chain.anvil) as cable:
+    async with open_cable(chain.anvil.port) as cable:
         lines = f'depth = 2\nws = "{cable.url}"'
         async with open_behind(
             tmp_path / "house", chain, lines=lines, poll_ms=RARELY, block_s=PAUSE_S

@@ -15,6 +15,7 @@ from payd.store.builds import (
     find_build,
     hash_message,
     insert_build,
+    is_opening,
     last_height_of,
     reserved_on_builds,
     spent_on_builds,
@@ -128,3 +129,14 @@ async def test_the_last_height_is_that_of_whatever_else_can_still_land_for_a_pay
     assert realm_db.point(last_height_of, CHAIN, "pay_1", b"") == 400
     await realm_db.write(end_builds, [(two.message_hash, "void", 0)])
     assert realm_db.point(last_height_of, CHAIN, "pay_1", one.message_hash) == 300
+
+
+async def test_who_opens_an_account_at_our_cost_is_known_while_it_may_land(realm_db: Database) -> None:
+    one = await put(realm_db, b"one", opens="account", rent=9_000)
+    assert realm_db.point(is_opening, CHAIN, "account")
+    assert not realm_db.point(is_opening, CHAIN, "other")
+    assert not realm_db.point(is_opening, "solana:other", "account")
+
+    await realm_db.write(end_builds, [(one.message_hash, "void", 0)])
+
+    assert not realm_db.point(is_opening, CHAIN, "account")

@@ -62,7 +62,7 @@ async def _examine_nodes(chain: EvmChain, now_ms: int) -> tuple[list[Block], lis
             block = decode_block(answered(results[0]))
         except (NodesDown, BadAnswer) as down:
             todo = "Check its URL in [[chains]] rpc, and that it is a node of this chain."
-            findings.append(Finding("error", node.name, str(down), todo))
+            findings.append(Finding("error", node.name, str(down).removeprefix(f"{node.name}: "), todo))
             continue
         if block is None:
             findings.append(Finding("error", node.name, "it has no newest block", "Use another node."))

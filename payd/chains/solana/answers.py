@@ -27,6 +27,8 @@ Commitment = Literal["processed", "confirmed", "finalized"]
 U64_MAX: Final = 2**64 - 1
 # What has to fit a column of the store: slots, heights, times, lamports; all SOL is 6 * 10^17 lamports.
 COUNT_MAX: Final = 2**63 - 1
+# Seconds that are milliseconds there.
+TIME_MAX_S: Final = COUNT_MAX // 1000
 
 SIGNATURE_BYTES: Final = 64
 # Base58 of 64 bytes has at most this many characters; decoding takes time quadratic in the length.
@@ -36,7 +38,7 @@ SHOWN_MAX: Final = 200
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 _Lamports = _Count
-_Time = Annotated[int, msgspec.Meta(ge=-COUNT_MAX, le=COUNT_MAX)]
+_Time = Annotated[int, msgspec.Meta(ge=-TIME_MAX_S, le=TIME_MAX_S)]
 _Encoded = tuple[str, Literal["base64"]]
 
 
@@ -384,7 +386,7 @@ def decode_clock(data: bytes) -> Clock:
         raise BadAnswer(f"the clock has {len(data)} bytes")
     slot, epoch = (int.from_bytes(data[at : at + 8], "little") for at in (0, 16))
     time_s = int.from_bytes(data[32:40], "little", signed=True)
-    if max(slot, epoch) > COUNT_MAX or time_s < 0:
+    if max(slot, epoch) > COUNT_MAX or not 0 <= time_s <= TIME_MAX_S:
         raise BadAnswer("the clock is out of bounds")
     return Clock(slot, time_s, epoch)
 

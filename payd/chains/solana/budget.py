@@ -24,6 +24,7 @@ from payd.store.builds import (
     find_build,
     hash_message,
     insert_build,
+    is_opening,
     reserved_on_builds,
     spent_on_builds,
 )
@@ -128,13 +129,15 @@ def check_budget(tx: Tx, terms: Terms, build: Build, purse: Purse, now_ms: int) 
     """
     chain, since_ms = build.chain, now_ms - DAY_MS
     out = reserved_on_builds(tx, chain)
-    if spent_on_builds(tx, chain, since_ms).cost + build.cost > terms.spend_per_day:
+    is_opened = build.opens is not None and is_opening(tx, chain, build.opens)
+    cost = build.cost - build.rent if is_opened else build.cost
+    if spent_on_builds(tx, chain, since_ms).cost + cost > terms.spend_per_day:
         _refuse(build, "budget", SPENT)
     if builds_of_buyer(tx, chain, build.buyer, since_ms, build.payment_id) >= terms.relays_per_buyer:
         _refuse(build, "buyer", SPENT_ON_BUYER)
     if reserved_on_builds(tx, chain, build.payment_id).count >= OUT_PER_PAYMENT_MAX:
         _refuse(build, "payment", SPENT_ON_PAYMENT)
-    if not purse.has(out.cost + build.cost):
+    if not purse.has(out.cost + cost):
         log.warning("sponsor.empty", chain=chain, lamports=purse.lamports, reserved=out.cost)
         raise InvalidState(PURSE_EMPTY)
 

@@ -144,12 +144,14 @@ class SolanaChain:
         return await self._checks.check(payment, quote, results, now_ms)
 
     async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
-        """What the chain itself shows to be wrong with `destination`: it has to be a wallet, or nothing yet.
+        """What the chain itself shows to be wrong with `destination`: it has to be a wallet, or nothing yet,
+        and the asset one that can be paid with.
 
         Raises:
             ChainUnavailable: No node answers.
         """
-        return await destination_problem(self.rpc, Pubkey.from_string(destination.address))
+        wallet = Pubkey.from_string(destination.address)
+        return await destination_problem(self.rpc, wallet, self.book.find(asset))
 
     def read_until_ms(self, chain: str) -> int | None:
         """Up to which time of its own clock everything final was read; 0 before the first time."""

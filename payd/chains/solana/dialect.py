@@ -16,6 +16,7 @@ import msgspec
 from payd.chains.dialect import LIMITED_WORDS, has
 from payd.chains.rpc_errors import Kind, RpcError, Verdict
 from payd.chains.rpc_wire import Call
+from payd.chains.solana.keys import CLOCK
 
 # CAIP-2 takes so many characters of the genesis hash.
 GENESIS_CHARS: Final = 32
@@ -36,6 +37,7 @@ _ANSWER_CODES: Final = frozenset(
     }
 )
 # Here a validator reports so, too, that its own index is broken; what we ask of it is well made.
+_CLOCK: Final = str(CLOCK)
 _INDEXED: Final = "getSignaturesForAddress"
 # HTTP's number, alone and in the range of JSON-RPC.
 _LIMITED_CODES: Final = frozenset({429, -32429})
@@ -121,10 +123,14 @@ class SolanaDialect(msgspec.Struct, frozen=True):
         return result[:GENESIS_CHARS]
 
     def head_in(self, call: Call, result: object) -> int | None:
-        """The newest confirmed slot, if the call asked for it."""
+        """The newest confirmed slot, if the call asked for it, or for the chain's time."""
         match call:
             case ("getSlot", {"commitment": "confirmed"}):
                 return slot_in(result)
+            case ("getMultipleAccounts", [address], {"commitment": "confirmed"}) if address == _CLOCK:
+                match result:
+                    case {"context": {"slot": slot}}:
+                        return slot_in(slot)
         return None
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:

@@ -18,7 +18,7 @@ from payd.chains.rpc import Call, Node, NodesDown
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.socket import Socket, converse
-from payd.chains.solana.accounts import decode_holding, decode_mint
+from payd.chains.solana.accounts import decode_holding
 from payd.chains.solana.answers import (
     Account,
     Clock,
@@ -31,9 +31,9 @@ from payd.chains.solana.asking import account_calls, clock_call, listing_call, r
 from payd.chains.solana.build import DEFAULT_UNITS, network_fee
 from payd.chains.solana.chain import SolanaChain
 from payd.chains.solana.evidence import FIRST_SLOT_CALL
-from payd.chains.solana.keys import CLOCK, TOKEN, TOKEN_2022, TOKEN_PROGRAMS, token_account
+from payd.chains.solana.keys import CLOCK, TOKEN, token_account
+from payd.chains.solana.mints import mint_key, mint_problem, program_of
 from payd.chains.solana.priority import PRICE_MIN
-from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.money import format_units
 
@@ -92,7 +92,7 @@ async def _examine_nodes(chain: SolanaChain, now_ms: int) -> tuple[Clock | None,
             seen.append(_read(node, results))
         except (NodesDown, BadAnswer) as down:
             todo = "Check its URL in [[chains]] rpc, and that it is a node of this chain."
-            findings.append(Finding("error", node.name, str(down), todo))
+            findings.append(Finding("error", node.name, str(down).removeprefix(f"{node.name}: "), todo))
             continue
         findings += [_health(node, results), _history(chain, node, results)]
     newest = max((one.slot for one in seen), default=0)
@@ -191,33 +191,16 @@ def _is_taken(message: str | bytes) -> bool:
 
 async def _examine_assets(chain: SolanaChain, clock: Clock) -> list[Finding]:
     rows = _tokens(chain)
-    accounts = await _accounts(chain, [_mint(row) for row in rows])
+    accounts = await _accounts(chain, [mint_key(row) for row in rows])
     return [_asset_finding(row, account, clock.epoch) for row, account in zip(rows, accounts, strict=True)]
 
 
 def _asset_finding(row: Asset, account: Account | None, epoch: int) -> Finding:
     subject = f"{row.symbol} {row.asset}"
-    problem = _mint_problem(row, account, epoch)
+    problem = mint_problem(row, account, epoch)
     if problem is not None:
         return Finding("error", subject, problem, "It is not offered. Correct its row in [[assets]].")
     return Finding("ok", subject, "it is what its row says")
-
-
-def _mint_problem(row: Asset, account: Account | None, epoch: int) -> str | None:
-    if account is None:
-        return "there is no such mint"
-    if account.owner != _program(row):
-        if account.owner in TOKEN_PROGRAMS:
-            says = "true" if account.owner == TOKEN_2022 else "false"
-            return f"it is a token of another program than its row says: token_2022 = {says}"
-        return f"it is no token, but an account of {account.owner}"
-    try:
-        mint = decode_mint(account.owner, account.data)
-    except BadAnswer as bad:
-        return str(bad)
-    if mint.decimals != row.decimals:
-        return f"it has {mint.decimals} decimals, and {row.decimals} in its row"
-    return mint.problem(epoch)
 
 
 async def _examine_operator(chain: SolanaChain) -> list[Finding]:
@@ -226,7 +209,7 @@ async def _examine_operator(chain: SolanaChain) -> list[Finding]:
     if fee is None:
         return []
     owner = Pubkey.from_string(fee.address)
-    places = [token_account(owner, _mint(row), _program(row)) for row in rows]
+    places = [token_account(owner, mint_key(row), program_of(row)) for row in rows]
     accounts = await _accounts(chain, places)
     lost = "nothing is offered in it" if fee.mandatory else "it is offered without a fee"
     level: Level = "error" if fee.mandatory else "warn"
@@ -280,14 +263,6 @@ async def _examine_fee_payer(chain: SolanaChain) -> list[Finding]:
 
 def _tokens(chain: SolanaChain) -> list[Asset]:
     return [row for row in chain.book.rows_of(chain.terms.chain) if row.kind == "spl"]
-
-
-def _mint(row: Asset) -> Pubkey:
-    return Pubkey.from_string(parse_asset(row.asset).reference)
-
-
-def _program(row: Asset) -> Pubkey:
-    return TOKEN_2022 if row.token_2022 else TOKEN
 
 
 async def _accounts(chain: SolanaChain, addresses: Sequence[Pubkey]) -> list[Account | None]:

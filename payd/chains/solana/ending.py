@@ -103,13 +103,15 @@ class Endings:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        if submission is not None and submission.state == "dead" and not submission.left_us:
-            words = f"It could not be brought to the blockchain: {submission.reason}"
-            return PaymentFailed(words, BROADCAST_FAILED)
+        stayed = _stayed(submission)
+        if stayed is not None and others_until is None:
+            return stayed
         answers = await self._evidence.ask(_calls(track))
         said = [self._said(payment, track, results, now_ms) for _, results in answers]
         if any(one.height <= (others_until or -1) for one in said):
             return None
+        if stayed is not None:
+            return stayed
         failed = said[0].failed
         if failed is not None and all(one.failed == failed for one in said):
             return PaymentFailed(failed, BROADCAST_FAILED)
@@ -174,6 +176,13 @@ class Endings:
                 if landed is None or self._pays(track, landed):
                     return False
         return True
+
+
+def _stayed(submission: StoredSubmission | None) -> PaymentFailed | None:
+    """The failure of what is dead and never left us."""
+    if submission is None or submission.state != "dead" or submission.left_us:
+        return None
+    return PaymentFailed(f"It could not be brought to the blockchain: {submission.reason}", BROADCAST_FAILED)
 
 
 def _calls(track: Track) -> list[Call]:

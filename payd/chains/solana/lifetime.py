@@ -13,7 +13,7 @@ from typing import Final
 from payd.chains.asking import answered, unavailable
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Blockhash, decode_count
+from payd.chains.solana.answers import COUNT_MAX, Blockhash, decode_count
 from payd.chains.solana.asking import height_call
 
 # For so many blocks a blockhash serves.
@@ -57,6 +57,7 @@ async def _highest(rpc: Rpc) -> int:
 def _height(result: object) -> int:
     """What a node says; nothing where it does not."""
     try:
-        return decode_count(answered(result), "the block height")
+        # What is added to it has to fit a column of the store.
+        return min(decode_count(answered(result), "the block height"), COUNT_MAX - BLOCKHASH_BLOCKS)
     except BadAnswer:
         return 0

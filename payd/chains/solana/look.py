@@ -18,6 +18,7 @@ from payd.chains.base import Found
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Landed, decode_landed
 from payd.chains.solana.asking import transaction_call
 from payd.chains.solana.binding import reference_of
@@ -183,14 +184,22 @@ class Looks:
         return None if end is None else Found(end)
 
     async def _read(self, payment: Payment, row: Sighting) -> Landed | None:
-        """The transaction of a transfer as a node shows it; None if it does not.
+        """The transaction of a transfer as a node shows it; None if none does.
 
         Of what a merchant assigned, nothing has to bind the two.
         """
+        calls = [transaction_call(row.tx_id)]
+        shown = self._shown(payment, row, await read(self._rpc, calls))
+        if shown is not None or len(self._rpc.nodes) == 1:
+            return shown
+        # The node that is asked first may be the one that hides it.
+        said = [self._shown(payment, row, results) for _, results in await self._rpc.ask_all(calls)]
+        return next((one for one in said if one is not None), None)
+
+    def _shown(self, payment: Payment, row: Sighting, results: Results) -> Landed | None:
         binding = reference_of(payment.id)
-        [result] = await read(self._rpc, [transaction_call(row.tx_id)])
         try:
-            landed = decode_landed(answered(result), row.tx_id)
+            landed = decode_landed(answered(results[0]), row.tx_id)
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=self._name, why=str(bad))
             return None

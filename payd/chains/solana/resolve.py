@@ -27,7 +27,7 @@ from payd.chains.solana.budget import PURSE_EMPTY, Budget, Purse
 from payd.chains.solana.build import Wanted, build_message, split, unsigned, with_signature
 from payd.chains.solana.due import Due, due_of
 from payd.chains.solana.facts import At, Facts, Price, Rent, Wallet, accounts_in, calls_for
-from payd.chains.solana.failures import error_name, reason_of
+from payd.chains.solana.failures import BLOCKHASH_NOT_FOUND, error_name, reason_of
 from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
 from payd.chains.solana.pay_links import SCHEME
 from payd.chains.solana.plan import NOT_OURS, Plan, read_plan
@@ -50,7 +50,6 @@ REUSE_BLOCKS_MIN: Final = 100
 # quotes than it may have, however often a wallet fetches: one for each third of a blockhash's life.
 SLOW: Final = 2
 
-BLOCKHASH_NOT_FOUND: Final = "BlockhashNotFound"
 BY_LINK: Final = "This is a link for a Solana wallet. Open it there; it has no transaction to be fetched."
 CHANGED: Final = "What was quoted is no longer so. Ask for options again."
 REFUSED: Final = "The blockchain would refuse this payment now: {}."
@@ -180,6 +179,8 @@ class Resolver:
             valid_until_height=await last_valid_height(self._rpc, blockhash),
             created_at_ms=now_ms,
             cost=found.cost if we_pay else 0,
+            opens=str(due.holding_of(due.destination)) if we_pay and found.rent else None,
+            rent=found.rent if we_pay else 0,
         )
         if not we_pay or self._budget is None:
             await self._try(raw, message, blockhash.slot)

@@ -74,10 +74,12 @@ class Way(msgspec.Struct, frozen=True):
     Attributes:
         wanted: The transaction.
         cost: What it costs who pays its fee, in lamports, at most.
+        rent: What of that the merchant's new token account takes.
     """
 
     wanted: Wanted
     cost: int
+    rent: int = 0
 
 
 def places_of(due: Due) -> tuple[At, ...]:
@@ -180,7 +182,8 @@ def _way(due: Due, seen: Seen, fee_payer: Pubkey) -> Way:
         unit_price=seen.unit_price,
     )
     wanted = msgspec.structs.replace(wanted, unit_limit=unit_limit_for(wanted))
-    return Way(wanted, lamports_max(wanted, seen.holding_rent))
+    rent = seen.holding_rent if wanted.create else 0
+    return Way(wanted, lamports_max(wanted, seen.holding_rent), rent)
 
 
 def _has_sol(due: Due, seen: Seen, cost: int) -> bool:

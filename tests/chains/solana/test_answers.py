@@ -316,7 +316,15 @@ def test_the_clock_is_the_chains_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", bytes(39), bytes(41), bytes(32) + b"\xff" * 8, b"\xff" * 8 + bytes(32)]
+    "data",
+    [
+        b"",
+        bytes(39),
+        bytes(41),
+        bytes(32) + b"\xff" * 8,
+        b"\xff" * 8 + bytes(32),
+        bytes(32) + (2**63 // 1000 + 1).to_bytes(8, "little"),
+    ],
 )
 def test_another_account_is_no_clock(data: bytes) -> None:
     with pytest.raises(BadAnswer):

@@ -150,6 +150,47 @@ async def test_a_day_has_its_budget_to_the_last_lamport(realm_db: Database) -> N
     assert refusal.details["retryAfterS"] > 0
 
 
+async def test_the_account_of_a_merchant_is_reserved_once_for_all_who_would_open_it(
+    realm_db: Database,
+) -> None:
+    rent = 50 * COST
+    till = Till(realm_db, spend_per_day=rent + 4 * COST)
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    for message in (b"1", b"2", b"3"):
+        await till.sign(message, **new)
+
+    assert realm_db.point(reserved_on_builds, CHAIN).cost == 3 * COST + rent
+    await till.expect_refusal(RateLimited, SPENT, b"4", **new | {"opens": "another merchant's account"})
+    await till.sign(b"5", **new)
+    await till.expect_refusal(RateLimited, SPENT, b"6", **new)
+
+
+async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_again(
+    realm_db: Database,
+) -> None:
+    rent = 50 * COST
+    till = Till(realm_db, spend_per_day=3 * rent)
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    await till.sign(b"1", **new)
+    await till.sign(b"2", **new)
+    await till.end(b"1", "landed", COST + rent)
+
+    assert realm_db.point(spent_on_builds, CHAIN, NOW_MS).cost == 2 * (COST + rent)
+    await till.end(b"2", "landed", COST)
+    assert realm_db.point(spent_on_builds, CHAIN, NOW_MS).cost == 2 * COST + rent
+
+
+async def test_the_purse_holds_what_an_account_costs_once(realm_db: Database) -> None:
+    rent = 50 * COST
+    till = Till(realm_db)
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    purse = Purse(RICH.keep + rent + 2 * COST, RICH.keep)
+    await till.sign(b"1", purse=purse, **new)
+    await till.sign(b"2", purse=purse, **new)
+
+    await till.expect_refusal(InvalidState, PURSE_EMPTY, b"3", purse=purse, **new)
+
+
 async def test_what_cannot_land_any_more_is_free_again_and_what_landed_is_spent(realm_db: Database) -> None:
     till = Till(realm_db, spend_per_day=COST)
     await till.sign(b"1")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from solders.pubkey import Pubkey
 
-from payd.chains.solana.destination import IS_MINT, IS_NO_WALLET, IS_PROGRAM, IS_TOKEN_ACCOUNT
+from payd.chains.solana.destination import (
+    IS_MINT,
+    IS_NO_WALLET,
+    IS_PROGRAM,
+    IS_TOKEN_ACCOUNT,
+    NOT_ITS_OWN,
+    NOT_OFFERED,
+)
 from payd.chains.solana.keys import SYSTEM, TOKEN, TOKEN_2022, token_account
 from payd.core.caip import AccountId, parse_asset
 from payd.core.errors import ChainUnavailable
@@ -16,6 +23,7 @@ from tests.live.solana import (
     MERCHANT,
     OPERATOR,
     PYUSD_MINT,
+    SOL,
     USDC,
     USDC_MINT,
     address,
@@ -69,3 +77,28 @@ async def test_without_a_node_nobody_can_say(realm_db: Database) -> None:
         scene.proxies[0].rewrite = lambda request, result: {"value": []}
         with pytest.raises(ChainUnavailable):
             await problem(scene, pubkey(MERCHANT))
+
+
+async def test_a_token_that_nobody_would_be_offered_is_told_of(scene: Scene) -> None:
+    assert await problem(scene, pubkey(MERCHANT)) is None
+    await scene.local.mint(USDC_MINT, decimals=9)
+    words = NOT_OFFERED.format("USDC", "it has 9 decimals, and 6 in its row")
+    assert await problem(scene, pubkey(MERCHANT)) == words
+    # SOL is there all the same, and of an asset that nobody knows there is nothing to say.
+    for asset in (SOL, f"{TERMS.chain}/token:{pubkey(BUYER)}"):
+        place = AccountId(TERMS.chain, address(MERCHANT))
+        assert await scene.solana.destination_problem(parse_asset(asset), place) is None
+
+
+async def test_a_wallets_token_account_that_takes_nothing_for_it_is_told_of(scene: Scene) -> None:
+    place = token_account(pubkey(MERCHANT), USDC_MINT, TOKEN)
+    await scene.local.give(pubkey(BUYER), USDC_MINT, 0, at=place)
+    assert await problem(scene, pubkey(MERCHANT)) == NOT_ITS_OWN.format("USDC")
+    await scene.local.put(place, b"junk", TOKEN)
+    assert await problem(scene, pubkey(MERCHANT)) == NOT_ITS_OWN.format("USDC")
+    await scene.local.give(pubkey(MERCHANT), USDC_MINT, 0, state=2)
+    assert "frozen" in str(await problem(scene, pubkey(MERCHANT)))
+    # Somebody sent SOL there before the account was made: it can be made still.
+    await scene.local.put(place, b"", SYSTEM, lamports=10**6)
+
+    assert await problem(scene, pubkey(MERCHANT)) is None

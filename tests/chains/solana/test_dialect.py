@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payd.chains.rpc_errors import Kind, RpcError, Verdict
+from payd.chains.solana.asking import account_calls, clock_call
 from payd.chains.solana.dialect import SolanaDialect, slot_in
+from payd.chains.solana.keys import TOKEN
 
 MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 DIALECT = SolanaDialect("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp")
@@ -37,6 +39,15 @@ def test_the_head_is_the_newest_slot_that_was_confirmed() -> None:
     assert DIALECT.head_in(("getSlot", {"commitment": "confirmed", "minContextSlot": 5}), 7) == 7
     assert DIALECT.head_in(("getSlot", {"commitment": "finalized"}), 7) is None
     assert DIALECT.head_in(("getBlockHeight", {"commitment": "confirmed"}), 7) is None
+
+
+def test_who_tells_the_chains_time_tells_how_far_it_is() -> None:
+    answer = {"context": {"slot": 7}, "value": [None]}
+    assert DIALECT.head_in(clock_call("confirmed"), answer) == 7
+    assert DIALECT.head_in(clock_call("finalized"), answer) is None
+    assert DIALECT.head_in(account_calls([TOKEN])[0], answer) is None
+    assert DIALECT.head_in(clock_call("confirmed"), {"context": {"slot": "7"}}) is None
+    assert DIALECT.head_in(clock_call("confirmed"), None) is None
 
 
 @pytest.mark.parametrize("said", [None, True, -1, 2**64, 1.5, "7", [7]])

@@ -80,6 +80,25 @@ async def test_what_never_left_us_has_failed_and_says_why(scene: Scene) -> None:
     assert end(await scene.look(payment)) == PaymentFailed(words, BROADCAST_FAILED)
 
 
+async def test_what_never_left_us_has_not_failed_while_something_else_can_land_that_was_built_for_it(
+    scene: Scene,
+) -> None:
+    payment = await scene.payment()
+    quote = await scene.quote(payment)
+    await scene.local.slots(80)
+    # Another account fetched its own, and may still send it.
+    await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
+    payment = await scene.commit(payment, quote, sign(quote))
+    await kill(scene, payment)
+    await scene.watch(LIFE + FINAL - 1)
+    assert await scene.look(payment) is None
+    await scene.watch(1)
+
+    ended = end(await scene.look(payment))
+    assert isinstance(ended, PaymentFailed)
+    assert "the disk was full" in ended.reason
+
+
 async def test_what_left_us_may_land_whatever_became_of_it_here(scene: Scene) -> None:
     payment = await scene.signed()
     scene.node.mode = "blackhole"

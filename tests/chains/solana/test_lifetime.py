@@ -54,6 +54,13 @@ async def test_a_node_that_names_an_early_end_is_not_believed(nodes: tuple[Serve
     assert await last(*nodes, told=honest + 5) == honest + 5
 
 
+async def test_a_height_out_of_all_bounds_can_be_stored(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes[1], "_getBlockHeight", lambda *_: 2**63 - 1)
+    assert await last(*nodes, told=7) == 2**63 - 1
+
+
 @pytest.mark.parametrize("answer", [None, -1, "300", Refused(-32005, "Node is behind by 42 slots")])
 async def test_who_does_not_answer_makes_nothing_earlier(
     nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, answer: Any

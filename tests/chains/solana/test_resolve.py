@@ -163,6 +163,20 @@ async def test_a_merchants_first_token_account_is_created_for_no_more_than_was_r
         assert await desk.solana.lamports(pubkey(FEE_PAYER)) == 10**9 - desk.build_of(fetched).cost
 
 
+async def test_two_buyers_of_a_merchant_without_an_account_reserve_its_rent_once(desk: Desk) -> None:
+    await desk.poor()
+    builds = []
+    for payment_id in ("pay_l1", "pay_l2"):
+        payment = await desk.payment(id=payment_id)
+        quote = await desk.quote(payment, USDC, merchant=MERCHANT_2, option_id=f"opt_{payment_id}")
+        builds.append(desk.build_of(await desk.fetch(payment, quote)))
+
+    one, other = builds
+    assert 0 < one.rent == other.rent < one.cost
+    reserved = desk.db.point(reserved_on_builds, CHAIN)
+    assert (reserved.cost, reserved.count) == (one.cost + other.cost - other.rent, 2)
+
+
 async def test_the_operators_fee_is_in_the_same_transaction(realm_db: Database) -> None:
     async with open_desk(realm_db, fee=FEE) as desk:
         await desk.solana.give(pubkey(OPERATOR), USDC_MINT, 0)

@@ -26,7 +26,9 @@ CREATE TABLE builds (                              -- transactions that were bui
     created_at_ms INTEGER NOT NULL,
     tx_id TEXT,                                    -- where we signed first, and so know it; NULL: the buyer pays the fee
     cost INTEGER NOT NULL DEFAULT 0,               -- what it costs us at most if it lands, smallest units; then what it did
-    state TEXT NOT NULL                            -- out | landed | void; of what costs us nothing always out
+    state TEXT NOT NULL,                           -- out | landed | void; of what costs us nothing always out
+    opens TEXT,                                    -- the account that it creates where nobody did before
+    rent INTEGER NOT NULL DEFAULT 0                -- what of the cost that takes; one of several pays it
 ) WITHOUT ROWID;
 CREATE INDEX builds_we_pay ON builds (chain, state, created_at_ms) WHERE tx_id IS NOT NULL;
 CREATE INDEX builds_of_buyer ON builds (chain, buyer, created_at_ms) WHERE tx_id IS NOT NULL;

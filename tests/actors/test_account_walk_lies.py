@@ -1,0 +1,126 @@
+"""One node of two that lies: it may make a payment wait, and never have it lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from payd.actors.walk import GONE_S
+from tests.actors.solana_watching import FINALIZED, PRICE, WINDOW_S, SolanaWatching
+from tests.live.svm_ledger import Ledger
+
+
+def moved_nothing(shown: dict[str, Any]) -> None:
+    meta = shown["meta"]
+    meta["postTokenBalances"], meta["postBalances"] = meta["preTokenBalances"], meta["preBalances"]
+
+
+def moved_less(shown: dict[str, Any]) -> None:
+    for one in shown["meta"]["postTokenBalances"]:
+        amount = one["uiTokenAmount"]
+        amount["amount"] = str(max(0, int(amount["amount"]) - 1))
+
+
+def moved_long_after(shown: dict[str, Any]) -> None:
+    shown["blockTime"] += 2 * WINDOW_S
+
+
+def moved_long_before(shown: dict[str, Any]) -> None:
+    shown["blockTime"] -= 2 * WINDOW_S
+
+
+@pytest.mark.parametrize("lie", [moved_nothing, moved_less, moved_long_after, moved_long_before])
+async def test_what_one_node_tells_otherwise_the_second_reading_puts_right(
+    two_solanas: SolanaWatching, lie: Any
+) -> None:
+    solana = two_solanas
+    payment = await solana.sell()
+    solana.nodes[0].lies = lie
+    paid = await solana.pay(payment)
+    await solana.watcher.run_once()
+    assert "matched" not in solana.kinds(paid)
+    await solana.later()
+    await solana.watcher.run_once()
+    [shown] = solana.shown(paid)
+    assert (shown.kind, shown.value, shown.payment_id) == ("matched", PRICE, payment)
+    assert payment in solana.told
+
+
+@pytest.mark.parametrize("lie", [moved_nothing, moved_less, moved_long_after])
+async def test_the_second_node_takes_nothing_away_that_the_first_one_showed(
+    two_solanas: SolanaWatching, lie: Any
+) -> None:
+    solana = two_solanas
+    payment = await solana.sell()
+    solana.nodes[1].lies = lie
+    paid = await solana.pay(payment)
+    await solana.watcher.run_once()
+    await solana.later()
+    await solana.watcher.run_once()
+    [shown] = solana.shown(paid)
+    assert (shown.kind, shown.value, shown.payment_id) == ("matched", PRICE, payment)
+
+
+async def test_what_pays_nobody_is_read_once_from_each_node(two_solanas: SolanaWatching) -> None:
+    solana = two_solanas
+    await solana.sell()
+    await solana.pay("pay_of_nobody", 7)
+    for _ in range(5):
+        await solana.later()
+        await solana.watcher.run_once()
+    assert [sum(post.count("getTransaction") for post in node.asked) for node in solana.nodes] == [1, 1]
+
+
+async def test_no_window_closes_over_a_time_in_which_every_node_seemed_to_lag(
+    two_solanas: SolanaWatching,
+) -> None:
+    """One answer with a slot far ahead is believed, and no node is there for a quarter of an hour."""
+    solana = two_solanas
+    payment = await solana.sell()
+    far = Ledger(1, FINALIZED)
+    far.advance(skipped=100_000)
+    far.advance()
+    solana.nodes[0].ledger = far
+    await solana.watcher.run_once()
+    solana.nodes[0].ledger = solana.ledger
+    paid = await solana.pay(payment)
+    await solana.local.slots(400)
+    for seconds in (WINDOW_S, int(GONE_S), int(GONE_S)):
+        await solana.later(seconds)
+        await trio.sleep(seconds + 1)
+        await solana.watcher.run_once()
+    for _ in range(3):
+        await solana.later()
+        await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
+    assert solana.kinds(paid) == ["matched"]
+
+
+async def test_a_clock_out_of_all_bounds_is_not_kept(solana: SolanaWatching) -> None:
+    """Times are stored in milliseconds: one that does not fit would end every reading from then on."""
+    payment = await solana.sell()
+    await solana.later()
+    solana.nodes[0].ledger = Mad(solana.ledger)
+    assert not await solana.watcher.run_once()
+    solana.nodes[0].ledger = solana.ledger
+    paid = await solana.pay(payment)
+    assert await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+
+
+class Mad(Ledger):
+    """The same chain with a clock of which no node knows what to make."""
+
+    def __init__(self, of: Ledger) -> None:
+        self.__dict__.update(of.__dict__)
+
+    def account(self, key: Any, block: Any = None) -> Any:
+        """The clock's data are told with another time."""
+        account = super().account(key, block)
+        if account is None or len(account.data) != 40:
+            return account
+        return type(account)(
+            account.lamports, bytes(account.data)[:32] + (2**62).to_bytes(8, "little"), account.owner
+        )
