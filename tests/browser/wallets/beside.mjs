@@ -29,7 +29,7 @@ function clientWallet(unknown) {
     eth_accounts: () => [account.address],
     eth_chainId: () => `0x${at.toString(16)}`,
     wallet_switchEthereumChain([{ chainId }]) {
-      if (!has.has(Number(chainId))) throw refusal(unknown, 'Unrecognized chain ID');
+      if (!has.has(Number(chainId))) throw refusal(unknown, 'No such network'); // others have other words
       at = Number(chainId);
       return null;
     },
