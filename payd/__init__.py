@@ -22,7 +22,8 @@ flows:
 1. Create. `web/payments.py` decodes; `core/money.py` and `core/payment.py` check and make the payment; one
    step in `store/payments.py` writes the row, its event, the delivery it owes, and the idempotency record
    with the answer's bytes. Then the feed and the deliveries are told, and the handler answers.
-2. Confirm. `web/gateway.py` asks the payment's actor, which owns the step: turn 1 reserves the option, the
+2. Confirm. What the merchant asks of buyers is there first (`actors/collecting.py`), sealed. Then
+   `web/gateway.py` asks the payment's actor, which owns the step: turn 1 reserves the option, the
    chain's checks run outside the inbox, turn 2 commits what `core/payment.py: transition` decides, if the
    payment is still open. With `maxPollMs` the handler then waits for the feed's next snapshot. A client
    that goes away cancels its handler and nothing else.

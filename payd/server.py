@@ -114,7 +114,9 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             name, payments = realm.name, realm.payments
             await chores.start(realm.deliveries.run)
             chores.start_soon(keep_running, f"{name}.deadlines", payments.tending.deadlines.run)
-            maintenance = Maintenance(realm.db, realm.clock, config.webhooks.keep_days)
+            maintenance = Maintenance(
+                realm.db, realm.clock, config.webhooks.keep_days, config.payments.collected_days
+            )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
@@ -163,6 +165,7 @@ async def open_house(
                 base_url=config.public_url(),
                 body_max=config.api.body_max,
                 payment_lifetime_s=config.payments.lifetime_s,
+                collected_days=config.payments.collected_days,
                 metrics_token=config.metrics.token,
                 accounts={account.id: account for account in await office.read(list_accounts)},
             )

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 import trio
 
+from payd.actors.collecting import Given, refuse_unanswered, take_given
 from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
@@ -37,11 +38,26 @@ CHECK_DEADLINE_S: Final = 20.0
 MISALIGNED_REASON: Final = "The wallet's results do not match the actions in length and order."
 
 
-async def confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
+async def confirm(
+    payments: Payments,
+    payment_id: str,
+    option_id: str,
+    results: Sequence[Result],
+    given: Given | None = None,
+) -> Payment:
     """Take a wallet's results for an option.
 
     Safe to repeat: the results already accepted give the payment as it is now, in every state; so does the
     hash of a transaction that the chain itself showed first. Goes on to its end when the caller is gone.
+
+    What the merchant asks of its buyers is there before anything is checked, or the confirm is refused.
+
+    Args:
+        payments: The realm's.
+        payment_id: Which payment.
+        option_id: As it was handed out.
+        results: One for each action, in order.
+        given: The buyer's answers, where a wallet asked for them itself.
 
     Returns:
         The payment after it, or as it is when it is cancelled or failed, or when no node shows the
@@ -51,17 +67,23 @@ async def confirm(payments: Payments, payment_id: str, option_id: str, results: 
         PaymentNotFound: There is no such payment.
         PaymentExpired: Its window has closed.
         InvalidState: Other results were accepted before.
-        InvalidParams: The option is unknown, unresolved, or the data unusable. The payment stays open.
+        InvalidParams: The option is unknown, unresolved, the data unusable, or the merchant asks for answers
+            that are not there. The payment stays open.
+        ParamsValidation: The answers are not what is asked for. The payment stays open.
         InvalidSignature: A signature does not verify. The payment stays open.
         QuoteExpired, RouteExpired: Ask for options again.
     """
     payments.find(payment_id)
-    return await payments.in_background(lambda: _confirm(payments, payment_id, option_id, results))
+    return await payments.in_background(lambda: _confirm(payments, payment_id, option_id, results, given))
 
 
-async def _confirm(payments: Payments, payment_id: str, option_id: str, results: Sequence[Result]) -> Payment:
+async def _confirm(
+    payments: Payments, payment_id: str, option_id: str, results: Sequence[Result], given: Given | None
+) -> Payment:
     key = hash_results(option_id, results)
     try:
+        if given is not None:
+            await take_given(payments, payment_id, option_id, given)
         quotes = await payments.ask(
             payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_transactions(results))
         )
@@ -89,6 +111,7 @@ async def _reserve(
             return payment
         raise InvalidState(f"The payment is {payment.status.value} with other results. Do not pay again.")
     quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=True)
+    refuse_unanswered(payments, payment, parse_account(quotes[0].account))
     actor.reserved = True
     return quotes
 

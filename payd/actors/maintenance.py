@@ -14,6 +14,7 @@ import trio
 
 from payd.clock import Clock
 from payd.store.builds import prune_own_builds, prune_paid_builds
+from payd.store.collected import prune_collected, sort_collected
 from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
 from payd.store.retention import (
@@ -41,6 +42,8 @@ RELAYS_KEPT_MS: Final = 90 * DAY_MS
 """How long what the relayer did is kept at least: a quarter's accounts can be checked against it."""
 OWN_BUILDS_KEPT_MS: Final = DAY_MS
 """How long a transaction that was built for a wallet is known: it could land for some minutes."""
+STRAY_ANSWERS_KEPT_MS: Final = DAY_MS
+"""How long the answers of who did not pay are kept after the payment's last change."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -55,12 +58,14 @@ class Maintenance:
         db: The realm's database.
         clock: Its clock, by which things get old.
         keep_days: How long events, deliveries and attempts are kept.
+        collected_days: How long buyers' answers are kept.
     """
 
-    def __init__(self, db: Database, clock: Clock, keep_days: int) -> None:
+    def __init__(self, db: Database, clock: Clock, keep_days: int, collected_days: int) -> None:
         self._db = db
         self._clock = clock
         self._keep_ms = keep_days * DAY_MS
+        self._collected_ms = collected_days * DAY_MS
 
     async def run(self) -> None:
         """Do all chores every hour, for ever."""
@@ -84,6 +89,8 @@ class Maintenance:
             "builds": await self._prune(prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS)
             + await self._prune(prune_paid_builds, relays_before_ms),
             "fillers": await self._prune(prune_fillers, relays_before_ms),
+            "collected": await self._prune(prune_collected, now_ms - self._collected_ms),
+            "stray_answers": await self._prune_pages(sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
         }
         if any(pruned.values()):

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from payd.actors.collecting import UNKNOWN_OPTION, Given, refuse_unanswered, take_given
 from payd.actors.payments import Payments
 from payd.chains.base import Ask, Chain, Resolved
 from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
@@ -138,15 +139,24 @@ def _asked(
 
 
 async def fetch_actions(
-    payments: Payments, payment_id: str, option_id: str, data: str
+    payments: Payments, payment_id: str, option_id: str, data: str, given: Given | None = None
 ) -> tuple[WalletRpc, ...]:
     """The wallet calls behind a build action, handed out as a new quote of the option.
+
+    Args:
+        payments: The realm's.
+        payment_id: Which payment.
+        option_id: As it was handed out.
+        data: The build action's.
+        given: The buyer's answers, where a wallet asked for them itself.
 
     Raises:
         PaymentNotFound: There is no such payment.
         PaymentExpired: Its window has closed.
         InvalidState: It needs no action any more.
-        InvalidParams: The option is unknown, or has no such build action.
+        InvalidParams: The option is unknown, has no such build action, or the merchant asks for answers that
+            are not there.
+        ParamsValidation: The answers are not what is asked for.
         QuoteExpired: Ask for options again.
         RouteExpired: The destination was removed, or its chain is off.
         RateLimited: Too many quotes were asked for, or we have paid enough for others.
@@ -157,13 +167,17 @@ async def fetch_actions(
     refuse_expired(payment, now_ms)
     if payment.status is not Status.REQUIRES_ACTION:
         raise InvalidState(f"The payment is {payment.status.value}; there is nothing left to sign.")
+    if given is not None:
+        await take_given(payments, payment_id, option_id, given)
     quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=False)
     quote = next((one for one in quotes if Build(data) in one.actions), None)
     if quote is None:
         raise InvalidParams(
             "This is not the data of the option's build action. Send it as it was handed out."
         )
-    chain = payments.chain_of(str(canonical_chain(parse_account(quote.account).chain)))
+    account = parse_account(quote.account)
+    refuse_unanswered(payments, payment, account)
+    chain = payments.chain_of(str(canonical_chain(account.chain)))
     assert chain is not None, "the route was just checked"
     resolved = await chain.resolve(payment, quote, data, now_ms)
     await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), resolved, now_ms))
@@ -202,7 +216,7 @@ def _refuse_gone_route(payments: Payments, payment: Payment, option_id: str) -> 
     """Refuse new signatures for a route that is gone. What was signed before is watched all the same."""
     asset_key = payments.db.point(asset_key_of, payment.id, option_id)
     if asset_key is None:
-        raise InvalidParams("This option does not belong to the payment. Ask for options again.")
+        raise InvalidParams(UNKNOWN_OPTION)
     on = payments.chain_of(str(parse_asset(asset_key).chain)) is not None
     routes = payments.db.point(routes_of, payment.id, payment.merchant_id)
     if not on or all(route.asset_key != asset_key for route in routes):

@@ -28,7 +28,7 @@ from payd.core.errors import ChainUnavailable, InvalidParams, InvalidState, NotF
 from payd.core.option import Build, Offer, Quote, WalletRpc
 from payd.core.payment import Payment
 from payd.core.status import Status
-from payd.store.merchants import named_merchants
+from payd.store.merchants import fields_asked, named_merchants
 from payd.store.options import Route, quotes_for, routes_of
 
 NAMESPACE: Final = "solana"
@@ -75,12 +75,14 @@ def payable_routes(payments: Payments, payment: Payment, asset: str | None = Non
     Raises:
         PaymentExpired: Its window has closed.
         InvalidState: It needs no action any more.
-        NotFound: The merchant takes nothing on Solana.
+        NotFound: The merchant takes nothing on Solana, or asks for what a scanned code cannot give.
         InvalidParams: Not in this asset.
     """
     refuse_expired(payment, payments.clock.now_ms())
     if payment.status is not Status.REQUIRES_ACTION:
         raise InvalidState(_NOT_OPEN[payment.status])
+    if payments.db.point(fields_asked, payment.merchant_id):
+        raise NotFound("The shop asks for details first. Open the payment's page instead.")
     routes = [
         route
         for route in payments.db.point(routes_of, payment.id, payment.merchant_id)

@@ -16,7 +16,7 @@ import structlog
 import trio
 from solders.pubkey import Pubkey
 
-from payd.actors.submitter_fates import Doubts, End, Word, ask_all, ask_one
+from payd.actors.submitter_fates import Doubts, End, Word, ask_enough, ask_one
 from payd.chains.rpc import Rpc, RpcError, Verdict
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Listed, decode_listing
@@ -203,7 +203,7 @@ class Flight:
 
     async def _end(self, over: Sequence[StoredSubmission], nursery: trio.Nursery) -> list[str]:
         """End what all nodes say has ended. Returns the payments of those that came to nothing."""
-        words = await ask_all(self._rpc, [one.tx_id for one in over])
+        words = await ask_enough(self._rpc, [one.tx_id for one in over])
         dead = []
         for one in over:
             end = self._doubts.end_of(words, one.tx_id, one.valid_until_height)

@@ -15,7 +15,7 @@ import trio
 from solders.pubkey import Pubkey
 
 from payd.actors.relay_alarms import Alarms
-from payd.actors.submitter_fates import Doubts, ask_all
+from payd.actors.submitter_fates import Doubts, ask_enough
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_accounts, decode_landed
@@ -146,7 +146,7 @@ class Purse:
             return
         tx_ids = [_tx_id(one) for one in out]
         self._doubts.keep(set(tx_ids))
-        words = await ask_all(self._rpc, tx_ids)
+        words = await ask_enough(self._rpc, tx_ids)
         ends = {
             one.message_hash: self._doubts.end_of(words, _tx_id(one), one.valid_until_height) for one in out
         }

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from payd.core.caip import AccountId, AssetId
+from payd.core.collect import Field
 from payd.core.errors import PaydError
 from payd.core.option import Display, Offer, Quote, Result, WalletRpc
 from payd.core.payment import Payment, Processing, Trigger
@@ -191,3 +192,11 @@ class PaysByLink(Chain, Protocol):
         Raises:
             ChainUnavailable: No node answers.
         """
+
+
+@runtime_checkable
+class AsksBuyers(Chain, Protocol):
+    """A chain that asks something of a buyer where the merchant asks nothing."""
+
+    def fields_of(self, account: AccountId) -> tuple[Field, ...]:
+        """What is asked of who pays from this account."""

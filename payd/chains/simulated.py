@@ -8,7 +8,8 @@ an EVM address `0x000…000n`, or on Solana 31 zero bytes and `n`.
     3  has no options
     4  stays processing until somebody moves it, or expires 15 minutes after the payment's `expiresAt`
     5  settles a minute late
-    6  approves, as 1 does; buyer data is not collected
+    6  approves, as 1 does, once the buyer's details are there: it is asked for some even by a merchant that
+       asks for nothing
 
 The results of all other accounts are checked for their shape.
 
@@ -38,6 +39,7 @@ from payd.chains.simulated_actions import (
 from payd.chains.simulated_results import decode_results, fits
 from payd.chains.simulated_solana import KEY_BYTES
 from payd.core.caip import AccountId, AssetId, ChainId, canonical_chain, parse_account, parse_asset
+from payd.core.collect import Field
 from payd.core.errors import InvalidParams, InvalidSignature
 from payd.core.money import ASSET_PREFIX, asset_amount, convert_up, exponent
 from payd.core.option import Build, Display, Offer, Quote, Result, alignment
@@ -51,6 +53,14 @@ QUOTE_LIFETIME_MS: Final = 10 * 60_000
 HOLD_GRACE_MS: Final = 15 * 60_000
 
 LATE_SETTLEMENT_MS: Final = 60_000
+
+# One of each kind, and one that may be left out.
+TEST_FIELDS: Final = (
+    Field("fullName", "text", "Full name"),
+    Field("dob", "date", "Date of birth"),
+    Field("porAddress", "text", "Address", required=False),
+    Field("tosConfirmed", "checkbox", "I have read the terms of this test"),
+)
 
 _SYMBOL_DIGITS: Final = 6
 _EVM_ADDRESS_BYTES: Final = 20
@@ -122,6 +132,10 @@ class SimulatedChain:
         self._confirm_after_ms = confirm_after_ms
         self._settle_after_ms = settle_after_ms
         self._rates = rates
+
+    def fields_of(self, account: AccountId) -> tuple[Field, ...]:
+        """Something for the account that is there to try it with; nothing for all others."""
+        return TEST_FIELDS if magic_of(account) is Magic.DATA_COLLECTION else ()
 
     def serves(self, chain: str) -> bool:
         """Always: a test may use any CAIP-2 chain."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from payd.cli.options import Operator, on_realm
@@ -63,6 +65,45 @@ def add_destination(operator: Operator, merchant_id: str, asset: str, destinatio
         show_json(made)
         return
     show_fields({"Settlement": made["id"], "Asset": made["asset"], "Destination": made["destination"]})
+
+
+@merchant.command(
+    "collect",
+    epilog="""\b
+A FIELD is ID:TYPE:NAME. TYPE is text, date or checkbox; NAME is what buyers
+read; a question mark after the id lets them leave it out:
+  payd merchant collect mrch_… "fullName:text:Full name" "note?:text:Note" \\
+    "tosConfirmed:checkbox:I agree to the terms\"""",
+)
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("fields", metavar="[FIELD]...", nargs=-1)
+@click.option("--none", "nothing", is_flag=True, help="Ask for nothing any more.")
+@on_realm
+def collect(operator: Operator, merchant_id: str, fields: tuple[str, ...], nothing: bool) -> None:
+    """Say what the merchant's buyers are asked before they pay; without FIELD, show it."""
+    if fields and nothing:
+        raise click.UsageError("FIELD and --none say different things.")
+    wanted = [_field(text) for text in fields] if fields or nothing else None
+    asked = operator.ask("merchant.collect", merchant=merchant_id, fields=wanted)
+    if operator.as_json:
+        show_json(asked)
+        return
+    rows = [{**field, "needed": "required" if field["required"] else "optional"} for field in asked]
+    columns = {"name": "Asks for", "id": "Id", "type": "Type", "needed": "Needed"}
+    show_rows(rows, columns, "Its buyers are asked for nothing.")
+
+
+def _field(text: str) -> dict[str, Any]:
+    parts = text.split(":", 2)
+    if len(parts) < 3:
+        raise click.UsageError(f"{text} is no FIELD: write ID:TYPE:NAME, such as dob:date:Birthday.")
+    field_id, kind, name = parts
+    return {
+        "id": field_id.removesuffix("?"),
+        "type": kind,
+        "name": name,
+        "required": not field_id.endswith("?"),
+    }
 
 
 @merchant.command("destinations")

@@ -119,6 +119,9 @@ class Payments:
     lifetime_s: Annotated[
         int, number("seconds", 1, DAY_S), "How long a payment can be paid when its creator does not say."
     ] = 900
+    collected_days: Annotated[
+        int, number("days", 1, 3650), "How long what buyers answered to a merchant's questions is kept."
+    ] = 90
 
 
 @dataclass(frozen=True, slots=True)

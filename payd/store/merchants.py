@@ -7,13 +7,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from payd.core.collect import Field
+
 Tx: TypeAlias = sqlite3.Connection
 
-_COLUMNS: Final = "id, account_id, name, email, icon_url, status, created_at_ms"
+_COLUMNS: Final = "id, account_id, name, email, icon_url, status, created_at_ms, collect"
+
+_encode_fields: Final = msgspec.json.Encoder().encode
+_decode_fields: Final = msgspec.json.Decoder(tuple[Field, ...]).decode
 
 
 class Merchant(msgspec.Struct, frozen=True):
-    """One merchant. `status` is active, inactive or suspended."""
+    """One merchant. `status` is active, inactive or suspended; `collect` is what it asks of its buyers."""
 
     id: str
     account_id: str
@@ -22,12 +27,15 @@ class Merchant(msgspec.Struct, frozen=True):
     icon_url: str | None
     status: str
     created_at_ms: int
+    collect: tuple[Field, ...] = ()
 
 
 def insert_merchant(tx: Tx, merchant: Merchant) -> None:
     """Store a new merchant."""
+    *values, collect = msgspec.structs.astuple(merchant)
     tx.execute(
-        f"INSERT INTO merchants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(merchant)
+        f"INSERT INTO merchants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*values, _encode_fields(collect)),
     )
 
 
@@ -36,7 +44,7 @@ def find_merchant(tx: Tx, merchant_id: str) -> Merchant | None:
     row = tx.execute(
         f"SELECT {_COLUMNS} FROM merchants WHERE id = ? AND deleted_at_ms IS NULL", (merchant_id,)
     ).fetchone()
-    return None if row is None else Merchant(*row)
+    return None if row is None else _merchant(row)
 
 
 def account_of_merchant(tx: Tx, merchant_id: str) -> str | None:
@@ -52,11 +60,24 @@ def named_merchants(tx: Tx, ids: list[str]) -> dict[str, tuple[str, str | None]]
     return {merchant_id: (name, icon_url) for merchant_id, name, icon_url in rows}
 
 
+def fields_asked(tx: Tx, merchant_id: str) -> tuple[Field, ...]:
+    """What a merchant asks of its buyers, also a deleted one: its payments stay."""
+    row = tx.execute("SELECT collect FROM merchants WHERE id = ?", (merchant_id,)).fetchone()
+    return () if row is None else _decode_fields(row[0])
+
+
 def update_merchant(tx: Tx, merchant: Merchant) -> None:
     """Store changed fields of a merchant."""
     tx.execute(
-        "UPDATE merchants SET name = ?, email = ?, icon_url = ?, status = ? WHERE id = ?",
-        (merchant.name, merchant.email, merchant.icon_url, merchant.status, merchant.id),
+        "UPDATE merchants SET name = ?, email = ?, icon_url = ?, status = ?, collect = ? WHERE id = ?",
+        (
+            merchant.name,
+            merchant.email,
+            merchant.icon_url,
+            merchant.status,
+            _encode_fields(merchant.collect),
+            merchant.id,
+        ),
     )
 
 
@@ -113,4 +134,8 @@ def list_merchants(
         f"SELECT {_COLUMNS} FROM merchants WHERE {condition} ORDER BY created_at_ms, id LIMIT ?",
         (*values, limit),
     )
-    return [Merchant(*row) for row in rows], total
+    return [_merchant(row) for row in rows], total
+
+
+def _merchant(row: tuple[str, str, str, str, str | None, str, int, bytes]) -> Merchant:
+    return Merchant(*row[:-1], _decode_fields(row[-1]))

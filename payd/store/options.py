@@ -147,6 +147,20 @@ def asset_key_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def account_of(tx: Tx, payment_id: str, option_id: str) -> str | None:
+    """The buyer's account of an option, CAIP-10; None when it was not handed out for this payment."""
+    row = tx.execute(
+        "SELECT account_key FROM options WHERE id = ? AND payment_id = ?", (option_id, payment_id)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def accounts_offered(tx: Tx, payment_id: str) -> frozenset[str]:
+    """Every account that an option of the payment was handed out for, canonical CAIP-10."""
+    rows = tx.execute("SELECT account_key FROM options WHERE payment_id = ?", (payment_id,))
+    return frozenset(str(account) for (account,) in rows)
+
+
 def keep_hints(tx: Tx, payment_id: str, option_id: str, hashes: Sequence[str], now_ms: int) -> None:
     """Keep hashes that a wallet told in a confirm that was refused, for matching. Bounded an option."""
     known = asset_key_of(tx, payment_id, option_id) is not None

@@ -15,6 +15,7 @@ import trio
 
 import payd
 from payd.core.advice import advice
+from payd.core.collect import Field
 from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
@@ -62,6 +63,13 @@ class _Named(OfMode, frozen=True, kw_only=True):
 class _MerchantCreate(OfMode, frozen=True, kw_only=True):
     name: str
     email: str
+
+
+class _MerchantCollect(OfMode, frozen=True, kw_only=True):
+    """`fields` left out: what is asked now."""
+
+    merchant: str
+    fields: tuple[Field, ...] | None = None
 
 
 class _Destinations(OfMode, frozen=True, kw_only=True):
@@ -224,6 +232,13 @@ async def _merchant_list(house: House, args: OfMode) -> Any:
     return merchants
 
 
+async def _merchant_collect(house: House, args: _MerchantCollect) -> Any:
+    path = f"/v1/merchants/{quote(args.merchant, safe='')}"
+    if args.fields is None:
+        return (await ask(house, args, "GET", path))["collect"]
+    return (await ask(house, args, "PATCH", path, {"collect": args.fields}))["collect"]
+
+
 async def _destination_add(house: House, args: _DestinationAdd) -> Any:
     body = {"settlements": [{"asset": args.asset, "destination": args.destination}]}
     path = f"/v1/merchants/{quote(args.merchant, safe='')}/settlements/crypto"
@@ -360,6 +375,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "app.revoke": Command(OfId, _app_revoke),
     "merchant.create": Command(_MerchantCreate, _merchant_create),
     "merchant.list": Command(OfMode, _merchant_list, changes=False),
+    "merchant.collect": Command(_MerchantCollect, _merchant_collect),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_Destinations, _destination_list, changes=False),
     **PAYMENT_COMMANDS,

@@ -7,14 +7,17 @@ Source: SPEC.md, "POST /v1/gateway/payment/{id}/options"; DESIGN.md, "6. The API
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
 
+from payd.actors.collecting import Given, unanswered
 from payd.actors.confirm import confirm as confirm_payment
 from payd.actors.offers import fetch_actions, offer_options
 from payd.core.caip import AccountId, MalformedCaip, account_problem, canonical_account, parse_account
+from payd.core.collect import FIELDS_MAX, Field, holder_of, schema_of
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
 from payd.core.option import ACCOUNTS_MAX, Action, Build, Quote, Result
@@ -53,13 +56,6 @@ class BuildData(_Wire):
     data: str
 
 
-class FetchIn(_Wire):
-    """`data` as either rendering of a build action has it."""
-
-    option_id: str
-    data: str | BuildData
-
-
 class CollectedField(_Wire):
     """One field that a buyer filled in."""
 
@@ -71,6 +67,14 @@ class CollectedData(_Wire):
     """What a buyer filled in."""
 
     fields: list[CollectedField]
+
+
+class FetchIn(_Wire):
+    """`data` as either rendering of a build action has it."""
+
+    option_id: str
+    data: str | BuildData
+    collected_data: CollectedData | None = None
 
 
 class ConfirmIn(_Wire):
@@ -105,6 +109,14 @@ class PaymentInfo(_Wire):
     buyer: BuyerInfo | None
 
 
+class CollectData(_Wire):
+    """What is asked of the buyer: at `url` on a page, or by a form that the wallet builds by `schema`."""
+
+    fields: list[Field]
+    schema: dict[str, Any]
+    url: str
+
+
 class OptionOut(_Wire):
     """One way to pay; `expiresAt` null when the quote ends with the payment."""
 
@@ -114,7 +126,7 @@ class OptionOut(_Wire):
     eta_s: int
     expires_at: int | None
     actions: list[Any]
-    collect_data: None = None
+    collect_data: CollectData | None
 
 
 class OptionsOut(_Wire):
@@ -122,7 +134,7 @@ class OptionsOut(_Wire):
 
     options: list[OptionOut] | None
     info: PaymentInfo | None
-    collect_data: None = None
+    collect_data: CollectData | None
 
 
 class ActionsOut(_Wire):
@@ -155,9 +167,10 @@ async def options(call: Call) -> Answer:
     quotes = await offer_options(realm.payments, payment.id, accounts)
     payment = realm.payments.find(payment.id)
     words = Words(tuple(realm.payments.chains))
-    shown = None if quotes is None else [_option(call.version, words, quote, payment) for quote in quotes]
+    asked = _asked(realm, payment, quotes or [])
+    shown = None if quotes is None else [_option(call, words, one, payment, asked) for one in quotes]
     info = _info(realm, payment) if with_info or quotes is None else None
-    return Answer.json(OptionsOut(shown, info))
+    return Answer.json(OptionsOut(shown, info, _collect_data(call, payment, asked)))
 
 
 async def fetch(call: Call) -> Answer:
@@ -168,7 +181,8 @@ async def fetch(call: Call) -> Answer:
     data = body.data.data if isinstance(body.data, BuildData) else body.data
     if len(data) > BUILD_DATA_MAX:
         raise InvalidParams("data is not that of a build action.")
-    calls = await fetch_actions(realm.payments, payment.id, body.option_id, data)
+    given = _given(realm, body.collected_data)
+    calls = await fetch_actions(realm.payments, payment.id, body.option_id, data, given)
     return Answer.json(ActionsOut([render_action(call.version, one) for one in calls]))
 
 
@@ -181,7 +195,8 @@ async def confirm(call: Call) -> Answer:
     if len(body.results) > RESULTS_MAX:
         issue = Issue("results", f"At most {RESULTS_MAX} items.")
         raise ParamsValidation.of(issue)
-    payment = await confirm_payment(realm.payments, payment.id, body.option_id, body.results)
+    given = _given(realm, body.collected_data)
+    payment = await confirm_payment(realm.payments, payment.id, body.option_id, body.results, given)
     payment = await wait_for_change(call, realm, payment, wait_ms)
     return Answer.json(_status(realm, payment))
 
@@ -284,15 +299,51 @@ def _accounts(call: Call) -> list[AccountId]:
     return list(accounts.values())
 
 
-def _option(version: str, words: Words, quote: Quote, payment: Payment) -> OptionOut:
+Asked = dict[AccountId, tuple[Field, ...]]
+"""What is asked of accounts and not answered yet."""
+
+
+def _asked(realm: Realm, payment: Payment, quotes: Iterable[Quote]) -> Asked:
+    return unanswered(realm.payments, payment, [parse_account(one.account) for one in quotes])
+
+
+def _collect_data(call: Call, payment: Payment, asked: Asked) -> CollectData | None:
+    """What is asked of these accounts, at a page that asks once for all of them; None when nothing is.
+
+    One address on several networks is one buyer, and named once.
+    """
+    if not asked:
+        return None
+    fields = next(iter(asked.values()))
+    accounts: dict[str, str] = {}
+    for account in asked:
+        accounts.setdefault(holder_of(account), str(account))
+    named = quote(",".join(accounts.values()), safe=":,")
+    url = f"{call.house.base_url}/collect/{payment.id}?accounts={named}"
+    return CollectData(list(fields), schema_of(fields), url)
+
+
+def _given(realm: Realm, collected: CollectedData | None) -> Given | None:
+    if collected is None:
+        return None
+    if len(collected.fields) > FIELDS_MAX:
+        issue = Issue("collectedData.fields", f"At most {FIELDS_MAX} items.")
+        raise ParamsValidation.of(issue)
+    return Given(tuple((field.id, field.value) for field in collected.fields), realm.seal)
+
+
+def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Asked) -> OptionOut:
     until_s = quote.valid_until_ms // 1000
+    account = parse_account(quote.account)
+    own = {account: asked[account]} if account in asked else {}
     return OptionOut(
         id=quote.option_id,
         account=quote.account,
         amount=words.amount(AmountWire(f"caip19/{quote.asset}", str(quote.amount))),
         eta_s=ETA_S,
         expires_at=None if quote.valid_until_ms >= payment.expires_at_ms else until_s,
-        actions=[render_action(version, action) for action in quote.actions],
+        actions=[render_action(call.version, action) for action in quote.actions],
+        collect_data=_collect_data(call, payment, own),
     )
 
 

@@ -83,6 +83,7 @@ class House:
     base_url: str
     body_max: int
     payment_lifetime_s: int
+    collected_days: int
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
     stopping: bool = False

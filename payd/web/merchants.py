@@ -6,10 +6,12 @@ Source: SPEC.md, "POST /v1/merchants"; DESIGN.md, "6. The API: what SPEC.md leav
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from payd.core.collect import Field, field_issues
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.url import URL_MAX, is_https_url
@@ -37,6 +39,7 @@ NAME_MAX: Final = 256
 EMAIL_MAX: Final = 254
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
+CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "collect")
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -48,6 +51,7 @@ class CreateMerchant(msgspec.Struct, rename="camel"):
     merchant_name: str
     merchant_email: str
     icon_url: str | None = None
+    collect: tuple[Field, ...] = ()
 
 
 class PatchMerchant(msgspec.Struct, rename="camel"):
@@ -57,10 +61,11 @@ class PatchMerchant(msgspec.Struct, rename="camel"):
     merchant_email: str | msgspec.UnsetType = msgspec.UNSET
     icon_url: str | msgspec.UnsetType | None = msgspec.UNSET
     status: str | msgspec.UnsetType = msgspec.UNSET
+    collect: tuple[Field, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class MerchantOut(msgspec.Struct, rename="camel"):
-    """A merchant as it is listed."""
+    """A merchant as it is listed; `collect` is what it asks of its buyers."""
 
     id: str
     name: str
@@ -68,6 +73,7 @@ class MerchantOut(msgspec.Struct, rename="camel"):
     status: str
     icon_url: str | None
     created_at: str
+    collect: tuple[Field, ...]
 
 
 class SettlementsOut(msgspec.Struct):
@@ -102,7 +108,7 @@ async def create(call: Call) -> Answer:
     """POST /v1/merchants → 201."""
     body = call.json(CreateMerchant)
     request = idempotent(call, body)
-    check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url)
+    check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url, collect=body.collect)
     now_ms = call.realm.clock.now_ms()
     merchant = Merchant(
         id=new_id("mrch_", now_ms, call.house.entropy),
@@ -112,10 +118,13 @@ async def create(call: Call) -> Answer:
         icon_url=body.icon_url,
         status="active",
         created_at_ms=now_ms,
+        collect=body.collect,
     )
 
     def work(tx: Tx) -> Outcome:
         insert_merchant(tx, merchant)
+        if merchant.collect:
+            _audit_collect(tx, call, merchant)
         return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant))))
 
     return outcome_answer(await call.realm.db.write(once, request, work))
@@ -166,13 +175,14 @@ async def patch(call: Call) -> Answer:
             ("email", body.merchant_email),
             ("icon_url", body.icon_url),
             ("status", body.status),
+            ("collect", body.collect),
         )
         if value is not msgspec.UNSET
     }
     if not changes:
         raise ParamsValidation(
             "Send at least one field to change.",
-            issues=[Issue("body", "One of merchantName, merchantEmail, iconUrl, status is required.")],
+            issues=[Issue("body", f"One of {', '.join(CHANGEABLE)} is required.")],
         )
 
     def step(tx: Tx) -> Merchant:
@@ -180,8 +190,12 @@ async def patch(call: Call) -> Answer:
         if merchant is None:
             raise _gone()
         changed = msgspec.structs.replace(merchant, **changes)
-        check_merchant_fields(changed.name, changed.email, changed.icon_url, changed.status)
+        check_merchant_fields(
+            changed.name, changed.email, changed.icon_url, changed.status, collect=changed.collect
+        )
         update_merchant(tx, changed)
+        if changed.collect != merchant.collect:
+            _audit_collect(tx, call, changed)
         return changed
 
     return Answer.json(merchant_out(await call.realm.db.write(step)))
@@ -219,6 +233,20 @@ def merchant_out(merchant: Merchant) -> MerchantOut:
         merchant.status,
         merchant.icon_url,
         iso_ms(merchant.created_at_ms),
+        merchant.collect,
+    )
+
+
+def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:
+    """Who had buyers asked for what: it is about people's data."""
+    insert_audit(
+        tx,
+        at_ms=call.realm.clock.now_ms(),
+        account_id=call.account_id,
+        actor=call.actor,
+        act="merchant.collect",
+        subject=merchant.id,
+        details={"fields": [field.id for field in merchant.collect]},
     )
 
 
@@ -231,7 +259,9 @@ def _gone() -> NotFound:
     return NotFound("There is no such merchant.")
 
 
-def check_merchant_fields(name: str, email: str, icon_url: str | None, status: str = "active") -> None:
+def check_merchant_fields(
+    name: str, email: str, icon_url: str | None, status: str = "active", *, collect: Sequence[Field] = ()
+) -> None:
     """Refuse fields that miss their schema, all of them at once.
 
     Raises:
@@ -246,5 +276,6 @@ def check_merchant_fields(name: str, email: str, icon_url: str | None, status: s
         issues.append(Issue("iconUrl", f"An https URL of at most {URL_MAX} characters, or null."))
     if status not in STATUSES:
         issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
+    issues += field_issues(collect)
     if issues:
         raise ParamsValidation.of(*issues)

@@ -11,19 +11,23 @@ from functools import partial
 from typing import Final
 
 import msgspec
+import structlog
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotSucceeded
+from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
 from payd.core.status import Status, merchant_word
 from payd.core.url import is_https_url
 from payd.entropy import new_id
+from payd.store.collected import buyers_answers
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
 from payd.store.refunds import insert_refund
+from payd.store.seal import SealBroken
 from payd.store.transfers import transfers_of_payment
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -33,17 +37,21 @@ from payd.web.lookup import own_payment
 from payd.web.schema import (
     POLL_IN_MS,
     CheckoutIn,
+    CollectedOut,
     CreatePayment,
     MerchantPaymentStatus,
     Page,
     PaymentCreated,
     PaymentCreatedBoth,
+    PaymentRead,
     PaymentStatus,
     Words,
     cancelled_body,
     poll_in_ms,
 )
 from payd.web.waiting import wait_for_change
+
+log = structlog.get_logger("payd.payments")
 
 REFERENCE_MAX: Final = 255
 LIFETIME_MAX_S: Final = 24 * 3600
@@ -98,7 +106,9 @@ async def read(call: Call) -> Answer:
     """GET /v1/payments/{id}."""
     payment = own_payment(call)
     transfers = call.realm.db.point(transfers_of_payment, payment.id)
-    return Answer.json(words_of(call).detail(payment, transfers))
+    detail = words_of(call).detail(payment, transfers)
+    shown = PaymentRead(**msgspec.structs.asdict(detail), collected_data=_collected(call, payment))
+    return Answer.json(shown)
 
 
 async def cancel(call: Call) -> Answer:
@@ -174,6 +184,19 @@ async def _check_refund(call: Call, payment: Payment, tx_id: str) -> None:
     problem = await chain.refund_problem(payment, tx_id)
     if problem is not None:
         raise InvalidParams(problem)
+
+
+def _collected(call: Call, payment: Payment) -> CollectedOut | None:
+    """What its buyer answered; a lost seal key must not take the rest of the payment from the merchant."""
+    found = call.realm.db.point(buyers_answers, payment)
+    if found is None:
+        return None
+    try:
+        fields = found.open(call.realm.seal)
+    except SealBroken as broken:
+        log.error("payment.answers_unreadable", payment_id=payment.id, error=repr(broken))
+        return CollectedOut(None, iso_ms(found.collected_at_ms))
+    return CollectedOut(fields, iso_ms(found.collected_at_ms))
 
 
 def words_of(call: Call) -> Words:

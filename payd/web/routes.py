@@ -27,6 +27,7 @@ from payd.web import (
     webhooks,
 )
 from payd.web.call import Answer, Call
+from payd.web.checkout import collect
 from payd.web.checkout import routes as checkout
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -183,6 +184,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/pay/{id}/status", checkout.status, None, "open"),
     Route("POST", "/pay/{id}/cancel", checkout.cancel, None, "open"),
     Route("POST", "/pay/{id}/simulate", checkout.simulate, None, "open"),
+    Route("GET", "/collect/{id}", collect.page, None, "open"),
+    Route("POST", "/collect/{id}", collect.take, None, "open"),
     Route("GET", "/static/{name}", checkout.static, None, "open"),
 )
 

@@ -14,6 +14,7 @@ import msgspec
 from payd.chains.assets import display_of
 from payd.chains.base import Chain
 from payd.core.caip import canonical_chain, parse_asset
+from payd.core.collect import Answered
 from payd.core.event import iso_ms
 from payd.core.money import AmountWire, exponent
 from payd.core.option import Display
@@ -128,6 +129,19 @@ class PaymentDetail(_Wire, frozen=True):
     failure_reason: str | None
     settlement: SettlementState | None
     transfers: list[TransferOut]
+
+
+class CollectedOut(_Wire, frozen=True):
+    """What the buyer answered; `fields` null where the seal key is not the one that it was sealed with."""
+
+    fields: list[Answered] | None
+    collected_at: str
+
+
+class PaymentRead(PaymentDetail, frozen=True):
+    """What only the merchant sees, when it asks for the payment itself."""
+
+    collected_data: CollectedOut | None
 
 
 class MerchantBrief(_Wire, frozen=True):

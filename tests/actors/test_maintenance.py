@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import trio
+
 from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
 from payd.clock import Clock
 from payd.core.payment import PaymentCancelled
 from payd.store.attempts import attempts_of
+from payd.store.collected import holders_of
 from payd.store.db import Database
 from payd.store.deliveries import count_pending
 from payd.store.endpoints import secrets_of
 from payd.store.webhook_jobs import find_job, start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, always
-from tests.shop import Shop
+from tests.shop import BUYER, SIGNATURE, WALLET, Shop
 from tests.till import START_MS, WINDOW_MS, Till
+from tests.web.asking import ANSWERS, ask_for, confirm, shown
 
 
 async def test_an_idempotency_key_is_remembered_for_thirty_days_and_then_new_again(shop: Shop) -> None:
     body = {"merchantName": "A", "merchantEmail": "a@b.example"}
     first = await shop.call("POST", "/v1/merchants", body, idempotency_key="k")
-    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30)
+    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30, collected_days=90)
 
     shop.realm.clock.move_to_offset(ANSWERS_KEPT_MS - 60_000)
     assert (await chores.run_once())["answers"] == 0
@@ -45,7 +49,7 @@ async def test_deliveries_with_their_logs_and_events_are_kept_as_long_as_is_said
     async with open_outbox(realm_db) as outbox:
         outbox.host("a.test")
         await outbox.register("a.test")
-        chores = Maintenance(realm_db, outbox.clock, keep_days=20)
+        chores = Maintenance(realm_db, outbox.clock, keep_days=20, collected_days=90)
         for _ in range(3):
             await outbox.happen()
         await outbox.drained()
@@ -72,7 +76,7 @@ async def test_what_is_still_to_be_sent_is_not_forgotten(realm_db: Database) -> 
         await outbox.drained()
         # The retry that is due in 5 s, seen from a month later by somebody who prunes before it is made.
         later = type(outbox.clock)(outbox.clock.now_ms, 40 * DAY_MS)
-        pruned = await Maintenance(realm_db, later, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, later, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["deliveries"], pruned["events"]) == (0, 0)
         assert [row.state for row in outbox.rows()] == ["pending"]
@@ -86,7 +90,7 @@ async def test_a_paused_endpoint_is_owed_events_for_as_long_as_they_are_kept(rea
         await outbox.happen()
         age(outbox, 31)
         await outbox.happen()
-        await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
         assert realm_db.point(count_pending) == 1
         await outbox.switch("resume")
         await outbox.drained()
@@ -104,7 +108,7 @@ async def test_more_than_a_batch_goes_and_what_is_young_in_between_stays(realm_d
         age(outbox, 31)
         await outbox.happen()
         await outbox.drained()
-        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["deliveries"], pruned["events"]) == (1100, 1100)
         assert len(outbox.rows()) == 1
@@ -125,7 +129,7 @@ async def test_old_jobs_and_secrets_that_ran_out_go_too(realm_db: Database) -> N
         await outbox.rotate(endpoint.id)
         assert len(realm_db.point(secrets_of, endpoint.id)) == 2
         await outbox.advance(40 * 24 * 3600)
-        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30).run_once()
+        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
 
         assert (pruned["jobs"], pruned["secrets"]) == (2, 1)  # the job and the one delivery it queued
         assert realm_db.point(find_job, ACCOUNT, "job_1") is None
@@ -139,8 +143,26 @@ async def test_what_a_transfer_may_carry_is_known_for_thirty_days(
     payment = await till.sell()
     await till.move(payment, PaymentCancelled("cancelled_by_user"))
     clock = Clock(lambda: START_MS + WINDOW_MS)
-    chores = Maintenance(realm_db, clock, keep_days=30)
+    chores = Maintenance(realm_db, clock, keep_days=30, collected_days=90)
     clock.move_to_offset(WATCHES_KEPT_MS)
     assert (await chores.run_once())["watches"] == 0
     clock.move_to_offset(WATCHES_KEPT_MS + 1)
     assert (await chores.run_once())["watches"] == 2
+
+
+async def test_a_buyers_answers_are_kept_as_long_as_is_said_and_a_strangers_for_a_day(shop: Shop) -> None:
+    await ask_for(shop)
+    payment, stranger = await shop.pay(), f"eip155:8453:{WALLET}"
+    for option in await shop.options(payment, [stranger, BUYER]):
+        data = SIGNATURE if option["account"] == BUYER else "AQ=="
+        await confirm(shop, payment, option["id"], ANSWERS, data)
+    await trio.sleep(5)  # paid and settled: nothing more happens to it
+    chores = Maintenance(shop.realm.db, shop.realm.clock, keep_days=30, collected_days=40)
+    started_ms = shop.realm.clock.offset_ms
+
+    for days, strays, of_buyers in ((0.9, 0, 0), (1.1, 1, 0), (39.9, 0, 0), (40.1, 0, 1)):
+        assert len(shop.realm.db.point(holders_of, payment)) == (2 if strays or days < 1 else 1)
+        shop.realm.clock.move_to_offset(started_ms + round(days * DAY_MS))
+        pruned = await chores.run_once()
+        assert (pruned["stray_answers"], pruned["collected"]) == (strays, of_buyers), days
+    assert await shown(shop, payment) is None

@@ -12,7 +12,7 @@ from payd.actors.submitter_fates import DOUBT_S
 from payd.actors.submitter_flight import RESEND_S
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database
-from tests.actors.solana_watching import SolanaWatching
+from tests.actors.solana_watching import DOWN, SolanaWatching
 from tests.actors.submitting import Submitting, open_submitting
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
 
@@ -256,3 +256,18 @@ async def test_a_node_that_lags_has_lost_nothing(realm_db: Database) -> None:
         await submitting.submitter.run_once()
         assert submitting.submitter.stats().lost == 0
         assert submitting.states(owed) == ["open"]
+
+
+async def test_one_node_of_two_ends_nothing_while_the_other_is_away(realm_db: Database) -> None:
+    async with open_submitting(realm_db, 2) as submitting:
+        submitting.drop("blackhole")
+        owed = await submitting.owe()
+        await submitting.submitter.run_once()
+        await submitting.expire()
+        submitting.solana.nodes[1].does = DOWN
+        await rounds(submitting, 3)
+        assert submitting.states(owed) == ["open"]
+        submitting.solana.nodes[1].does = None
+        await trio.sleep(70)
+        await submitting.submitter.run_once()
+        assert submitting.states(owed) == ["dead"]

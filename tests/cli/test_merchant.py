@@ -52,3 +52,27 @@ def test_a_merchant_needs_an_address_to_be_reached_at(begun: Terminal) -> None:
 def test_without_a_merchant_the_way_to_one_is_said(payd: Terminal) -> None:
     payd("account", "create", "main")
     assert "payd merchant create" in payd("merchant", "list").output
+
+
+def test_questions_are_set_shown_and_taken_back(begun: Terminal) -> None:
+    [merchant] = begun.json("merchant", "list")
+    assert "asked for nothing" in begun("merchant", "collect", merchant["id"]).output
+    asked = begun.json("merchant", "collect", merchant["id"], "dob:date:Date: of birth", "note?:text:Note")
+    assert asked == [
+        {"id": "dob", "type": "date", "name": "Date: of birth", "required": True},
+        {"id": "note", "type": "text", "name": "Note", "required": False},
+    ]
+    assert begun.json("merchant", "collect", merchant["id"]) == asked
+    shown = begun("merchant", "collect", merchant["id"]).output
+    assert "Date: of birth" in shown
+    assert "optional" in shown
+    assert begun.json("merchant", "collect", merchant["id"], "--none") == []
+
+
+def test_a_question_that_cannot_be_is_refused_in_words(begun: Terminal) -> None:
+    [merchant] = begun.json("merchant", "list")
+    assert "ID:TYPE:NAME" in begun.error("merchant", "collect", merchant["id"], "dob", code=2)
+    assert "--none" in begun.error("merchant", "collect", merchant["id"], "a:text:A", "--none", code=2)
+    assert "collect[0].id" in begun.error("merchant", "collect", merchant["id"], "1:text:A")
+    begun.error("merchant", "collect", merchant["id"], "a:number:A")
+    assert begun.json("merchant", "collect", merchant["id"]) == []

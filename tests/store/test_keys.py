@@ -16,7 +16,7 @@ from payd.store import keys
 from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key
 from payd.store.merchants import Merchant, delete_merchant, insert_merchant
 
-REALM = Path(payd.__file__).parent / "store/migrations/realm/0001_initial.sql"
+REALM = Path(payd.__file__).parent / "store/migrations/realm"
 TEST_KEY = make_api_key("test", b"t" * KEY_ENTROPY_BYTES)
 LIVE_KEY = make_api_key("live", b"l" * KEY_ENTROPY_BYTES)
 
@@ -24,7 +24,8 @@ LIVE_KEY = make_api_key("live", b"l" * KEY_ENTROPY_BYTES)
 @pytest.fixture
 def tx() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(REALM.read_text())
+    for file in sorted(REALM.glob("*.sql")):
+        connection.executescript(file.read_text())
     for n, account in ((1, "acct_1"), (2, "acct_1"), (3, "acct_2")):
         merchant = Merchant(f"mrch_{n}", account, "Shop", "shop@example.com", None, "active", n)
         insert_merchant(connection, merchant)

@@ -142,7 +142,7 @@ async def test_relays_are_kept_for_a_quarter_at_least(till: Till, keep_days: int
 
     async def pruned(after_ms: int) -> dict[str, Any]:
         clock = Clock(lambda: START_MS + after_ms)
-        return await Maintenance(till.db, clock, keep_days).run_once()
+        return await Maintenance(till.db, clock, keep_days, collected_days=90).run_once()
 
     assert (await pruned(kept_ms))["relays"] == 0
     assert (await pruned(kept_ms + 1))["relays"] == 1

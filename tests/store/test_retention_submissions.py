@@ -92,7 +92,7 @@ async def test_what_we_paid_for_is_known_for_a_quarter_and_what_is_out_for_ever(
     own = await built(till, payment, b"three")
     await till.db.write(end_builds, [(landed, "landed", 9_000)])
     clock = Clock(lambda: START_MS)
-    chores = Maintenance(till.db, clock, keep_days=30)
+    chores = Maintenance(till.db, clock, keep_days=30, collected_days=90)
 
     async def pruned(after_ms: int) -> tuple[int, int]:
         clock.move_to_offset(after_ms)

@@ -145,5 +145,7 @@ TABLE: dict[str, Row] = {
     "GET /pay/{id}/status": page_row("/pay/{payment}/status"),
     "POST /pay/{id}/cancel": page_row("/pay/{payment}/cancel", own=(303, "")),
     "POST /pay/{id}/simulate": page_row("/pay/{payment}/simulate", own=(415, "unsupported_media_type")),
+    "GET /collect/{id}": page_row("/collect/{payment}", own=(400, "invalid_params")),
+    "POST /collect/{id}": page_row("/collect/{payment}", own=(400, "invalid_params")),
     "GET /static/{name}": page_row("/static/none", own=NO_OBJECT),
 }

@@ -214,7 +214,7 @@ async def test_a_confirm_has_the_exact_shape(shop: Shop) -> None:
     check_amount(done.body["info"]["optionAmount"])
 
 
-async def test_collected_data_is_taken_and_does_not_matter(shop: Shop) -> None:
+async def test_answers_that_nobody_asked_for_are_refused_and_an_empty_list_is_not(shop: Shop) -> None:
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]
     body = {
@@ -222,8 +222,13 @@ async def test_collected_data_is_taken_and_does_not_matter(shop: Shop) -> None:
         "results": [{"type": "walletRpc", "data": [SIGNATURE]}],
         "collectedData": {"fields": [{"id": "fullName", "value": "A"}]},
     }
-    found = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body, service_version=PREVIEW)
-    assert found.status == 200
+    path = f"/v1/gateway/payment/{payment}/confirm"
+    found = await shop.call("POST", path, body, service_version=PREVIEW)
+    assert (found.status, found.code) == (400, "params_validation")
+    assert found.body["issues"][0]["field"] == "collectedData.fields[0].id"
+    assert await shop.status(payment) == "requires_action"
+    body["collectedData"] = {"fields": []}
+    assert (await shop.call("POST", path, body, service_version=PREVIEW)).status == 200
 
 
 async def test_a_confirm_that_misses_its_schema_changes_nothing(shop: Shop) -> None:
@@ -261,6 +266,13 @@ async def test_failed_payments_say_a_code_of_the_closed_list(shop: Shop) -> None
 # The accounts that choose
 
 
+MAGIC_ANSWERS = [
+    {"id": "fullName", "value": "Ada Lovelace"},
+    {"id": "dob", "value": "1815-12-10"},
+    {"id": "tosConfirmed", "value": "true"},
+]
+
+
 async def pay_as(shop: Shop, magic: Magic, chain: str) -> tuple[str, Got | None]:
     payment = await shop.pay()
     account = str(magic_account(parse_chain(chain), magic))
@@ -270,7 +282,13 @@ async def pay_as(shop: Shop, magic: Magic, chain: str) -> tuple[str, Got | None]
     if not options:
         return payment, None
     data = SIGNATURE if chain.startswith("eip155") else "AQ=="
-    return payment, await shop.confirm(payment, options[0]["id"], data)
+    body: dict[str, Any] = {
+        "optionId": options[0]["id"],
+        "results": [{"type": "walletRpc", "data": [data]}],
+    }
+    if magic is Magic.DATA_COLLECTION:
+        body["collectedData"] = {"fields": MAGIC_ANSWERS}
+    return payment, await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body)
 
 
 @pytest.mark.parametrize("chain", ["eip155:8453", SOLANA])

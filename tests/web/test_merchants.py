@@ -37,6 +37,7 @@ async def test_a_new_merchant_is_active_and_echoes_what_was_sent(shop: Shop) -> 
         "status": "active",
         "iconUrl": "https://shop.example/icon.png",
         "createdAt": merchant["createdAt"],
+        "collect": [],
     }
 
 

@@ -1,1 +1,4 @@
-"""The buyer's page: `routes` its door, `view` what it shows, `words` every text, `render` the HTML."""
+"""The buyer's pages: `routes` their door, `collect` the form of a merchant that asks for details.
+
+`view` is what the page of a payment shows, `words` every text, `render` the HTML.
+"""

@@ -87,13 +87,21 @@ WITH_PAGE: Final = ("payd.css", "checkout.js", "wallets.js")
 """Those that every visit loads. `pay.js` comes with the buyer's press on a wallet."""
 
 
-def content_security_policy(base_url: str) -> str:
-    """What the page may load: its own files, and its own websocket, for old browsers by its name."""
+WALLETS: Final = ("https:", "http://localhost:*", "http://127.0.0.1:*")
+"""Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""
+
+
+def content_security_policy(base_url: str, origins: tuple[str, ...] = ()) -> str:
+    """What the page may load: its own files, and its own websocket, for old browsers by its name.
+
+    `origins` are those whose pages may show it in a frame.
+    """
     url = urlsplit(base_url)
+    framed_by = " ".join(origins) or "'none'"
     socket = f"{'wss' if url.scheme == 'https' else 'ws'}://{url.netloc}"
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"connect-src 'self' {socket}; form-action 'self'; base-uri 'none'; frame-ancestors {framed_by}"
     )
 
 
@@ -102,11 +110,13 @@ def root_of(base_url: str) -> str:
     return urlsplit(base_url).path.rstrip("/")
 
 
-def html_answer(status: int, template: str, base_url: str, values: Mapping[str, Any]) -> Answer:
-    """A page with its headers."""
+def html_answer(
+    status: int, template: str, base_url: str, values: Mapping[str, Any], origins: tuple[str, ...] = ()
+) -> Answer:
+    """A page with its headers; only pages of `origins` may frame it."""
     page = _environment().get_template(template)
     body = page.render(root=root_of(base_url), **values).encode()
-    policy = ("Content-Security-Policy", content_security_policy(base_url))
+    policy = ("Content-Security-Policy", content_security_policy(base_url, origins))
     return Answer(status, body, (("Content-Type", "text/html; charset=utf-8"), policy, *SAFE))
 
 

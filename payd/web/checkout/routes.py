@@ -22,6 +22,7 @@ from payd.web.checkout.render import (
     NO_SNIFF,
     SAFE,
     STATIC_MAX_AGE_S,
+    WALLETS,
     html_answer,
     qr_svg,
     root_of,
@@ -35,15 +36,15 @@ from payd.web.house import House, Realm
 from payd.web.schema import Words, buyer_page, cancelled_body
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-# One field is all that a form here has; a few more are somebody else's, and harmless.
-FORM_FIELDS_MAX: Final = 10
+# The longest form is a merchant's own; a few fields more are somebody else's, and harmless.
+FORM_FIELDS_MAX: Final = 24
 
 _BELOW_PAYMENT: Final = re.compile("/pay/([0-9a-z_]+)/")
 
 
 async def page(call: Call) -> Answer:
     """GET /pay/{id}: the whole page, as it is now."""
-    realm, payment = _payment_of(call)
+    realm, payment = payment_of(call)
     base_url = call.house.base_url
     name, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
     words = Words(tuple(realm.payments.chains))
@@ -63,14 +64,14 @@ async def page(call: Call) -> Answer:
 
 async def status(call: Call) -> Answer:
     """GET /pay/{id}/status: the payment feed's snapshot, for a page whose websocket is down."""
-    realm, payment = _payment_of(call)
+    realm, payment = payment_of(call)
     snapshot = buyer_page(payment, Words(tuple(realm.payments.chains)), realm.clock.now_ms())
     return Answer.json(snapshot, headers=SAFE)
 
 
 async def cancel(call: Call) -> Answer:
     """POST /pay/{id}/cancel: the buyer calls it off. A payment that is past that is shown as it is."""
-    realm, payment = _payment_of(call)
+    realm, payment = payment_of(call)
     check_same_origin(call.request, call.house.base_url)
     if payment.status is Status.REQUIRES_ACTION:
         trigger = PaymentCancelled(CANCELLED_BY_USER)
@@ -86,11 +87,11 @@ async def simulate(call: Call) -> Answer:
         InvalidParams: No such move.
         InvalidState: The payment cannot make this move now.
     """
-    realm, payment = _payment_of(call)
+    realm, payment = payment_of(call)
     check_same_origin(call.request, call.house.base_url)
     if realm.live:
         raise Forbidden("This is a live payment; only test payments can be simulated.")
-    wanted = _form(call.request).get("to", [])
+    wanted = read_form(call.request).get("to", [])
     move = next((one for one in MOVES if wanted == [one]), None)
     if move is None:
         raise InvalidParams(f"to must be one of {', '.join(MOVES)}.")
@@ -118,8 +119,8 @@ async def static(call: Call) -> Answer:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a refusal is for a person: on a path of this page, for something that shows HTML."""
-    below = request.path == "/pay" or request.path.startswith("/pay/")
+    """Whether a refusal is for a person: on a path of these pages, for something that shows HTML."""
+    below = request.path in ("/pay", "/collect") or request.path.startswith(("/pay/", "/collect/"))
     return below and prefers_html(request.headers.get("accept", ""))
 
 
@@ -130,13 +131,16 @@ def error_page(house: House, request: Request, refusal: PaydError, request_id: s
     body = say(f"error.{code}.body") if f"error.{code}.body" in WORDS else refusal.message
     match = _BELOW_PAYMENT.match(request.path)
     root = root_of(house.base_url)
+    form = request.path.startswith("/collect")
     values = {
+        "for_wallet": form,
         "heading": heading,
         "body": body,
         "back": None if match is None or code == "payment_not_found" else f"{root}/pay/{match[1]}",
         "request_id": request_id if code == "internal_error" else None,
     }
-    answer = html_answer(STATUS[type(refusal)], "error.html", house.base_url, values)
+    framed_by = WALLETS if form else ()
+    answer = html_answer(STATUS[type(refusal)], "error.html", house.base_url, values, framed_by)
     if "retryAfterS" in refusal.details:
         answer.headers += (("Retry-After", str(refusal.details["retryAfterS"])),)
     return answer
@@ -179,12 +183,19 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _payment_of(call: Call) -> tuple[Realm, Payment]:
+def payment_of(call: Call) -> tuple[Realm, Payment]:
+    """The payment in the path. Raises PaymentNotFound when there is none."""
     realm = call.house.realm_of_payment(call.params["id"])
     return realm, realm.payments.find(call.params["id"])
 
 
-def _form(request: Request) -> dict[str, list[str]]:
+def read_form(request: Request) -> dict[str, list[str]]:
+    """What a form says, blank fields too.
+
+    Raises:
+        UnsupportedMediaType: It is no form.
+        InvalidParams: It cannot be read.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         raise UnsupportedMediaType(f"Send the form as {FORM_TYPE}.")
     try:

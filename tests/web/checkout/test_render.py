@@ -14,7 +14,7 @@ from payd.web.checkout.render import ASSETS, content_security_policy, html_answe
 
 BASE_URL = "https://pay.example"
 LINK = f"{BASE_URL}/pay/pay_t01k8000000000000000000000000000000000"
-ERROR = {"heading": "No", "body": "Not so.", "back": None, "request_id": None}
+ERROR = {"heading": "No", "body": "Not so.", "back": None, "request_id": None, "for_wallet": False}
 
 
 def test_the_policy_allows_the_pages_own_origin_and_nothing_unsafe() -> None:
