@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import (
@@ -206,6 +207,27 @@ def test_a_wallet_without_funds_is_told_what_the_shop_accepts(shop: WalletShop, 
     page.get_by_role("button", name="Played Wallet").click()
     expect(page.get_by_role("alert")).to_contain_text("This wallet cannot pay here")
     expect(page.get_by_role("alert")).to_contain_text("USDC (Base), DAI (Base), ETH (Base), USDC (Solana)")
+
+
+def test_what_the_shop_asks_for_comes_before_anything_is_signed(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.goto(link := till.pay())
+    played(page, eth_requestAccounts=["0x" + "00" * 19 + "06"])  # the account that is asked in test mode
+    connect(page, "Played Wallet")
+    form = page.get_by_role("link", name="Answer the shop's questions first")
+    expect(form).to_have_attribute("href", re.compile(f"/collect/{link.rpartition('/')[2]}"))
+    expect(pay_button(page)).to_have_count(0)
+    page.route("**/options", without_questions)
+    page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+    expect(pay_button(page)).to_be_visible()
+    expect(form).to_have_count(0)
+
+
+def without_questions(route: Route) -> None:
+    """What the server says once it has the answers."""
+    told = route.fetch().json()
+    route.fulfill(json=told | {"options": [one | {"collectData": None} for one in told["options"]]})
 
 
 def test_who_does_not_want_to_wait_for_a_wallet_chooses_again(shop: WalletShop, open_page: OpenPage) -> None:

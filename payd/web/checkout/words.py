@@ -147,6 +147,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "js.fee.wallet": "Your wallet shows it",
         "js.from": "From",
         "js.pay": "Pay {amount} with {wallet}",
+        "js.collect": "Answer the shop's questions first",
         "js.another": "Another way to pay",
         "js.approve": "Approve in {wallet}…",
         "js.approve.step": "Approve in {wallet} ({step})…",

@@ -283,7 +283,9 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
         row(words.network, isolated(option.amount.display.networkName ?? option.account.split(':').slice(0, 2).join(':'))),
         row(words.fee, option.actions.some(isSending) ? words['fee.wallet'] : words['fee.none']),
         row(words.from, el('bdi', { className: 'mono', textContent: short(addressOf(option)), title: addressOf(option) }))),
-      Object.assign(button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, 'primary'), { id: 'pay-now' }),
+      option.collectData // the shop asks for something first: nothing is signed or sent before it has it
+        ? el('a', { className: 'button primary', href: option.collectData.url, target: '_blank', rel: 'noopener', textContent: words.collect })
+        : Object.assign(button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, 'primary'), { id: 'pay-now' }),
       button(words.another, () => { turn++; hush(); draw('choose', true); }, 'plain'),
     ],
     approve: () => [wheel(), title(fill(step ? words['approve.step'] : words.approve, { wallet: wallet.name, step }))],
@@ -363,5 +365,8 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   }
 
   addEventListener('online', () => wake());
+  addEventListener('visibilitychange', () => { // back from the form
+    if (!document.hidden && view === 'options' && option.collectData && !running) offer(++turn).catch(fail);
+  });
   return { arrange: () => (running ? draw(view) : arrange()), choose };
 }
