@@ -118,3 +118,23 @@ def destinations(operator: Operator, merchant_id: str) -> None:
     columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
     add = pasted("merchant add-destination MERCHANT ASSET ADDRESS")
     show_rows(found, columns, f"There is none. Add one: {add}")
+
+
+@merchant.command("origins")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("origins", metavar="[ORIGIN]...", nargs=-1)
+@click.option("--none", is_flag=True, help="Nobody's.")
+@on_realm
+def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...], none: bool) -> None:
+    """Show whose pages may show the checkout in a frame, or say so: these ORIGINs and no others.
+
+    An ORIGIN is what a browser calls it, such as https://shop.example.
+    """
+    if none and origins:
+        raise click.UsageError("Name origins, or say --none.")
+    wanted = list(origins) if origins or none else None
+    allowed = operator.ask("merchant.origins", merchant=merchant_id, origins=wanted)
+    if operator.as_json:
+        show_json(allowed)
+        return
+    click.echo("Allowed: " + (", ".join(allowed) or "no page; the checkout opens in a tab of its own"))

@@ -76,6 +76,10 @@ class _Destinations(OfMode, frozen=True, kw_only=True):
     merchant: str
 
 
+class _Origins(_Destinations, frozen=True, kw_only=True):
+    origins: list[str] | None = None
+
+
 class _DestinationAdd(_Destinations, frozen=True, kw_only=True):
     asset: str
     destination: str
@@ -250,6 +254,14 @@ async def _destination_list(house: House, args: _Destinations) -> Any:
     return (await ask(house, args, "GET", path))["crypto"]
 
 
+async def _origins(house: House, args: _Origins) -> Any:
+    """Whose pages may frame the checkout; with some named, these from now on."""
+    path = f"/v1/merchants/{quote(args.merchant, safe='')}"
+    if args.origins is None:
+        return (await ask(house, args, "GET", path))["checkoutOrigins"]
+    return (await ask(house, args, "PATCH", path, {"checkoutOrigins": args.origins}))["checkoutOrigins"]
+
+
 async def _listen_open(house: House, args: OfMode) -> Any:
     """What a listener needs: a key that can read events and nothing else, and where the newest event is.
 
@@ -378,6 +390,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "merchant.collect": Command(_MerchantCollect, _merchant_collect),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_Destinations, _destination_list, changes=False),
+    "merchant.origins": Command(_Origins, _origins),
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),

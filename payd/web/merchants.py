@@ -14,7 +14,7 @@ import msgspec
 from payd.core.collect import Field, field_issues
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
-from payd.core.url import URL_MAX, is_https_url
+from payd.core.url import URL_MAX, is_https_url, is_origin
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
@@ -27,6 +27,7 @@ from payd.store.merchants import (
     list_merchants,
     update_merchant,
 )
+from payd.store.origins import list_origins, origins_of, replace_origins
 from payd.store.settlements import list_settlements
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -37,9 +38,11 @@ from payd.web.schema import Deleted, SettlementOut, settlement_out
 
 NAME_MAX: Final = 256
 EMAIL_MAX: Final = 254
+# They all go into one header of each checkout page.
+ORIGINS_MAX: Final = 10
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
-CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "collect")
+CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "collect", "checkoutOrigins")
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -52,6 +55,7 @@ class CreateMerchant(msgspec.Struct, rename="camel"):
     merchant_email: str
     icon_url: str | None = None
     collect: tuple[Field, ...] = ()
+    checkout_origins: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class PatchMerchant(msgspec.Struct, rename="camel"):
@@ -62,6 +66,7 @@ class PatchMerchant(msgspec.Struct, rename="camel"):
     icon_url: str | msgspec.UnsetType | None = msgspec.UNSET
     status: str | msgspec.UnsetType = msgspec.UNSET
     collect: tuple[Field, ...] | msgspec.UnsetType = msgspec.UNSET
+    checkout_origins: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class MerchantOut(msgspec.Struct, rename="camel"):
@@ -74,6 +79,7 @@ class MerchantOut(msgspec.Struct, rename="camel"):
     icon_url: str | None
     created_at: str
     collect: tuple[Field, ...]
+    checkout_origins: tuple[str, ...]
 
 
 class SettlementsOut(msgspec.Struct):
@@ -108,7 +114,10 @@ async def create(call: Call) -> Answer:
     """POST /v1/merchants → 201."""
     body = call.json(CreateMerchant)
     request = idempotent(call, body)
-    check_merchant_fields(body.merchant_name, body.merchant_email, body.icon_url, collect=body.collect)
+    origins = None if body.checkout_origins is msgspec.UNSET else tuple(body.checkout_origins)
+    check_merchant_fields(
+        body.merchant_name, body.merchant_email, body.icon_url, collect=body.collect, origins=origins or ()
+    )
     now_ms = call.realm.clock.now_ms()
     merchant = Merchant(
         id=new_id("mrch_", now_ms, call.house.entropy),
@@ -125,7 +134,8 @@ async def create(call: Call) -> Answer:
         insert_merchant(tx, merchant)
         if merchant.collect:
             _audit_collect(tx, call, merchant)
-        return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant))))
+        shown = _store_origins(tx, call, merchant.id, origins)
+        return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant, shown))))
 
     return outcome_answer(await call.realm.db.write(once, request, work))
 
@@ -140,12 +150,15 @@ async def list_all(call: Call) -> Answer:
     status = query.choice(call, "status", STATUSES)
     cursor = None if after is None else decode_cursor(after, (int, str))
     only = None if call.merchants is None else sorted(call.merchants)
-    found, total = await call.realm.db.read(
-        lambda tx: list_merchants(
+
+    def listing(tx: Tx) -> tuple[list[Merchant], int, dict[str, tuple[str, ...]]]:
+        found, total = list_merchants(
             tx, call.account_id, only=only, status=status, search=search, after=cursor, limit=limit + 1
         )
-    )
-    shown = [merchant_out(merchant) for merchant in found[:limit]]
+        return found, total, origins_of(tx, [merchant.id for merchant in found])
+
+    found, total, origins = await call.realm.db.read(listing)
+    shown = [merchant_out(merchant, origins.get(merchant.id, ())) for merchant in found[:limit]]
     last = found[limit - 1] if len(found) > limit else None
     next_cursor = None if last is None else encode_cursor(last.created_at_ms, last.id)
     return Answer.json(MerchantPage(shown, shown, total, next_cursor))
@@ -154,7 +167,7 @@ async def list_all(call: Call) -> Answer:
 async def read(call: Call) -> Answer:
     """GET /v1/merchants/{id}."""
     merchant = own_merchant(call)
-    out = merchant_out(merchant)
+    out = merchant_out(merchant, call.realm.db.point(list_origins, merchant.id))
     return Answer.json(MerchantWithSettlements(**msgspec.structs.asdict(out), settlements=_settlements(call)))
 
 
@@ -179,26 +192,32 @@ async def patch(call: Call) -> Answer:
         )
         if value is not msgspec.UNSET
     }
-    if not changes:
+    origins = None if body.checkout_origins is msgspec.UNSET else tuple(body.checkout_origins)
+    if not changes and origins is None:
         raise ParamsValidation(
             "Send at least one field to change.",
             issues=[Issue("body", f"One of {', '.join(CHANGEABLE)} is required.")],
         )
 
-    def step(tx: Tx) -> Merchant:
+    def step(tx: Tx) -> MerchantOut:
         merchant = find_merchant(tx, call.params["merchantId"])
         if merchant is None:
             raise _gone()
         changed = msgspec.structs.replace(merchant, **changes)
         check_merchant_fields(
-            changed.name, changed.email, changed.icon_url, changed.status, collect=changed.collect
+            changed.name,
+            changed.email,
+            changed.icon_url,
+            changed.status,
+            collect=changed.collect,
+            origins=origins or (),
         )
         update_merchant(tx, changed)
         if changed.collect != merchant.collect:
             _audit_collect(tx, call, changed)
-        return changed
+        return merchant_out(changed, _store_origins(tx, call, changed.id, origins))
 
-    return Answer.json(merchant_out(await call.realm.db.write(step)))
+    return Answer.json(await call.realm.db.write(step))
 
 
 async def delete(call: Call) -> Answer:
@@ -224,7 +243,7 @@ async def delete(call: Call) -> Answer:
     return Answer.json(Deleted(merchant_id))
 
 
-def merchant_out(merchant: Merchant) -> MerchantOut:
+def merchant_out(merchant: Merchant, origins: tuple[str, ...]) -> MerchantOut:
     """A merchant as the wire shows it."""
     return MerchantOut(
         merchant.id,
@@ -234,6 +253,7 @@ def merchant_out(merchant: Merchant) -> MerchantOut:
         merchant.icon_url,
         iso_ms(merchant.created_at_ms),
         merchant.collect,
+        origins,
     )
 
 
@@ -250,6 +270,24 @@ def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:
     )
 
 
+def _store_origins(tx: Tx, call: Call, merchant_id: str, origins: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Store who may frame the checkout, and who said so; None changes nothing. Returns what holds then."""
+    before = list_origins(tx, merchant_id)
+    if origins is None or origins == before:
+        return before
+    replace_origins(tx, merchant_id, origins)
+    insert_audit(
+        tx,
+        at_ms=call.realm.clock.now_ms(),
+        account_id=call.account_id,
+        actor=call.actor,
+        act="merchant.origins",
+        subject=merchant_id,
+        details={"from": before, "to": origins},
+    )
+    return origins
+
+
 def _settlements(call: Call) -> SettlementsOut:
     found = call.realm.db.point(list_settlements, call.params["merchantId"])
     return SettlementsOut([settlement_out(one) for one in found], [])
@@ -260,7 +298,13 @@ def _gone() -> NotFound:
 
 
 def check_merchant_fields(
-    name: str, email: str, icon_url: str | None, status: str = "active", *, collect: Sequence[Field] = ()
+    name: str,
+    email: str,
+    icon_url: str | None,
+    status: str = "active",
+    *,
+    collect: Sequence[Field] = (),
+    origins: tuple[str, ...] = (),
 ) -> None:
     """Refuse fields that miss their schema, all of them at once.
 
@@ -277,5 +321,10 @@ def check_merchant_fields(
     if status not in STATUSES:
         issues.append(Issue("status", f"One of {', '.join(STATUSES)}."))
     issues += field_issues(collect)
+    if len(origins) > ORIGINS_MAX or len(set(origins)) < len(origins):
+        issues.append(Issue("checkoutOrigins", f"At most {ORIGINS_MAX} origins, each one once."))
+    if not all(is_origin(origin) for origin in origins):
+        words = "Origins as browsers name them, such as https://shop.example or http://localhost:3000."
+        issues.append(Issue("checkoutOrigins", words))
     if issues:
         raise ParamsValidation.of(*issues)

@@ -13,7 +13,7 @@ import pytest
 import zxingcpp
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from PIL import Image
-from playwright.sync_api import Page, Route, WebSocketRoute, expect
+from playwright.sync_api import Frame, Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import Till, Watch
 
@@ -41,7 +41,7 @@ def heading(page: Page) -> Any:
     return page.locator("#heading")
 
 
-def accessibility_problems(page: Page) -> list[Any]:
+def accessibility_problems(page: Page | Frame) -> list[Any]:
     found = Axe().run(page, options={"runOnly": RULES}).response["violations"]
     return [(one["id"], [node["target"] for node in one["nodes"]][:4]) for one in found]
 

@@ -76,3 +76,17 @@ def test_a_question_that_cannot_be_is_refused_in_words(begun: Terminal) -> None:
     assert "collect[0].id" in begun.error("merchant", "collect", merchant["id"], "1:text:A")
     begun.error("merchant", "collect", merchant["id"], "a:number:A")
     assert begun.json("merchant", "collect", merchant["id"]) == []
+
+
+def test_origins_are_shown_replace_those_before_and_none_lets_nobody_in(begun: Terminal) -> None:
+    merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
+    both = ["https://shop.example", "http://localhost:3000"]
+    assert begun.json("merchant", "origins", merchant, *both) == both
+    [listed] = [one for one in begun.json("merchant", "list") if one["id"] == merchant]
+    assert listed["checkoutOrigins"] == both
+    assert "https://shop.example" in begun("merchant", "origins", merchant, both[0]).output
+    assert begun.json("merchant", "origins", merchant) == both[:1], "who only looks changes nothing"
+    assert "no page" in begun("merchant", "origins", merchant, "--none").output
+    assert begun.json("merchant", "origins", merchant) == []
+    assert "--none" in begun.error("merchant", "origins", merchant, *both, "--none", code=2)
+    assert "checkoutOrigins" in begun.error("merchant", "origins", merchant, "shop.example")

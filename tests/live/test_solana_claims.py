@@ -47,7 +47,8 @@ async def solana() -> AsyncIterator[LocalSolana]:
 
 @pytest.fixture
 async def street(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaStreet]:
-    async with open_solana_street(tmp_path / "house", solana, slot_s=0.1) as opened:
+    """Its blocks come when they are asked for."""
+    async with open_solana_street(tmp_path / "house", solana) as opened:
         yield opened
 
 
@@ -81,7 +82,7 @@ async def transfers(street: SolanaStreet, payment_id: str) -> list[tuple[str, st
 
 async def expect_settled_by(handed: Handed, tx_id: str) -> None:
     """The payment settles by this transaction, and by no other."""
-    await handed.street.until(handed.payment_id, "settled")
+    await handed.street.until(handed.payment_id, "settled", mining=True)
     assert await transfers(handed.street, handed.payment_id) == [("matched", tx_id)]
     assert await handed.street.events(handed.payment_id) == ALL_EVENTS
 
@@ -137,14 +138,14 @@ async def test_a_confirm_and_a_transfer_by_the_link_at_the_same_moment_pay_once_
     async with trio.open_nursery() as nursery:
         nursery.start_soon(handed.confirm, handed.signed())
         nursery.start_soon(street.pay_by_link, handed.payment_id)
-    await street.until(handed.payment_id, "settled")
+    await street.until(handed.payment_id, "settled", mining=True)
 
     async def all_shown() -> Any:
         got = gains(handed.had, await wealth(street.chain))[MERCHANTS_USDC]
         found = await transfers(street, handed.payment_id)
         return found if len(found) == got // AMOUNT else None
 
-    kinds = [kind for kind, _ in await street.wait_for(all_shown)]
+    kinds = [kind for kind, _ in await street.wait_for(all_shown, mining=True)]
     got = gains(handed.had, await wealth(street.chain))[MERCHANTS_USDC]
     assert kinds.count("matched") == 1
     assert (sorted(kinds), got) in ((["matched"], AMOUNT), (["matched", "surplus"], 2 * AMOUNT))
@@ -168,7 +169,7 @@ async def test_a_confirm_of_what_the_chain_showed_first_is_welcome_in_every_stat
 ) -> None:
     street = handed.street
     tx_id = await send_itself(handed)
-    await street.until(handed.payment_id, *{wanted, "succeeded", "settled"})
+    await street.until(handed.payment_id, *{wanted, "succeeded", "settled"}, mining=True)
     told = await handed.confirm(handed.signed())
 
     assert told.status_code == 200, told.text
@@ -186,7 +187,7 @@ async def test_a_transaction_that_is_never_told_of_is_found(handed: Handed) -> N
 async def test_what_a_wallet_signed_is_not_sent_where_the_link_was_paid_before(handed: Handed) -> None:
     street = handed.street
     tx_id = await street.pay_by_link(handed.payment_id, USDC, BUYER_2)
-    await street.until(handed.payment_id, "succeeded", "settled")
+    await street.until(handed.payment_id, "succeeded", "settled", mining=True)
     paid = await wealth(street.chain)
     told = await handed.confirm(handed.signed())
 
@@ -199,7 +200,7 @@ async def test_what_a_wallet_signed_is_not_sent_where_the_link_was_paid_before(h
 async def test_a_transaction_request_that_was_scanned_and_paid_ends_the_option(handed: Handed) -> None:
     street = handed.street
     tx_id = await street.pay_by_request(handed.payment_id, USDC, BUYER_2)
-    await street.until(handed.payment_id, "succeeded", "settled")
+    await street.until(handed.payment_id, "succeeded", "settled", mining=True)
     told = await handed.confirm(handed.signed())
 
     assert (told.status_code, told.json()["code"]) == (400, "invalid_state"), told.text
@@ -212,15 +213,15 @@ async def test_what_was_signed_and_kept_back_is_surplus_when_its_wallet_sends_it
     """We cannot take back a signature; the merchant sees what came of it."""
     handed = await hand_out(street, USDC, POOR)
     first = await street.pay_by_link(handed.payment_id, USDC, BUYER_2)
-    await street.until(handed.payment_id, "succeeded", "settled")
+    await street.until(handed.payment_id, "succeeded", "settled", mining=True)
     again = await send_itself(handed)
-    await street.until(handed.payment_id, "settled")
+    await street.until(handed.payment_id, "settled", mining=True)
 
     async def both() -> Any:
         found = await transfers(street, handed.payment_id)
         return found if len(found) == 2 else None
 
-    found = await street.wait_for(both)
+    found = await street.wait_for(both, mining=True)
     assert sorted(found) == sorted([("matched", first), ("surplus", again)])
     assert (await street.events(handed.payment_id)) == ALL_EVENTS
 
@@ -261,7 +262,9 @@ async def test_a_transaction_of_one_option_is_none_of_another(street: SolanaStre
     option = await street.option(first.payment_id, USDT, POOR)
     second = await hand_out_again(street, first.payment_id, option, POOR)
     for one, other in ((first, second), (second, first)):
-        assert "the wallet changed the transaction" in await one.refused(other.signed())
+        # A wallet that mixes up what it fetched has not tampered with it.
+        words = await one.refused(other.signed(), "quote_expired")
+        assert "Fetch the option's action again; nothing was paid." in words
 
     assert (await first.is_paid())[FEE_PAYER, None] == -first.fee
     assert await street.chain.tokens(pubkey(MERCHANT), USDT_MINT) == 0

@@ -83,7 +83,7 @@ async def processing(street: SolanaStreet, payment_id: str) -> dict[str, Any]:
     return dict(event["envelope"]["data"]["processing"])
 
 
-async def no_fee_was_taken(street: SolanaStreet, handed: Handed, mint: Pubkey) -> None:
+async def expect_no_fee_taken(street: SolanaStreet, handed: Handed, mint: Pubkey) -> None:
     """It settles, and all of it is the merchant's."""
     changed = await handed.is_paid()
     assert changed[pubkey(MERCHANT), mint] == AMOUNT
@@ -143,7 +143,7 @@ async def test_a_transaction_whose_fee_was_taken_out_or_turned_is_refused(
 async def test_a_token_that_the_operator_has_no_account_for_goes_without_a_fee(street: SolanaStreet) -> None:
     handed = await hand_out(street, USDT, POOR)
 
-    await no_fee_was_taken(street, handed, Pubkey.from_string(USDT.rpartition(":")[2]))
+    await expect_no_fee_taken(street, handed, Pubkey.from_string(USDT.rpartition(":")[2]))
 
 
 async def test_an_operators_account_that_is_somebody_elses_gets_no_fee(
@@ -152,7 +152,7 @@ async def test_an_operators_account_that_is_somebody_elses_gets_no_fee(
     await solana.send([hand_over(pubkey(OPERATOR), USDC_MINT, pubkey(STRANGER))], keypair(OPERATOR))
     await solana.slots(2)
     async with opened(tmp_path, solana) as street:
-        await no_fee_was_taken(street, await hand_out(street, USDC, POOR), USDC_MINT)
+        await expect_no_fee_taken(street, await hand_out(street, USDC, POOR), USDC_MINT)
 
 
 async def test_a_mandatory_fee_leaves_only_what_can_carry_it(tmp_path: Path, solana: LocalSolana) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from urllib.parse import quote
@@ -38,6 +39,7 @@ async def test_a_new_merchant_is_active_and_echoes_what_was_sent(shop: Shop) -> 
         "iconUrl": "https://shop.example/icon.png",
         "createdAt": merchant["createdAt"],
         "collect": [],
+        "checkoutOrigins": [],
     }
 
 
@@ -74,6 +76,15 @@ WRONG: tuple[tuple[str, str, Any], ...] = (
     ("iconUrl", "iconUrl", "https://user@shop.example/"),
     ("iconUrl", "iconUrl", "https://shop.example/ x"),
     ("iconUrl", "iconUrl", "https://shop.example/" + "x" * 2048),
+    ("checkoutOrigins", "checkoutOrigins", ["https://shop.example/"]),
+    ("checkoutOrigins", "checkoutOrigins", ["http://shop.example"]),
+    ("checkoutOrigins", "checkoutOrigins", ["https://shop.example; script-src *"]),
+    ("checkoutOrigins", "checkoutOrigins", ["*"]),
+    ("checkoutOrigins", "checkoutOrigins", ["https://shop.example", "https://shop.example"]),
+    ("checkoutOrigins", "checkoutOrigins", [f"https://{n}.example" for n in range(11)]),
+    ("checkoutOrigins", "checkoutOrigins", "https://shop.example"),
+    ("checkoutOrigins", "checkoutOrigins[0]", [None]),
+    ("checkoutOrigins", "checkoutOrigins", None),
 )
 
 
@@ -257,3 +268,58 @@ async def test_deleting_what_never_was_or_is_anothers_is_not_found(shop: Shop) -
         found = await shop.call("DELETE", f"/v1/merchants/{merchant}", key=key)
         assert (found.status, found.code) == (404, "not_found")
     assert (await shop.call("GET", f"/v1/merchants/{shop.merchant_id}")).status == 200
+
+
+# Origins that may show the checkout in a frame
+
+ORIGINS = ["https://shop.example", "http://localhost:3000"]
+
+
+def audited(shop: Shop, act: str) -> list[tuple[str, str, Any]]:
+    rows = shop.realm.db.point(
+        lambda tx: tx.execute("SELECT actor, subject, details FROM audit WHERE act = ?", (act,)).fetchall()
+    )
+    return [(actor, subject, json.loads(details)) for actor, subject, details in rows]
+
+
+async def test_origins_are_echoed_wherever_a_merchant_is_shown(shop: Shop) -> None:
+    made = (await create(shop, NEW | {"checkoutOrigins": ORIGINS})).body["merchant"]
+    assert made["checkoutOrigins"] == ORIGINS
+    assert (await shop.call("GET", f"/v1/merchants/{made['id']}")).body["checkoutOrigins"] == ORIGINS
+    listed = (await shop.call("GET", "/v1/merchants")).body["data"]
+    assert {one["id"]: one["checkoutOrigins"] for one in listed} == {
+        made["id"]: ORIGINS,
+        shop.merchant_id: [],
+    }
+
+
+async def test_origins_stay_until_they_are_replaced_as_a_whole(shop: Shop) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}"
+    assert (await shop.call("PATCH", path, {"checkoutOrigins": ORIGINS})).body["checkoutOrigins"] == ORIGINS
+    assert (await shop.call("PATCH", path, {"merchantName": "x"})).body["checkoutOrigins"] == ORIGINS
+    many = [f"https://{n}.example" for n in range(10)]
+    assert (await shop.call("PATCH", path, {"checkoutOrigins": many})).body["checkoutOrigins"] == many
+    assert (await shop.call("PATCH", path, {"checkoutOrigins": []})).body["checkoutOrigins"] == []
+
+
+async def test_the_audit_says_who_let_which_origins_in(shop: Shop) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}"
+    made = (await create(shop, NEW | {"checkoutOrigins": ORIGINS})).body["merchant"]["id"]
+    for body in ({"checkoutOrigins": ORIGINS}, {"checkoutOrigins": ORIGINS}, {"merchantName": "x"}):
+        await shop.call("PATCH", path, body)
+    await shop.call("PATCH", path, {"checkoutOrigins": []})
+    entries = audited(shop, "merchant.origins")
+    assert {actor[:4] for actor, _, _ in entries} == {"key_"}
+    assert [(subject, details) for _, subject, details in entries] == [
+        (made, {"from": [], "to": ORIGINS}),
+        (shop.merchant_id, {"from": [], "to": ORIGINS}),
+        (shop.merchant_id, {"from": ORIGINS, "to": []}),
+    ]
+
+
+async def test_a_change_that_is_refused_leaves_the_origins(shop: Shop) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}"
+    await shop.call("PATCH", path, {"checkoutOrigins": ORIGINS})
+    both = {"checkoutOrigins": [], "merchantName": ""}
+    assert issues_of(await shop.call("PATCH", path, both)) == {"merchantName"}
+    assert (await shop.call("GET", path)).body["checkoutOrigins"] == ORIGINS

@@ -63,4 +63,5 @@ async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str)
         raise unavailable(bad) from bad
     if block is None or block.hash != receipt.block_hash:
         return NOT_FOUND
-    return TOO_OLD if block.time_s * 1000 < payment.created_at_ms else None
+    # The chain counts in seconds: what was paid back within the first of them is no older.
+    return TOO_OLD if block.time_s < payment.created_at_ms // 1000 else None

@@ -57,4 +57,5 @@ async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str)
         return NOT_TO_BUYER
     if landed.block_time_s is None:
         raise unavailable(f"no node says when the slot {landed.slot} was")
-    return TOO_OLD if landed.block_time_s * 1000 < payment.created_at_ms else None
+    # The chain counts in seconds: what was paid back within the first of them is no older.
+    return TOO_OLD if landed.block_time_s < payment.created_at_ms // 1000 else None

@@ -35,6 +35,9 @@ _TYPES: Final = {
 }
 _HASH_CHARACTERS: Final = 16
 
+FOR_SHOPS: Final = "payd.js"
+"""The one script that shops load into their own pages; none of ours does."""
+
 NO_STORE: Final = ("Cache-Control", "no-store")
 NO_SNIFF: Final = ("X-Content-Type-Options", "nosniff")
 SAFE: Final[tuple[tuple[str, str], ...]] = (
@@ -43,6 +46,7 @@ SAFE: Final[tuple[tuple[str, str], ...]] = (
     # The id in the link is a capability: no other site may see it.
     ("Referrer-Policy", "no-referrer"),
     ("X-Robots-Tag", "noindex, nofollow"),
+    # Who opened the page in a tab has no hold on it: a shop follows the payment's feed instead.
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=()"),
@@ -57,11 +61,8 @@ class Asset:
     body: bytes
     content_type: str
     version: str
-
-    @property
-    def shared(self) -> bool:
-        """Whether pages of other origins may show it: wallets that are pages show pictures."""
-        return self.content_type.startswith("image/")
+    shared: bool
+    """Whether pages of other origins may load it: wallets that are pages show pictures."""
 
     @property
     def etag(self) -> str:
@@ -76,7 +77,8 @@ def _load_assets() -> Mapping[str, Asset]:
         if suffix in _TYPES:
             body = file.read_bytes()
             version = hashlib.sha256(body).hexdigest()[:_HASH_CHARACTERS]
-            assets[file.name] = Asset(body, _TYPES[suffix], version)
+            shared = file.name == FOR_SHOPS or suffix == ".png"
+            assets[file.name] = Asset(body, _TYPES[suffix], version, shared)
     return MappingProxyType(assets)
 
 

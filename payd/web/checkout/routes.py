@@ -16,6 +16,7 @@ from payd.core.errors import Forbidden, InvalidParams, NotFound, PaydError, Unsu
 from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
 from payd.core.status import Status
 from payd.store.merchants import named_merchants
+from payd.store.origins import list_origins
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout.render import (
     ASSETS,
@@ -57,9 +58,10 @@ async def page(call: Call) -> Answer:
         link = solana.code
     qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION and link else ""
     wallets = wallets_view(realm, payment, base_url)
+    origins = realm.db.point(list_origins, payment.merchant_id)
     values: dict[str, Any] = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana}
-    values |= {"wallets": wallets, "app_id": realm.checkout_app_id}
-    return html_answer(200, "checkout.html", base_url, values)
+    values |= {"wallets": wallets, "app_id": realm.checkout_app_id, "origins": origins}
+    return html_answer(200, "checkout.html", base_url, values, origins)
 
 
 async def status(call: Call) -> Answer:

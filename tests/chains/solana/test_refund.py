@@ -104,6 +104,18 @@ async def test_what_is_older_than_the_payment_is_no_refund(scene: Scene) -> None
     assert await problem(scene, later, tx_id) == TOO_OLD
 
 
+async def test_what_was_paid_back_in_the_second_of_the_payment_is_a_refund(scene: Scene) -> None:
+    payment = await scene.paid()
+    tx_id = await paid_back(scene)
+    landed = await scene.local.landed(tx_id)
+    assert landed is not None
+    second_ms = landed["blockTime"] * 1000
+    for created_at_ms, words in ((second_ms + 999, None), (second_ms + 1000, TOO_OLD)):
+        at = msgspec.structs.replace(payment, created_at_ms=created_at_ms)
+
+        assert await problem(scene, at, tx_id) == words
+
+
 async def test_a_node_that_does_not_say_when_it_was_leaves_it_open(realm_db: Database) -> None:
     async with open_scene(realm_db, proxies=1) as scene:
         payment = await scene.paid()

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from payd.core.payment import Payment, open_payment
 from payd.entropy import new_id
 from payd.store.payments import EventToStore, insert_payment
-from payd.web.checkout.render import ASSETS, WITH_PAGE
+from payd.web.checkout.render import ASSETS, FOR_SHOPS, WITH_PAGE
 from payd.web.checkout.routes import prefers_html
 from tests.shop import WALLET, Got, Shop, open_shop
 
@@ -92,6 +92,55 @@ async def test_page_script_style_and_code_are_small(shop: Shop) -> None:
     scripts = "".join(ASSETS[name].body.decode() for name in WITH_PAGE if name.endswith(".js"))
     assert sorted({*loaded, *re.findall(r"from '\./([a-z.]+)'", scripts)}) == sorted(WITH_PAGE)
     assert len(ASSETS["pay.js"].body) < 17_000
+
+
+async def test_what_shops_load_is_small_and_every_page_may_load_it(shop: Shop) -> None:
+    found = await get(shop, "/static/payd.js", "*/*", sec_fetch_site="cross-site")
+    assert (found.status, found.raw) == (200, ASSETS[FOR_SHOPS].body)
+    assert len(found.raw) <= 4_000
+    assert found.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert found.headers["cross-origin-resource-policy"] == "cross-origin"
+    for name in ("checkout.js", "embed.js", "payd.css"):
+        headers = (await get(shop, f"/static/{name}")).headers
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+async def allow(shop: Shop, *origins: str) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}"
+    assert (await shop.call("PATCH", path, {"checkoutOrigins": origins})).status == 200
+
+
+async def test_a_payment_is_framed_by_its_merchants_origins_and_by_nobody_else(shop: Shop) -> None:
+    payment = await shop.pay()
+    body = {
+        "merchantName": "Other",
+        "merchantEmail": "o@example.com",
+        "checkoutOrigins": ["https://o.example"],
+    }
+    made = await shop.call("POST", "/v1/merchants", body, idempotency_key="other")
+    assert made.status == 201
+    before = await get(shop, f"/pay/{payment}")
+    assert framed_by(before) == "'none'"
+    assert b"embed.js" not in before.raw
+    await allow(shop, "https://shop.example", "http://localhost:3000")
+    allowed = await get(shop, f"/pay/{payment}")
+    assert framed_by(allowed) == "https://shop.example http://localhost:3000"
+    assert b'data-origins="https://shop.example http://localhost:3000"' in allowed.raw
+    assert b"embed.js" in allowed.raw
+    await allow(shop)
+    assert (await get(shop, f"/pay/{payment}")).raw == before.raw
+
+
+async def test_refusals_and_everything_else_below_a_payment_are_framed_by_nobody(shop: Shop) -> None:
+    await allow(shop, "https://shop.example")
+    payment = await shop.pay()
+    assert framed_by(await get(shop, f"/pay/{UNKNOWN}")) == "'none'"
+    refused = await post(shop, f"/pay/{payment}/simulate", "to=settled")
+    assert (refused.status, framed_by(refused)) == (400, "'none'")
+
+
+def framed_by(found: Got) -> str:
+    return found.headers["content-security-policy"].partition("frame-ancestors ")[2]
 
 
 async def test_what_a_merchant_wrote_is_text_and_nothing_else(shop: Shop) -> None:
@@ -325,7 +374,7 @@ async def test_too_many_reloads_are_answered_in_words(tmp_path: Path) -> None:
         assert "Too many requests" in texts(found)
 
 
-@pytest.mark.parametrize("name", ["payd.css", "checkout.js"])
+@pytest.mark.parametrize("name", ["payd.css", "checkout.js", "embed.js", "payd.js"])
 async def test_a_file_is_kept_for_good_under_its_version_and_asked_for_again_without(
     shop: Shop, name: str
 ) -> None:

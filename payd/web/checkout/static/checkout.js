@@ -169,8 +169,8 @@ function arrange() {
     time.textContent = at.toLocaleString(document.documentElement.lang, { dateStyle: 'medium', timeStyle: 'short' });
   }
   drawn();
-  // Who comes back from the shop by the browser's button came to look.
-  if ($('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
+  // Who comes back from the shop by the browser's button came to look. A frame is told of, and never leaves alone.
+  if (self === top && $('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
 }
 
 function leave() {

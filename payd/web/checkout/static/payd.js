@@ -1,0 +1,96 @@
+// A shop's pay button: the checkout over its page or in a tab, and how that ends.
+(() => {
+const BASE = document.currentScript.src.replace(/\/static\/payd\.js.*/, ''), { origin } = new URL(BASE);
+const SILENT_MS = 2000; // what is refused never answers
+const RETRY_MS = 500, TRIES = 40;
+const words = { title: 'Payment', close: 'Close', refused: 'It cannot be shown here.', tab: 'Open in a new tab' };
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`dialog {min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
+border-radius:1rem;overflow:hidden;color-scheme:light dark;font:1rem system-ui}
+::backdrop {background:#000a}
+[open] {display:flex;flex-direction:column}
+button {align-self:end;width:44px;height:44px;border:0;background:none;font-size:1.5rem}
+iframe {flex:1;border:0}
+p {margin:auto}
+iframe:not([hidden]) + p {display:none}
+@media (max-width:30rem) {dialog {min-height:100dvh;border-radius:0}}`);
+const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values));
+const stops = {};
+let close;
+
+// With no frame: the feed.
+function follow(id, report) {
+  let tries = 0, over, socket;
+  (function connect() {
+    if (over) return;
+    socket = new WebSocket(`${BASE.replace('http', 'ws')}/v1/payments/${id}/feed`);
+    socket.onmessage = ({ data }) => {
+      tries = 0;
+      if (over ||= report(JSON.parse(data))) socket.close();
+    };
+    socket.onclose = () => setTimeout(connect, RETRY_MS * Math.min(++tries, TRIES) * (1 + Math.random()));
+  })();
+  stops[id] = () => { over = true; };
+}
+
+function open(target, { mode, onStatus, from = document } = {}) {
+  const id = /pay_\w+/.exec(target)?.[0] ?? 0, url = `${BASE}/pay/${id}`; // of this payd only
+  let version = -1, isFinal;
+  const report = (news) => {
+    if (news.version > version) {
+      ({ version, isFinal } = news);
+      const detail = { paymentId: id, status: news.status, isFinal, version };
+      (from.isConnected ? from : document).dispatchEvent(new CustomEvent('payd:status', { detail, bubbles: true }));
+      onStatus?.(detail);
+    }
+    return isFinal;
+  };
+  close?.();
+  stops[id]?.();
+  if (mode === 'tab') {
+    if (!window.open(url)) location = url;
+    return follow(id, report);
+  }
+
+  const root = make(document.body, 'div').attachShadow({ mode: 'open' });
+  const { style } = document.documentElement, { overflow } = style;
+  let timer;
+  root.adoptedStyleSheets = [sheet];
+  const dialog = make(root, 'dialog', { ariaLabel: words.title });
+  make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
+  const frame = make(dialog, 'iframe', { title: words.title, allow: 'clipboard-write', src: url });
+  frame.onload = () => {
+    clearTimeout(timer);
+    frame.contentWindow.postMessage({ payd: id }, origin);
+    timer = setTimeout(() => { frame.hidden = true; }, SILENT_MS);
+  };
+  const note = make(dialog, 'p', { role: 'alert', textContent: `${words.refused} ` });
+  make(note, 'a', { href: url, textContent: words.tab, onclick: () => !!open(id, { mode: 'tab', onStatus, from }) });
+  const hear = ({ source, origin: by, data }) => {
+    if (source !== frame.contentWindow || by !== origin || data?.payd !== id) return;
+    if (data.close) return close();
+    clearTimeout(timer);
+    frame.hidden = false;
+    report(data);
+  };
+  addEventListener('message', hear);
+  close = () => {
+    close = null;
+    removeEventListener('message', hear);
+    style.overflow = overflow;
+    dialog.close();
+    root.host.remove();
+    if (!isFinal) follow(id, report);
+  };
+  dialog.onclose = () => root.host.isConnected && close();
+  dialog.onclick = (e) => e.target === dialog && close();
+  style.overflow = 'hidden';
+  dialog.showModal();
+}
+
+addEventListener('click', ({ target }) => {
+  const from = target.closest?.('[data-payd]');
+  if (from) open(from.dataset.payd, { mode: from.dataset.paydMode, from });
+});
+window.Payd = { open, close: () => close?.(), words };
+})();
