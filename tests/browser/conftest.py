@@ -12,6 +12,9 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from tests.browser.page_wallets import Wallets, running_wallets
+from tests.browser.wallet_shop import CHAIN_ID, WalletShop, open_wallet_shop
+from tests.live.chain import BUYER, private_key
 from tests.process import Server
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -142,3 +145,28 @@ def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
     yield open_one
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WalletShop]:
+    with open_wallet_shop(tmp_path_factory.mktemp("wallets") / "house") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def beside(shop: WalletShop) -> Iterator[Wallets]:
+    with running_wallets(shop.anvil.url, CHAIN_ID, private_key(BUYER)) as running:
+        yield running
+
+
+@pytest.fixture
+def wallets(beside: Wallets) -> Wallets:
+    beside.forget()
+    return beside
+
+
+@pytest.fixture
+def still(shop: WalletShop) -> Iterator[Callable[[], None]]:
+    """Stops the chain; it goes on after the test."""
+    yield lambda: shop.anvil.ask("evm_setIntervalMining", 0)
+    shop.anvil.ask("evm_setIntervalMining", 1)

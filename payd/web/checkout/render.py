@@ -85,6 +85,9 @@ def _load_assets() -> Mapping[str, Asset]:
 ASSETS: Final = _load_assets()
 """The files that are served, by name; there are no others."""
 
+WITH_PAGE: Final = ("payd.css", "checkout.js", "wallets.js")
+"""Those that every visit loads. `pay.js` comes with the buyer's press on a wallet."""
+
 
 WALLETS: Final = ("https:", "http://localhost:*", "http://127.0.0.1:*")
 """Wallets show a page in a frame, and payd cannot know their origins. Plain http is a developer's machine."""

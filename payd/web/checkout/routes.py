@@ -8,7 +8,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from payd.actors.simulation import simulate as move_payment
@@ -30,6 +30,7 @@ from payd.web.checkout.render import (
 )
 from payd.web.checkout.solana import solana_view
 from payd.web.checkout.view import MOVES, view_of
+from payd.web.checkout.wallets import wallets_view
 from payd.web.checkout.words import WORDS, say
 from payd.web.errors import STATUS
 from payd.web.house import House, Realm
@@ -56,8 +57,10 @@ async def page(call: Call) -> Answer:
     if solana is not None and solana.chosen:
         link = solana.code
     qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION and link else ""
+    wallets = wallets_view(realm, payment, base_url)
     origins = realm.db.point(list_origins, payment.merchant_id)
-    values = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana, "origins": origins}
+    values: dict[str, Any] = {"p": shown, "link": link, "qr": qr, "here": here, "solana": solana}
+    values |= {"wallets": wallets, "app_id": realm.checkout_app_id, "origins": origins}
     return html_answer(200, "checkout.html", base_url, values, origins)
 
 

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from payd.core.payment import Payment, open_payment
 from payd.entropy import new_id
 from payd.store.payments import EventToStore, insert_payment
-from payd.web.checkout.render import ASSETS, FOR_SHOPS
+from payd.web.checkout.render import ASSETS, FOR_SHOPS, WITH_PAGE
 from payd.web.checkout.routes import prefers_html
 from tests.shop import WALLET, Got, Shop, open_shop
 
@@ -87,8 +87,11 @@ async def test_the_page_holds_no_more_than_its_buyer_may_see(shop: Shop) -> None
 
 async def test_page_script_style_and_code_are_small(shop: Shop) -> None:
     page = await get(shop, f"/pay/{await shop.pay()}")
-    own = [asset.body for name, asset in ASSETS.items() if name != FOR_SHOPS]
-    assert len(page.raw) + sum(map(len, own)) < 40_000
+    assert len(page.raw) + sum(len(ASSETS[name].body) for name in WITH_PAGE) < 40_000
+    loaded = re.findall(r"static/([a-z.]+)", page.raw.decode())
+    scripts = "".join(ASSETS[name].body.decode() for name in WITH_PAGE if name.endswith(".js"))
+    assert sorted({*loaded, *re.findall(r"from '\./([a-z.]+)'", scripts)}) == sorted(WITH_PAGE)
+    assert len(ASSETS["pay.js"].body) < 17_000
 
 
 async def test_what_shops_load_is_small_and_every_page_may_load_it(shop: Shop) -> None:

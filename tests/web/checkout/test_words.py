@@ -13,7 +13,9 @@ from payd.web.checkout.words import FOR_SCRIPTS, WORDS, say
 
 PACKAGE = files("payd.web.checkout")
 TEMPLATES = {file.name: file.read_text() for file in (PACKAGE / "templates").iterdir()}
-SCRIPT = (PACKAGE / "static" / "checkout.js").read_text()
+# What shops load (payd.js) brings its words itself.
+SPEAKING = ("checkout.js", "pay.js", "wallets.js")
+SCRIPTS = [file.read_text() for file in (PACKAGE / "static").iterdir() if file.name in SPEAKING]
 
 
 def test_values_are_put_in_as_they_are() -> None:
@@ -36,11 +38,15 @@ def test_templates_and_scripts_say_only_what_is_there() -> None:
     said = {key for text in TEMPLATES.values() for key in re.findall(r"t\('([^']+)'", text)}
     assert said <= WORDS.keys()
     assert len(said) > 20
-    scripted = set(re.findall(r"words\.(\w+)", SCRIPT)) | set(
-        re.findall(r"warn\((?:\w+\.\w+ \? )?'(\w+)'", SCRIPT)
-    )
-    assert scripted <= FOR_SCRIPTS.keys()
-    assert {"offline", "refused", "copied", "checking", "redirect"} <= FOR_SCRIPTS.keys()
+    text = "".join(SCRIPTS)
+    scripted = set(re.findall(r"words(?:\.(\w+)|\['([\w.]+)'\])", text))
+    said = {one or other for one, other in scripted} - {"0"}
+    warned = set(re.findall(r"(?:warn|is|WalletError)\((?:[\w.]+ \? )?'(\w+)'", text))
+    warned |= set(re.findall(r"warn\([\w.]+ \? '\w+' : '(\w+)'\)", text))
+    assert said | warned | {f"{kind}.body" for kind in warned} <= FOR_SCRIPTS.keys()
+    assert {"offline", "refused", "rejected", "busy", "quote_expired", "no_options"} <= warned
+    silent = FOR_SCRIPTS.keys() - said - warned - {f"{kind}.body" for kind in warned}
+    assert {key for key in silent if not key.startswith("left.")} == set()
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -1,4 +1,6 @@
 // Follows a payment: the server draws every status, this fetches the newest drawing when it hears of one.
+import { buttons, discover } from './wallets.js';
+
 const RETRY_FIRST_MS = 500, RETRY_LAST_MS = 30_000; // between two websockets, with jitter
 const POLL_MS = 2_000; // while there is no websocket and the server names no other time
 const QUIET_MS = 60_000; // with one: a network that changed may have left it half open
@@ -17,12 +19,13 @@ let expires = Number(shown().expires);
 let skew = Number(shown().now) - Date.now(); // the server's clock counts, not the buyer's
 
 const say = (text) => { $('live').textContent = text; };
-function warn(kind) {
-  const box = $('alert');
-  if (box.dataset.kind === kind && !box.hidden) return;
+const fill = (text, values) => text.replace(/{(\w+)}/g, (_, name) => values[name] ?? '');
+function warn(kind, values = {}) {
+  const box = $('alert'), text = ` ${fill(words[`${kind}.body`], values)}`;
+  if (box.dataset.kind === kind && !box.hidden && box.lastChild.data === text) return;
   const strong = document.createElement('strong');
-  strong.textContent = words[kind];
-  box.replaceChildren(strong, ` ${words[`${kind}.body`]}`);
+  strong.textContent = fill(words[kind], values);
+  box.replaceChildren(strong, text);
   box.dataset.kind = kind;
   box.hidden = false;
 }
@@ -152,6 +155,7 @@ function tick() {
   const [h, m, s] = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
   const two = (n) => String(n).padStart(2, '0');
   out.textContent = !left ? words.checking : h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+  if ($('pay-now')) $('pay-now').disabled = !left;
   for (const at of SPOKEN_S) if (before !== Infinity && before > at && left <= at) say(words[`left.${at}`]);
   if (!left && before) poll();
   before = left;
@@ -164,6 +168,7 @@ function arrange() {
     const at = new Date(time.dateTime);
     time.textContent = at.toLocaleString(document.documentElement.lang, { dateStyle: 'medium', timeStyle: 'short' });
   }
+  drawn();
   // Who comes back from the shop by the browser's button came to look. A frame is told of, and never leaves alone.
   if (self === top && $('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
 }
@@ -185,6 +190,38 @@ function leave() {
   };
   step();
 }
+
+// -- paying with a wallet of this browser; the module that does it comes when it is needed
+
+const key = `payd:${id}`; // where it keeps what a wallet handed out
+let payer, attempts = 0;
+async function loadPayer() {
+  const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
+  payer ??= payHere({ root, id, key, words, fill, say, warn, calm, refresh, now: () => Date.now() + skew });
+  payer.arrange();
+}
+
+function drawn() {
+  if (payer) return payer.arrange();
+  let kept;
+  try {
+    kept = localStorage.getItem(key);
+  } catch { /* no storage: nothing is kept */ }
+  if (kept) return loadPayer().catch(() => { $('pay')?.replaceChildren(); setTimeout(drawn, POLL_MS); });
+  $('pay')?.replaceChildren(...buttons(begin));
+  if ($('pay')) $('pay').hidden = !$('pay').childElementCount;
+}
+
+async function begin(wallet) {
+  try {
+    await loadPayer();
+  } catch {
+    return warn('offline');
+  }
+  payer.choose(wallet);
+}
+
+addEventListener('storage', (event) => { if (event.key === key) drawn(); });
 
 // -- forms and copying
 
@@ -221,6 +258,7 @@ addEventListener('click', async (event) => {
   setTimeout(() => { button.textContent = label; }, 1500);
 });
 
+discover(words.unnamed, drawn);
 setInterval(tick, 500);
 tick();
 arrange();

@@ -1,0 +1,203 @@
+"""Wallets that others wrote, for a page in a real browser: from npm into the folder of caches.
+
+Some run in the page as they do in the world (MetaMask's own provider, a Wallet Standard wallet), some beside
+the browser, from where a few lines in the page announce them by EIP-6963. Nothing of the page's policy is
+turned off.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import Page, expect
+
+from tests.live.node_process import started
+from tests.live.solana import BUYER as SOLANA_BUYER
+from tests.live.solana import keypair
+
+PACKAGES: Final = {
+    "@ensdomains/headless-web3-provider": "1.0.8",
+    "@johanneskares/wallet-mock": "1.4.1",
+    "@metamask/providers": "22.1.1",
+    "@solana/wallet-adapter-base": "0.9.28",
+    "@solana/wallet-adapter-unsafe-burner": "0.1.12",
+    "@solana/wallet-standard-wallet-adapter-base": "1.1.6",
+    "@solana/web3.js": "1.99.0",
+    "@wallet-standard/wallet": "1.1.0",
+    "bs58": "6.0.0",
+    "buffer": "6.0.3",
+    "esbuild": "0.28.2",
+    "process": "0.11.10",
+    "readable-stream": "4.8.0",
+    "viem": "2.57.1",
+}
+FOLDER: Final = Path(__file__).parent / "wallets"
+CACHE: Final = Path(__file__).parents[2] / ".cache" / "page-wallets"
+IN_PAGE: Final = ("announced", "metamask", "burner")
+# What is announced for the wallets beside the browser.
+NAMES: Final = {"headless": "Headless Wallet", "mock": "Mock Wallet", "viem": "Client Wallet"}
+SEND: Final = "eth_sendTransaction"
+PAID_MS: Final = 30_000
+# What wallets themselves write to the console.
+THEY_SAY: Final = ("MetaMask - RPC Error", "UnsafeBurnerWalletAdapter")
+INSTALL_MAX_S: Final = 300
+ANSWER_MAX_S: Final = 30
+_LISTENS: Final = re.compile(r"^Listening on (\d+)$", re.MULTILINE)
+
+
+def installed() -> Path:
+    """The folder that holds node_modules."""
+    if not all(_version(name) == version for name, version in PACKAGES.items()):
+        CACHE.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--legacy-peer-deps"]
+        pinned = [f"{name}@{version}" for name, version in PACKAGES.items()]
+        done = subprocess.run(
+            [*command, "--prefix", str(CACHE), *pinned],
+            timeout=INSTALL_MAX_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    return CACHE
+
+
+def _version(name: str) -> str | None:
+    manifest = CACHE / "node_modules" / name / "package.json"
+    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None
+
+
+def bundles() -> dict[str, str]:
+    """The scripts of the wallets in the page, by name."""
+    folder = installed()
+    made = {}
+    with tempfile.TemporaryDirectory() as out:
+        command = [str(folder / "node_modules" / ".bin" / "esbuild"), "--bundle", "--minify", "--format=iife"]
+        command += ["--platform=browser", "--define:global=globalThis", f"--outdir={out}"]
+        env = os.environ | {"NODE_PATH": str(folder / "node_modules")}
+        sources = [f"--inject:{FOLDER / 'shim.js'}", *(str(FOLDER / f"{name}.js") for name in IN_PAGE)]
+        done = subprocess.run([*command, *sources], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        for name in IN_PAGE:
+            made[name] = (Path(out) / f"{name}.js").read_text()
+    return made
+
+
+@dataclass
+class Wallets:
+    """The wallets of one machine.
+
+    Attributes:
+        port: Where those beside the browser listen.
+        scripts: Those in the page, by name.
+        asked: What pages asked for: wallet, method, parameters.
+        answering: Called with the method before a result goes back to the page, for tests that act then.
+    """
+
+    port: int
+    scripts: dict[str, str]
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    answering: Callable[[str], None] = lambda method: None
+    _methods: dict[int, str] = field(default_factory=dict)
+
+    def install(self, page: Page, *names: str) -> None:
+        """Have them in a page that is opened after this: `metamask`, `burner`, or names of `NAMES`."""
+        page.expose_function("walletStart", self._start)
+        page.expose_function("walletPoll", self._poll)
+        beside = {name: NAMES[name] for name in names if name in NAMES}
+        key = list(bytes(keypair(SOLANA_BUYER)))
+        page.add_init_script(f"window.walletNames = {json.dumps(beside)}; window.solanaKey = {key};")
+        for name in [*(["announced"] if beside else []), *(one for one in names if one not in NAMES)]:
+            page.add_init_script(self.scripts[name])
+
+    def methods(self) -> list[str]:
+        """What pages asked for, but for what changes nothing."""
+        quiet = ("eth_chainId", "eth_requestAccounts")
+        return [method for _, method, _ in self.asked if method not in quiet]
+
+    def wait_for(self, page: Page, method: str) -> None:
+        """Until a page has asked for this, and the wallet waits for its user."""
+        while not any(method == asked for _, asked, _ in self.asked):
+            page.wait_for_timeout(20)
+        page.wait_for_timeout(200)
+
+    def forget(self) -> None:
+        """As if no page had ever asked: the networks that were added are gone, too."""
+        self.asked.clear()
+        self.answering = lambda method: None
+        self._request("POST", "/fresh")
+
+    def do(self, name: str, kind: str) -> None:
+        """`authorize` or `reject` what the headless wallet waits for."""
+        self._request("POST", "/do", {"name": name, "kind": kind})
+
+    def _start(self, wallet: str, method: str, params: Any) -> Any:
+        self.asked.append((wallet, method, params))
+        job = self._request("POST", "/start", {"wallet": wallet, "method": method, "params": params})
+        self._methods[job["job"]] = method
+        return job
+
+    def _poll(self, job: int) -> Any:
+        told = self._request("GET", f"/job/{job}")
+        if told["state"] != "pending":
+            self.answering(self._methods[job])
+        return told
+
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_MAX_S)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running_wallets(rpc: str, chain_id: int, key: str) -> Iterator[Wallets]:
+    """Wallets with this key on a node's chain, until the block ends."""
+    folder = installed()
+    command = ["node", str(FOLDER / "beside.mjs"), str(folder), rpc, str(chain_id), key]
+    with started(command, _LISTENS) as (_, ports):
+        yield Wallets(ports[0], bundles())
+
+
+def paying(page: Page) -> Any:
+    """The heading of what the page does with a wallet."""
+    return page.locator("#paying")
+
+
+def pay_button(page: Page) -> Any:
+    return page.locator("#pay-now")
+
+
+def connect(page: Page, name: str, asset: str = "") -> None:
+    """Choose a wallet, and what to pay with."""
+    page.get_by_role("button", name=name, exact=True).click()
+    expect(paying(page)).to_have_text("Check and pay")
+    expect(paying(page)).to_be_focused()
+    if asset:
+        labels = page.locator("#pay select option").all_inner_texts()
+        page.locator("#pay select").select_option(label=next(one for one in labels if f" {asset} " in one))
+        expect(pay_button(page)).to_contain_text(asset)
+
+
+def sends(wallets: Wallets) -> int:
+    """How often a wallet was asked to send."""
+    return wallets.methods().count(SEND)
+
+
+def nothing_to_pay_with(page: Page) -> None:
+    """The page offers no way to pay: no button, no code, no wallet."""
+    expect(pay_button(page)).to_have_count(0)
+    expect(page.locator(".qr")).to_be_hidden()
+    expect(page.locator("#pay .wallet")).to_have_count(0)

@@ -1,0 +1,107 @@
+"""A shop that is paid for real by wallets in its page: on an EVM node, and on a Solana that is played."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from payd.config import load
+from payd.server import open_house
+from tests.live import solana
+from tests.live.anvil import Anvil, running_anvil
+from tests.live.chain import MERCHANT, LocalChain, address
+from tests.live.front import furnish
+from tests.live.node_process import NodeProcess
+from tests.live.solana_street import furnish_street
+from tests.live.street import CHAIN as STREET_CHAIN
+from tests.live.street import DAI, ETH, USDC, configuration, furnish_chain, prepare
+from tests.live.svm_node import running_svm_node
+from tests.process import Server
+
+# A network that wallets have a name for, and may have to add.
+CHAIN_ID: Final = 8453
+CHAIN: Final = f"eip155:{CHAIN_ID}"
+BLOCK_S: Final = 0.25
+SLOT_MS: Final = 200
+SETTLED_MAX_S: Final = 30
+
+
+@dataclass
+class WalletShop:
+    """What its merchant sees.
+
+    Attributes:
+        server: Its process.
+        headers: What the merchant's backend sends.
+    """
+
+    server: Server
+    headers: dict[str, str]
+    anvil: Anvil
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """One call of the API; its body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=SETTLED_MAX_S)
+        try:
+            sent = self.headers | {"content-type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def pay(self, value: str = "2500") -> str:
+        """Create a payment; the link to its page."""
+        body = {"referenceId": "ORDER-1042", "amount": {"unit": "iso4217/USD", "value": value}}
+        return f"{self.server.url}/pay/{self.call('POST', '/v1/payments', body)['paymentId']}"
+
+    def detail(self, link: str) -> Any:
+        """All of the payment of a page."""
+        return self.call("GET", f"/v1/payments/{link.rpartition('/')[2]}")
+
+    def transfers(self, link: str) -> list[tuple[str, str]]:
+        """What the chain shows for it: kind and asset's symbol."""
+        return [
+            (one["kind"], one["amount"]["display"]["assetSymbol"]) for one in self.detail(link)["transfers"]
+        ]
+
+
+def on_base(text: str) -> str:
+    """The same on this shop's chain."""
+    return text.replace(STREET_CHAIN, CHAIN)
+
+
+@contextmanager
+def open_wallet_shop(folder: Path) -> Iterator[WalletShop]:
+    """A running server on both chains, until the block ends; a test may kill and start it."""
+    with (
+        running_anvil(chain_id=CHAIN_ID, slots_in_an_epoch=1, block_time_s=BLOCK_S) as anvil,
+        running_svm_node(slot_ms=SLOT_MS) as svm,
+    ):
+        headers = trio.run(_furnish, folder, anvil, svm)
+        server = Server(folder / "data", {"PAYD_CONFIG": str(folder / "payd.toml")})
+        try:
+            server.start()
+            yield WalletShop(server, headers, anvil)
+        finally:
+            if server.process is not None and server.process.poll() is None:
+                server.kill()
+
+
+async def _furnish(folder: Path, anvil: Anvil, svm: NodeProcess) -> dict[str, str]:
+    await furnish_chain(LocalChain(anvil))
+    await furnish_street(solana.LocalSolana(svm))
+    lines = f'depth = 2\n\n[[chains]]\nid = "{solana.CHAIN}"\nrpc = ["{svm.url}"]\npoll_ms = 100\n'
+    prepare(folder, on_base(configuration([anvil.url], lines)))
+    given = {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"}
+    merchant = f"{CHAIN}:{address(MERCHANT)}"
+    destinations = {on_base(asset): merchant for asset in (USDC, DAI, ETH)}
+    destinations[solana.USDC] = solana.account_id(solana.MERCHANT)
+    async with open_house(load(folder / "payd.toml", given), inline=True) as house:
+        return await furnish(house, destinations)

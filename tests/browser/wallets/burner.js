@@ -1,0 +1,11 @@
+// The burner wallet of Solana's maintainers, as a Wallet Standard wallet by their own bridge, with a key that has funds.
+import { UnsafeBurnerWalletAdapter } from '@solana/wallet-adapter-unsafe-burner';
+import { SolanaWalletAdapterWallet } from '@solana/wallet-standard-wallet-adapter-base';
+import { Keypair } from '@solana/web3.js';
+import { registerWallet } from '@wallet-standard/wallet';
+
+const adapter = new UnsafeBurnerWalletAdapter();
+adapter.connect().then(() => {
+  adapter._keypair = Keypair.fromSecretKey(Uint8Array.from(window.solanaKey));
+  registerWallet(new SolanaWalletAdapterWallet(adapter, 'solana:mainnet', 'http://127.0.0.1:1'));
+});
