@@ -19,7 +19,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Status, decode_count, decode_statuses
 from payd.chains.solana.asking import STATUSES_MAX, height_call, slot_call, statuses_call
-from payd.chains.solana.evidence import WITNESSES
+from payd.chains.witnesses import needed
 
 log = structlog.get_logger("payd.relayer")
 
@@ -87,7 +87,7 @@ async def ask_all(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
 async def ask_enough(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
     """The same for an end: nothing, where fewer nodes make sense than must agree on a payment."""
     words = await ask_all(rpc, tx_ids)
-    return words if len(words) >= min(WITNESSES, len(rpc.nodes)) else []
+    return words if len(words) >= needed(rpc) else []
 
 
 def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:

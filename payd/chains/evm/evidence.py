@@ -8,71 +8,26 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
-
-import msgspec
 import structlog
 
-from payd.chains.asking import answered, unavailable
+from payd.chains.asking import answered
 from payd.chains.defaults import Depth
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
 from payd.chains.evm.codec import from_count, to_quantity
 from payd.chains.evm.proof import BoundTransfer, Watched, paid_by
 from payd.chains.evm.track import Track
-from payd.chains.rpc import Call, Node, Rpc, RpcError
+from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.core.caip import ChainId, parse_account, parse_asset
+from payd.chains.witnesses import Proof, View, Witnesses
+from payd.core.caip import parse_account, parse_asset
 from payd.store.sightings import Sighting
 
 log = structlog.get_logger("payd.chains")
 
-# Two that agree are not one that is wrong; more would only be slower.
-WITNESSES: Final = 2
 
-Proof = Literal["deep", "shallow", "none"]
-"""deep: proven, and deep enough. shallow: proven, and not yet deep enough. none: not proven now."""
-
-
-class _View(msgspec.Struct, frozen=True):
-    """What one node shows: the transfer, and how deep it has it."""
-
-    shows: bool
-    is_deep: bool
-
-
-class Evidence:
-    """The evidence on one chain.
-
-    Args:
-        rpc: Its nodes.
-        chain: Canonical.
-
-    Attributes:
-        disagreements: How often nodes did not show the same.
-    """
-
-    def __init__(self, rpc: Rpc, chain: ChainId) -> None:
-        self._rpc = rpc
-        self._chain = chain
-        self.disagreements = 0
-
-    @property
-    def witnesses(self) -> int:
-        """How many nodes must agree."""
-        return min(WITNESSES, len(self._rpc.nodes))
-
-    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
-        """What as many nodes as must agree say to the same calls.
-
-        Raises:
-            ChainUnavailable: Fewer answer.
-        """
-        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
-        if len(answers) < self.witnesses:
-            raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
-        return answers
+class Evidence(Witnesses):
+    """The evidence on one chain."""
 
     async def prove(self, sighting: Sighting, track: Track, depth: Depth) -> Proof:
         """Whether a stored transfer is what a payment was committed to, and lies this deep.
@@ -83,17 +38,9 @@ class Evidence:
             ChainUnavailable: Too few nodes answer.
         """
         calls = _calls(sighting, depth)
-        answers = await self.ask(calls)
-        views = [self._view(sighting, track, depth, results) for _, results in answers]
-        if not all(view.shows for view in views) and len(self._rpc.nodes) > self.witnesses:
-            answers = await self._rpc.ask_all(calls)
-            views = [self._view(sighting, track, depth, results) for _, results in answers]
-        if sum(view.shows for view in views) < self.witnesses:
-            self.disagreements += 1
-            names = [node.name for (node, _), view in zip(answers, views, strict=True) if not view.shows]
-            log.debug("chain.not_proven", chain=str(self._chain), tx_id=sighting.tx_id, nodes=names)
-            return "none"
-        return "deep" if sum(view.shows and view.is_deep for view in views) >= self.witnesses else "shallow"
+        return await self.weigh(
+            sighting.tx_id, calls, lambda results: self._view(sighting, track, depth, results)
+        )
 
     async def deny(self, sighting: Sighting, final: Depth) -> bool:
         """Whether enough nodes have the block of a stored transfer as final, and no such transfer in it.
@@ -120,13 +67,13 @@ class Evidence:
             return False
         return all((one.log_index, one.value) != (sighting.log_index, sighting.value) for one in paid)
 
-    def _view(self, sighting: Sighting, track: Track, depth: Depth, results: Results) -> _View:
+    def _view(self, sighting: Sighting, track: Track, depth: Depth, results: Results) -> View:
         try:
             transfer = self._transfer(sighting, track, results)
-            return _View(transfer is not None, _is_deep(sighting, depth, results))
+            return View(transfer is not None, _is_deep(sighting, depth, results))
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
-            return _View(False, False)
+            return View(False, False)
 
     def _transfer(self, sighting: Sighting, track: Track, results: Results) -> BoundTransfer | None:
         """The transfer as the node itself shows it, where it is what was committed and where it is stored."""

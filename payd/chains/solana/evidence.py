@@ -8,15 +8,13 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
 import structlog
 from solders.pubkey import Pubkey
 
-from payd.chains.asking import answered, unavailable
-from payd.chains.rpc import Call, Node, Rpc
+from payd.chains.asking import answered
+from payd.chains.rpc import Call
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Landed, decode_count, decode_landed, decode_statuses
@@ -24,59 +22,19 @@ from payd.chains.solana.asking import slot_call, statuses_call, transaction_call
 from payd.chains.solana.proof import Watched, paid_by
 from payd.chains.solana.terms import Commitment
 from payd.chains.solana.track import Track
-from payd.core.caip import ChainId, parse_account, parse_asset
+from payd.chains.witnesses import Proof, View, Witnesses
+from payd.core.caip import parse_account, parse_asset
 from payd.store.sightings import Sighting
 
 log = structlog.get_logger("payd.chains")
 
-# Two that agree are not one that is wrong; more would only be slower.
-WITNESSES: Final = 2
 NATIVE: Final = "slip44"
 FIRST_SLOT_CALL: Final[Call] = ("getFirstAvailableBlock",)
 """Asks for the oldest slot whose transactions a node has: of older ones it knows nothing."""
 
-Proof = Literal["deep", "shallow", "none"]
-"""deep: proven, and deep enough. shallow: proven, and not yet deep enough. none: not proven now."""
 
-
-class _View(msgspec.Struct, frozen=True):
-    """What one node shows: the transfer, and whether it has come as far as was asked."""
-
-    shows: bool
-    is_deep: bool
-
-
-class Evidence:
-    """The evidence on one chain.
-
-    Args:
-        rpc: Its nodes.
-        chain: Canonical.
-
-    Attributes:
-        disagreements: How often nodes did not show the same.
-    """
-
-    def __init__(self, rpc: Rpc, chain: ChainId) -> None:
-        self._rpc = rpc
-        self._chain = chain
-        self.disagreements = 0
-
-    @property
-    def witnesses(self) -> int:
-        """How many nodes must agree."""
-        return min(WITNESSES, len(self._rpc.nodes))
-
-    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
-        """What as many nodes as must agree say to the same calls.
-
-        Raises:
-            ChainUnavailable: Fewer answer.
-        """
-        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
-        if len(answers) < self.witnesses:
-            raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
-        return answers
+class Evidence(Witnesses):
+    """The evidence on one chain."""
 
     async def prove(self, sighting: Sighting, track: Track, depth: Commitment) -> Proof:
         """Whether a stored transfer is what a payment was committed to, and has come so far.
@@ -89,17 +47,7 @@ class Evidence:
         calls = [transaction_call(sighting.tx_id, "confirmed")]
         if depth == "finalized":
             calls.append(transaction_call(sighting.tx_id, "finalized"))
-        answers = await self.ask(calls)
-        views = [self._view(sighting, track, results) for _, results in answers]
-        if not all(view.shows for view in views) and len(self._rpc.nodes) > self.witnesses:
-            answers = await self._rpc.ask_all(calls)
-            views = [self._view(sighting, track, results) for _, results in answers]
-        if sum(view.shows for view in views) < self.witnesses:
-            self.disagreements += 1
-            names = [node.name for (node, _), view in zip(answers, views, strict=True) if not view.shows]
-            log.debug("chain.not_proven", chain=str(self._chain), tx_id=sighting.tx_id, nodes=names)
-            return "none"
-        return "deep" if sum(view.shows and view.is_deep for view in views) >= self.witnesses else "shallow"
+        return await self.weigh(sighting.tx_id, calls, lambda results: self._view(sighting, track, results))
 
     async def deny(self, sighting: Sighting) -> bool:
         """Whether enough nodes have what came after a stored transfer as final, and not the transfer.
@@ -139,16 +87,16 @@ class Evidence:
         paid = paid_by(self._chain, landed, watched_for(sighting.asset, sighting.recipient), set())
         return any((one.account_index, one.value) == (sighting.log_index, sighting.value) for one in paid)
 
-    def _view(self, sighting: Sighting, track: Track, results: Results) -> _View:
+    def _view(self, sighting: Sighting, track: Track, results: Results) -> View:
         try:
             landed = decode_landed(answered(results[0]), sighting.tx_id)
             if landed is None or not self._shows(sighting, track, landed):
-                return _View(False, False)
+                return View(False, False)
             last = landed if len(results) == 1 else _landed_or_none(results[1])
-            return _View(True, last is not None and last.slot == landed.slot)
+            return View(True, last is not None and last.slot == landed.slot)
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
-            return _View(False, False)
+            return View(False, False)
 
     def _shows(self, sighting: Sighting, track: Track, landed: Landed) -> bool:
         """Whether it has the transfer that was committed, where it is stored."""

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.evm.evidence import Evidence, Proof
+from payd.chains.evm.evidence import Evidence
 from payd.chains.evm.track import Track, read_track
 from payd.chains.rpc import Rpc
+from payd.chains.witnesses import Proof
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment
 from payd.store.db import Database

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.solana.evidence import Evidence, Proof
+from payd.chains.solana.evidence import Evidence
 from payd.chains.solana.terms import Commitment
 from payd.chains.solana.track import Track, read_track
+from payd.chains.witnesses import Proof
 from payd.core.errors import ChainUnavailable
 from payd.store.db import Database
 from payd.store.sightings import Sighting

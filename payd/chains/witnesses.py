@@ -1,0 +1,95 @@
+"""How many nodes must agree on a transfer, and whether they do, each by its own data.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import msgspec
+import structlog
+
+from payd.chains.asking import unavailable
+from payd.chains.rpc import Call, Node, Rpc
+from payd.chains.rpc_wire import Results
+from payd.core.caip import ChainId
+
+log = structlog.get_logger("payd.chains")
+
+# Two that agree are not one that is wrong; more would only be slower.
+WITNESSES: Final = 2
+
+Proof = Literal["deep", "shallow", "none"]
+"""deep: proven, and deep enough. shallow: proven, and not yet deep enough. none: not proven now."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """What one node shows: the transfer, and whether it has it as deep as was asked."""
+
+    shows: bool
+    is_deep: bool
+
+
+class Witnesses:
+    """The nodes of one chain, as far as they must agree.
+
+    Args:
+        rpc: They.
+        chain: Canonical.
+
+    Attributes:
+        disagreements: How often they did not show the same.
+    """
+
+    def __init__(self, rpc: Rpc, chain: ChainId) -> None:
+        self._rpc = rpc
+        self._chain = chain
+        self.disagreements = 0
+
+    @property
+    def witnesses(self) -> int:
+        """How many nodes must agree."""
+        return needed(self._rpc)
+
+    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
+        """What as many nodes as must agree say to the same calls.
+
+        Raises:
+            ChainUnavailable: Fewer answer.
+        """
+        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
+        if len(answers) < self.witnesses:
+            raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
+        return answers
+
+    async def weigh(self, tx_id: str, calls: Sequence[Call], view: Callable[[Results], View]) -> Proof:
+        """Whether enough nodes show a transfer, and so deep.
+
+        Where the nodes that are asked first do not agree, all are; then enough of them must.
+
+        Args:
+            tx_id: Of the transfer, for the log.
+            calls: What each is asked.
+            view: Reads what one answers.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+        answers = await self.ask(calls)
+        views = [view(results) for _, results in answers]
+        if not all(one.shows for one in views) and len(self._rpc.nodes) > self.witnesses:
+            answers = await self._rpc.ask_all(calls)
+            views = [view(results) for _, results in answers]
+        if sum(one.shows for one in views) < self.witnesses:
+            self.disagreements += 1
+            names = [node.name for (node, _), one in zip(answers, views, strict=True) if not one.shows]
+            log.debug("chain.not_proven", chain=str(self._chain), tx_id=tx_id, nodes=names)
+            return "none"
+        return "deep" if sum(one.shows and one.is_deep for one in views) >= self.witnesses else "shallow"
+
+
+def needed(rpc: Rpc) -> int:
+    """How many of a chain's nodes must agree: two, where there are two."""
+    return min(WITNESSES, len(rpc.nodes))
