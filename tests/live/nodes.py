@@ -11,10 +11,10 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,7 @@ from tests.live.node_process import NodeProcess
 from tests.live.solana import LAMPORTS, PYUSD_MINT, USDC_MINT, LocalSolana
 from tests.live.svm_node import SLOT_MS, running_svm_node
 
+LOOK_S: Final = 0.5
 PORT: Final = 8545
 # Beside 8420, where the first server of a newcomer is.
 LISTEN: Final = "127.0.0.1:8430"
@@ -189,8 +190,10 @@ class Chains:
         """What the first one that ends by itself ended with."""
         while True:
             for process in (self.anvil.process, self.svm.process):
-                with suppress(subprocess.TimeoutExpired):
-                    return process.wait(1)
+                if (code := process.poll()) is not None:
+                    return code
+            # A signal that came within `Popen.wait` could leave its lock taken, and nobody would end.
+            time.sleep(LOOK_S)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

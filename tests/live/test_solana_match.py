@@ -292,7 +292,7 @@ async def test_what_nobody_knows_is_not_found_and_junk_is_refused(street: Solana
     unknown = await match(street, payment_id, tx_id_of(raw))
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     assert CHAIN in unknown.json()["message"]
-    for junk in ("", "0x" + "ab" * 32, "hello", tx_id_of(raw).lower(), tx_id_of(raw)[:-4], payment_id):
+    for junk in ("", "0x" + "ab" * 32, "hello", tx_id_of(raw)[:-4] + "0OIl", tx_id_of(raw)[:-4], payment_id):
         refused = await match(street, payment_id, junk)
         assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params"), junk
 
