@@ -25,6 +25,7 @@ from payd.chains.evm.evidence import Evidence, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track, read_track, recipient_of
+from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import canonical_account, parse_account
@@ -91,7 +92,7 @@ class Looks:
         """
         # Before the transfers: a block that was read later may have one that is not among them.
         final = self._db.point(find_cursor, self._name, "final")
-        row = self._paid_by(payment)
+        row = paying(payment, self._db.point(matched_of, payment.id), self._name)
         match payment.status:
             case Status.REQUIRES_ACTION if row is not None:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
@@ -113,12 +114,6 @@ class Looks:
         if valid_until_s is not None:
             return valid_until_s * 1000 + EXPIRY_MARGIN_MS
         return max(payment.expires_at_ms, payment.processing.processing_at_ms + SENT_GRACE_MS)
-
-    def _paid_by(self, payment: Payment) -> Sighting | None:
-        """The transfer that pays it, on this chain; of several the one that it was told to be paid by."""
-        rows = [row for row in self._db.point(matched_of, payment.id) if row.chain == self._name]
-        told = None if payment.success is None else payment.success.tx_id
-        return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
@@ -172,12 +167,12 @@ class Looks:
         at = row.block_number if head is None else head.number
         wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
         if isinstance(track.depth, int) and wait.look_at is not None and at < wait.look_at:
-            return _later(row, wait)
+            return later(row, wait)
         match await self._evidence.prove(row, track, track.depth):
             case "deep":
-                return Found(TransferConfirmed(row.tx_id), follow=_final(row))
+                return Found(TransferConfirmed(row.tx_id), follow=until_final(row))
             case "shallow":
-                return _later(row, wait)
+                return later(row, wait)
         return await self._take_back(payment, row, final)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
@@ -185,10 +180,10 @@ class Looks:
         match await self._evidence.prove(row, read_track(payment), self._terms.final):
             case "deep":
                 return Found(
-                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, _block(row), None)
+                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, block_of(row), None)
                 )
             case "shallow":
-                return _later(row, _final(row))
+                return later(row, until_final(row))
         return None
 
     async def _read(
@@ -232,25 +227,9 @@ class Looks:
 def _follow(row: Sighting, depth: Depth, safe_look_at: int) -> Follow:
     """When a transfer is to be looked at for this depth."""
     if depth == "finalized":
-        return _final(row)
+        return until_final(row)
     look_at = row.block_number + depth - 1 if isinstance(depth, int) else safe_look_at
-    return Follow(row.chain, row.tx_id, _block(row), "depth", look_at)
-
-
-def _final(row: Sighting) -> Follow:
-    return Follow(row.chain, row.tx_id, _block(row), "final")
-
-
-def _later(row: Sighting, follow: Follow) -> Found | None:
-    """Only the time of the next look, if it is another than what is stored."""
-    if (row.awaits, row.look_at) == (follow.awaits, follow.look_at):
-        return None
-    return Found(None, follow=follow)
-
-
-def _block(row: Sighting) -> str:
-    assert row.block_hash is not None, "the chain shows it"
-    return row.block_hash
+    return Follow(row.chain, row.tx_id, block_of(row), "depth", look_at)
 
 
 def _buyer(quote: Quote, row: Sighting) -> str | None:

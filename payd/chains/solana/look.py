@@ -16,6 +16,7 @@ import structlog
 from payd.chains.asking import answered, read
 from payd.chains.base import Found
 from payd.chains.fee_terms import FeeTerms
+from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -90,7 +91,7 @@ class Looks:
         """
         # Before the transfers: a slot that was read later may have one that is not among them.
         final = self._db.point(find_cursor, self._name, "final")
-        row = self._paid_by(payment)
+        row = paying(payment, self._db.point(matched_of, payment.id), self._name)
         match payment.status:
             case Status.REQUIRES_ACTION if row is not None:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
@@ -110,12 +111,6 @@ class Looks:
         if payment.status is not Status.PROCESSING or payment.processing is None:
             return None
         return payment.processing.processing_at_ms + LANDS_WITHIN_MS
-
-    def _paid_by(self, payment: Payment) -> Sighting | None:
-        """The transfer that pays it, on this chain; of several the one that it was told to be paid by."""
-        rows = [row for row in self._db.point(matched_of, payment.id) if row.chain == self._name]
-        told = None if payment.success is None else payment.success.tx_id
-        return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
@@ -158,9 +153,9 @@ class Looks:
             return None
         match await self._evidence.prove(row, track, track.depth):
             case "deep":
-                return Found(TransferConfirmed(row.tx_id), follow=_final(row))
+                return Found(TransferConfirmed(row.tx_id), follow=until_final(row))
             case "shallow":
-                return _later(row, _follow(row, track.depth))
+                return later(row, _follow(row, track.depth))
         return await self._take_back(payment, row, final)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
@@ -168,10 +163,10 @@ class Looks:
         match await self._evidence.prove(row, read_track(payment), "finalized"):
             case "deep":
                 return Found(
-                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, _block(row), None)
+                    SettlementCompleted(row.tx_id), follow=Follow(row.chain, row.tx_id, block_of(row), None)
                 )
             case "shallow":
-                return _later(row, _final(row))
+                return later(row, until_final(row))
         return None
 
     async def _end(self, payment: Payment, final: Cursor | None, now_ms: int) -> Found | None:
@@ -240,21 +235,5 @@ class Looks:
 def _follow(row: Sighting, depth: Commitment) -> Follow:
     """When a transfer is to be looked at for this depth."""
     if depth == "finalized":
-        return _final(row)
-    return Follow(row.chain, row.tx_id, _block(row), "depth", row.block_number)
-
-
-def _final(row: Sighting) -> Follow:
-    return Follow(row.chain, row.tx_id, _block(row), "final")
-
-
-def _later(row: Sighting, follow: Follow) -> Found | None:
-    """Only the time of the next look, if it is another than what is stored."""
-    if (row.awaits, row.look_at) == (follow.awaits, follow.look_at):
-        return None
-    return Found(None, follow=follow)
-
-
-def _block(row: Sighting) -> str:
-    assert row.block_hash is not None, "the chain shows it"
-    return row.block_hash
+        return until_final(row)
+    return Follow(row.chain, row.tx_id, block_of(row), "depth", row.block_number)

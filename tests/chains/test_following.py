@@ -1,0 +1,42 @@
+"""Which transfer pays, and when it is looked at again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from payd.chains.following import block_of, later, paying, until_final
+from payd.core.payment import Payment, Success
+from payd.store.sightings import Sighting
+from payd.store.transfers import Follow
+
+CHAIN = "eip155:8453"
+ROW = Sighting("acct_1", "pay_l1", CHAIN, "0x1", 0, "a", 1, "s", "r", "matched", 7, "0xb7", 700, "depth", 9)
+PAYMENT = Payment("pay_l1", "acct_1", "mrch_1", "order-1", "USD", 2500, 0, 900_000, 0)
+
+
+def row(**changes: Any) -> Sighting:
+    return msgspec.structs.replace(ROW, **changes)
+
+
+def test_of_several_that_pay_the_one_that_was_told_counts() -> None:
+    first, second = row(), row(tx_id="0x2")
+    told = msgspec.structs.replace(PAYMENT, success=Success(5, "0x2"))
+
+    assert paying(PAYMENT, [first, second], CHAIN) == first
+    assert paying(told, [first, second], CHAIN) == second
+
+
+def test_what_pays_on_another_chain_is_not_this_ones() -> None:
+    assert paying(PAYMENT, [row(chain="eip155:1")], CHAIN) is None
+
+
+def test_a_look_that_changes_nothing_stores_nothing() -> None:
+    assert later(ROW, Follow(CHAIN, "0x1", block_of(ROW), "depth", 9)) is None
+
+    found = later(ROW, until_final(ROW))
+
+    assert found is not None
+    assert found.follow == Follow(CHAIN, "0x1", "0xb7", "final")
+    assert found.trigger is None
