@@ -13,7 +13,6 @@ import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote as percent_encode
 
 import msgspec
 
@@ -28,10 +27,11 @@ from payd.store.merchants import named_merchants
 from payd.store.options import accounts_offered
 from payd.web import query
 from payd.web.call import Answer, Call
-from payd.web.checkout.render import SAFE, WALLETS, html_answer, root_of
-from payd.web.checkout.routes import check_same_origin, payment_of, read_form
-from payd.web.checkout.view import fiat_number
-from payd.web.checkout.words import say
+from payd.web.checkout import locale
+from payd.web.checkout.render import SAFE, WALLETS, html_answer
+from payd.web.checkout.routes import OWN_PAGE, logo_for, paths_for, payment_of
+from payd.web.checkout.words import Language
+from payd.web.form import check_same_origin, read_form
 from payd.web.house import Realm
 
 # Base64 of every answer that a form can have, and some more.
@@ -74,7 +74,9 @@ async def page(call: Call) -> Answer:
         return _drawn(call, realm, payment, "done")
     fields = _fields(realm, payment, accounts)
     given = _prefill(query.one(call, "prefill"), fields)
-    return _drawn(call, realm, payment, "form", _questions(fields, given, {}), accounts)
+    return _drawn(
+        call, realm, payment, "form", _questions(fields, given, {}, paths_for(call).language), accounts
+    )
 
 
 async def take(call: Call) -> Answer:
@@ -86,7 +88,7 @@ async def take(call: Call) -> Answer:
         InvalidState: The payment ended at this moment.
     """
     realm, payment = payment_of(call)
-    check_same_origin(call.request, call.house.base_url)
+    check_same_origin(call.request, call.house.base_url, OWN_PAGE)
     accounts = _accounts(call, realm, payment)
     form = read_form(call.request)
     if not _is_open(realm, payment):
@@ -95,7 +97,15 @@ async def take(call: Call) -> Answer:
     given = {field.id: form.get(field.id, [""])[0] for field in fields}
     wrong = problems(fields, given)
     if wrong:
-        return _drawn(call, realm, payment, "form", _questions(fields, given, wrong), accounts, status=422)
+        return _drawn(
+            call,
+            realm,
+            payment,
+            "form",
+            _questions(fields, given, wrong, paths_for(call).language),
+            accounts,
+            status=422,
+        )
     await take_form(realm.payments, realm.seal, payment.id, accounts, given)
     return Answer(303, b"", (("Location", _here(call, payment, accounts)), *SAFE))
 
@@ -150,7 +160,7 @@ def _prefill(text: str | None, fields: Sequence[Field]) -> dict[str, str]:
 
 
 def _questions(
-    fields: Sequence[Field], given: Mapping[str, str], wrong: Mapping[str, Problem]
+    fields: Sequence[Field], given: Mapping[str, str], wrong: Mapping[str, Problem], language: Language
 ) -> list[Question]:
     return [
         Question(
@@ -160,7 +170,7 @@ def _questions(
             field.required,
             given.get(field.id, ""),
             AUTOCOMPLETE.get(field.id, ""),
-            say(f"collect.{wrong[field.id]}", max=TEXT_MAX) if field.id in wrong else "",
+            language.say(f"collect.{wrong[field.id]}", max=TEXT_MAX) if field.id in wrong else "",
         )
         for field in fields
     ]
@@ -176,24 +186,26 @@ def _drawn(
     status: int = 200,
 ) -> Answer:
     merchant, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
+    paths = paths_for(call)
     ended = Status.EXPIRED if payment.status is Status.REQUIRES_ACTION else payment.status
     values = {
         "id": payment.id,
+        "back": paths.payment(payment.id),
         "live": realm.live,
         "merchant": merchant,
-        "amount": f"{fiat_number(payment)} {payment.currency}",
+        "logo": logo_for(realm, payment),
+        "amount": locale.fiat(paths.language, payment.value, payment.currency),
         "state": state,
-        "closed": say(f"collect.closed.{ended.value}", merchant=merchant),
+        "closed": paths.language.say(f"collect.closed.{ended.value}", merchant=merchant),
         "questions": questions,
         "wrong": any(one.problem for one in questions),
         "action": _here(call, payment, accounts),
         "text_max": TEXT_MAX,
         "days": call.house.collected_days,
     }
-    return html_answer(status, "collect.html", call.house.base_url, values, WALLETS)
+    return html_answer(status, "collect.html", call.house.base_url, paths, values, WALLETS)
 
 
 def _here(call: Call, payment: Payment, accounts: Sequence[AccountId]) -> str:
     """The form's own link, without what was filled in beforehand."""
-    named = percent_encode(",".join(map(str, accounts)), safe=":,")
-    return f"{root_of(call.house.base_url)}/collect/{payment.id}?accounts={named}"
+    return paths_for(call).to(f"/collect/{payment.id}", accounts=",".join(map(str, accounts)))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote as percent_encode
 
 import structlog
 import trio
@@ -21,6 +20,8 @@ from payd.core.errors import InvalidState, NotFound, PaydError, PaymentExpired
 from payd.core.money import AmountWire
 from payd.core.payment import Payment
 from payd.store.options import Route
+from payd.web.checkout.paths import Paths
+from payd.web.checkout.words import Language
 from payd.web.house import Realm
 from payd.web.schema import Words
 from payd.web.solana_pay import amount_text, transaction_request
@@ -50,6 +51,7 @@ class SolanaView:
     Attributes:
         href: Leads to this way, from the page's first one.
         chosen: Whether the buyer has chosen it; only then is there more.
+        asset: The one that the code asks for, CAIP-19; None where the buyer leaves that to the wallet.
         code: The text of the code; None while the chain cannot be asked for a price.
         choices: With what the shop can be paid, and how much of it; for who does not leave it to the wallet.
         renew_at_ms: When the page should fetch this anew; None: it holds as long as the payment.
@@ -57,20 +59,21 @@ class SolanaView:
 
     href: str
     chosen: bool
+    asset: str | None = None
     code: str | None = None
     choices: tuple[Choice, ...] = ()
     renew_at_ms: int | None = None
 
 
 async def solana_view(
-    realm: Realm, payment: Payment, here: str, base_url: str, way: str | None, asset: str | None
+    realm: Realm, payment: Payment, paths: Paths, base_url: str, way: str | None, asset: str | None
 ) -> SolanaView | None:
     """This way to pay, as far as the buyer has chosen it; None where there is none.
 
     Args:
         realm: The payment's.
         payment: One that a page is shown of.
-        here: The page's path.
+        paths: Those of the buyer.
         base_url: Where wallets reach payd.
         way: The way that the buyer has chosen.
         asset: The asset that the buyer has chosen, CAIP-19.
@@ -78,7 +81,7 @@ async def solana_view(
     routes = _routes(realm, payment) if realm.live else []
     if not routes:
         return None
-    href = f"{here}?way={WAY}"
+    href = paths.payment(payment.id, way=WAY)
     if way != WAY:
         return SolanaView(href, chosen=False)
     links = {link.quote.asset: link for link in await _links(realm, payment)}
@@ -93,22 +96,22 @@ async def solana_view(
         code = links[chosen].url
     choices = tuple(
         Choice(
-            text=_text(realm, one, links.get(one)),
-            href=f"{href}&asset={percent_encode(one, safe='')}",
+            text=_text(realm, one, links.get(one), paths.language),
+            href=paths.payment(payment.id, way=WAY, asset=one),
             chosen=one == chosen,
         )
         for one in assets
     )
-    return SolanaView(href, True, code, choices, _renew_at_ms(links.values(), payment))
+    return SolanaView(href, True, chosen, code, choices, _renew_at_ms(links.values(), payment))
 
 
-def _text(realm: Realm, asset: str, link: PayLink | None) -> str:
+def _text(realm: Realm, asset: str, link: PayLink | None, language: Language) -> str:
     """How much of an asset; its name alone where there is no price."""
     words = Words(tuple(realm.payments.chains))
     unit = f"caip19/{asset}"
     if link is None:
         return words.display(unit).asset_symbol
-    return amount_text(words.amount(AmountWire(unit, str(link.quote.amount))))
+    return amount_text(words.amount(AmountWire(unit, str(link.quote.amount))), language)
 
 
 def _routes(realm: Realm, payment: Payment) -> list[Route]:

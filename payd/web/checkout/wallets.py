@@ -76,7 +76,7 @@ def wallets_view(realm: Realm, payment: Payment, base_url: str) -> WalletsView |
 def phone_links(link: str, chains: set[str]) -> tuple[Phone, ...]:
     """Links that open the page's link in wallets which have a browser; they take https alone.
 
-    Source: the deep links that MetaMask and Phantom document.
+    Source: the deep links that MetaMask, Coinbase Wallet, Trust Wallet and Phantom document.
     """
     url = urlsplit(link)
     if url.scheme != "https":
@@ -85,6 +85,8 @@ def phone_links(link: str, chains: set[str]) -> tuple[Phone, ...]:
     phones = []
     if any(chain.startswith("eip155:") for chain in chains):
         phones.append(Phone("MetaMask", f"https://link.metamask.io/dapp/{url.netloc}{url.path}"))
+        phones.append(Phone("Coinbase Wallet", f"https://go.cb-w.com/dapp?cb_url={text}"))
+        phones.append(Phone("Trust Wallet", f"https://link.trustwallet.com/open_url?coin_id=60&url={text}"))
     if any(chain.startswith("solana:") for chain in chains):
         phones.append(Phone("Phantom", f"https://phantom.app/ul/browse/{text}?ref={origin}"))
     return tuple(phones)

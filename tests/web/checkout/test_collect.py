@@ -51,7 +51,7 @@ async def test_the_form_asks_each_field_in_words_and_says_what_becomes_of_the_an
     assert (found.status, state_of(found)) == (200, "form")
     said = texts(found)
     for words in (
-        "Café Größe asks for these to take your payment of 25.00 USD",
+        "Café Größe asks for these to take your payment of $25.00",
         "Full name",
         "Note (optional)",
         "I agree to the terms",

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.web.checkout.render import ASSETS, WITH_PAGE, qr_svg
+from payd.web.checkout.render import WITH_PAGE
 from payd.web.checkout.solana import PRICES_S
+from payd.web.qr import qr_svg
+from payd.web.static import ASSETS
 from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA, Got, Shop
 from tests.web.solana import SOL, SolanaShop, open_solana_shop
 
@@ -148,7 +150,7 @@ async def test_a_test_payment_has_no_code_that_moves_funds(shop: Shop) -> None:
     await shop.register(shop.merchant_id, USDC_SOLANA, f"{SOLANA}:{SOLANA_WALLET}")
     payment = await shop.pay()
     found = await shop.call("GET", f"/pay/{payment}?way=solana", key=None, accept=ACCEPT)
-    body = re.sub(r'data-chains="[^"]*"', "", found.raw.decode())  # what wallets here are asked for
+    body = re.sub(r"data-chains='[^']*'", "", found.raw.decode())  # what wallets here are asked for
     assert (found.status, "solana:" in body) == (200, False)
 
 

@@ -20,9 +20,9 @@ async def page(shop: Shop, payment: str) -> str:
 
 
 def data(body: str, name: str) -> str:
-    found = re.search(rf'data-{name}="([^"]*)"', body)
+    found = re.search(rf"data-{name}=(?:\"([^\"]*)\"|'([^']*)')", body)
     assert found is not None
-    return html.unescape(found[1])
+    return html.unescape(found[1] or found[2])
 
 
 async def test_wallets_are_told_the_networks_of_what_the_shop_takes(shop: Shop) -> None:
@@ -62,6 +62,9 @@ def test_phones_open_the_page_in_a_wallet_for_a_network_that_pays() -> None:
     both = {one.name: one.href for one in phone_links(LINK, {"eip155:1", SOLANA})}
     assert both == {
         "MetaMask": "https://link.metamask.io/dapp/pay.example/pay/pay_l1",
+        "Coinbase Wallet": "https://go.cb-w.com/dapp?cb_url=https%3A%2F%2Fpay.example%2Fpay%2Fpay_l1",
+        "Trust Wallet": "https://link.trustwallet.com/open_url?coin_id=60"
+        "&url=https%3A%2F%2Fpay.example%2Fpay%2Fpay_l1",
         "Phantom": "https://phantom.app/ul/browse/https%3A%2F%2Fpay.example%2Fpay%2Fpay_l1"
         "?ref=https%3A%2F%2Fpay.example",
     }

@@ -4,8 +4,9 @@ import { buttons, discover } from './wallets.js';
 const RETRY_FIRST_MS = 500, RETRY_LAST_MS = 30_000; // between two websockets, with jitter
 const POLL_MS = 2_000; // while there is no websocket and the server names no other time
 const QUIET_MS = 60_000; // with one: a network that changed may have left it half open
+const OVER_MS = 5_000; // with one, once the time is over
+const JUMP_MS = 2_000; // of the machine's clock: it slept, or somebody set it
 const PATIENCE_MS = 10_000; // for an answer
-const LEAVE_S = 5;
 const SPOKEN_S = [300, 60, 0];
 
 const $ = (id) => document.getElementById(id);
@@ -16,10 +17,15 @@ const page = `${root}/pay/${id}`;
 const shown = () => $('status').dataset;
 let newest = Number(shown().version); // heard of; what is shown may still be behind
 let expires = Number(shown().expires);
-let skew = Number(shown().now) - Date.now(); // the server's clock counts, not the buyer's
+// The server's clock counts; the buyer's can be wrong, and be set while the page is open.
+let skew = Number(shown().now) - performance.now();
+const now = () => performance.now() + skew;
 
 const say = (text) => { $('live').textContent = text; };
-const fill = (text, values) => text.replace(/{(\w+)}/g, (_, name) => values[name] ?? '');
+// A value that may run the other way than the text around it is isolated, as the server does.
+const turns = (text) => document.dir === 'rtl' || /[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufefe]/.test(text);
+const isolated = (text) => (text && turns(text) ? `\u2068${text}\u2069` : text);
+const fill = (text, values) => text.replace(/{(\w+)}/g, (_, name) => isolated(values[name] ?? ''));
 function warn(kind, values = {}) {
   const box = $('alert'), text = ` ${fill(words[`${kind}.body`], values)}`;
   if (box.dataset.kind === kind && !box.hidden && box.lastChild.data === text) return;
@@ -28,6 +34,7 @@ function warn(kind, values = {}) {
   box.replaceChildren(strong, text);
   box.dataset.kind = kind;
   box.hidden = false;
+  if (kind !== 'offline') say(''); // what was said before is no longer so
 }
 function calm(kind) {
   if ($('alert').dataset.kind === kind) $('alert').hidden = true;
@@ -50,7 +57,7 @@ function show(html) {
   if (!next || Number(next.dataset.version) <= Number(shown().version)) return renew(fresh);
   const moved = next.dataset.status !== shown().status;
   newest = Math.max(newest, Number(next.dataset.version));
-  $('status').replaceWith(document.adoptNode(next));
+  swap($('status'), next);
   document.title = fresh.title;
   calm('refused');
   if (moved) {
@@ -60,11 +67,20 @@ function show(html) {
   arrange();
 }
 
-// A price that moves: the same version with another code.
+// What stands there keeps the focus, if it is still there.
+function swap(old, next) {
+  const { id: held } = document.activeElement;
+  old.replaceWith(document.adoptNode(next));
+  if (held) $(held)?.focus();
+}
+
+// A price that moves, or one more block: the same version with another code or count.
 function renew(fresh) {
-  const next = fresh.getElementById('way');
+  const next = fresh.getElementById('way'), old = $('way');
   const same = fresh.getElementById('status')?.dataset.version === shown().version;
-  if (same && next?.dataset.renew) $('way')?.replaceWith(document.adoptNode(next));
+  if (!same || !old || !next?.dataset.renew) return;
+  if (old.textContent === next.textContent) old.dataset.renew = next.dataset.renew;
+  else swap(old, next);
 }
 
 let loading = false;
@@ -85,7 +101,7 @@ async function refresh() {
 function heard(snapshot) {
   calm('offline');
   expires = snapshot.expiresAt * 1000;
-  skew = snapshot.serverTime - Date.now();
+  skew = snapshot.serverTime - performance.now();
   pollMs = snapshot.pollInMs ?? POLL_MS;
   newest = Math.max(newest, snapshot.version);
   if (newest > Number(shown().version)) refresh();
@@ -94,18 +110,25 @@ function heard(snapshot) {
 // -- hearing: a websocket, and polls while there is none
 
 const done = () => shown().final === 'true' && Number(shown().version) >= newest;
-let socket, failures = 0, pollMs = POLL_MS, timer, due = Infinity;
+let socket, told = false, failures = 0, misses = 0, pollMs = POLL_MS, timer, due = Infinity;
+
+const waitFor = (first, times) => Math.min(RETRY_LAST_MS, first * 2 ** times) * (0.5 + Math.random() / 2);
 
 function connect() {
+  told = false;
   if (done()) return;
   const url = new URL(`${root}/v1/payments/${id}/feed`, location.href);
   url.protocol = url.protocol.replace('http', 'ws');
   socket = new WebSocket(url);
-  socket.onopen = () => { failures = 0; unschedule(); schedule(); };
-  socket.onmessage = (message) => heard(JSON.parse(message.data));
+  socket.onmessage = (message) => { // only now it is known to work
+    [told, failures] = [true, 0];
+    unschedule();
+    heard(JSON.parse(message.data));
+    schedule();
+  };
   socket.onclose = () => {
-    const wait = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** failures++);
-    setTimeout(connect, wait * (0.5 + Math.random() / 2));
+    told = false;
+    setTimeout(connect, waitFor(RETRY_FIRST_MS, failures++));
     schedule();
   };
 }
@@ -117,8 +140,8 @@ function unschedule() {
 
 // A poll that comes earlier stays: a websocket that keeps failing must not put it off.
 function schedule() {
-  const well = socket?.readyState === WebSocket.OPEN && newest <= Number(shown().version);
-  const at = Date.now() + (well ? QUIET_MS : pollMs);
+  const well = told && newest <= Number(shown().version);
+  const at = Date.now() + (well ? (before ? QUIET_MS : OVER_MS) : misses ? waitFor(pollMs, misses) : pollMs);
   if (done() || at >= due) return;
   unschedule();
   due = at;
@@ -129,66 +152,64 @@ async function poll() {
   unschedule();
   if (done()) return;
   try {
-    heard(await (await load(`${page}/status`, { headers: { Accept: 'application/json' } })).json());
+    const snapshot = await (await load(`${page}/status`, { headers: { Accept: 'application/json' } })).json();
+    misses = 0;
+    if (told && snapshot.version > newest) { // of which the websocket should have told: it is half open
+      socket.onclose = null;
+      socket.close();
+      connect();
+    }
+    heard(snapshot);
   } catch {
+    misses++;
     warn('offline');
   }
   schedule();
 }
 
-addEventListener('online', poll);
+function wake() {
+  misses = 0;
+  poll();
+}
+addEventListener('online', wake);
 addEventListener('offline', () => done() || warn('offline'));
-addEventListener('visibilitychange', () => document.hidden || poll());
+addEventListener('visibilitychange', () => document.hidden || wake());
 
 // -- the time left, by the server's clock; only the server says that it is over
 
-let before = Infinity;
+let before = Infinity, drift = Date.now() - performance.now();
 function tick() {
-  const way = $('way')?.dataset, now = Date.now() + skew;
-  if (way?.renew && now >= way.renew) {
-    way.renew = now + PATIENCE_MS;
+  const way = $('way')?.dataset, apart = Date.now() - performance.now();
+  if (Math.abs(apart - drift) > JUMP_MS) wake();
+  drift = apart;
+  if (way?.renew && now() >= way.renew) {
+    way.renew = now() + PATIENCE_MS;
     refresh();
   }
   const out = $('left');
-  if (!out) return;
-  const left = Math.max(0, Math.floor((expires - Date.now() - skew) / 1000));
+  if (!out) return void (before = Infinity);
+  const left = Math.max(0, Math.floor((expires - now()) / 1000));
   const [h, m, s] = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
   const two = (n) => String(n).padStart(2, '0');
   out.textContent = !left ? words.checking : h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
-  if ($('pay-now')) $('pay-now').disabled = !left;
+  $('status').toggleAttribute('data-over', !left);
+  if (!left || !before) for (const one of document.querySelectorAll('#pay-now, .wallet')) one.disabled = !left;
   for (const at of SPOKEN_S) if (before !== Infinity && before > at && left <= at) say(words[`left.${at}`]);
-  if (!left && before) poll();
+  const ends = !left && before;
   before = left;
+  if (ends) poll();
 }
 
-// -- leaving: after a while, unless the buyer would rather stay
+// -- what there is to do in what the server has drawn
 
 function arrange() {
-  for (const time of document.querySelectorAll('time[datetime]')) {
-    const at = new Date(time.dateTime);
-    time.textContent = at.toLocaleString(document.documentElement.lang, { dateStyle: 'medium', timeStyle: 'short' });
-  }
   drawn();
-  // Who comes back from the shop by the browser's button came to look. A frame is told of, and never leaves alone.
-  if (self === top && $('back') && performance.getEntriesByType('navigation')[0]?.type !== 'back_forward') leave();
-}
-
-function leave() {
-  const box = $('leaving'), text = box.querySelector('span');
-  let left = LEAVE_S;
-  const step = () => {
-    if (!left) return location.assign($('back').href);
-    text.textContent = words.redirect.replace('{s}', left--);
-    stop = setTimeout(step, 1000);
-  };
-  let stop;
-  box.hidden = false;
-  box.querySelector('button').onclick = () => {
-    clearTimeout(stop);
-    box.hidden = true;
-    $('back').focus();
-  };
-  step();
+  if (shown().final !== 'true') return;
+  // Who comes back from the shop by the browser's button came to look, and who has sent money that did not pay
+  // needs what is said here. A frame is told of, and never leaves alone.
+  const looks = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
+  const takes = self === top && !looks && (shown().status === 'succeeded' || !kept());
+  import('./ended.js').then(({ ended }) => ended(words, takes), () => {}); // the link is there all the same
 }
 
 // -- paying with a wallet of this browser; the module that does it comes when it is needed
@@ -196,18 +217,22 @@ function leave() {
 const key = `payd:${id}`; // where it keeps what a wallet handed out
 let payer, attempts = 0;
 async function loadPayer() {
+  const said = load($('checkout').dataset.words, { headers: {}, cache: 'default' }).then((answer) => answer.json());
   const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
-  payer ??= payHere({ root, id, key, words, fill, say, warn, calm, refresh, now: () => Date.now() + skew });
+  Object.assign(words, await said);
+  payer ??= payHere({ root, id, key, words, fill, say, warn, calm, refresh, now });
   payer.arrange();
+}
+
+function kept() {
+  try {
+    return localStorage.getItem(key);
+  } catch { /* no storage: nothing is kept */ }
 }
 
 function drawn() {
   if (payer) return payer.arrange();
-  let kept;
-  try {
-    kept = localStorage.getItem(key);
-  } catch { /* no storage: nothing is kept */ }
-  if (kept) return loadPayer().catch(() => { $('pay')?.replaceChildren(); setTimeout(drawn, POLL_MS); });
+  if (kept()) return loadPayer().catch(() => { $('pay')?.replaceChildren(); setTimeout(drawn, POLL_MS); });
   $('pay')?.replaceChildren(...buttons(begin));
   if ($('pay')) $('pay').hidden = !$('pay').childElementCount;
 }
@@ -242,6 +267,7 @@ addEventListener('submit', async (event) => {
 });
 
 addEventListener('click', async (event) => {
+  if (event.target.closest?.('[data-print]')) print();
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
   const source = $(button.dataset.copy);

@@ -1,61 +1,63 @@
 // Pays with a wallet of this browser. What a wallet handed out is kept here until the server has it, so that neither a
 // reload, a second tab, a dead server nor a lost network makes anyone pay twice.
-import { WalletError, buttons, el, problemOf } from './wallets.js';
+import { accountOf, addressOf, choices, haveOf, isSending, isolated, money, networkOf } from './choices.js';
+import { isWhole, once } from './once.js';
+import { WalletError, problemOf, talk } from './talk.js';
+import { buttons, el } from './wallets.js';
 
 const VERSION = '2026-02-18'; // of the API: actions are flat
 const RETRY_FIRST_MS = 1_000, RETRY_LAST_MS = 15_000; // between two attempts to tell the server
 const UNSEEN_MS = 60_000; // then the buyer is told that no node shows the transaction
+const SETTLED_MS = 250; // a wallet that says several things at once has then said them
 const ACCOUNTS_MAX = 100; // that the server takes at once
+const RESULT_MAX = 20_000; // characters: the signatures of smart wallets are long
 const PATIENCE_MS = 30_000; // for an answer; the server takes 20 s for a check at most
 
 const $ = (id) => document.getElementById(id);
 const button = (text, onclick, className = '') => el('button', { type: 'button', textContent: text, onclick, className });
-const isSending = (action) => action.method === 'eth_sendTransaction';
+// An approval moves nothing by itself.
+const moves = (action) => isSending(action) && !/^0x095ea7b3/i.test(action.params[0].data);
+const isSignature = (text) => text.length <= RESULT_MAX && /^0x([0-9a-f]{2})+$/i.test(text);
 const isHash = (text) => /^0x[0-9a-f]{64}$/i.test(text);
-const addressOf = (option) => option.account.split(':')[2];
-const short = (text) => text.length > 16 ? `${text.slice(0, 6)}…${text.slice(-4)}` : text;
-
-// As the server writes amounts: `1,250.00 USDC`, `0.004125 ETH`.
-function money({ value, display: { decimals, assetSymbol } }) {
-  const digits = value.padStart(decimals + 1, '0'), end = digits.length - decimals;
-  const rest = digits.slice(end).replace(/0+$/, '').padEnd(Math.min(2, decimals), '0');
-  return `${digits.slice(0, end).replace(/\B(?=(\d{3})+$)/g, ',')}${rest && `.${rest}`} ${assetSymbol}`;
-}
 
 // `arrange` draws what there is to do into what the server has drawn; `choose` begins with a wallet.
 export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, now }) {
-  let memory = null; // where there is no storage
-  let view = 'choose', wallet, accounts = [], options = [], option, step = '', turn = 0, running = false, telling = false;
-  let wake = () => {}, timer;
+  const { kept, keep, alone, letGo } = once(key);
+  let view = 'choose', wallet, accounts = [], offered = accounts, options = [], funds = [], option, open = false;
+  // Each thing that the buyer begins is a turn; what an older one still hears is not shown any more.
+  let turn = 0, running = false, telling = false, step = '', wake = () => {}, renewing, timer, soon;
 
-  // -- what the wallet handed out: { option, results, of, sends, asking, told }
+  // Somebody paid, called it off, or the time is up: a wallet is asked for nothing any more.
+  const isOpen = () => $('pay') && !$('status').hasAttribute('data-over');
+  const over = () => Object.assign(new Error('over'), { refused: 'invalid_state' });
+  const unasked = (what) => keep(what?.results.length ? { ...what, asking: false } : null);
 
-  function kept() {
-    try {
-      return JSON.parse(localStorage.getItem(key)) ?? memory;
-    } catch {
-      return memory;
-    }
-  }
-  function keep(what) {
-    memory = what;
-    try {
-      if (what) localStorage.setItem(key, JSON.stringify(what));
-      else localStorage.removeItem(key);
-    } catch (e) {
-      console.info(e);
-    }
-  }
-  const isWhole = (what) => what?.results.length === what?.of;
-
-  async function ask(what, body) {
-    const answer = await fetch(`${root}/v1/gateway/payment/${id}/${what}`, {
+  async function post(path, body) {
+    const answer = await fetch(root + path, {
       method: 'POST', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: JSON.stringify(body),
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
     }).catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
     const said = await answer.json().catch(() => ({}));
     if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.code ?? 'unknown' });
     return said;
+  }
+  const ask = (what, body) => post(`/v1/gateway/payment/${id}/${what}`, body);
+  const pause = (wait) => new Promise((done) => { wake = done; setTimeout(done, wait); });
+
+  // As often as it takes, for as long as the buyer waits for it.
+  async function insist(mine, what, body) {
+    for (let wait = RETRY_FIRST_MS; ; wait = Math.min(wait * 2, RETRY_LAST_MS)) {
+      try {
+        const said = await ask(what, body);
+        calm('offline');
+        return said;
+      } catch (e) {
+        if (!e.offline || mine !== turn) throw e;
+        warn('offline');
+      }
+      await pause(wait);
+      if (mine !== turn) throw new WalletError('gone');
+    }
   }
 
   // -- telling the server, until it has it
@@ -65,8 +67,8 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     telling = true;
     for (let wait = RETRY_FIRST_MS; ; wait = Math.min(wait * 2, RETRY_LAST_MS)) {
       const what = kept();
-      if (!what || !isWhole(what) || await told(what)) break;
-      await new Promise((done) => { wake = done; setTimeout(done, wait); });
+      if (!isWhole(what) || await told(what)) break;
+      await pause(wait);
     }
     telling = false;
   }
@@ -102,12 +104,13 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     const over = [404, 410].includes(e.status) || e.refused === 'invalid_state';
     if (over || what.sends) {
       settle({ ...what, doubted: !over });
+      arrange();
       return true;
     }
     keep(null); // a signature that the server does not take moves nothing
-    if (['quote_expired', 'route_expired'].includes(e.refused) && wallet) renew().catch(fail);
+    if (['quote_expired', 'route_expired'].includes(e.refused) && wallet) renew().catch(back);
     else {
-      draw(wallet ? 'options' : 'choose', true);
+      draw(option ? 'options' : 'choose', true);
       warn('unsigned');
     }
     return true;
@@ -117,118 +120,181 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
 
   async function choose(chosen) {
     const mine = ++turn;
-    wallet = chosen;
+    wallet = chosen.talk ??= talk(chosen);
+    options = [];
     hush();
     draw('connecting', true);
     say(fill(words.check, { wallet: wallet.name }));
     try {
-      const chains = Object.keys(network());
-      const connected = await wallet.connect(chains);
+      const connected = await wallet.connect(Object.keys(network()));
       if (mine !== turn) return;
       accounts = connected;
-      if (!wallet.watched) wallet.watch(chains, follow(wallet));
-      wallet.watched = true;
+      heed(wallet);
       await offer(mine);
     } catch (e) {
-      if (mine !== turn) return;
-      draw('choose', true);
-      fail(e);
+      if (mine === turn) back(e);
     }
   }
+  function back(e) {
+    draw('choose', true);
+    fail(e);
+  }
+  function leave() {
+    turn++;
+    running = false;
+    letGo();
+    hush();
+    if (kept()?.asking) arrange();
+    else draw(view === 'approve' ? 'options' : 'choose', true);
+  }
 
-  const follow = (whose) => (changed) => {
-    if (whose !== wallet || view !== 'options' || running) return;
-    if (!changed) return hush(); // another network: it may be the right one now
+  function heed(whose) {
+    if (whose.heeded) return;
+    whose.heeded = true;
+    try {
+      whose.watch(Object.keys(network()), (changed) => heard(whose, changed));
+    } catch (e) {
+      console.info(e);
+    }
+  }
+  function heard(whose, changed) {
+    if (whose !== wallet) return;
+    if (!changed && view === 'options' && !running) hush(); // another network: it may be the right one now
+    if (!changed || String(changed) === String(accounts)) return;
     accounts = changed;
-    if (accounts.length) offer(++turn).catch((e) => { draw('choose', true); fail(e); });
-    else draw('choose', true);
-  };
+    clearTimeout(soon);
+    soon = setTimeout(follow, SETTLED_MS);
+  }
+  function follow() {
+    if (running || !['options', 'none'].includes(view)) return;
+    const mine = ++turn;
+    if (accounts.length) offer(mine).catch((e) => mine === turn && back(e));
+    else back(new WalletError('gone'));
+  }
 
   // Some wallets know an account only as they write it; the server takes no address with a wrong checksum.
-  async function offered(asked) {
+  async function asked(mine, whose) {
+    const pairs = whose.slice(0, ACCOUNTS_MAX);
     try {
-      return (await ask('options', { accounts: asked })).options;
+      return (await insist(mine, 'options', { accounts: pairs })).options;
     } catch (e) {
-      const lower = asked.map((one) => (one.startsWith('eip155:') ? one.toLowerCase() : one));
-      if (e.refused !== 'invalid_params' || lower.every((one, place) => one === asked[place])) throw e;
-      return (await ask('options', { accounts: lower })).options;
+      const lower = pairs.map((one) => (one.startsWith('eip155:') ? one.toLowerCase() : one));
+      if (e.refused !== 'invalid_params' || lower.every((one, place) => one === pairs[place])) throw e;
+      return (await insist(mine, 'options', { accounts: lower })).options;
     }
   }
 
   async function offer(mine) {
-    const fresh = accounts.length ? await offered(accounts.slice(0, ACCOUNTS_MAX)) : [];
+    const whose = accounts, fresh = whose.length ? await asked(mine, whose) : [];
     if (mine !== turn) return;
-    if (!fresh) return void refresh();
-    if (!fresh.length) throw new WalletError('no_options');
+    if (whose !== accounts) return void await offer(mine);
+    if (!fresh) throw over();
+    offered = whose;
     const gas = (one) => Number(one.actions.some(isSending)); // who signs pays no fee
     options = fresh.sort((a, b) => gas(a) - gas(b));
-    option = options.find((one) => one.id === option?.id) ?? options[0];
-    draw('options', true);
+    const wanted = kept()?.option ?? option?.id;
+    const like = option?.amount.unit; // another account pays with the same
+    option = options.find((one) => one.id === wanted) ?? options.find((one) => one.amount.unit === like) ?? options[0];
+    if (option) draw('options', view !== 'options');
+    const seen = whose.length ? await post(`/pay/${id}/funds`, { accounts: whose.slice(0, ACCOUNTS_MAX) }).catch(() => null) : null;
+    if (mine !== turn) return;
+    funds = seen?.funds ?? [];
+    if (option) return void (view === 'options' && !running && draw('options'));
+    if (!funds.length) throw new WalletError('no_options');
+    draw('none', true);
+    fail(new WalletError('no_options'));
   }
 
   // The options anew; whether the chosen one costs something else now, to which the buyer has to say yes.
-  async function renew() {
+  const renew = () => renewing ??= renewed().finally(() => { renewing = null; });
+  async function renewed() {
     const before = option;
     await offer(turn);
+    if (!option) return true;
     if (before.id === option.id && before.amount.value === option.amount.value) return false;
-    warn('quote_expired', { old: money(before.amount), new: money(option.amount) });
+    if (before.id === option.id) warn('quote_expired', { old: money(before.amount), new: money(option.amount) });
+    else warn('changed');
     return true;
   }
 
-  const network = () => JSON.parse($('pay').dataset.chains);
+  const network = () => JSON.parse($('pay')?.dataset.chains ?? '{}');
   const isOld = (one) => one.expiresAt !== null && now() >= one.expiresAt * 1000;
 
   // -- paying
 
   async function pay() {
     if (running) return;
-    const before = kept();
-    if (before && (isWhole(before) || before.asking)) return arrange(); // another tab was faster
+    const mine = ++turn;
     running = true;
+    open = false;
     hush();
     try {
-      if (isOld(option) && await renew()) return;
-      const actions = await calls();
-      const resumed = before?.option === option.id && before.of === actions.length;
-      await act(actions, resumed ? before.results : []);
+      await alone(() => go(mine).catch((e) => {
+        if (mine === turn) throw e;
+        console.info(e);
+      }));
     } catch (e) {
       await stopped(e);
     } finally {
-      running = false;
+      if (mine === turn) running = false;
       arrange();
+      if (offered !== accounts) follow();
     }
   }
 
+  async function go(mine) {
+    const before = kept();
+    if (isWhole(before) || before?.asking) return; // another tab was faster
+    if (isOld(option) && await renew() || mine !== turn) return;
+    const actions = await calls(mine);
+    const same = before?.option === option.id && before.of === actions.length && before.amount === option.amount.value;
+    await act(mine, actions, same ? before.results : []);
+  }
+
   // What the wallet is to do: a build action is asked for when it is needed, as it holds for a minute only.
-  async function calls() {
+  async function calls(mine) {
     const found = [];
     step = '';
     draw('approve', true);
     for (const action of option.actions) {
-      if (action.type === 'build') found.push(...(await ask('fetch', { optionId: option.id, data: action.data })).actions);
+      if (action.type === 'build') found.push(...(await insist(mine, 'fetch', { optionId: option.id, data: action.data })).actions);
       else found.push(action);
     }
     return found.map((one) => ({ ...one, params: typeof one.params === 'string' ? JSON.parse(one.params) : one.params }));
   }
 
-  async function act(actions, results) {
-    const what = { option: option.id, results: [...results], of: actions.length, sends: actions.some(isSending) };
+  async function act(mine, actions, results) {
+    const job = { mine, payer: wallet, address: addressOf(option) };
+    const what = { option: option.id, amount: option.amount.value, results: [...results], of: actions.length, sends: actions.some(moves) };
     for (const action of actions.slice(results.length)) {
       step = actions.length > 1 ? `${what.results.length + 1}/${actions.length}` : '';
       draw('approve', true);
       say($('paying')?.textContent ?? '');
-      const result = rehearsed() ? await rehearse(action) : await askWallet(action, what);
+      const result = rehearsed() ? await rehearse(action) : await askWallet(job, action, what);
+      // Who did not wait for a signature may have begun something else: one that nobody is told moves nothing. A hash is never lost.
+      if (mine !== turn && (!isSending(action) || isWhole(kept()))) return;
       what.results.push(result);
       keep({ ...what, asking: false });
+      if (mine !== turn) return arrange();
     }
   }
 
-  async function askWallet(action, what) {
-    await wallet.ready(action, network()[action.chain_id]);
-    if (isSending(action)) keep({ ...what, asking: true }); // whatever happens to this page now, the wallet may send
-    const result = await wallet.run(action, addressOf(option));
-    if (isSending(action) && !isHash(result)) throw new Error('no transaction hash');
-    return result;
+  async function askWallet({ mine, payer, address }, action, what) {
+    await payer.ready(action, network()[action.chain_id], address);
+    if (mine !== turn) throw new WalletError('gone');
+    if (!isOpen()) throw over();
+    const asking = isSending(action) && Math.random();
+    if (asking) keep({ ...what, asking }); // whatever happens to this page now, the wallet may send
+    try {
+      const result = await payer.run(action, address);
+      const isGood = isSending(action) ? isHash : action.chain_id.startsWith('eip155:') ? isSignature : String;
+      if (typeof result !== 'string' || !isGood(result)) throw new Error('no result');
+      return result;
+    } catch (e) {
+      if (asking && kept()?.asking === asking && problemOf(e).unsent) unasked(kept());
+      if (mine !== turn) arrange();
+      throw e;
+    }
   }
 
   // A test payment must move nothing: a wallet of EVM chains signs a text instead of what it would be asked for real.
@@ -237,19 +303,22 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     const text = fill(words.rehearsal, { id });
     const hex = [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
     const signature = await wallet.ask('personal_sign', [`0x${hex}`, addressOf(option)]);
+    if (typeof signature !== 'string' || !isSignature(signature)) throw new Error('no signature');
     return signature.padEnd(132, '0').slice(0, isSending(action) ? 66 : 132);
   }
 
   async function stopped(e) {
-    const what = kept();
-    if (e.refused === 'quote_expired' || e.refused === 'route_expired') {
-      keep(null);
-      running = false;
-      await renew().catch(fail);
-    } else if (['payment_expired', 'invalid_state'].includes(e.refused)) {
-      refresh();
+    if (['quote_expired', 'route_expired'].includes(e?.refused)) {
+      await renew().catch(back);
+    } else if (e instanceof WalletError && e.kind === 'moved') {
+      try {
+        accounts = await wallet.connect(Object.keys(network()));
+        await offer(turn);
+        fail(e);
+      } catch (again) {
+        back(again);
+      }
     } else {
-      if (what?.asking && problemOf(e).unsent) keep(what.results.length ? { ...what, asking: false } : null);
       draw('options', true);
       fail(e);
     }
@@ -257,9 +326,15 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
 
   function fail(e) {
     console.info(e);
-    if (e.offline || e.refused) return warn(e.offline ? 'offline' : 'refused');
-    const { kind, code } = problemOf(e);
-    warn(kind, { code: code && `(${code})`, amount: option && money(option.amount), network: option?.amount.display.networkName, list: $('pay')?.dataset.accepted, merchant: $('checkout').dataset.merchant });
+    if (['payment_expired', 'invalid_state'].includes(e?.refused)) refresh(); // a wallet may fail with anything, or with nothing
+    if (!$('pay')) return; // what the server has drawn since says all there is to say
+    const { merchant } = $('checkout').dataset;
+    if (e?.refused === 'payment_expired') return warn('expired', { merchant });
+    if (e?.offline || e?.refused) return warn(e.offline ? 'offline' : 'refused');
+    const { kind, code } = problemOf(e), row = option && offers().fundsOf(option);
+    const values = { code: code && `(${code})`, amount: option && money(option.amount), network: option && networkOf(option), list: $('pay')?.dataset.accepted, merchant };
+    if (kind !== 'insufficient' || !row) return warn(kind, values);
+    warn('short', { ...values, fee: money(row.fee), have: haveOf(row) });
   }
   const hush = () => calm($('alert').dataset.kind);
 
@@ -268,27 +343,33 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   const title = (text) => el('h2', { id: 'paying', tabIndex: -1, textContent: text });
   const wheel = () => el('span', { className: 'spinner', ariaHidden: 'true' });
   const row = (name, ...value) => el('div', {}, el('dt', { textContent: name }), el('dd', {}, ...value));
-  const isolated = (text) => el('bdi', { textContent: text });
+  const another = () => button(words.another, leave, 'plain');
+
+  // The shop may ask for something first: nothing is signed or sent before it has it.
+  const onward = () => (option.collectData
+    ? el('a', { id: 'collect', className: 'button primary', href: `${option.collectData.url}&lang=${document.documentElement.lang}`, target: '_blank', rel: 'noopener', textContent: words.collect })
+    : Object.assign(button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, 'primary'), { id: 'pay-now' }));
+
+  const offers = () => choices({ options, funds, words, fill });
 
   const views = {
     choose: () => buttons(choose),
-    connecting: () => [
-      wheel(), title(fill(words.check, { wallet: wallet.name })),
-      button(words.stop, () => { turn++; hush(); draw('choose', true); }),
-    ],
+    connecting: () => [wheel(), title(fill(words.check, { wallet: wallet.name })), button(words.stop, leave)],
     options: () => [
       title(words.paying),
-      el('dl', {},
-        row(words.pays, options.length > 1 ? picker() : isolated(money(option.amount))),
-        row(words.network, isolated(option.amount.display.networkName ?? option.account.split(':').slice(0, 2).join(':'))),
-        row(words.fee, option.actions.some(isSending) ? words['fee.wallet'] : words['fee.none']),
-        row(words.from, el('bdi', { className: 'mono', textContent: short(addressOf(option)), title: addressOf(option) }))),
-      option.collectData // the shop asks for something first: nothing is signed or sent before it has it
-        ? el('a', { className: 'button primary', href: option.collectData.url, target: '_blank', rel: 'noopener', textContent: words.collect })
-        : Object.assign(button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, 'primary'), { id: 'pay-now' }),
-      button(words.another, () => { turn++; hush(); draw('choose', true); }, 'plain'),
+      open ? offers().list(option, pick) : el('dl', {},
+        row(words.pays, isolated(money(option.amount)), ...(options.length + offers().lacking.length > 1 ? [change()] : [])),
+        row(words.network, isolated(networkOf(option))),
+        row(words.fee, isolated(offers().feeOf(option))),
+        row(words.from, accountOf(option))),
+      onward(),
+      another(),
     ],
-    approve: () => [wheel(), title(fill(step ? words['approve.step'] : words.approve, { wallet: wallet.name, step }))],
+    none: () => [title(words.lacking), offers().list(), another()],
+    approve: () => [
+      wheel(), title(fill(step ? words['approve.step'] : words.approve, { wallet: wallet.name, step })),
+      el('p', { textContent: fill(words['approve.body'], { amount: money(option.amount), network: networkOf(option) }) }), button(words.stop, leave),
+    ],
     sent: () => {
       const what = kept(), unseen = what.doubted || (what.told && now() - what.told >= UNSEEN_MS);
       const body = unseen ? words['unseen.body'] : what.told ? words['sent.looking'] : words['sent.body'];
@@ -300,26 +381,35 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     maybe: () => [title(words.maybe), el('p', { textContent: words['maybe.body'] }), again()],
   };
 
-  const hashOf = (what) => el('p', { className: 'mono' }, isolated(what.results.at(-1)));
-  const again = () => button(words.again, () => { keep(null); hush(); draw('choose', true); });
+  const hashOf = (what) => el('p', { className: 'mono' }, isolated(what.results.findLast(isHash)));
+  const again = () => button(words.again, () => {
+    unasked(isWhole(kept()) ? null : kept());
+    hush();
+    draw(option ? 'options' : 'choose', true);
+  });
+  const change = () => Object.assign(button(words.change, () => {
+    open = true;
+    draw('options');
+    $('pay').querySelector('input:checked').focus();
+  }), { id: 'change' });
 
-  function picker() {
-    const made = el('select', { ariaLabel: words.pays, onchange: () => { option = options[made.selectedIndex]; hush(); draw('options'); $('pay').querySelector('select').focus(); } });
-    for (const one of options) {
-      const { networkName } = one.amount.display;
-      made.add(new Option(`${money(one.amount)} · ${networkName ?? ''} · ${short(addressOf(one))}`, one.id, false, one === option));
-    }
-    return made;
+  function pick(one, done) {
+    option = one;
+    hush();
+    if (!done) return ($('pay-now') ?? $('collect')).replaceWith(onward());
+    open = false;
+    draw('options');
+    $('change').focus();
   }
 
   // A wallet that replaces a transaction, as for a higher fee, gives it another id.
   function repair(what) {
     const input = el('input', { id: 'replaced', autocomplete: 'off', spellcheck: false });
     const send = button(words.replace, () => {
-      const hash = input.value.trim();
+      const hash = input.value.trim(), at = what.results.findLastIndex(isHash);
       if (!isHash(hash)) return warn('no_hash');
       hush();
-      keep({ ...what, results: [...what.results.slice(0, -1), hash], told: undefined, doubted: undefined });
+      keep({ ...what, results: what.results.with(at, hash), told: undefined, doubted: undefined });
       draw('sent', true);
       arrange();
       wake();
@@ -331,13 +421,15 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     const box = $('pay');
     if (!box) return;
     clearTimeout(timer);
+    const at = box.contains(document.activeElement) ? document.activeElement.id || 'paying' : '';
     view = next;
     $('status').dataset.pay = view;
     box.replaceChildren(...views[view]());
     box.hidden = !box.childElementCount;
     if (moved) (view === 'choose' ? $('heading') : $('paying')).focus();
+    else if (at) ($(at) ?? $('paying') ?? $('heading')).focus();
     if (view === 'options' && option.expiresAt !== null) {
-      timer = setTimeout(() => { if (!running) renew().catch(fail); }, Math.max(0, option.expiresAt * 1000 - now()));
+      timer = setTimeout(() => { if (!running) renew().catch(back); }, Math.max(0, option.expiresAt * 1000 - now()));
     }
     const left = view === 'sent' ? kept().told + UNSEEN_MS - now() : 0;
     if (left > 0) timer = setTimeout(arrange, left);
@@ -346,18 +438,20 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   // Draws what there is to do now: after a status that the server drew, after what another tab has kept.
   function arrange() {
     const what = kept();
-    if (isWhole(what) && what && !(what.told && !$('pay')) && !what.doubted) tell();
+    if (isWhole(what) && !(what.told && !$('pay')) && !what.doubted) tell();
     if (!$('pay')) return note(what);
-        if (what && isWhole(what)) {
+    if (isWhole(what)) {
       const same = view === 'sent' && $('paying');
       if (!same || $('replaced') === null) draw('sent', !same);
       if (!same) say(`${words.sent} ${words['sent.body']}`);
     } else if (what?.asking) draw('maybe', view !== 'maybe');
-    else draw(['sent', 'maybe', 'approve'].includes(view) ? (wallet ? 'options' : 'choose') : view);
+    else if (['sent', 'maybe', 'approve'].includes(view)) draw(option ? 'options' : 'choose');
+    else if (view === 'choose' || !$('pay').childElementCount) draw(view);
   }
 
   // A payment that ended unpaid: the buyer will need the id of what the wallet sent.
   function note(what) {
+    if ($('alert').dataset.kind !== 'offline') hush(); // it told the buyer to pay
     if ($('status').dataset.status === 'succeeded') return keep(null);
     const ended = ['failed', 'expired', 'cancelled'].includes($('status').dataset.status);
     if (!ended || !what?.sends || !isWhole(what) || $('kept')) return;
@@ -366,7 +460,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
 
   addEventListener('online', () => wake());
   addEventListener('visibilitychange', () => { // back from the form
-    if (!document.hidden && view === 'options' && option.collectData && !running) offer(++turn).catch(fail);
+    if (!document.hidden && view === 'options' && option.collectData && !running) offer(++turn).catch(back);
   });
-  return { arrange: () => (running ? draw(view) : arrange()), choose };
+  return { arrange: () => (running ? $('pay')?.childElementCount || draw(view) : arrange()), choose };
 }

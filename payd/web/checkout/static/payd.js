@@ -3,19 +3,20 @@
 const BASE = document.currentScript.src.replace(/\/static\/payd\.js.*/, ''), { origin } = new URL(BASE);
 const SILENT_MS = 2000; // what is refused never answers
 const RETRY_MS = 500, TRIES = 40;
-const words = { title: 'Payment', close: 'Close', refused: 'It cannot be shown here.', tab: 'Open in a new tab' };
+const words = {}; // those of the shop's buyer, put in by the server
+const html = document.documentElement;
 const sheet = new CSSStyleSheet();
-sheet.replaceSync(`dialog {min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
+sheet.replaceSync(`dialog{min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
 border-radius:1rem;overflow:hidden;color-scheme:light dark;font:1rem system-ui}
-::backdrop {background:#000a}
-[open] {display:flex;flex-direction:column}
-button {align-self:end;width:44px;height:44px;border:0;background:none;font-size:1.5rem}
-iframe {flex:1;border:0}
-p {margin:auto}
-iframe:not([hidden]) + p {display:none}
-@media (max-width:30rem) {dialog {min-height:100dvh;border-radius:0}}`);
+::backdrop{background:#000a}
+[open]{display:flex;flex-direction:column}
+button{align-self:end;width:44px;height:44px;border:0;background:none;font-size:1.5rem}
+iframe{flex:1;border:0}
+p{margin:auto}
+iframe:not([hidden])+p{display:none}
+@media (max-width:30rem){dialog{min-height:100dvh;border-radius:0}}`);
 const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values));
-const stops = {};
+const stops = {}, held = {}; // closed, but a wallet may be asked in it
 let close;
 
 // With no frame: the feed.
@@ -33,8 +34,8 @@ function follow(id, report) {
   stops[id] = () => { over = true; };
 }
 
-function open(target, { mode, onStatus, from = document } = {}) {
-  const id = /pay_\w+/.exec(target)?.[0] ?? 0, url = `${BASE}/pay/${id}`; // of this payd only
+function open(target, { mode, onStatus, from = document, lang = html.lang } = {}) {
+  const id = /pay_\w+/.exec(target)?.[0] ?? 0, url = `${BASE}/pay/${id}?lang=${lang}`; // of this payd only
   let version = -1, isFinal;
   const report = (news) => {
     if (news.version > version) {
@@ -52,20 +53,24 @@ function open(target, { mode, onStatus, from = document } = {}) {
     return follow(id, report);
   }
 
-  const root = make(document.body, 'div').attachShadow({ mode: 'open' });
-  const { style } = document.documentElement, { overflow } = style;
+  const root = held[id] ??= make(document.body, 'div').attachShadow({ mode: 'open' });
+  const { style } = html, { overflow } = style, old = root.firstChild;
   let timer;
-  root.adoptedStyleSheets = [sheet];
-  const dialog = make(root, 'dialog', { ariaLabel: words.title });
-  make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
-  const frame = make(dialog, 'iframe', { title: words.title, allow: 'clipboard-write', src: url });
+  const dialog = old ?? make(root, 'dialog', { ariaLabel: words.title });
+  if (!old) {
+    root.adoptedStyleSheets = [sheet];
+    make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
+    make(dialog, 'iframe', { title: words.title, allow: 'clipboard-write', src: url });
+    make(make(dialog, 'p', { role: 'alert', textContent: words.refused + ' ' }), 'a', { href: url, textContent: words.tab });
+  }
+  const [, frame, note] = dialog.children;
+  note.lastChild.onclick = () => !!open(id, { mode: 'tab', onStatus, from, lang });
   frame.onload = () => {
     clearTimeout(timer);
     frame.contentWindow.postMessage({ payd: id }, origin);
     timer = setTimeout(() => { frame.hidden = true; }, SILENT_MS);
   };
-  const note = make(dialog, 'p', { role: 'alert', textContent: `${words.refused} ` });
-  make(note, 'a', { href: url, textContent: words.tab, onclick: () => !!open(id, { mode: 'tab', onStatus, from }) });
+  if (old) frame.onload();
   const hear = ({ source, origin: by, data }) => {
     if (source !== frame.contentWindow || by !== origin || data?.payd !== id) return;
     if (data.close) return close();
@@ -74,15 +79,18 @@ function open(target, { mode, onStatus, from = document } = {}) {
     report(data);
   };
   addEventListener('message', hear);
-  close = () => {
+  const mine = close = () => {
     close = null;
     removeEventListener('message', hear);
     style.overflow = overflow;
     dialog.close();
-    root.host.remove();
+    if (isFinal || frame.hidden) {
+      root.host.remove();
+      delete held[id];
+    }
     if (!isFinal) follow(id, report);
   };
-  dialog.onclose = () => root.host.isConnected && close();
+  dialog.onclose = () => dialog.open || (close === mine && close());
   dialog.onclick = (e) => e.target === dialog && close();
   style.overflow = 'hidden';
   dialog.showModal();
@@ -90,7 +98,9 @@ function open(target, { mode, onStatus, from = document } = {}) {
 
 addEventListener('click', ({ target }) => {
   const from = target.closest?.('[data-payd]');
-  if (from) open(from.dataset.payd, { mode: from.dataset.paydMode, from });
+  if (!from) return;
+  const { payd, paydMode: mode, paydLang: lang } = from.dataset;
+  open(payd, { mode, lang, from });
 });
 window.Payd = { open, close: () => close?.(), words };
 })();
