@@ -20,6 +20,7 @@ from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import canonical_chain, parse_account
 from payd.core.errors import InternalError, InvalidState
+from payd.core.failure import MISALIGNED
 from payd.core.option import Quote, Result, hash_results, told_transactions
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
@@ -34,8 +35,6 @@ log = structlog.get_logger("payd.confirm")
 
 # A check that a node keeps waiting must not keep cancel and expiry waiting for longer.
 CHECK_DEADLINE_S: Final = 20.0
-
-MISALIGNED_REASON: Final = "The wallet's results do not match the actions in length and order."
 
 
 async def confirm(
@@ -195,7 +194,7 @@ async def _commit(
                 payments.tell_relay(job.chain)
             return payment
         case Misaligned():
-            return await actor.move(PaymentFailed(MISALIGNED_REASON), also=hints)
+            return await actor.move(PaymentFailed(MISALIGNED), also=hints)
         case Unseen():
             await _keep_hints(payments, actor.key, option_id, results)
             return actor.load()

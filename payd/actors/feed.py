@@ -20,6 +20,9 @@ TEXT: Final = 0x81
 SIZE_IN_16_BITS: Final = 126
 SIZE_IN_64_BITS: Final = 127
 
+GOODBYE: Final = b"\x88\x02\x03\xe8"
+"""A close frame with 1000: nothing follows (RFC 6455, section 5.5.1)."""
+
 # Resends that one listener may have waiting: a person asks for each of them, one by one.
 RESENDS_MAX: Final = 100
 # A listener is heard of more often than this, also one whose connection broke and that comes back at once.
@@ -43,9 +46,11 @@ class Update:
 
     @property
     def frame(self) -> bytes:
-        """One websocket frame for all readers, encoded once: a server's frames are not masked."""
+        """What all readers are sent, encoded once: a server's frames are not masked. The last one ends with
+        `GOODBYE`, so that it takes no second write.
+        """
         if self._frame is None:
-            self._frame = text_frame(self.payload)
+            self._frame = text_frame(self.payload) + (GOODBYE if self.final else b"")
         return self._frame
 
 
@@ -122,6 +127,10 @@ class Topics(Generic[F]):
             followers.discard(follower)
             if not followers:
                 del self._followers[topic]
+
+    def count(self, topic: str) -> int:
+        """How many follow `topic` now."""
+        return len(self._followers.get(topic, ()))
 
     def followers(self, topic: str) -> tuple[F, ...]:
         """Who follows `topic` now."""

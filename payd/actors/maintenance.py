@@ -13,6 +13,7 @@ import structlog
 import trio
 
 from payd.clock import Clock
+from payd.store.api_log import prune_logged
 from payd.store.builds import prune_own_builds, prune_paid_builds
 from payd.store.collected import prune_collected, sort_collected
 from payd.store.db import Database, Tx
@@ -44,6 +45,8 @@ OWN_BUILDS_KEPT_MS: Final = DAY_MS
 """How long a transaction that was built for a wallet is known: it could land for some minutes."""
 STRAY_ANSWERS_KEPT_MS: Final = DAY_MS
 """How long the answers of who did not pay are kept after the payment's last change."""
+REQUESTS_KEPT_MS: Final = 14 * DAY_MS
+"""How long the log of API requests is kept: as far as events can be sent again."""
 
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
@@ -92,6 +95,7 @@ class Maintenance:
             "collected": await self._prune(prune_collected, now_ms - self._collected_ms),
             "stray_answers": await self._prune_pages(sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
+            "requests": await self._prune_pages(prune_logged, now_ms - REQUESTS_KEPT_MS),
         }
         if any(pruned.values()):
             log.info("store.pruned", **pruned)

@@ -103,7 +103,7 @@ async def _offers(
     """
     found: dict[int, tuple[Route, Offer]] = {}
     down: ChainUnavailable | None = None
-    for chain, asked in _asked(payments, payment, accounts):
+    for chain, asked in asks_of(payments, payment, accounts):
         try:
             await chain.read_ahead(payment, [ask for _, _, ask in asked], now_ms)
             for place, route, ask in asked:
@@ -119,7 +119,7 @@ async def _offers(
     return [found[place] for place in sorted(found)][:OPTIONS_PER_ANSWER_MAX]
 
 
-def _asked(
+def asks_of(
     payments: Payments, payment: Payment, accounts: Sequence[AccountId]
 ) -> list[tuple[Chain, list[tuple[int, Route, Ask]]]]:
     """What to ask of each chain, and its place in the order of the merchant's destinations."""

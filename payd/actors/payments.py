@@ -203,8 +203,15 @@ class Payments:
         """Run work that goes on when the caller is cancelled, and give its result."""
         return await in_background(self.nursery, work)
 
-    async def create(self, draft: Payment, request: IdempotentRequest | None, render: Render) -> Outcome:
-        """Create a payment, once for each idempotency key.
+    async def create(
+        self,
+        draft: Payment,
+        request: IdempotentRequest | None,
+        render: Render,
+        *,
+        also: Also | None = None,
+    ) -> Outcome:
+        """Create a payment, once for each idempotency key; `also` is written with it.
 
         Raises:
             NotFound: The merchant is gone.
@@ -218,6 +225,8 @@ class Payments:
         def work(tx: Tx) -> Outcome:
             _check_payable(tx, draft)
             created.append(insert_payment(tx, moved, event, draft.expires_at_ms))
+            if also is not None:
+                also(tx)
             return Outcome(201, render(tx, draft))
 
         outcome = await self.in_background(lambda: self._create(draft, request, work, created))
@@ -237,11 +246,20 @@ class Payments:
         return outcome
 
     async def move_once(
-        self, payment_id: str, trigger: Trigger, request: IdempotentRequest | None, render: Render
+        self,
+        payment_id: str,
+        trigger: Trigger,
+        request: IdempotentRequest | None,
+        render: Render,
+        *,
+        also: Also | None = None,
     ) -> Outcome:
-        """Move a payment by one trigger on behalf of a request; see `once`."""
+        """Move a payment by one trigger on behalf of a request; see `once`. `also` is written with it."""
         return await self.once(
-            payment_id, lambda actor: actor.move(trigger, request=request, render=render), request, render
+            payment_id,
+            lambda actor: actor.move(trigger, also=also, request=request, render=render),
+            request,
+            render,
         )
 
     async def once(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from payd.actors.payments import PaymentActor, Payments, Render
+from payd.actors.payments import Also, PaymentActor, Payments, Render
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
+from payd.core.failure import SIMULATED
 from payd.core.payment import (
     FundsCommitted,
     Payment,
@@ -21,6 +22,7 @@ from payd.core.payment import (
     WindowClosed,
 )
 from payd.core.status import Status
+from payd.store.db import Tx
 from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.store.settlements import list_settlements
 
@@ -61,12 +63,17 @@ async def simulate_once(
     reason: str | None,
     request: IdempotentRequest | None,
     render: Render,
+    *,
+    also: Also | None = None,
 ) -> Outcome:
-    """`simulate` on behalf of a request, once for each idempotency key. Raises as it does."""
+    """`simulate` on behalf of a request, once for each idempotency key; `also` is written with the last move.
+
+    Raises as it does.
+    """
     payments.find(payment_id)
     return await payments.once(
         payment_id,
-        lambda actor: _simulate(payments, actor, to, reason, request, render),
+        lambda actor: _simulate(payments, actor, to, reason, request, render, also),
         request,
         render,
     )
@@ -79,6 +86,7 @@ async def _simulate(
     reason: str | None,
     request: IdempotentRequest | None = None,
     render: Render | None = None,
+    also: Also | None = None,
 ) -> Payment:
     payment = actor.load()
     allowed = allowed_targets(payment)
@@ -91,14 +99,20 @@ async def _simulate(
         payment = await actor.move(_commitment(payments, payment))
     if to == "succeeded":
         transfers = _chain(payments).transfers(payment)
+
+        def keep(tx: Tx) -> None:
+            payments.keep_transfers(tx, payment, transfers)
+            if also is not None:
+                also(tx)
+
         return await actor.move(
             TransferConfirmed(f"test:{payment.id}"),
-            also=lambda tx: payments.keep_transfers(tx, payment, transfers),
+            also=keep,
             request=request,
             render=render,
         )
     trigger = _one_trigger(payments, payment, to, reason)
-    return await actor.move(trigger, request=request, render=render)
+    return await actor.move(trigger, also=also, request=request, render=render)
 
 
 def _one_trigger(payments: Payments, payment: Payment, to: Target, reason: str | None) -> Trigger:
@@ -106,7 +120,7 @@ def _one_trigger(payments: Payments, payment: Payment, to: Target, reason: str |
         case "processing":
             return _commitment(payments, payment)
         case "failed":
-            return PaymentFailed(reason or "Simulated failure")
+            return PaymentFailed(reason or SIMULATED)
         case "expired":
             return WindowClosed()
         case "cancelled":

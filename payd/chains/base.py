@@ -100,6 +100,23 @@ class Found(msgspec.Struct, frozen=True):
     denied: Sighting | None = None
 
 
+class Funds(msgspec.Struct, frozen=True):
+    """What an account has of what it would pay with, in minor units; `coin` is CAIP-19.
+
+    Attributes:
+        amount: What it would pay.
+        has: What it has of that.
+        fee: About what the network takes, in coins, from who sends it.
+        coins: What the account has of those.
+    """
+
+    amount: int
+    has: int
+    fee: int
+    coins: int
+    coin: str
+
+
 class Chain(Protocol):
     """One or more blockchains of a realm."""
 
@@ -195,8 +212,30 @@ class PaysByLink(Chain, Protocol):
 
 
 @runtime_checkable
+class ShowsFunds(Chain, Protocol):
+    """A chain that can say why an account is not offered an asset."""
+
+    async def funds(
+        self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
+    ) -> Funds | None:
+        """What the account has of the asset and of what sending it costs; None where nobody can pay with it.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+
+
+@runtime_checkable
 class AsksBuyers(Chain, Protocol):
     """A chain that asks something of a buyer where the merchant asks nothing."""
 
     def fields_of(self, account: AccountId) -> tuple[Field, ...]:
         """What is asked of who pays from this account."""
+
+
+@runtime_checkable
+class CountsBlocks(Chain, Protocol):
+    """A chain where a payment has succeeded once so many blocks confirm its transfer."""
+
+    def depth_of(self, payment: Payment) -> int | None:
+        """How many blocks a processing payment waits for; None where it waits for something else."""

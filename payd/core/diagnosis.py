@@ -31,6 +31,7 @@ from payd.core.signature import (
     key_of,
     verify,
 )
+from payd.core.span import span
 
 DIGEST_CHARS: Final = 44
 # Each entry is compared with every guess; payd sends five at most.
@@ -42,7 +43,6 @@ _RAW: Final = "Verify the raw bytes, as they came, before anything parses them."
 # A digest wherever it stands: without its padding, in the alphabet of URLs, between the wrong separators.
 _DIGEST: Final = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{43}(?![\w+/-])")
 _ENTRY: Final = re.compile(r"(?P<version>v[0-9]+[a-z]*),(?P<digest>\S*)")
-_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _MILLISECONDS: Final = re.compile("[0-9]{13}")
 
 
@@ -132,8 +132,9 @@ def lateness(timestamp: str, now_s: int) -> str | None:
     allowed = f"{TOLERANCE_S // 60} minutes are allowed"
     if age_s > 0:
         causes = "an old or replayed delivery, a queue before the check, or a clock that is ahead here"
-        return f"the delivery is {_span(age_s)} old and {allowed}. It is {causes}"
-    return f"the delivery is from {_span(-age_s)} in the future and {allowed}. This machine's clock is behind"
+        return f"the delivery is {span(age_s * 1000)} old and {allowed}. It is {causes}"
+    ahead = span(-age_s * 1000)
+    return f"the delivery is from {ahead} in the future and {allowed}. This machine's clock is behind"
 
 
 def signer_of(secrets: Iterable[Secret], received: Received) -> Secret | None:
@@ -330,13 +331,3 @@ def _compact(value: Any) -> bytes | None:
         return msgspec.json.encode(value)
     except (msgspec.MsgspecError, RecursionError, OverflowError, ValueError):
         return None
-
-
-def _span(seconds: int) -> str:
-    """Such as `12 min 5 s` or `3 d 4 h`: the largest unit and the one below it."""
-    counts: list[tuple[int, str]] = []
-    for unit, size in _UNITS:
-        count, seconds = divmod(seconds, size)
-        counts.append((count, unit))
-    first = next(at for at, (count, _) in enumerate(counts) if count)
-    return " ".join(f"{count} {unit}" for count, unit in counts[first : first + 2] if count)

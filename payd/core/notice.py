@@ -1,6 +1,6 @@
-"""What the operator is told of an endpoint that fails: a warning, that it was disabled, that it recovered.
+"""What the operator is told: an endpoint that fails, is disabled, recovers; live money that goes elsewhere.
 
-Source: DESIGN.md, "7. Events and webhooks".
+Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from payd.core.endpoint import DISABLE_AFTER_MS, Endpoint, EndpointState, disabl
 from payd.core.event import API_VERSION, iso_ms
 
 NoticeType: TypeAlias = Literal["endpoint.warning", "endpoint.disabled", "endpoint.recovered", "notify.test"]
+
+DESTINATION_CHANGED: Final = "destination.changed"
 
 _HOUR_MS: Final = 3_600_000
 
@@ -40,6 +42,39 @@ class Notice(msgspec.Struct, frozen=True):
     created_at: str
     text: str
     data: NoticeData
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """A destination that was changed, as a notice says it; `actor` is a key, a person or the command line."""
+
+    settlement_id: str
+    merchant_id: str
+    account_id: str
+    asset: str
+    old: str
+    new: str
+    actor: str
+
+
+class MovedNotice(msgspec.Struct, frozen=True):
+    """The body of a notice about a destination; signed as every delivery is."""
+
+    id: str
+    type: str
+    api_version: str
+    created_at: str
+    text: str
+    data: Moved
+
+
+def render_moved(moved: Moved, *, event_id: str, now_ms: int) -> bytes:
+    """The bytes of a notice that live money goes elsewhere from now on."""
+    text = (
+        f"{moved.asset} of merchant {moved.merchant_id} goes to {moved.new} from now on; before it went to"
+        f" {moved.old}. {moved.actor} changed it. If that was nobody of yours, change it back at once."
+    )
+    notice = MovedNotice(event_id, DESTINATION_CHANGED, API_VERSION, iso_ms(now_ms), text, moved)
+    return msgspec.json.encode(notice)
 
 
 def notice_type(before: Endpoint, after: Endpoint) -> NoticeType | None:

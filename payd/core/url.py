@@ -11,7 +11,10 @@ from urllib.parse import urlsplit
 
 URL_MAX: Final = 2048
 
-_HTTPS: Final = re.compile(r"https://[^\s\x00-\x1f\x7f/@\\?#]+([/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE)
+# What no browser takes in a host, or reads as something else than is shown, such as `%2e`.
+_HTTPS: Final = re.compile(
+    r"https://(?P<host>[^\s\x00-\x1f\x7f/@\\?#%<>\"^|`{};]+)([/?#][^\s\x00-\x1f\x7f]*)?", re.IGNORECASE
+)
 
 _LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _ORIGIN: Final = re.compile(rf"(https://{_LABEL}(\.{_LABEL})*|http://localhost)(:(?P<port>[1-9]\d{{0,4}}))?")
@@ -20,12 +23,17 @@ _PORT_MAX: Final = 65_535
 
 
 def is_https_url(text: str) -> bool:
-    """Whether text is an https URL with a host and no user name, of at most `URL_MAX` characters."""
-    if len(text) > URL_MAX or not _HTTPS.fullmatch(text):
+    """Whether text is an https URL with a host and no user name, of at most `URL_MAX` characters.
+
+    A host is shown to people: characters that nobody sees are in none, as some turn the text around them.
+    """
+    match = _HTTPS.fullmatch(text) if len(text) <= URL_MAX else None
+    if match is None or not match["host"].isprintable():
         return False
     try:
-        return bool(urlsplit(text).hostname)
-    except ValueError:  # such as an IPv6 address that does not end
+        url = urlsplit(text)
+        return bool(url.hostname) and url.port != 0
+    except ValueError:  # such as an IPv6 address that does not end, or a port that is none
         return False
 
 

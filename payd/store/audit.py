@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -37,3 +37,27 @@ def insert_audit(
         "INSERT INTO audit (at_ms, account_id, actor, act, subject, details) VALUES (?, ?, ?, ?, ?, ?)",
         (at_ms, account_id, actor, act, subject, json.dumps(dict(details or {}), sort_keys=True)),
     )
+
+
+class Act(NamedTuple):
+    """One row of the audit. `at_ms` is Unix milliseconds of the realm, in the office by the wall."""
+
+    seq: int
+    at_ms: int
+    actor: str
+    act: str
+    subject: str
+    details: dict[str, Any]
+
+
+def list_audit(tx: Tx, account_id: str, before_seq: int | None, limit: int) -> list[Act]:
+    """What was done in an account, newest first, from before `before_seq` on."""
+    rows = tx.execute(
+        "SELECT seq, at_ms, actor, act, subject, details FROM audit WHERE account_id = ? AND seq < ?"
+        " ORDER BY seq DESC LIMIT ?",
+        (account_id, before_seq if before_seq is not None else 1 << 62, limit),
+    )
+    return [
+        Act(seq, at_ms, actor, act, subject, json.loads(details))
+        for seq, at_ms, actor, act, subject, details in rows
+    ]

@@ -153,6 +153,8 @@ def put_endpoint(
     save_endpoint(tx, after, now_ms)
     if url != before.url:
         _audit(tx, after, "endpoint.url", now_ms, actor, {"before": before.url, "after": url})
+    if events != before.events:
+        _audit(tx, after, "endpoint.events", now_ms, actor, {"events": " ".join(events)})
     if after.headers != before.headers:
         _audit(tx, after, "endpoint.headers", now_ms, actor, {"names": " ".join(after.header_names)})
     return after, False

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from payd.core.collect import Field
+from payd.store.logos import delete_logo
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -82,13 +83,16 @@ def update_merchant(tx: Tx, merchant: Merchant) -> None:
 
 
 def delete_merchant(tx: Tx, account_id: str, merchant_id: str, now_ms: int) -> bool:
-    """Mark a merchant deleted; its payments stay. Returns whether the account ever had it."""
+    """Mark a merchant deleted; its payments stay, its logo goes. Returns whether the account ever had it."""
     tx.execute(
         "UPDATE merchants SET deleted_at_ms = ? WHERE id = ? AND account_id = ? AND deleted_at_ms IS NULL",
         (now_ms, merchant_id, account_id),
     )
-    found = tx.execute("SELECT 1 FROM merchants WHERE id = ? AND account_id = ?", (merchant_id, account_id))
-    return found.fetchone() is not None
+    row = tx.execute("SELECT 1 FROM merchants WHERE id = ? AND account_id = ?", (merchant_id, account_id))
+    if row.fetchone() is None:
+        return False
+    delete_logo(tx, merchant_id)
+    return True
 
 
 def list_merchants(

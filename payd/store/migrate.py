@@ -118,6 +118,7 @@ def migrate(tx: sqlite3.Connection, migrations: Sequence[Migration]) -> int:
 
 
 def _apply(tx: sqlite3.Connection, migration: Migration) -> None:
+    tx.create_function("unpacked", 1, _unpacked, deterministic=True)
     tx.execute("BEGIN IMMEDIATE")
     tx.set_authorizer(_deny_transactions)
     try:
@@ -131,6 +132,11 @@ def _apply(tx: sqlite3.Connection, migration: Migration) -> None:
         if tx.in_transaction:
             tx.execute("ROLLBACK")
         raise MigrationFailed(f"migration {migration.version:04}_{migration.name} failed: {error}") from error
+
+
+def _unpacked(body: bytes) -> str:
+    """MessagePack as JSON, for a migration that fills a column from rows' bodies; bytes become base64."""
+    return msgspec.json.encode(msgspec.msgpack.decode(body)).decode("utf-8")
 
 
 def _deny_transactions(action: int, *_: str | None) -> int:

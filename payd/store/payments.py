@@ -10,13 +10,20 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from payd.core.caip import canonical_asset, parse_asset
+from payd.core.caip import canonical_asset, parse_account, parse_asset
 from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment, Transition
+from payd.core.search import Sought
 from payd.store.deliveries import owe
 from payd.store.events import insert_event
+from payd.store.tallies import count_transition
 
 Tx: TypeAlias = sqlite3.Connection
+
+# So many are sorted in no time; of more, the newest are soon found by date.
+FEW: Final = 2000
+# After every text that begins the same.
+LAST: Final = "\U0010ffff"
 
 encode_payment: Final = msgspec.msgpack.Encoder().encode
 decode_payment: Final = msgspec.msgpack.Decoder(Payment).decode
@@ -73,14 +80,16 @@ def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms:
     after = moved.payment
     asset, network = _paid_with(after)
     changed = tx.execute(
-        "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, due_at_ms = ?,"
-        " parked_at_ms = NULL, body = ?"
+        "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, buyer_address = ?, tx_id = ?,"
+        " due_at_ms = ?, parked_at_ms = NULL, body = ?"
         " WHERE id = ? AND version = ?",
         (
             after.status.value,
             after.version,
             asset,
             network,
+            _buyer_address(after),
+            None if after.success is None else after.success.tx_id,
             due_at_ms,
             encode_payment(after),
             after.id,
@@ -89,6 +98,7 @@ def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms:
     ).rowcount
     if changed != 1:
         raise TwoWriters(f"two writers for {after.id}")
+    count_transition(tx, moved)
     return _tell(tx, moved, event)
 
 
@@ -153,6 +163,12 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     networks: tuple[str, ...] = ()
     reference_prefix: str | None = None
     currency: str | None = None
+    text: Sought | None = None
+    """What somebody typed: a reference's beginning, or anything else that a payment is known by."""
+
+    until_seq: int | None = None
+    """Nothing that was made after this one."""
+
     sort_by: Literal["date", "amount"] = "date"
     descending: bool = True
 
@@ -161,21 +177,54 @@ def list_payments(
     tx: Tx, chosen: PaymentFilter, after: tuple[int, int] | None, limit: int
 ) -> list[tuple[int, Payment]]:
     """A page of payments as `(seq, payment)`; `after` is the last one's `(sort value, seq)`."""
-    where, values = _conditions(chosen)
+    where, values = conditions(chosen)
     column = "created_at_ms" if chosen.sort_by == "date" else "value"
     if after is not None:
         where.append(f"({column}, seq) {'<' if chosen.descending else '>'} (?, ?)")
         values += after
     direction = "DESC" if chosen.descending else "ASC"
+    # The page is found and sorted by indexes, before any body is read.
     rows = tx.execute(
-        f"SELECT seq, body FROM payments WHERE {' AND '.join(where)}"
-        f" ORDER BY {column} {direction}, seq {direction} LIMIT ?",
+        f"SELECT p.seq, p.body FROM (SELECT seq FROM payments {_road(tx, chosen)} WHERE {' AND '.join(where)}"
+        f" ORDER BY {column} {direction}, seq {direction} LIMIT ?) JOIN payments p USING (seq)"
+        f" ORDER BY p.{column} {direction}, p.seq {direction}",
         (*values, limit),
     )
     return [(seq, decode_payment(body)) for seq, body in rows]
 
 
-def _conditions(chosen: PaymentFilter) -> tuple[list[str], list[str | int]]:
+def _road(tx: Tx, chosen: PaymentFilter) -> str:
+    """The index that a list by date is read from; SQLite does not know how many pass which filter.
+
+    The one by date has every column that a filter may ask for, and costs the same for whatever few pass. What
+    begins with few references, or is one status or merchant alone, is found faster by its own index.
+    """
+    if chosen.sort_by != "date":
+        return ""
+    if chosen.text is not None and not chosen.text.is_words:
+        return "NOT INDEXED"
+    prefix = chosen.reference_prefix if chosen.text is None else chosen.text.text
+    if prefix is not None:
+        few = _begin_so(tx, chosen.account_id, prefix) < FEW
+        return f"INDEXED BY payments_by_{'reference' if few else 'date'}"
+    others = chosen.asset is not None or chosen.currency is not None or bool(chosen.networks)
+    if others or len(chosen.statuses) + len(chosen.merchants or ()) > 1:
+        return "INDEXED BY payments_by_date"
+    return ""
+
+
+def _begin_so(tx: Tx, account_id: str, prefix: str) -> int:
+    """How many of the account's references begin so; no more than `FEW` are counted."""
+    (count,) = tx.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM payments INDEXED BY payments_by_reference"
+        " WHERE account_id = ? AND reference_id >= ? AND reference_id < ? LIMIT ?)",
+        (account_id, prefix, prefix + LAST, FEW),
+    ).fetchone()
+    return int(count)
+
+
+def conditions(chosen: PaymentFilter) -> tuple[list[str], list[str | int]]:
+    """The filter in SQL: conditions that all hold, and their values."""
     where = ["account_id = ?"]
     values: list[str | int] = [chosen.account_id]
     for text, value in (
@@ -183,6 +232,7 @@ def _conditions(chosen: PaymentFilter) -> tuple[list[str], list[str | int]]:
         ("created_at_ms < ?", chosen.end_ms),
         ("asset = ?", chosen.asset),
         ("currency = ?", chosen.currency),
+        ("seq <= ?", chosen.until_seq),
     ):
         if value is not None:
             where.append(text)
@@ -196,9 +246,40 @@ def _conditions(chosen: PaymentFilter) -> tuple[list[str], list[str | int]]:
             where.append(f"{column} IN ({','.join('?' * len(chosen_values))})")
             values += chosen_values
     if chosen.reference_prefix is not None:
-        where.append("reference_id >= ? AND reference_id < ?")
-        values += [chosen.reference_prefix, chosen.reference_prefix + "\U0010ffff"]
+        _begin_with(chosen.reference_prefix, where, values)
+    if chosen.text is not None:
+        _known_by(chosen.account_id, chosen.text, where, values)
     return where, values
+
+
+def _begin_with(prefix: str, where: list[str], values: list[str | int]) -> None:
+    where.append("reference_id >= ? AND reference_id < ?")
+    values += [prefix, prefix + LAST]
+
+
+def _known_by(account_id: str, sought: Sought, where: list[str], values: list[str | int]) -> None:
+    """Words begin a reference. What looks like something else is that, or exactly a reference."""
+    if sought.is_words:
+        return _begin_with(sought.text, where, values)
+    ways = ["SELECT seq FROM payments WHERE account_id = ? AND reference_id = ?"]
+    values += [account_id, sought.text]
+    for way, value in (
+        ("SELECT seq FROM payments WHERE id = ?", sought.id),
+        ("SELECT seq FROM payments WHERE tx_id = ?", sought.tx_id),
+        ("SELECT p.seq FROM hints h JOIN payments p ON p.id = h.payment_id WHERE h.hash = ?", sought.tx_id),
+        (
+            "SELECT p.seq FROM transfers t JOIN payments p ON p.id = t.payment_id WHERE t.tx_id = ?",
+            sought.tx_id,
+        ),
+    ):
+        if value is not None:
+            ways.append(way)
+            values.append(value)
+    if sought.address is not None:
+        ways.append("SELECT seq FROM payments WHERE account_id = ? AND buyer_address = ?")
+        values += [account_id, sought.address]
+    where.append(f"seq IN ({' UNION '.join(ways)})")
+    return None
 
 
 def _paid_with(payment: Payment) -> tuple[str | None, str | None]:
@@ -206,6 +287,13 @@ def _paid_with(payment: Payment) -> tuple[str | None, str | None]:
         return None, None
     asset = parse_asset(payment.processing.option_amount.unit.removeprefix(ASSET_PREFIX))
     return canonical_asset(asset), payment.processing.chain
+
+
+def _buyer_address(payment: Payment) -> str | None:
+    """What the buyer's payments are looked up by: on all chains, however a person writes it."""
+    if payment.processing is None or payment.processing.buyer is None:
+        return None
+    return parse_account(payment.processing.buyer).address.lower()
 
 
 def _tell(tx: Tx, moved: Transition, event: EventToStore) -> str | None:

@@ -23,3 +23,8 @@ def insert_refund(tx: Tx, payment_id: str, tx_id: str | None, note: str | None, 
     ).rowcount
     if not added:
         raise AlreadyRefunded("A refund of this payment is recorded already.")
+
+
+def is_refunded(tx: Tx, payment_id: str) -> bool:
+    """Whether a refund of the payment is recorded."""
+    return tx.execute("SELECT 1 FROM refunds WHERE payment_id = ?", (payment_id,)).fetchone() is not None

@@ -95,6 +95,16 @@ def settled_on(tx: Tx, chain: str) -> set[tuple[str, str]]:
     return set(rows)
 
 
+def assets_taken(tx: Tx, account_id: str) -> list[str]:
+    """What the account's merchants take or took: canonical assets, in order."""
+    rows = tx.execute(
+        "SELECT DISTINCT s.asset_key FROM merchants m JOIN settlements s ON s.merchant_id = m.id"
+        " WHERE m.account_id = ? ORDER BY 1 LIMIT ?",
+        (account_id, SETTLEMENTS_MAX),
+    )
+    return [str(row[0]) for row in rows]
+
+
 def account_at(tx: Tx, destination: str) -> str | None:
     """The account of the merchant whose destination this is, of several the first one's; None: nobody's.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 from wsproto.connection import Connection, ConnectionType
-from wsproto.events import TextMessage
+from wsproto.events import CloseConnection, TextMessage
 
 from payd.actors.feed import (
     LEASE_S,
@@ -93,6 +93,27 @@ def test_a_frame_is_what_a_websocket_client_reads() -> None:
         client.receive_data(text_frame(payload))
 
         assert [event for event in client.events()] == [TextMessage(data=payload.decode())]
+
+
+def test_the_last_frame_of_all_is_the_goodbye() -> None:
+    client = Connection(ConnectionType.CLIENT)
+    client.receive_data(Update(b'{"version":1}', final=True).frame)
+
+    assert [event for event in client.events()] == [
+        TextMessage(data='{"version":1}'),
+        CloseConnection(code=1000, reason=""),
+    ]
+    assert Update(b"{}", final=False).frame == text_frame(b"{}")
+
+
+def test_who_follows_is_counted_by_topic() -> None:
+    feed = PaymentFeed()
+    page, twin = Page(), Page()
+    feed.subscribe("pay_t1", page)
+    feed.subscribe("pay_t1", twin)
+    feed.unsubscribe("pay_t1", page)
+
+    assert (feed.count("pay_t1"), feed.count("pay_t2")) == (1, 0)
 
 
 async def test_an_account_wakes_its_own_listeners() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from payd.core.endpoint import CANARY, NOTIFY, EndpointState, after_attempt
-from payd.core.notice import NoticeType, notice_type, render_notice
+from payd.core.notice import Moved, NoticeType, notice_type, render_moved, render_notice
 from tests.core.test_endpoint import HOUR_MS, START_MS, an_endpoint
 
 
@@ -115,3 +115,14 @@ def test_each_kind_has_its_words() -> None:
     assert texts["endpoint.disabled"]["data"]["disables_at"] is None
     assert "answered again" in texts["endpoint.recovered"]["text"]
     assert len({text["text"] for text in texts.values()}) == 3
+
+
+def test_money_that_goes_elsewhere_is_told_with_both_addresses_and_who_did_it() -> None:
+    moved = Moved(
+        "crypto_1", "mrch_1", "acct_1", "eip155:1/slip44:60", "eip155:1:0xa", "eip155:1:0xb", "usr_1"
+    )
+    body = msgspec.json.decode(render_moved(moved, event_id="evt_1", now_ms=0))
+    assert (body["type"], body["created_at"]) == ("destination.changed", "1970-01-01T00:00:00.000Z")
+    for words in ("mrch_1", "0xa", "0xb", "usr_1"):
+        assert words in body["text"]
+    assert (body["data"]["old"], body["data"]["new"]) == ("eip155:1:0xa", "eip155:1:0xb")

@@ -5,27 +5,24 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
-import payd
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.ids import KEY_ENTROPY_BYTES, hash_api_key, make_api_key
 from payd.store import keys
 from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key
 from payd.store.merchants import Merchant, delete_merchant, insert_merchant
+from payd.store.migrate import migrate, read_migrations
 
-REALM = Path(payd.__file__).parent / "store/migrations/realm"
 TEST_KEY = make_api_key("test", b"t" * KEY_ENTROPY_BYTES)
 LIVE_KEY = make_api_key("live", b"l" * KEY_ENTROPY_BYTES)
 
 
 @pytest.fixture
 def tx() -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(":memory:")
-    for file in sorted(REALM.glob("*.sql")):
-        connection.executescript(file.read_text())
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, read_migrations("realm"))
     for n, account in ((1, "acct_1"), (2, "acct_1"), (3, "acct_2")):
         merchant = Merchant(f"mrch_{n}", account, "Shop", "shop@example.com", None, "active", n)
         insert_merchant(connection, merchant)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from payd.core.endpoint import NOTIFY
+from payd.core.notice import Moved
 from payd.core.signature import key_of
 from payd.entropy import new_id
 from payd.store.db import Database
 from payd.store.deliveries import endpoints_with_pending, list_deliveries, load_due_work
 from payd.store.endpoints import endpoint_of_id, get_endpoint, put_house_endpoint
-from payd.store.notices import Notices, notify_secret
+from payd.store.notices import Notices, notify_secret, owe_moved
 from payd.store.seal import Seal
 from tests.store.test_deliveries import register
 
@@ -59,3 +60,12 @@ def test_the_secret_stays_the_same_as_long_as_the_seal_key_does() -> None:
     one, other = notify_secret(Seal(bytes(32))), notify_secret(Seal(b"\1" * 32))
     assert one == notify_secret(Seal(bytes(32))) != other
     assert len(key_of(one)) == 32
+
+
+async def test_a_change_of_a_destination_is_owed_like_any_notice(realm_db: Database) -> None:
+    moved = Moved("crypto_1", "mrch_1", "acct_1", "asset", "old", "new", "usr_1")
+    assert not await realm_db.write(owe_moved, moved, new_id, 1000)
+    await realm_db.write(put_house_endpoint, NOTIFY, URL, b"sealed", 0)
+    assert await realm_db.write(owe_moved, moved, new_id, 1000)
+    [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
+    assert row.event_type == "destination.changed"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from payd.chains.assets import AssetBook
-from payd.chains.base import Ask, Found, Resolved, Verdict
+from payd.chains.base import Ask, Found, Funds, Resolved, Verdict
 from payd.chains.evm.commitment import Commitments
 from payd.chains.evm.confirm import Checks
 from payd.chains.evm.ending import Endings
@@ -25,6 +25,7 @@ from payd.chains.evm.signed import Signed
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.tokens import Tokens
 from payd.chains.evm.told import Sent
+from payd.chains.evm.track import read_track
 from payd.chains.evm.ways import CanRelay, Ways
 from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
@@ -100,6 +101,16 @@ class EvmChain:
         """
         return await self._offers.offer(payment, asset, account, destination, now_ms)
 
+    async def funds(
+        self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
+    ) -> Funds | None:
+        """What the account has of the asset and of what sending it costs; None where nobody can pay with it.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        return await self._offers.funds(payment, asset, account, destination, now_ms)
+
     async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """Nothing: no option of this chain has a build action.
 
@@ -128,6 +139,11 @@ class EvmChain:
     def due_at_ms(self, payment: Payment) -> int | None:
         """When to ask what became of a payment, by its stored notes; all else the watcher has news of."""
         return self._looks.due_at_ms(payment)
+
+    def depth_of(self, payment: Payment) -> int | None:
+        """How many blocks a processing payment waits for; None where it waits for a tag of the chain."""
+        depth = read_track(payment).depth
+        return depth if isinstance(depth, int) else None
 
     async def look(self, payment: Payment, now_ms: int) -> Found | None:
         """What the chain says about a payment; None when nothing new.

@@ -24,6 +24,12 @@ from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import parse_account
+from payd.core.failure import DECLINED as DECLINED
+from payd.core.failure import NOT_BROUGHT
+from payd.core.failure import PAID_NOTHING as PAID_NOTHING
+from payd.core.failure import REPLACED as REPLACED
+from payd.core.failure import REVERTED as REVERTED
+from payd.core.failure import TAKEN_BACK as TAKEN_BACK
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import Cursor
 from payd.store.relays import Job
@@ -44,12 +50,6 @@ BLOCKS_MORE: Final = 100
 SKEW_S: Final = 600
 
 RELAY_FAILED: Final = "broadcast_failed"
-DECLINED: Final = "declined_user"
-
-TAKEN_BACK: Final = "The buyer cancelled what was signed, on the blockchain."
-REVERTED: Final = "The buyer's transaction was reverted on the blockchain; nothing was paid."
-PAID_NOTHING: Final = "The buyer's transaction did not pay the merchant."
-REPLACED: Final = "The buyer's wallet replaced the transaction by another one; nothing was paid."
 
 End = PaymentFailed | WindowClosed
 
@@ -81,7 +81,7 @@ class Endings:
             ChainUnavailable: Too few nodes answer.
         """
         if job is not None and job.state == "dead" and not job.left_us:
-            return PaymentFailed(f"It could not be brought to the blockchain: {job.reason}", RELAY_FAILED)
+            return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", RELAY_FAILED)
         if read is None:
             return None
         if track.told is not None:

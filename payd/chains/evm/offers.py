@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from payd.chains.assets import Asset, AssetBook
-from payd.chains.base import Ask
+from payd.chains.base import Ask, Funds
 from payd.chains.depth import depth_of
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.codec import UINT256_MAX
@@ -22,8 +22,8 @@ from payd.chains.evm.facts import Answers, Balance, Code, Coins, Fact, Facts, Ga
 from payd.chains.evm.signature import delegation_of
 from payd.chains.evm.terms import Terms, eta_s
 from payd.chains.evm.tokens import Tokens
-from payd.chains.evm.ways import Due, Ways
-from payd.chains.market.prices import Prices
+from payd.chains.evm.ways import Due, Ways, sending_fee
+from payd.chains.market.prices import Priced, Prices
 from payd.core.caip import (
     AccountId,
     AssetId,
@@ -99,7 +99,7 @@ class Offers:
         priced = await self._prices.price(payment.currency, due.row, now_ms)
         if priced is None:
             return None
-        amount = convert_up(payment.value, exponent(payment.currency), priced.rate, due.row.decimals)
+        amount = _amount(payment, due, priced)
         if amount > UINT256_MAX:
             return None
         due = msgspec.structs.replace(due, amount=amount, fee=await self._fee(due, amount, now_ms))
@@ -119,6 +119,28 @@ class Offers:
             due=None if len(actions) == 1 else amount - (due.fee or 0),
             bindings=_bindings(payment, due.row),
         )
+
+    async def funds(
+        self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
+    ) -> Funds | None:
+        """What the account has of the asset and of what sending it costs; None where nobody can pay with it.
+
+        Raises:
+            ChainUnavailable: No node answers.
+        """
+        due = self._wanted(payment, asset, account, destination, now_ms)
+        coin = next((row for row in self._book.rows_of(self._terms.chain) if row.kind == "native"), None)
+        if due is None or coin is None:
+            return None
+        priced = await self._prices.price(payment.currency, due.row, now_ms)
+        if priced is None:
+            return None
+        coins = await self._facts.coins(due.buyer, now_ms)
+        has = coins if due.token is None else await self._facts.balance(due.token, due.buyer, now_ms)
+        if has is None:
+            return None
+        fee = sending_fee(due.token, await self._facts.gas_price(now_ms))
+        return Funds(_amount(payment, due, priced), has, fee, coins, coin.asset)
 
     def _wanted(
         self, payment: Payment, asset: AssetId, account: AccountId, destination: str, now_ms: int
@@ -158,6 +180,10 @@ class Offers:
             base = int(terms.base_usd * rate * 10**due.row.decimals)
         fee = fee_total(terms.rule(base), amount)
         return fee if fee < amount else None
+
+
+def _amount(payment: Payment, due: Due, priced: Priced) -> int:
+    return convert_up(payment.value, exponent(payment.currency), priced.rate, due.row.decimals)
 
 
 def _bindings(payment: Payment, row: Asset) -> tuple[bytes, ...]:

@@ -39,6 +39,11 @@ COIN_GAS: Final = 25_000
 GAS_PRICE_ROOM: Final = Fraction(5, 4)
 
 
+def sending_fee(token: str | None, gas_price: int) -> int:
+    """About what a transfer of the token, or of the native coin, costs who sends it, with some room."""
+    return int((COIN_GAS if token is None else TOKEN_GAS) * gas_price * GAS_PRICE_ROOM)
+
+
 class Due(msgspec.Struct, frozen=True):
     """What is to be paid, by whom and to whom.
 
@@ -148,9 +153,7 @@ class Ways:
     ) -> tuple[WalletRpc, ...] | None:
         # Who pays for the gas of a smart wallet cannot be seen from here.
         is_contract = bool(code) and delegation_of(code) is None
-        if self._must_take_fee(due) or not (
-            is_contract or await self._has_coins(due.buyer, TOKEN_GAS, 0, now_ms)
-        ):
+        if self._must_take_fee(due) or not (is_contract or await self._has_coins(due, 0, now_ms)):
             return None
         tag = payment_tag(due.payment.id)
         action = send_token_action(
@@ -163,7 +166,7 @@ class Ways:
         is_contract = bool(code) and delegation_of(code) is None
         if self._must_take_fee(due) or is_contract or await self._facts.code(due.destination, now_ms):
             return None
-        if not await self._has_coins(due.buyer, COIN_GAS, due.amount, now_ms):
+        if not await self._has_coins(due, due.amount, now_ms):
             return None
         tag = payment_tag(due.payment.id)
         action = send_coin_action(self._terms.chain, due.account.address, due.destination, due.amount, tag)
@@ -173,6 +176,6 @@ class Ways:
         """Whether there is a fee that the payment may not go without."""
         return due.fee != 0 and self._terms.fee is not None and self._terms.fee.mandatory
 
-    async def _has_coins(self, buyer: str, gas: int, besides: int, now_ms: int) -> bool:
-        price = await self._facts.gas_price(now_ms)
-        return await self._facts.coins(buyer, now_ms) >= besides + int(gas * price * GAS_PRICE_ROOM)
+    async def _has_coins(self, due: Due, besides: int, now_ms: int) -> bool:
+        fee = sending_fee(due.token, await self._facts.gas_price(now_ms))
+        return await self._facts.coins(due.buyer, now_ms) >= besides + fee

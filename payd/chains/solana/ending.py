@@ -31,6 +31,8 @@ from payd.chains.solana.failures import failure_words
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.track import Track
+from payd.core.failure import NOT_BROUGHT
+from payd.core.failure import PAID_NOTHING as PAID_NOTHING
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import Cursor
 from payd.store.submissions import StoredSubmission
@@ -44,8 +46,6 @@ SLOTS_ROOM: Final = 2
 SLOTS_MORE: Final = 1000
 
 BROADCAST_FAILED: Final = "broadcast_failed"
-
-PAID_NOTHING: Final = "The buyer's transaction did not pay the merchant."
 
 End = PaymentFailed | WindowClosed
 
@@ -182,7 +182,7 @@ def _stayed(submission: StoredSubmission | None) -> PaymentFailed | None:
     """The failure of what is dead and never left us."""
     if submission is None or submission.state != "dead" or submission.left_us:
         return None
-    return PaymentFailed(f"It could not be brought to the blockchain: {submission.reason}", BROADCAST_FAILED)
+    return PaymentFailed(f"{NOT_BROUGHT}{submission.reason}", BROADCAST_FAILED)
 
 
 def _calls(track: Track) -> list[Call]:

@@ -11,11 +11,12 @@ from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, LIGHTHOUSE, SYSTEM, TOKEN, TOKEN_2022
+from payd.core.failure import NO_FUNDS as NO_FUNDS
+from payd.core.failure import REFUSED
 
 Code: TypeAlias = int | str
 """An instruction's error: a program's own number, or the name of one that all programs share."""
 
-NO_FUNDS: Final = "the buyer's account does not hold enough"
 NO_FEE: Final = "the account that pays the network fee does not hold enough SOL"
 NO_RENT: Final = "an account would be left with less SOL than the network lets it have"
 FROZEN: Final = "a token account is frozen"
@@ -62,7 +63,7 @@ _NAME_CHARS_MAX: Final = 60
 
 def failure_words(error: object, message: Message | MessageV0) -> str:
     """What became of a transaction that landed with an error."""
-    return f"The transaction failed on the blockchain: {reason_of(error, message)}. Nothing was paid."
+    return f"{REFUSED}{reason_of(error, message)}. Nothing was paid."
 
 
 def reason_of(error: object, message: Message | MessageV0) -> str:

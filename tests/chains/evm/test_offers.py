@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.base import Ask
+from payd.chains.base import Ask, Funds
 from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import read_actions
 from payd.chains.evm.binding import authorization_nonce, payment_tag
@@ -37,6 +37,8 @@ pytestmark = pytest.mark.real_time
 
 TAG = payment_tag(PAYMENT_ID)
 NONCES = (authorization_nonce(PAYMENT_ID), authorization_nonce(PAYMENT_ID, "fee"))
+# An account that has never held anything.
+NOBODY = "0x" + "77" * 20
 
 
 # Prices.
@@ -276,3 +278,38 @@ async def test_a_chain_without_nodes_is_unavailable_and_not_without_offers(
             await scene.evm.read_ahead(payment, await asks(scene, BUYER), await scene.now_ms())
         with pytest.raises(ChainUnavailable):
             await scene.offer(payment, scene.usdc_asset)
+
+
+# What accounts have.
+
+
+async def test_an_account_without_funds_is_told_what_it_would_need(scene: Scene) -> None:
+    payment = await scene.payment()
+    for asset, amount in ((scene.usdc_asset, 25_000_000), (ETH, 10**16)):
+        funds = await funds_of(scene, payment, asset, NOBODY)
+        assert funds is not None
+        assert (funds.amount, funds.coin) == (amount, ETH)
+        assert funds.has < funds.amount
+        assert funds.fee > 0
+
+
+async def test_an_account_with_funds_shows_them_in_the_asset_and_in_coins(scene: Scene) -> None:
+    funds = await funds_of(scene, await scene.payment(), scene.usdc_asset, address(BUYER))
+    assert funds is not None
+    assert funds.has >= funds.amount
+    assert funds.coins > funds.fee
+
+
+async def test_of_what_has_no_price_there_is_nothing_to_say(scene: Scene) -> None:
+    assert await funds_of(scene, await scene.payment(2500, "JPY"), scene.usdc_asset, address(BUYER)) is None
+
+
+async def test_of_an_asset_that_is_not_in_the_book_there_is_nothing_to_say(scene: Scene) -> None:
+    unknown = f"{CHAIN}/erc20:{address(STRANGER)}"
+    assert await funds_of(scene, await scene.payment(), unknown, address(BUYER)) is None
+
+
+async def funds_of(scene: Scene, payment: Payment, asset: str, holder: str) -> Funds | None:
+    account = AccountId(CHAIN, holder)
+    destination = f"{CHAIN}:{address(MERCHANT)}"
+    return await scene.evm.funds(payment, parse_asset(asset), account, destination, await scene.now_ms())

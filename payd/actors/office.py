@@ -1,0 +1,61 @@
+"""Chores of the office: what is over is forgotten, a little at a time.
+
+Source: DESIGN.md, "3. Two realms".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+import trio
+
+from payd.clock import WallMs
+from payd.core.tries import FORGOTTEN_MS
+from payd.store.db import Database, Tx
+from payd.store.links import prune_links
+from payd.store.second_factors import prune_challenges
+from payd.store.sessions import LIFETIME_MS, prune_sessions
+from payd.store.sign_ins import KEPT_MS, prune_sign_ins
+from payd.store.tries import prune_tries
+
+log = structlog.get_logger("payd.office")
+
+EVERY_S: Final = 3600.0
+# A prune must never hold the writer for long.
+BATCH_MAX: Final = 500
+
+
+class OfficeChores:
+    """The chores of the office; `wall` gives Unix milliseconds."""
+
+    def __init__(self, db: Database, wall: WallMs) -> None:
+        self._db = db
+        self._wall = wall
+
+    async def run(self) -> None:
+        """Do all chores every hour, for ever."""
+        while True:
+            await self.run_once()
+            await trio.sleep(EVERY_S)
+
+    async def run_once(self) -> dict[str, int]:
+        """Forget what is over; returns how many rows of each kind."""
+        now_ms = self._wall()
+        pruned = {
+            "sessions": await self._prune(prune_sessions, now_ms - LIFETIME_MS),
+            "links": await self._prune(prune_links, now_ms),
+            "challenges": await self._prune(prune_challenges, now_ms),
+            "tries": await self._prune(prune_tries, now_ms - FORGOTTEN_MS),
+            "sign_ins": await self._prune(prune_sign_ins, now_ms - KEPT_MS),
+        }
+        if any(pruned.values()):
+            log.info("office.pruned", **pruned)
+        return pruned
+
+    async def _prune(self, step: Callable[[Tx, int, int], int], before_ms: int) -> int:
+        pruned = 0
+        while count := await self._db.write(step, before_ms, BATCH_MAX):
+            pruned += count
+        return pruned

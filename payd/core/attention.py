@@ -1,0 +1,165 @@
+"""What a merchant should look at: findings from what is known anyway, the worst first.
+
+A finding is a fact with its size and its place, not yet a sentence in a page; its words are for a person all
+the same.
+
+Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
+
+Level = Literal["error", "warning", "notice"]
+Topic = Literal[
+    "store",
+    "space",
+    "webhooks",
+    "chain",
+    "node",
+    "relayer",
+    "prices",
+    "endpoint_failing",
+    "endpoint_disabled",
+    "endpoint_paused",
+    "deliveries_failed",
+    "transfers_late",
+    "transfers_partial",
+    "transfers_surplus",
+    "transfers_unmatched",
+    "payment_parked",
+    "merchant_without_destination",
+]
+
+LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "notice")
+
+GIB: Final = 1 << 30
+MIB: Final = 1 << 20
+# A busy shop writes some 100 MiB a day; a disk that is full stops all payments.
+SPACE_LOW: Final = 2 * GIB
+SPACE_NONE: Final = 200 * MIB
+# More blocks than a chain has in the time that a few looks take.
+BEHIND_MAX: Final = 50
+# As far as webhooks can be sent again; what is older has been looked at, or never will be.
+REACH_MS: Final = 14 * 86_400_000
+
+
+class Matter(msgspec.Struct, frozen=True):
+    """One thing to look at.
+
+    Attributes:
+        level: error: money or webhooks do not move. warning: they soon may not. notice: somebody waits.
+        topic: What it is, and with `subject` where its page is.
+        words: For people.
+        subject: An id or a name; empty: the whole realm.
+        count: How many; what is counted up to a limit has `is_more`.
+        since_ms: Since when it is so; None: nobody knows.
+        until_ms: When it will end by itself, and worse; None: it will not.
+    """
+
+    level: Level
+    topic: Topic
+    words: str
+    subject: str = ""
+    count: int = 1
+    is_more: bool = False
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+class ChainState(msgspec.Struct, frozen=True):
+    """What is known of a chain.
+
+    Attributes:
+        trouble: Why it could not be read the last time; empty: it could.
+        behind: Blocks that are there and not read.
+        down: Names of nodes that are put aside.
+        nodes: How many there are.
+        alarms: The relayer's, in words.
+    """
+
+    name: str
+    trouble: str
+    behind: int
+    down: Sequence[str]
+    nodes: int
+    alarms: Sequence[str]
+
+
+def of_endpoint(endpoint: Endpoint) -> list[Matter]:
+    """What an endpoint needs."""
+    since_ms = endpoint.off_since_ms
+    match endpoint.state:
+        case EndpointState.DISABLED:
+            words = (
+                "Webhooks are off: the endpoint failed for five days. Nothing is sent until it is enabled."
+            )
+            return [Matter("error", "endpoint_disabled", words, endpoint.id, since_ms=since_ms)]
+        case EndpointState.PAUSED:
+            words = "Webhooks wait: the endpoint is paused. They are sent when it goes on."
+            return [Matter("notice", "endpoint_paused", words, endpoint.id, since_ms=since_ms)]
+    if endpoint.failing_since_ms is None:
+        return []
+    return [
+        Matter(
+            "warning",
+            "endpoint_failing",
+            "The webhook endpoint fails. It is disabled after five days without a success.",
+            endpoint.id,
+            since_ms=endpoint.failing_since_ms,
+            until_ms=disables_at_ms(endpoint),
+        )
+    ]
+
+
+def of_chain(chain: ChainState) -> list[Matter]:
+    """What a chain needs: one that cannot be read, nodes that do not answer, a relayer that runs out."""
+    found = []
+    if chain.trouble:
+        words = (
+            "The chain cannot be read. What buyers pay is found once it can be, and nothing expires before."
+        )
+        found.append(Matter("error", "chain", words, chain.name))
+    elif chain.behind > BEHIND_MAX:
+        words = "The reading of the chain is behind: payments are seen late."
+        found.append(Matter("warning", "chain", words, chain.name, chain.behind))
+    if chain.down:
+        last = chain.nodes - len(chain.down) <= 1
+        words = f"Nodes do not answer: {', '.join(chain.down)}."
+        level: Level = "warning" if last else "notice"
+        found.append(Matter(level, "node", words, chain.name, len(chain.down)))
+    return found + [Matter("warning", "relayer", words, chain.name) for words in chain.alarms]
+
+
+def of_prices(sources: int, failing: Sequence[str]) -> list[Matter]:
+    """What the sources of prices need.
+
+    Args:
+        sources: How many there are; 0: the operator wrote the prices down.
+        failing: Names of those that failed the last time.
+    """
+    if not failing:
+        return []
+    left = sources - len(failing)
+    words = f"No price from {', '.join(failing)}."
+    if left < 2:
+        words += " With fewer than two sources, coins whose price moves are not offered."
+    return [Matter("warning" if left < 2 else "notice", "prices", words, count=len(failing))]
+
+
+def of_space(free: int) -> list[Matter]:
+    """What the disk needs, by its free bytes."""
+    if free >= SPACE_LOW:
+        return []
+    level: Level = "error" if free < SPACE_NONE else "warning"
+    return [Matter(level, "space", f"{free // MIB} MiB are free on the disk. Make room: full, it stops all.")]
+
+
+def worst_first(matters: Iterable[Matter]) -> list[Matter]:
+    """Errors, then warnings, then notices; else as they came."""
+    return sorted(matters, key=lambda one: LEVELS.index(one.level))

@@ -1,0 +1,69 @@
+"""What a merchant's own wallet is asked to send so that a buyer has the money back.
+
+payd holds nobody's funds: it can say what is to be paid back and to whom, and look on the chain afterwards.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from payd.core.caip import canonical_account, canonical_asset, parse_account, parse_asset
+from payd.core.errors import InvalidParams, PaymentNotSucceeded
+from payd.core.money import ASSET_PREFIX
+from payd.core.payment import Payment
+from payd.core.status import Status
+
+
+class Repayment(msgspec.Struct, frozen=True):
+    """A transfer that a wallet is to make. All texts are canonical.
+
+    Attributes:
+        chain: CAIP-2.
+        asset: CAIP-19.
+        amount: Smallest units; all that the buyer paid, the fee too. A merchant may send less.
+        to: CAIP-10.
+    """
+
+    chain: str
+    asset: str
+    amount: int
+    to: str
+
+
+def repayment_of(payment: Payment) -> Repayment:
+    """What pays a payment back.
+
+    Raises:
+        PaymentNotSucceeded: It was not paid.
+        InvalidParams: Nobody knows who paid it.
+    """
+    if payment.status is not Status.SUCCEEDED:
+        raise PaymentNotSucceeded(
+            f"The payment is {payment.status.value}; only a succeeded one can be refunded."
+        )
+    processing = payment.processing
+    assert processing is not None, "a succeeded payment was paid with something"
+    if processing.buyer is None:
+        raise InvalidParams("The buyer's account is not known; ask the buyer where to send the money.")
+    return repayment(
+        processing.option_amount.unit.removeprefix(ASSET_PREFIX),
+        int(processing.option_amount.value),
+        processing.buyer,
+    )
+
+
+def repayment(asset: str, amount: int, sender: str) -> Repayment:
+    """What sends a transfer back to whom it came from, such as one that was late.
+
+    Args:
+        asset: CAIP-19.
+        amount: What came, smallest units.
+        sender: CAIP-10.
+    """
+    known = parse_asset(asset)
+    key, to = canonical_asset(known), canonical_account(parse_account(sender))
+    # A token of a chain is paid on that chain, whatever the account was called there.
+    assert to.startswith(f"{key.partition('/')[0]}:"), "an asset and its sender are on one chain"
+    return Repayment(key.partition("/")[0], key, amount, to)

@@ -1,0 +1,145 @@
+"""The log of API requests: who asked for what and how it ended, for some days.
+
+What a success said is never kept, nor what anybody sent; of a refusal its own words, which hold no secret.
+
+Source: DESIGN.md, "11. Pages".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from payd.store.retention import Pruned
+
+Tx: TypeAlias = sqlite3.Connection
+
+# A refusal's JSON is a sentence or two; a list of issues can be longer.
+ERROR_BYTES_MAX: Final = 2048
+SUBJECT_MAX: Final = 80
+# Some 100 MB. Errors and writes fill it in weeks; a backend that asks all day for statuses would in hours.
+ROWS_MAX: Final = 500_000
+# For the keys' last use: some milliseconds, and what was used lately is among them.
+LOOKED_AT: Final = 20_000
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """One request.
+
+    Attributes:
+        actor: The key's or app's id.
+        route: The path's template.
+        subject: The id in the path; empty: there is none.
+        error: The refusal's body; None of a success.
+    """
+
+    at_ms: int
+    account_id: str
+    actor: str
+    request_id: str
+    method: str
+    route: str
+    subject: str
+    status: int
+    took_ms: int
+    error: bytes | None
+
+
+class LogRow(msgspec.Struct, frozen=True):
+    """A request as the dashboard shows it; the key's name and end are None of an app."""
+
+    seq: int
+    logged: Logged
+    key_name: str | None
+    key_last4: str | None
+
+
+class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests of an account are shown; None: any. `statuses` are the first and the last."""
+
+    account_id: str
+    actor: str | None = None
+    method: str | None = None
+    route: str | None = None
+    request_id: str | None = None
+    subject: str | None = None
+    refused: bool | None = None
+    statuses: tuple[int, int] | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+_COLUMNS: Final = "at_ms, account_id, actor, request_id, method, route, subject, status, took_ms, error"
+
+
+def insert_logged(tx: Tx, entries: Sequence[Logged]) -> None:
+    """Store some requests at once, each cut to what may be kept."""
+    tx.executemany(
+        f"INSERT INTO api_log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [msgspec.structs.astuple(_cut(entry)) for entry in entries],
+    )
+
+
+def list_logged(tx: Tx, chosen: LogFilter, before_seq: int | None, limit: int) -> list[LogRow]:
+    """A page of requests, newest first, older than `before_seq`."""
+    where, values = ["l.account_id = ?"], [chosen.account_id]
+    more: list[int] = []
+    for column, value in (
+        ("actor", chosen.actor),
+        ("method", chosen.method),
+        ("route", chosen.route),
+        ("request_id", chosen.request_id),
+        ("subject", chosen.subject),
+    ):
+        if value is not None:
+            where.append(f"l.{column} = ?")
+            values.append(value)
+    if chosen.refused is not None:
+        where.append("l.status >= 400" if chosen.refused else "l.status < 400")
+    lowest, highest = chosen.statuses or (None, None)
+    for condition, number in (
+        ("l.status >= ?", lowest),
+        ("l.status <= ?", highest),
+        ("l.at_ms >= ?", chosen.start_ms),
+        ("l.at_ms < ?", chosen.end_ms),
+        ("l.seq < ?", before_seq),
+    ):
+        if number is not None:
+            where.append(condition)
+            more.append(number)
+    rows = tx.execute(
+        f"SELECT l.seq, {', '.join(f'l.{name}' for name in _COLUMNS.split(', '))}, k.name, k.last4"
+        f" FROM api_log l LEFT JOIN api_keys k ON k.id = l.actor WHERE {' AND '.join(where)}"
+        " ORDER BY l.seq DESC LIMIT ?",
+        (*values, *more, limit),
+    )
+    return [LogRow(row[0], Logged(*row[1:-2]), row[-2], row[-1]) for row in rows]
+
+
+def last_used(tx: Tx, account_id: str) -> dict[str, int]:
+    """When keys and apps asked last, by their ids, as far as `LOOKED_AT` requests of the account go back."""
+    rows = tx.execute(
+        "SELECT actor, max(at_ms) FROM (SELECT actor, at_ms FROM api_log WHERE account_id = ?"
+        " ORDER BY seq DESC LIMIT ?) GROUP BY actor",
+        (account_id, LOOKED_AT),
+    )
+    return dict(rows.fetchall())
+
+
+def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+    """Forget requests from before that, and the oldest of more than `ROWS_MAX`; `limit` at a time."""
+    (newest,) = tx.execute("SELECT coalesce(max(seq), 0) FROM api_log").fetchone()
+    rows = tx.execute(
+        "SELECT seq FROM api_log WHERE seq > ?1 AND (at_ms < ?2 OR seq <= ?3) ORDER BY seq LIMIT ?4",
+        (after_seq, before_ms, newest - ROWS_MAX, limit),
+    ).fetchall()
+    tx.executemany("DELETE FROM api_log WHERE seq = ?", rows)
+    return Pruned(len(rows), rows[-1][0] if len(rows) == limit else None)
+
+
+def _cut(entry: Logged) -> Logged:
+    error = None if entry.error is None else entry.error[:ERROR_BYTES_MAX]
+    return msgspec.structs.replace(entry, error=error, subject=entry.subject[:SUBJECT_MAX])

@@ -1,0 +1,67 @@
+"""Tallies: what payments came to, a few small rows for each quarter of an hour."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, TypeAlias
+
+from payd.core.payment import Transition
+from payd.core.period import QUARTER_MS, Days, day_of
+from payd.core.tally import Counted, Tally, tallies_of
+
+Tx: TypeAlias = sqlite3.Connection
+
+# A payment has up to 18 digits, and a column 18 and a half.
+BILLION: Final = 10**9
+
+
+def count_transition(tx: Tx, moved: Transition) -> None:
+    """Count a payment that ends, in the transaction in which it does."""
+    at_ms = moved.occurred_at_ms // QUARTER_MS * QUARTER_MS
+    for tally in tallies_of(moved):
+        tx.execute(
+            "INSERT INTO tallies (account_id, at_ms, what, name, count, value_e9, value_rest)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count,"
+            " value_e9 = value_e9 + excluded.value_e9, value_rest = value_rest + excluded.value_rest",
+            (
+                moved.payment.account_id,
+                at_ms,
+                tally.what,
+                tally.name,
+                tally.count,
+                *divmod(tally.value, BILLION),
+            ),
+        )
+
+
+def read_tallies(tx: Tx, account_id: str, days: Days) -> list[Counted]:
+    """What an account's payments came to, by day."""
+    rows = tx.execute(
+        "SELECT min(at_ms), what, name, sum(count), sum(value_e9), sum(value_rest) FROM tallies"
+        " WHERE account_id = ?1 AND at_ms >= ?2 AND at_ms < ?3"
+        " GROUP BY (at_ms - ?2) / 86400000, what, name",
+        (account_id, days.start_ms, days.end_ms),
+    )
+    return [
+        Counted(day_of(at_ms, days.offset_min), Tally(what, name, count, value_e9 * BILLION + rest))
+        for at_ms, what, name, count, value_e9, rest in rows
+    ]
+
+
+def count_created(tx: Tx, account_id: str, start_ms: int, count_max: int) -> int:
+    """How many payments were created since then; no more than that are counted."""
+    (count,) = tx.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM payments WHERE account_id = ? AND created_at_ms >= ? LIMIT ?)",
+        (account_id, start_ms, count_max),
+    ).fetchone()
+    return int(count)
+
+
+def count_open(tx: Tx, account_id: str, count_max: int) -> int:
+    """How many payments have not ended; no more than that are counted."""
+    (count,) = tx.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM payments WHERE account_id = ?"
+        " AND status IN ('requires_action', 'processing') LIMIT ?)",
+        (account_id, count_max),
+    ).fetchone()
+    return int(count)

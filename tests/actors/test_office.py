@@ -1,0 +1,70 @@
+"""The office forgets what is over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from payd.actors.office import BATCH_MAX, EVERY_S, OfficeChores
+from payd.core.tries import ACCOUNT
+from payd.store.db import Database, Tx, open_database
+from payd.store.links import Link, insert_link
+from payd.store.sessions import LIFETIME_MS, Session, insert_session
+from payd.store.sign_ins import KEPT_MS, SignIn, insert_sign_in
+from payd.store.tries import begin_try
+
+NOW = 1_780_000_000_000
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
+        yield db
+
+
+async def fill(office: Database, count: int) -> None:
+    """Something of each kind, this often."""
+
+    def step(tx: Tx) -> None:
+        for number in range(count):
+            name = f"{number}"
+            session = Session(
+                f"ses_{name}", f"usr_{name}", "acct_1", "test", NOW, NOW, NOW, "203.0.113.7", "a browser"
+            )
+            insert_session(tx, session, name.encode())
+            insert_sign_in(tx, SignIn(NOW, None, "", "password", "refused", "", ""))
+            begin_try(tx, [(ACCOUNT, name)], NOW)
+            link = Link(f"inv_{name}", "reset", None, f"usr_{name}", None, None, "cli", NOW, NOW + 1)
+            insert_link(tx, link, name.encode())
+            tx.execute("INSERT INTO challenges (hash, expires_at_ms) VALUES (?, ?)", (name.encode(), NOW + 1))
+
+    await office.write(step)
+
+
+async def test_each_kind_is_forgotten_when_it_is_over_and_not_before(office: Database) -> None:
+    await fill(office, 2)
+    none = {"sessions": 0, "links": 0, "challenges": 0, "tries": 0, "sign_ins": 0}
+    assert await OfficeChores(office, lambda: NOW).run_once() == none
+    gone = await OfficeChores(office, lambda: NOW + LIFETIME_MS + 1).run_once()
+    assert gone == {"sessions": 2, "links": 2, "challenges": 2, "tries": 2, "sign_ins": 0}
+    assert (await OfficeChores(office, lambda: NOW + KEPT_MS + 1).run_once())["sign_ins"] == 2
+
+
+async def test_many_are_forgotten_in_several_goes(office: Database) -> None:
+    await fill(office, BATCH_MAX + 5)
+    gone = await OfficeChores(office, lambda: NOW + KEPT_MS + 1).run_once()
+    assert {*gone.values()} == {BATCH_MAX + 5}
+
+
+async def test_it_comes_back_every_hour(office: Database) -> None:
+    chores = OfficeChores(office, lambda: NOW + KEPT_MS + 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(chores.run)
+        await trio.sleep(EVERY_S / 2)
+        await fill(office, 1)
+        await trio.sleep(EVERY_S)
+        nursery.cancel_scope.cancel()
+    assert (await chores.run_once())["sessions"] == 0

@@ -1,0 +1,114 @@
+"""Sessions as rows: found by their token, over in time, ended one by one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from payd.core.roles import Role
+from payd.store.accounts import Account, insert_account
+from payd.store.db import Database, open_database
+from payd.store.sessions import (
+    IDLE_MS,
+    LIFETIME_MS,
+    SESSIONS_MAX,
+    USER_AGENT_MAX,
+    Session,
+    end_session,
+    end_sessions,
+    find_session,
+    insert_session,
+    list_sessions,
+    prune_sessions,
+    renew_session,
+    touch_session,
+)
+from payd.store.users import User, insert_user, put_membership
+
+NOW = 1_780_000_000_000
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
+        await db.write(insert_account, Account("acct_1", "Shop", "2026-02-18", 0))
+        for number in (1, 2):
+            await db.write(insert_user, User(f"usr_{number}", f"u{number}@example.com", "-", 0, None, 0))
+            await db.write(
+                put_membership,
+                account_id="acct_1",
+                user_id=f"usr_{number}",
+                role=Role.OWNER,
+                actor="cli",
+                now_ms=0,
+            )
+        yield db
+
+
+def session(name: str, user: int = 1, at_ms: int = NOW, agent: str = "a browser") -> Session:
+    return Session(f"ses_{name}", f"usr_{user}", "acct_1", "test", at_ms, at_ms, at_ms, "203.0.113.7", agent)
+
+
+async def test_a_session_is_found_by_the_hash_of_its_token_alone(office: Database) -> None:
+    made = await office.write(insert_session, session("1"), b"hash")
+    found = office.point(find_session, b"hash", NOW)
+    assert found is not None
+    assert (found.session, found.user.id, found.role) == (made, "usr_1", Role.OWNER)
+    assert office.point(find_session, b"ses_1", NOW) is None
+
+
+async def test_it_is_over_after_hours_of_rest_and_after_days_whatever_happens(office: Database) -> None:
+    await office.write(insert_session, session("1"), b"hash")
+    assert office.point(find_session, b"hash", NOW + IDLE_MS - 1)
+    assert office.point(find_session, b"hash", NOW + IDLE_MS) is None
+    for step in range(1, LIFETIME_MS // IDLE_MS * 2):
+        at_ms = NOW + step * IDLE_MS // 2
+        await office.write(touch_session, "ses_1", at_ms, mode="live", account_id="acct_1")
+    assert office.point(find_session, b"hash", NOW + LIFETIME_MS - 1)
+    assert office.point(find_session, b"hash", NOW + LIFETIME_MS) is None
+
+
+async def test_another_token_takes_the_place_of_the_one_before(office: Database) -> None:
+    await office.write(insert_session, session("1"), b"old")
+    assert await office.write(renew_session, "ses_1", b"new", NOW + 5)
+    assert office.point(find_session, b"old", NOW + 5) is None
+    found = office.point(find_session, b"new", NOW + 5)
+    assert found is not None
+    assert found.session.proved_at_ms == NOW + 5
+    assert not await office.write(renew_session, "ses_2", b"none", NOW)
+
+
+async def test_each_is_listed_and_ended_by_its_own_person_only(office: Database) -> None:
+    for name in ("1", "2", "3"):
+        await office.write(insert_session, session(name, at_ms=NOW + int(name)), name.encode())
+    await office.write(insert_session, session("4", user=2), b"4")
+    assert [one.id for one in office.point(list_sessions, "usr_1", NOW)] == ["ses_3", "ses_2", "ses_1"]
+    assert not await office.write(end_session, "usr_1", "ses_4")
+    assert await office.write(end_session, "usr_1", "ses_2")
+    assert await office.write(end_sessions, "usr_1", but="ses_3") == 1
+    assert [one.id for one in office.point(list_sessions, "usr_1", NOW)] == ["ses_3"]
+    assert await office.write(end_sessions, "usr_1") == 1
+    assert len(office.point(list_sessions, "usr_2", NOW)) == 1
+
+
+async def test_one_person_has_so_many_at_most(office: Database) -> None:
+    for number in range(SESSIONS_MAX + 3):
+        await office.write(insert_session, session(str(number), at_ms=NOW + number), b"%d" % number)
+    kept = office.point(list_sessions, "usr_1", NOW)
+    assert len(kept) == SESSIONS_MAX
+    assert kept[0].id == f"ses_{SESSIONS_MAX + 2}"
+
+
+async def test_what_a_browser_says_of_itself_is_cut(office: Database) -> None:
+    await office.write(insert_session, session("1", agent="x" * 5000), b"hash")
+    assert len(office.point(list_sessions, "usr_1", NOW)[0].user_agent) == USER_AGENT_MAX
+
+
+async def test_old_ones_are_forgotten_a_few_at_a_time(office: Database) -> None:
+    for number in range(5):
+        await office.write(insert_session, session(str(number), at_ms=NOW + number), b"%d" % number)
+    assert await office.write(prune_sessions, NOW + 4, 3) == 3
+    assert await office.write(prune_sessions, NOW + 4, 3) == 1
+    assert await office.write(prune_sessions, NOW + 4, 3) == 0
