@@ -5,7 +5,7 @@
     │  └─ office, test, live         databases: a committer and a keeper each
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
-       ├─ realm: deadlines, maintenance, clock, deliveries, canary
+       ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, API log
        ├─ live chains: a watcher and a relayer each
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
@@ -32,11 +32,15 @@ import trio
 
 from payd import __version__
 from payd.actors.advance import Advance
+from payd.actors.api_log import ApiLog
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, PaymentFeed
+from payd.actors.logos import Logos
 from payd.actors.maintenance import Maintenance
+from payd.actors.office import OfficeChores
 from payd.actors.payments import Payments, Tell
+from payd.actors.pictures import Pictures
 from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
 from payd.actors.supervisor import keep_running
 from payd.chains.assets import AssetBook, shipped_book
@@ -44,6 +48,7 @@ from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.clock import Clock, WallMs, system_wall_ms
 from payd.config import Config
+from payd.config.shown import settings_for_pages
 from payd.core.endpoint import NOTIFY
 from payd.core.ids import Realm as RealmName
 from payd.core.payment import Payment
@@ -61,11 +66,13 @@ from payd.store.seal import Seal, load_key
 from payd.web.admin import SOCKET_NAME, serve_admin
 from payd.web.app import make_app
 from payd.web.client import TrustedProxies
-from payd.web.dispatch import answer, known_caller
+from payd.web.dashboard.routes import PAGES
+from payd.web.dispatch import answer, body_max_of, known_caller
 from payd.web.feed import Feeds, check_listeners, page_bytes
 from payd.web.front import Front, listen
-from payd.web.house import House, Limits, Realm
+from payd.web.house import House, Limits, Realm, Setting
 from payd.web.limits import RateLimit, failed_auth_limit, match_limit, poll_slots, sign_request_limit
+from payd.web.passwords import Passwords
 from payd.web.routes import ROUTES
 from payd.web.sockets import Sockets
 
@@ -73,6 +80,8 @@ if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
 
 log = structlog.get_logger("payd.server")
+
+USER_AGENT: Final = f"payd/{__version__}"
 
 Announce = Callable[[House], Awaitable[None]]
 
@@ -118,12 +127,16 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
                 realm.db, realm.clock, config.webhooks.keep_days, config.payments.collected_days
             )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
+            chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
+            chores.start_soon(keep_running, f"{name}.logos", realm.logos.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
             for live in realm.live_chains:
                 chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
                 if live.relayer is not None:
                     chores.start_soon(keep_running, f"{live.name}.relayer", live.relayer.run)
+        office = OfficeChores(house.office, house.realms["test"].clock.real_ms)
+        chores.start_soon(keep_running, "office", office.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
         front, listeners = await _open_front(house, config)
@@ -166,10 +179,22 @@ async def open_house(
                 body_max=config.api.body_max,
                 payment_lifetime_s=config.payments.lifetime_s,
                 collected_days=config.payments.collected_days,
+                passwords=Passwords(entropy, inline=inline),
                 metrics_token=config.metrics.token,
+                data_dir=config.data_dir,
+                settings=tuple(Setting(*one) for one in settings_for_pages(config)),
+                started_ms=wall(),
                 accounts={account.id: account for account in await office.read(list_accounts)},
             )
-            build = partial(_open_realm, config, seal=seal, entropy=entropy, wall=wall, inline=inline)
+            build = partial(
+                _open_realm,
+                config,
+                seal=seal,
+                entropy=entropy,
+                wall=wall,
+                inline=inline,
+                pictures=Pictures(),
+            )
             async with build("test") as realms["test"]:
                 # Chains that are gone left payments behind, which are still shown and answered for.
                 if not (config.chains or (config.data_dir / "live.db").exists()):
@@ -188,6 +213,7 @@ async def _open_realm(
     entropy: Entropy,
     wall: WallMs,
     inline: bool,
+    pictures: Pictures,
 ) -> AsyncIterator[Realm]:
     """One realm. Test and live are the same classes; they differ in what they are built from."""
 
@@ -230,10 +256,12 @@ async def _open_realm(
             ),
             deliveries=deliveries,
             canary=_canary(db, clock, seal, entropy, deliveries),
+            logos=Logos(db=db, clock=clock, http=deliveries.http, pictures=pictures, user_agent=USER_AGENT),
             payment_feed=PaymentFeed(),
             account_feed=account_feed,
             seal=seal,
             checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
+            api_log=ApiLog(db),
             live_chains=live_chains,
         )
         if not live:
@@ -286,7 +314,7 @@ async def _open_deliveries(
         seal=seal,
         entropy=entropy,
         rules=rules,
-        user_agent=f"payd/{__version__}",
+        user_agent=USER_AGENT,
         http=webhook_client(rules),
         house_http=house_client(),
         jitter=live,  # a test clock is moved to the second, and the schedule should hold to it
@@ -335,8 +363,10 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
         trusted=trusted,
         feeds_max=config.feeds.max,
         feeds_per_ip=config.feeds.per_ip,
+        feeds_per_payment=config.feeds.per_payment,
     )
-    app = make_app(answering, ROUTES, trusted=trusted, body_max=house.body_max)
+    larger = partial(body_max_of, house)
+    app = make_app(answering, (*ROUTES, *PAGES), trusted=trusted, body_max=house.body_max, larger=larger)
     front = Front(
         app,
         answer=answering,

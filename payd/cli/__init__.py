@@ -15,6 +15,7 @@ COMMANDS: Final = (
     "demo",
     "init",
     "account",
+    "user",
     "key",
     "app",
     "merchant",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -12,7 +11,8 @@ import click
 from payd.chains.assets import shipped_book
 from payd.cli.options import config_options, load_config
 from payd.cli.show import show_json
-from payd.config import KEYS, ROWS, Address, Config, Key, chain_config, unknown_variables
+from payd.config import KEYS, ROWS, Key, chain_config, unknown_variables
+from payd.config.shown import for_people, shown_value, value_of
 from payd.core.caip import parse_asset
 
 NAME_WIDTH: Final = max(map(len, KEYS))
@@ -29,14 +29,14 @@ def check_config(config_file: str | None, data_dir: str | None, as_json: bool) -
     config = load_config(config_file, data_dir)
     for variable, meant in unknown_variables(os.environ).items():
         click.echo(f"Note: {variable} sets nothing." + (f" Did you mean {meant}?" if meant else ""), err=True)
-    values = {name: _shown(key, _value(config, name)) for name, key in KEYS.items()}
+    values = {name: shown_value(key, value_of(config, name)) for name, key in KEYS.items()}
     if as_json:
-        rows = {name: [_row_shown(name, row) for row in _value(config, name)] for name in ROWS}
+        rows = {name: [_row_shown(name, row) for row in value_of(config, name)] for name in ROWS}
         show_json({"file": None if config.file is None else str(config.file), "values": values, **rows})
         return
     click.echo(f"File: {config.file or 'none; these are the defaults and the variables'}")
     for name, key in KEYS.items():
-        _show(name, key, values[name], _value(config, name) != key.default)
+        _show(name, key, values[name], value_of(config, name) != key.default)
     for chain in config.chains:
         _show_row("chains", chain, chain_config({"id": chain.id, "rpc": chain.rpc}))
     for row in config.assets:
@@ -54,7 +54,7 @@ def _show_row(name: str, row: Any, default: Any) -> None:
 
 
 def _row_shown(name: str, row: Any) -> dict[str, Any]:
-    return {key: _shown(each, getattr(row, key)) for key, each in _keys(name, row).items()}
+    return {key: shown_value(each, getattr(row, key)) for key, each in _keys(name, row).items()}
 
 
 def _keys(name: str, row: Any) -> Mapping[str, Key]:
@@ -69,42 +69,4 @@ def _show(name: str, key: Key, value: Any, is_changed: bool) -> None:
 
 
 def _line(name: str, width: int, is_changed: bool, value: Any, unit: str) -> str:
-    return f"{name:<{width}} {'*' if is_changed else ' '} {_for_people(value)} {unit}".rstrip()
-
-
-def _for_people(value: Any) -> str:
-    match value:
-        case list():
-            return " ".join(value)
-        case dict():
-            pairs = ", ".join(f"{name} = {each}" for name, each in value.items())
-            return f"{{ {pairs} }}" if pairs else "{}"
-    return str(value)
-
-
-def _value(config: Config, name: str) -> Any:
-    value: Any = config
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _shown(key: Key, value: Any) -> Any:
-    """As it is written in payd.toml; a secret's own text belongs on no screen and in no report."""
-    if key.kind.shown is not None:
-        return _plain(key.kind.shown(value))
-    return "(set)" if key.kind.is_secret and value else _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Address():
-            return str(value)
-        case tuple():
-            return [str(item) for item in value]
-        case Path():
-            return str(value)
-        case None:
-            return ""
-        case _:
-            return value
+    return f"{name:<{width}} {'*' if is_changed else ' '} {for_people(value)} {unit}".rstrip()

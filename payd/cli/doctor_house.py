@@ -20,17 +20,12 @@ import trio
 import payd
 from payd.actors.relay_alarms import WORDS
 from payd.chains.defaults import SOLANA
-from payd.cli.finding import GIB, MIB, Finding
+from payd.cli.finding import Finding
 from payd.cli.pasted import pasted
 from payd.config import Config, ConfigError, unknown_variables
+from payd.core.attention import BEHIND_MAX, GIB, SPACE_LOW, SPACE_NONE
 from payd.store.unwritable import Unwritable, why_unwritable
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
-
-# A busy shop writes some 100 MiB a day; a disk that is full stops all payments.
-SPACE_LOW: Final = 2 * GIB
-SPACE_NONE: Final = 200 * MIB
-# More blocks than a chain has in the time that a few looks take.
-BEHIND_MAX: Final = 50
 
 _UNWRITABLE: Final = {
     Unwritable.FORBIDDEN: ("this user may not write to it", "Give this user the directory."),

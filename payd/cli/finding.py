@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 Level = Literal["ok", "warning", "error"]
-
-GIB: Final = 1 << 30
-MIB: Final = 1 << 20
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,6 +11,7 @@ import click
 from payd.cli.options import Operator, on_realm
 from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.core.picture import BYTES_MAX, kind_of
 
 
 @click.group()
@@ -38,7 +41,9 @@ def list_all(operator: Operator) -> None:
     if operator.as_json:
         show_json(merchants)
         return
-    columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status", "createdAt": "Created"}
+    columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status"}
+    columns |= {"createdAt": "Created", "logo": "Logo"}
+    merchants = [{**one, "logo": _in_words(one["logo"])} for one in merchants]
     make = pasted("merchant create NAME --email ADDRESS")
     show_rows(merchants, columns, f"There is no merchant. Make one: {make}")
 
@@ -138,3 +143,40 @@ def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...], none
         show_json(allowed)
         return
     click.echo("Allowed: " + (", ".join(allowed) or "no page; the checkout opens in a tab of its own"))
+
+
+@merchant.command("logo")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--remove", is_flag=True, help="Show none any more.")
+@on_realm
+def logo(operator: Operator, merchant_id: str, file: Path | None, remove: bool) -> None:
+    """Show the merchant's logo to its buyers: the picture in FILE; without FILE, say what is shown.
+
+    FILE is a PNG, JPEG, WebP or AVIF of at most 2 MiB. Square is best; what is not is shown whole.
+    """
+    if file is not None and remove:
+        raise click.UsageError("FILE and --remove say different things.")
+    picture = None if file is None else _read(file)
+    shown = operator.ask("merchant.logo", merchant=merchant_id, picture=picture, remove=remove)
+    if operator.as_json:
+        show_json(shown)
+        return
+    click.echo(f"Logo: {_in_words(shown)}" if shown else "None; its buyers see the first letter of its name.")
+    if shown and shown["url"]:
+        click.echo(shown["url"])
+
+
+def _read(file: Path) -> str:
+    """A picture as commands carry it. Raises PaydError when it is none that is taken."""
+    with file.open("rb") as opened:
+        data = opened.read(BYTES_MAX + 1)
+    kind_of(data)
+    return base64.b64encode(data).decode("ascii")
+
+
+def _in_words(logo: dict[str, Any] | None) -> str | None:
+    """What became of a logo, on a line."""
+    if logo is None:
+        return None
+    return str(logo["state"]) if logo["problem"] is None else f"{logo['state']}: {logo['problem']}"

@@ -49,6 +49,7 @@ def serve(
             await _first_steps(house, hint("demo"))
         else:
             click.echo(f"There is no account yet. Make one with: {hint('account create NAME')}")
+        await _way_in(house)
 
     with writing(config.data_dir):
         # First what can go wrong: a start that fails leaves nothing behind.
@@ -77,3 +78,15 @@ async def _first_steps(house: House, demo: str) -> None:
     click.echo(f"  {seed.curl_line(house.base_url, seeded)}")
     click.echo(f"\nSee what the buyer sees, a payment over 12.50 USD:\n\n  {link}")
     click.echo(f"\nWatch the whole job, from a created payment to a verified webhook:\n\n  {demo}\n")
+
+
+async def _way_in(house: House) -> None:
+    """Where the dashboard is; before anybody can sign in, the link that lets the first one in."""
+    from payd.store.users import is_anyone
+    from payd.web.user_commands import make_link
+
+    if house.office.point(is_anyone):
+        click.echo(f"Dashboard: {house.base_url}/")
+        return
+    link = await make_link(house, "setup")
+    click.echo(f"Open the dashboard; this link works once, for a day:\n\n  {link['url']}\n")

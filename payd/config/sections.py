@@ -182,6 +182,7 @@ class Feeds:
 
     max: Annotated[int, OPEN, "Open feeds in all."] = 20_000
     per_ip: Annotated[int, OPEN, "Those of one address; 0 is no limit."] = 200
+    per_payment: Annotated[int, OPEN, "Those that follow one payment; 0 is no limit."] = 2000
 
 
 @dataclass(frozen=True, slots=True)

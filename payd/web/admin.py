@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SOCKET_NAME: Final = "admin.sock"
 
-REQUEST_BYTES_MAX: Final = 64 * 1024  # the longest command is a list of scopes and merchants
+REQUEST_BYTES_MAX: Final = 3 * 1024 * 1024  # the longest command brings a merchant's logo, in base64
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024  # the longest answer is a list of accounts
 REQUEST_DEADLINE_S: Final = 5.0  # the peer is a program on this machine, not a person
 ANSWER_DEADLINE_S: Final = 60.0  # the slowest command waits for a webhook endpoint's 15 s

@@ -28,15 +28,16 @@ from werkzeug.exceptions import (
 )
 
 from payd.core.errors import BodyTooLarge, InvalidParams
-from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, ShortWay
+from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, Larger, ShortWay
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 
 log = structlog.get_logger("payd.app")
 
 BODY_BYTES_MAX: Final = 65_536
-# An answer that the client takes more slowly than this is cut off.
+# An answer that the client takes more slowly than this is cut off; one in parts is long.
 ANSWER_S: Final = 60
+PARTS_S: Final = 3600
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _CLOSE: Final = ("connection", "close")
@@ -101,7 +102,10 @@ class Door:
 def respond(answer: Answer, *, closes: bool = False) -> TrioResponse:
     """An answer as Quart's response; `closes` ends the connection after it."""
     headers = [*answer.headers, _CLOSE] if closes else list(answer.headers)
-    response = TrioResponse(answer.body, answer.status, Headers(headers))
+    response = TrioResponse(answer.parts or answer.body, answer.status, Headers(headers))
+    if answer.parts is not None:
+        response.timeout = PARTS_S
+        return response
     if answer.body:
         if not any(name.lower() == "content-type" for name, _ in answer.headers):
             response.headers["content-type"] = JSON_TYPE
@@ -118,6 +122,7 @@ def make_app(
     *,
     trusted: TrustedProxies,
     body_max: int = BODY_BYTES_MAX,
+    larger: Larger | None = None,
     pages: Iterable[Blueprint] = (),
 ) -> QuartTrio:
     """The ASGI application.
@@ -127,6 +132,7 @@ def make_app(
         routes: The route table. Paths and methods that are not in it go to `answer` too.
         trusted: Whose `X-Forwarded-For` is believed.
         body_max: Bytes of a request's body; over it: 413.
+        larger: Says what may be larger, and how large.
         pages: What people look at.
     """
     app = QuartTrio("payd", static_folder=None)
@@ -154,5 +160,5 @@ def make_app(
 
     app.register_error_handler(NotFound, unrouted)
     app.register_error_handler(MethodNotAllowed, unrouted)
-    app.asgi_app = ShortWay(app.asgi_app, answer, trusted, body_max)  # type: ignore[method-assign]
+    app.asgi_app = ShortWay(app.asgi_app, answer, trusted, body_max, larger)  # type: ignore[method-assign]
     return app

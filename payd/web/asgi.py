@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 import trio
 
-from payd.core.errors import BodyTooLarge, InvalidParams
+from payd.core.errors import BodyTooLarge, InvalidParams, PaydError
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 
@@ -25,6 +25,8 @@ Scope = Any
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Larger = Callable[[Request], int]
+"""How large a body may be that is over the limit of all others; asked before it is read. Raises PaydError."""
 
 # A body of the largest size needs a moment; who needs longer holds a connection for nothing.
 BODY_S: Final = 20
@@ -47,13 +49,22 @@ class ShortWay:
         answer: Answers the rest; it does not raise.
         trusted: Whose `X-Forwarded-For` is believed.
         body_max: Bytes of a request's body; over it: 413, and the connection ends.
+        larger: Says what may be larger, and how large.
     """
 
-    def __init__(self, app: App, answer: Answering, trusted: TrustedProxies, body_max: int) -> None:
+    def __init__(
+        self,
+        app: App,
+        answer: Answering,
+        trusted: TrustedProxies,
+        body_max: int,
+        larger: Larger | None = None,
+    ) -> None:
         self._app = app
         self._answer = answer
         self._trusted = trusted
         self._body_max = body_max
+        self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
@@ -67,10 +78,11 @@ class ShortWay:
 
     async def _read_body(self, request: Request, receive: Receive) -> bool:
         """Read the whole body, or find why it is refused. False when the client is gone."""
-        said = request.headers.get("content-length", "0")
-        if not said.isdecimal() or int(said) > self._body_max:
-            request.refusal = BodyTooLarge("The body is larger than this server takes.")
-            return True
+        said, body_max = request.headers.get("content-length", "0"), self._body_max
+        if not said.isdecimal() or int(said) > body_max:
+            body_max = self._allowed(request)
+            if not said.isdecimal() or int(said) > body_max:
+                return self._refuse(request)
         body = b""
         with trio.move_on_after(BODY_S) as patience:
             while True:
@@ -78,14 +90,31 @@ class ShortWay:
                 if message["type"] != "http.request":
                     return False
                 body += message.get("body", b"")
-                if len(body) > self._body_max:
-                    request.refusal = BodyTooLarge("The body is larger than this server takes.")
-                    return True
+                if len(body) > body_max:
+                    # Who does not say how long it is shows it.
+                    body_max = self._allowed(request)
+                    if len(body) > body_max:
+                        return self._refuse(request)
                 if not message.get("more_body", False):
                     break
         if patience.cancelled_caught:
             request.refusal = InvalidParams(f"The body did not arrive within {BODY_S} s.")
         request.body = body
+        return True
+
+    def _allowed(self, request: Request) -> int:
+        """How large this one's body may be; -1 where it is refused for something else."""
+        if self._larger is None:
+            return self._body_max
+        try:
+            return max(self._body_max, self._larger(request))
+        except PaydError as refusal:
+            request.refusal = refusal
+            return -1
+
+    def _refuse(self, request: Request) -> bool:
+        if request.refusal is None:
+            request.refusal = BodyTooLarge("The body is larger than this server takes.")
         return True
 
     async def _respond(self, request: Request, send: Send) -> None:

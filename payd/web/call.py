@@ -6,7 +6,7 @@ Source: DESIGN.md, "2. The stack".
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
@@ -112,11 +112,15 @@ class Call:
 
 @dataclass(slots=True)
 class Answer:
-    """A status, a body and headers. The door calls a body `application/json` that names no type."""
+    """A status, a body and headers. The door calls a body `application/json` that names no type.
+
+    What is too long to be held whole comes in `parts`, one after the other; `body` is then empty.
+    """
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
+    parts: AsyncGenerator[bytes, None] | None = None
 
     @classmethod
     def json(cls, value: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Answer:

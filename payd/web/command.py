@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from payd.core.errors import InvalidParams
-from payd.core.version import DEFAULT
-from payd.entropy import new_id
 from payd.store.accounts import Account, choose_account
 from payd.store.keys import SCOPES
 from payd.web.auth import Caller
-from payd.web.call import JSON_TYPE, Call, Request
-from payd.web.routes import match_route
+from payd.web.inside import ask_api
 
 if TYPE_CHECKING:
     from payd.web.house import House, Realm
@@ -69,19 +66,13 @@ async def ask(
     body: Any = None,
     query: dict[str, list[str]] | None = None,
 ) -> Any:
-    """What the API's own handler answers to the operator, who may do everything in the account."""
+    """What the API's own handler answers to the operator, who may do everything in the account.
+
+    A body of bytes goes as it is, anything else as JSON.
+    """
     realm, account = realm_of(house, args.mode), account_of(house, args)
-    request_id = new_id("req_", real_ms(house), house.entropy)
-    headers = {"idempotency-key": request_id}
-    if body is not None:
-        headers["content-type"] = JSON_TYPE
-    encoded = b"" if body is None else msgspec.json.encode(body)
-    request = Request(method, path, query or {}, headers, encoded, client_ip=ACTOR)
-    route, params = match_route(method, path)
-    assert route is not None, f"{method} {path} is no route"
     caller = Caller(realm, account.id, ACTOR, frozenset(SCOPES), None)
-    answer = await route.handler(Call(request, params, request_id, house, caller, realm, DEFAULT))
-    return msgspec.json.decode(answer.body)
+    return await ask_api(house, caller, method, path, body, query)
 
 
 def real_ms(house: House) -> int:

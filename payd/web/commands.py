@@ -8,14 +8,12 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "3. Two realms".
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import msgspec
 import trio
 
 import payd
 from payd.core.advice import advice
-from payd.core.collect import Field
 from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
@@ -33,15 +31,15 @@ from payd.store.notices import notify_secret
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
 from payd.web.payment_commands import PAYMENT_COMMANDS
+from payd.web.user_commands import USER_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
     from payd.web.house import House, Realm
-
-LIST_MAX: Final = 10_000  # merchants in one answer; more are for the API and its pages
 
 NOTICES_SHOWN: Final = 10  # they are rare; more are history
 
@@ -58,31 +56,6 @@ class _KeyCreate(OfMode, frozen=True, kw_only=True):
 
 class _Named(OfMode, frozen=True, kw_only=True):
     name: str
-
-
-class _MerchantCreate(OfMode, frozen=True, kw_only=True):
-    name: str
-    email: str
-
-
-class _MerchantCollect(OfMode, frozen=True, kw_only=True):
-    """`fields` left out: what is asked now."""
-
-    merchant: str
-    fields: tuple[Field, ...] | None = None
-
-
-class _Destinations(OfMode, frozen=True, kw_only=True):
-    merchant: str
-
-
-class _Origins(_Destinations, frozen=True, kw_only=True):
-    origins: list[str] | None = None
-
-
-class _DestinationAdd(_Destinations, frozen=True, kw_only=True):
-    asset: str
-    destination: str
 
 
 class _AccountWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -219,49 +192,6 @@ async def _app_revoke(house: House, args: OfId) -> _AppWire:
     return _app_wire(app, args.mode)
 
 
-async def _merchant_create(house: House, args: _MerchantCreate) -> Any:
-    body = {"merchantName": args.name, "merchantEmail": args.email}
-    return (await ask(house, args, "POST", "/v1/merchants", body))["merchant"]
-
-
-async def _merchant_list(house: House, args: OfMode) -> Any:
-    merchants: list[Any] = []
-    query = {"limit": ["100"]}
-    while len(merchants) < LIST_MAX:
-        page = await ask(house, args, "GET", "/v1/merchants", query=query)
-        merchants += page["data"]
-        if page["nextCursor"] is None:
-            break
-        query["cursor"] = [page["nextCursor"]]
-    return merchants
-
-
-async def _merchant_collect(house: House, args: _MerchantCollect) -> Any:
-    path = f"/v1/merchants/{quote(args.merchant, safe='')}"
-    if args.fields is None:
-        return (await ask(house, args, "GET", path))["collect"]
-    return (await ask(house, args, "PATCH", path, {"collect": args.fields}))["collect"]
-
-
-async def _destination_add(house: House, args: _DestinationAdd) -> Any:
-    body = {"settlements": [{"asset": args.asset, "destination": args.destination}]}
-    path = f"/v1/merchants/{quote(args.merchant, safe='')}/settlements/crypto"
-    return (await ask(house, args, "POST", path, body))["settlements"][0]
-
-
-async def _destination_list(house: House, args: _Destinations) -> Any:
-    path = f"/v1/merchants/{quote(args.merchant, safe='')}/settlements"
-    return (await ask(house, args, "GET", path))["crypto"]
-
-
-async def _origins(house: House, args: _Origins) -> Any:
-    """Whose pages may frame the checkout; with some named, these from now on."""
-    path = f"/v1/merchants/{quote(args.merchant, safe='')}"
-    if args.origins is None:
-        return (await ask(house, args, "GET", path))["checkoutOrigins"]
-    return (await ask(house, args, "PATCH", path, {"checkoutOrigins": args.origins}))["checkoutOrigins"]
-
-
 async def _listen_open(house: House, args: OfMode) -> Any:
     """What a listener needs: a key that can read events and nothing else, and where the newest event is.
 
@@ -385,21 +315,17 @@ COMMANDS: Final[dict[str, Command]] = {
     "app.create": Command(_Named, _app_create),
     "app.list": Command(OfMode, _app_list, changes=False),
     "app.revoke": Command(OfId, _app_revoke),
-    "merchant.create": Command(_MerchantCreate, _merchant_create),
-    "merchant.list": Command(OfMode, _merchant_list, changes=False),
-    "merchant.collect": Command(_MerchantCollect, _merchant_collect),
-    "destination.add": Command(_DestinationAdd, _destination_add),
-    "destination.list": Command(_Destinations, _destination_list, changes=False),
-    "merchant.origins": Command(_Origins, _origins),
+    **MERCHANT_COMMANDS,
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
+    **USER_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
     "notify.show": Command(OfMode, _notify_show, changes=False),
     "notify.test": Command(OfMode, _notify_test, needs_server=True),
     "status": Command(Args, _status, needs_server=True, changes=False),
 }
-"""Every command of an operator; those on payments and on webhooks have tables of their own."""
+"""Every command of an operator; merchants, payments, webhooks and people have tables of their own."""
 
 
 def _account_wire(account: Account) -> _AccountWire:

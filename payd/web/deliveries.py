@@ -5,6 +5,7 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,7 @@ from payd.core.event import iso_ms
 from payd.entropy import new_id
 from payd.store import deliveries as deliveries_store
 from payd.store.attempts import AttemptRow, attempts_of
+from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
 from payd.store.idempotency import Outcome, once
@@ -176,6 +178,13 @@ async def resend(call: Call) -> Answer:
     if delivery.event_seq is None:
         raise NotFound("Tests are not sent again; POST /v1/webhooks/endpoint/test sends another.")
 
+    def asked(tx: Tx) -> None:
+        # What is refused was not done, and is not audited.
+        deliveries_store.check_resend(tx, call.account_id, delivery.id, call.realm.clock.now_ms())
+        _audit_step(call, "webhook.resend", delivery.id)(tx)
+
+    await call.realm.db.write(asked)
+
     def begins() -> None:
         assert delivery.event_seq is not None, "a test is not sent again"
         call.realm.account_feed.resend(call.account_id, delivery.event_seq)
@@ -217,9 +226,15 @@ async def read_jobs(call: Call) -> Answer:
 
 async def end_job(call: Call) -> Answer:
     """POST /v1/webhooks/jobs/{id}/cancel → the job; what it queued and was not sent is taken back."""
+    job_id = call.params["id"]
+
+    def work(tx: Tx) -> None:
+        cancel_job(tx, call.account_id, job_id)
+        _audit_step(call, "webhook.cancel-job", job_id)(tx)
+
     await write_and_tell(
         call,
-        lambda: call.realm.db.write(cancel_job, call.account_id, call.params["id"]),
+        lambda: call.realm.db.write(work),
         lambda _: call.realm.deliveries.wake_jobs(),
     )
     return await read_job(call)
@@ -263,6 +278,7 @@ async def _start(call: Call, kind: Kind) -> Answer:
         row = start_job(
             tx, job_id=job_id, account_id=call.account_id, kind=kind, since_ms=from_ms, now_ms=now_ms
         )
+        _audit_step(call, f"webhook.{kind}", job_id, since=iso_ms(from_ms))(tx)
         return Outcome(202, msgspec.json.encode(_job_out(row)))
 
     request = idempotent(call, body)
@@ -272,6 +288,19 @@ async def _start(call: Call, kind: Kind) -> Answer:
         lambda _: call.realm.deliveries.wake_jobs(),
     )
     return outcome_answer(outcome)
+
+
+def _audit_step(call: Call, act: str, subject: str, **details: str) -> Callable[[Tx], None]:
+    """What a step stores of who asked for it."""
+    return partial(
+        insert_audit,
+        at_ms=call.realm.clock.now_ms(),
+        account_id=call.account_id,
+        actor=call.actor,
+        act=act,
+        subject=subject,
+        details=details,
+    )
 
 
 def _own_delivery(call: Call) -> DeliveryRow:

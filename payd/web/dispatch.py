@@ -7,11 +7,12 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
-from payd.clock import system_wall_ms
+from payd.clock import monotonic_s, system_wall_ms
 from payd.core.errors import (
     Forbidden,
     InternalError,
@@ -27,11 +28,13 @@ from payd.core.errors import (
 from payd.core.idempotency import check_key
 from payd.core.version import resolve
 from payd.entropy import new_id
+from payd.store.api_log import Logged
 from payd.store.merchants import account_of_merchant
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout import routes as checkout
 from payd.web.client import rate_key
+from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
 from payd.web.errors import error_answer
 from payd.web.house import House
 from payd.web.limits import refuse_for
@@ -39,6 +42,7 @@ from payd.web.routes import Route, match_route, methods_of
 
 log = structlog.get_logger("payd.http")
 
+ERROR_STATUS: Final = 400
 CORS_MAX_AGE_S: Final = 86_400
 CORS_METHODS: Final = "GET, POST, OPTIONS"
 EXPOSED_HEADERS: Final = "Request-Id, Service-Version, Retry-After"
@@ -50,7 +54,12 @@ VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 async def answer(house: House, request: Request) -> Answer:
     """Answer a request. Never raises an `Exception`: what breaks is logged and is an `internal_error`."""
     request_id = new_id("req_", system_wall_ms(), house.entropy)
+    if is_page(request):
+        return await _page(house, request, request_id)
+    began_s = monotonic_s()
     route: Route | None = None
+    params: dict[str, str] = {}
+    callers: list[Caller] = []
     headers: list[tuple[str, str]] = [("Request-Id", request_id)]
     try:
         route, params = match_route(request.method, request.path)
@@ -59,7 +68,7 @@ async def answer(house: House, request: Request) -> Answer:
         if route is None:
             found = _unrouted(request, headers)
         else:
-            found = await _routed(house, request, request_id, route, params, headers)
+            found = await _routed(house, request, request_id, route, params, headers, callers)
     except PaydError as refusal:
         if isinstance(refusal, InternalError):
             log.error("request.failed", request_id=request_id, path=request.path, error=repr(refusal))
@@ -69,9 +78,46 @@ async def answer(house: House, request: Request) -> Answer:
         broken = InternalError("Something broke on our side. Try again.")
         found = _refused(house, request, broken, request_id)
     house.answered[UNROUTED if route is None else route.path, found.status] += 1
+    if route is not None and callers:
+        _log_request(request, request_id, route, params, callers[0], found, monotonic_s() - began_s)
     if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
+
+
+def _log_request(
+    request: Request,
+    request_id: str,
+    route: Route,
+    params: dict[str, str],
+    caller: Caller,
+    found: Answer,
+    took_s: float,
+) -> None:
+    """Keep it for the account whose credential it had: of a refusal what it said, of a success nothing."""
+    if caller.account_id is None:
+        return
+    caller.realm.api_log.note(
+        Logged(
+            at_ms=caller.realm.clock.now_ms(),
+            account_id=caller.account_id,
+            actor=caller.actor,
+            request_id=request_id,
+            method=request.method,
+            route=route.path,
+            subject=next(iter(params.values()), ""),
+            status=found.status,
+            took_ms=round(took_s * 1000),
+            error=found.body if found.status >= ERROR_STATUS else None,
+        )
+    )
+
+
+async def _page(house: House, request: Request, request_id: str) -> Answer:
+    """What the dashboard answers, which lets people in by rules of its own."""
+    found, counted = await answer_page(house, request, request_id)
+    house.answered[counted, found.status] += 1
+    return replace(found, headers=(*found.headers, ("Request-Id", request_id)))
 
 
 def _refused(house: House, request: Request, refusal: PaydError, request_id: str) -> Answer:
@@ -88,12 +134,14 @@ async def _routed(
     route: Route,
     params: dict[str, str],
     headers: list[tuple[str, str]],
+    callers: list[Caller],
 ) -> Answer:
     if route.family == "open":
         if not route.unlimited:
             refuse_for(house.limits.per_ip.take(rate_key(request.client_ip)))
         return await route.handler(_open_call(house, request, request_id, params))
     caller = known_caller(house, request, gateway=route.family == "gateway")
+    callers.append(caller)
     if route.scope is not None:
         _check_scope(caller, route.scope)
     if route.account_wide and caller.merchants is not None:
@@ -135,6 +183,23 @@ def known_caller(house: House, request: Request, *, gateway: bool) -> Caller:
     by_key = bool(request.headers.get("api-key"))
     refuse_for(limits.per_key.take(caller.actor) if by_key else limits.per_ip.take(address))
     return caller
+
+
+def body_max_of(house: House, request: Request) -> int:
+    """How large the body of a request may be that is larger than the others: known callers' pictures are.
+
+    It is asked before the body is read, so that no stranger has the server hold what is large.
+
+    Raises:
+        PaydError: As `known_caller`.
+    """
+    if is_page(request):
+        return upload_max(house, request)
+    route, _ = match_route(request.method, request.path)
+    if route is None or route.body_max is None:
+        return house.body_max
+    known_caller(house, request, gateway=False)
+    return route.body_max
 
 
 def _check_scope(caller: Caller, scope: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from payd.core import errors
 from payd.core.errors import Issue, PaydError
 from payd.web.call import Answer
+from payd.web.html import NO_STORE
 
 STATUS: Final[dict[type[PaydError], int]] = {
     errors.ParamsValidation: 400,
@@ -64,7 +65,8 @@ class ErrorBody(msgspec.Struct, omit_defaults=True):
 
 def error_answer(error: PaydError, request_id: str) -> Answer:
     """The answer to a refused request. `retryAfterS` in the details becomes a `Retry-After` header."""
-    headers: list[tuple[str, str]] = []
+    # Caches may keep a 404 that says nothing of it; what is not there now may be in a moment.
+    headers: list[tuple[str, str]] = [NO_STORE]
     details = dict(error.details)
     if isinstance(error, errors.StoreUnavailable | errors.ChainUnavailable):
         details.setdefault("retryAfterS", 5)

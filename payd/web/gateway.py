@@ -16,18 +16,20 @@ import msgspec
 from payd.actors.collecting import Given, unanswered
 from payd.actors.confirm import confirm as confirm_payment
 from payd.actors.offers import fetch_actions, offer_options
-from payd.core.caip import AccountId, MalformedCaip, account_problem, canonical_account, parse_account
+from payd.core.caip import AccountId, parse_account
 from payd.core.collect import FIELDS_MAX, Field, holder_of, schema_of
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
-from payd.core.option import ACCOUNTS_MAX, Action, Build, Quote, Result
+from payd.core.option import Action, Build, Quote, Result
 from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
 from payd.core.version import is_preview
 from payd.store.merchants import named_merchants
 from payd.web import query
+from payd.web.accounts import accounts_in
 from payd.web.call import Answer, Call
-from payd.web.house import Realm
+from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
+from payd.web.logos import logo_url
 from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
 from payd.web.waiting import wait_for_change
 
@@ -41,13 +43,6 @@ ETA_S: Final = 5
 
 class _Wire(msgspec.Struct, rename="camel"):
     pass
-
-
-class OptionsIn(_Wire):
-    """The buyer's accounts; `refresh` is taken and changes nothing: ids are stable."""
-
-    accounts: list[str]
-    refresh: list[str] | None = None
 
 
 class BuildData(_Wire):
@@ -156,20 +151,20 @@ class GatewayStatus(_Wire, omit_defaults=True):
 async def read(call: Call) -> Answer:
     """GET /v1/gateway/payment/{id}: what the buyer is asked to pay."""
     realm, payment = payment_of(call)
-    return Answer.json(_info(realm, payment))
+    return Answer.json(_info(call.house, realm, payment))
 
 
 async def options(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/options."""
     realm, payment = payment_of(call)
     with_info = query.flag(call, "includePaymentInfo") or False
-    accounts = _accounts(call)
+    accounts = accounts_in(call)
     quotes = await offer_options(realm.payments, payment.id, accounts)
     payment = realm.payments.find(payment.id)
     words = Words(tuple(realm.payments.chains))
     asked = _asked(realm, payment, quotes or [])
     shown = None if quotes is None else [_option(call, words, one, payment, asked) for one in quotes]
-    info = _info(realm, payment) if with_info or quotes is None else None
+    info = _info(call.house, realm, payment) if with_info or quotes is None else None
     return Answer.json(OptionsOut(shown, info, _collect_data(call, payment, asked)))
 
 
@@ -274,31 +269,6 @@ def render_action(version: str, action: Action) -> dict[str, Any]:
     return {"type": "walletRpc", "chain_id": action.chain_id, "method": action.method, "params": params}
 
 
-def _accounts(call: Call) -> list[AccountId]:
-    """The buyer's accounts: a bare list, or under `accounts`. Unknown chains pass and find no option."""
-    bare = call.request.body.lstrip()[:1] == b"["
-    texts = call.json(list[str]) if bare else call.json(OptionsIn).accounts
-    if len(texts) > ACCOUNTS_MAX:
-        issue = Issue("accounts", f"At most {ACCOUNTS_MAX} items.")
-        raise ParamsValidation.of(issue)
-    # One account in two spellings is one account; it keeps the first.
-    accounts: dict[str, AccountId] = {}
-    issues: list[Issue] = []
-    for place, text in enumerate(texts):
-        try:
-            account = parse_account(text)
-        except MalformedCaip as malformed:
-            issues.append(Issue(f"accounts[{place}]", str(malformed)))
-            continue
-        problem = account_problem(account)
-        if problem is not None:
-            raise InvalidParams(f"accounts[{place}]: {problem}", details={"field": f"accounts[{place}]"})
-        accounts.setdefault(canonical_account(account), account)
-    if issues:
-        raise ParamsValidation.of(*issues)
-    return list(accounts.values())
-
-
 Asked = dict[AccountId, tuple[Field, ...]]
 """What is asked of accounts and not answered yet."""
 
@@ -347,7 +317,7 @@ def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Ask
     )
 
 
-def _info(realm: Realm, payment: Payment) -> PaymentInfo:
+def _info(house: House, realm: Realm, payment: Payment) -> PaymentInfo:
     name, icon_url = realm.db.point(named_merchants, [payment.merchant_id]).get(
         payment.merchant_id, ("", None)
     )
@@ -356,7 +326,7 @@ def _info(realm: Realm, payment: Payment) -> PaymentInfo:
         status=payment.status.value,
         amount=Words(tuple(realm.payments.chains)).amount(payment.amount),
         expires_at=payment.expires_at_ms // 1000,
-        merchant=MerchantInfo(name, icon_url),
+        merchant=MerchantInfo(name, icon_url or logo_url(house, realm, payment.merchant_id)),
         buyer=None if buyer is None else BuyerInfo(buyer, ""),
     )
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from payd.actors.advance import Advance
+from payd.actors.api_log import ApiLog
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
+from payd.actors.logos import Logos
 from payd.actors.payments import Payments
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
@@ -26,6 +29,7 @@ from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
 from payd.web.limits import RateLimit, Slots
+from payd.web.passwords import Passwords
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
@@ -64,12 +68,24 @@ class Realm:
     payments: Payments
     deliveries: Deliveries
     canary: Canary
+    logos: Logos
     payment_feed: PaymentFeed
     account_feed: AccountFeed
     seal: Seal
     checkout_app_id: str
+    api_log: ApiLog
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()
+
+
+class Setting(NamedTuple):
+    """A key of payd.toml as it is in effect; `changed`: it is not what ships."""
+
+    name: str
+    value: str
+    unit: str
+    meaning: str
+    changed: bool
 
 
 @dataclass(slots=True)
@@ -84,10 +100,20 @@ class House:
     body_max: int
     payment_lifetime_s: int
     collected_days: int
+    passwords: Passwords
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
+    settings: tuple[Setting, ...] = ()
+    """What payd.toml says, for pages that show it."""
+
+    started_ms: int = 0
+    """When it was opened, Unix milliseconds by the wall."""
+
     stopping: bool = False
     metrics_token: str = ""
+    data_dir: Path | None = None
+    """Where its files are; None where nobody need know."""
+
     own_url: str = ""
     """Where this process itself reaches its listener, once it is open."""
 

@@ -19,6 +19,7 @@ from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, once
+from payd.store.logos import Logo, find_logo, follow_icon_url, logos_of
 from payd.store.merchants import (
     Merchant,
     delete_merchant,
@@ -33,6 +34,7 @@ from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.idempotent import idempotent, outcome_answer
+from payd.web.logos import LogoOut, logo_out
 from payd.web.lookup import own_merchant
 from payd.web.schema import Deleted, SettlementOut, settlement_out
 
@@ -70,7 +72,7 @@ class PatchMerchant(msgspec.Struct, rename="camel"):
 
 
 class MerchantOut(msgspec.Struct, rename="camel"):
-    """A merchant as it is listed; `collect` is what it asks of its buyers."""
+    """A merchant as it is listed; `collect` is what it asks of its buyers, `logo` what became of its icon."""
 
     id: str
     name: str
@@ -80,6 +82,7 @@ class MerchantOut(msgspec.Struct, rename="camel"):
     created_at: str
     collect: tuple[Field, ...]
     checkout_origins: tuple[str, ...]
+    logo: LogoOut | None
 
 
 class SettlementsOut(msgspec.Struct):
@@ -118,7 +121,7 @@ async def create(call: Call) -> Answer:
     check_merchant_fields(
         body.merchant_name, body.merchant_email, body.icon_url, collect=body.collect, origins=origins or ()
     )
-    now_ms = call.realm.clock.now_ms()
+    now_ms, real_ms = call.realm.clock.now_ms(), call.realm.clock.real_ms()
     merchant = Merchant(
         id=new_id("mrch_", now_ms, call.house.entropy),
         account_id=call.account_id,
@@ -134,10 +137,14 @@ async def create(call: Call) -> Answer:
         insert_merchant(tx, merchant)
         if merchant.collect:
             _audit_collect(tx, call, merchant)
+        follow_icon_url(tx, merchant.id, None, merchant.icon_url, real_ms)
         shown = _store_origins(tx, call, merchant.id, origins)
-        return Outcome(201, msgspec.json.encode(MerchantCreated(merchant_out(merchant, shown))))
+        out = merchant_out(merchant, shown, _logo(call, find_logo(tx, merchant.id)))
+        return Outcome(201, msgspec.json.encode(MerchantCreated(out)))
 
-    return outcome_answer(await call.realm.db.write(once, request, work))
+    outcome = await call.realm.db.write(once, request, work)
+    call.realm.logos.wake()
+    return outcome_answer(outcome)
 
 
 async def list_all(call: Call) -> Answer:
@@ -151,14 +158,18 @@ async def list_all(call: Call) -> Answer:
     cursor = None if after is None else decode_cursor(after, (int, str))
     only = None if call.merchants is None else sorted(call.merchants)
 
-    def listing(tx: Tx) -> tuple[list[Merchant], int, dict[str, tuple[str, ...]]]:
+    def listing(tx: Tx) -> tuple[list[Merchant], int, dict[str, tuple[str, ...]], dict[str, Logo]]:
         found, total = list_merchants(
             tx, call.account_id, only=only, status=status, search=search, after=cursor, limit=limit + 1
         )
-        return found, total, origins_of(tx, [merchant.id for merchant in found])
+        ids = [merchant.id for merchant in found]
+        return found, total, origins_of(tx, ids), logos_of(tx, ids)
 
-    found, total, origins = await call.realm.db.read(listing)
-    shown = [merchant_out(merchant, origins.get(merchant.id, ())) for merchant in found[:limit]]
+    found, total, origins, logos = await call.realm.db.read(listing)
+    shown = [
+        merchant_out(merchant, origins.get(merchant.id, ()), _logo(call, logos.get(merchant.id)))
+        for merchant in found[:limit]
+    ]
     last = found[limit - 1] if len(found) > limit else None
     next_cursor = None if last is None else encode_cursor(last.created_at_ms, last.id)
     return Answer.json(MerchantPage(shown, shown, total, next_cursor))
@@ -167,7 +178,8 @@ async def list_all(call: Call) -> Answer:
 async def read(call: Call) -> Answer:
     """GET /v1/merchants/{id}."""
     merchant = own_merchant(call)
-    out = merchant_out(merchant, call.realm.db.point(list_origins, merchant.id))
+    logo = _logo(call, call.realm.db.point(find_logo, merchant.id))
+    out = merchant_out(merchant, call.realm.db.point(list_origins, merchant.id), logo)
     return Answer.json(MerchantWithSettlements(**msgspec.structs.asdict(out), settlements=_settlements(call)))
 
 
@@ -178,7 +190,7 @@ async def read_settlements(call: Call) -> Answer:
 
 
 async def patch(call: Call) -> Answer:
-    """PATCH /v1/merchants/{id}: at least one field; `iconUrl: null` takes the icon away."""
+    """PATCH /v1/merchants/{id}: at least one field; `iconUrl: null` takes the icon and its logo away."""
     own_merchant(call)
     body = call.json(PatchMerchant)
     changes = {
@@ -199,6 +211,8 @@ async def patch(call: Call) -> Answer:
             issues=[Issue("body", f"One of {', '.join(CHANGEABLE)} is required.")],
         )
 
+    real_ms = call.realm.clock.real_ms()
+
     def step(tx: Tx) -> MerchantOut:
         merchant = find_merchant(tx, call.params["merchantId"])
         if merchant is None:
@@ -213,11 +227,16 @@ async def patch(call: Call) -> Answer:
             origins=origins or (),
         )
         update_merchant(tx, changed)
+        if body.icon_url is not msgspec.UNSET:
+            follow_icon_url(tx, changed.id, merchant.icon_url, body.icon_url, real_ms)
         if changed.collect != merchant.collect:
             _audit_collect(tx, call, changed)
-        return merchant_out(changed, _store_origins(tx, call, changed.id, origins))
+        logo = _logo(call, find_logo(tx, changed.id))
+        return merchant_out(changed, _store_origins(tx, call, changed.id, origins), logo)
 
-    return Answer.json(await call.realm.db.write(step))
+    out = await call.realm.db.write(step)
+    call.realm.logos.wake()
+    return Answer.json(out)
 
 
 async def delete(call: Call) -> Answer:
@@ -243,7 +262,7 @@ async def delete(call: Call) -> Answer:
     return Answer.json(Deleted(merchant_id))
 
 
-def merchant_out(merchant: Merchant, origins: tuple[str, ...]) -> MerchantOut:
+def merchant_out(merchant: Merchant, origins: tuple[str, ...], logo: LogoOut | None) -> MerchantOut:
     """A merchant as the wire shows it."""
     return MerchantOut(
         merchant.id,
@@ -254,7 +273,12 @@ def merchant_out(merchant: Merchant, origins: tuple[str, ...]) -> MerchantOut:
         iso_ms(merchant.created_at_ms),
         merchant.collect,
         origins,
+        logo,
     )
+
+
+def _logo(call: Call, logo: Logo | None) -> LogoOut | None:
+    return logo_out(call.house.base_url, logo)
 
 
 def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:

@@ -94,7 +94,8 @@ class _House:
             value=len(house.held),
         )
         yield from self._stores(Counter, Gauge)
-        yield from self._payments(Gauge)
+        yield from self._payments(Counter, Gauge)
+        yield from self._logos(Counter, Gauge)
         yield from self._chains()
         watched: dict[str, Watched] = {name: _watched(realm) for name, realm in house.realms.items()}
         yield from webhook_families(watched, trio.current_time())
@@ -130,7 +131,7 @@ class _House:
                 family.add_metric([name], getattr(one, field))
             yield family
 
-    def _payments(self, gauge: Any) -> Iterator[Metric]:
+    def _payments(self, counter: Any, gauge: Any) -> Iterator[Metric]:
         awake = gauge("payd_payments_awake", "Payments kept in memory.", labels=["realm"])
         parked = gauge(
             "payd_payments_parked",
@@ -144,6 +145,35 @@ class _House:
                 parked.add_metric([name], count)
         yield awake
         yield parked
+        dropped = counter(
+            "payd_api_log_dropped",
+            "Requests that the dashboard's log of requests did not keep, most of them successful reads under"
+            " load, of which it keeps some.",
+            labels=["realm"],
+        )
+        for name, realm in self._house.realms.items():
+            dropped.add_metric([name], realm.api_log.dropped)
+        yield dropped
+
+    def _logos(self, counter: Any, gauge: Any) -> Iterator[Metric]:
+        tries = counter(
+            "payd_logo_copies",
+            "Tries to copy a merchant's logo from its iconUrl, by how they ended.",
+            labels=["realm", "result"],
+        )
+        failing = gauge(
+            "payd_logos_failing",
+            "Merchants whose logo could not be copied at the last try. `payd merchant list` says why; until"
+            " then buyers see the one before, or the first letter of the name.",
+            labels=["realm"],
+        )
+        for name, realm in self._house.realms.items():
+            tries.add_metric([name, "copied"], realm.logos.copied)
+            tries.add_metric([name, "failed"], realm.logos.failed)
+            if (count := _readable(_failing_logos, realm)) is not None:
+                failing.add_metric([name], count)
+        yield tries
+        yield failing
 
     def _chains(self) -> Iterator[Metric]:
         for realm in self._house.realms.values():
@@ -160,6 +190,10 @@ def _watched(realm: Realm) -> Watched:
 
 def _parked(realm: Realm) -> float:
     return realm.payments.parked
+
+
+def _failing_logos(realm: Realm) -> float:
+    return realm.logos.failing()
 
 
 def _oldest_due_s(realm: Realm) -> float:

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
-from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotSucceeded
+from payd.core.errors import InvalidParams, Issue, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
@@ -30,10 +30,12 @@ from payd.store.refunds import insert_refund
 from payd.store.seal import SealBroken
 from payd.store.transfers import transfers_of_payment
 from payd.web import query
+from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.lookup import own_payment
+from payd.web.refunds import check_refund, check_words
 from payd.web.schema import (
     POLL_IN_MS,
     CheckoutIn,
@@ -57,8 +59,6 @@ REFERENCE_MAX: Final = 255
 LIFETIME_MAX_S: Final = 24 * 3600
 LIST_DEFAULT: Final = 50
 LIST_MAX: Final = 200
-NOTE_MAX: Final = 1000
-TX_ID_MAX: Final = 128
 
 _STATUSES: Final = tuple(status.value for status in Status)
 
@@ -117,7 +117,11 @@ async def cancel(call: Call) -> Answer:
     check_nothing(call)
     request = idempotent(call, None)
     outcome = await call.realm.payments.move_once(
-        payment.id, PaymentCancelled(CANCELLED_BY_MERCHANT), request, cancelled_body
+        payment.id,
+        PaymentCancelled(CANCELLED_BY_MERCHANT),
+        request,
+        cancelled_body,
+        also=act_of(call, "payment.cancel", payment.id),
     )
     return outcome_answer(outcome)
 
@@ -147,43 +151,21 @@ async def refund(call: Call) -> Answer:
     """POST /v1/refunds: record a refund that the merchant made from its own wallet."""
     body = call.json(RecordRefund)
     request = idempotent(call, body)
-    issues = []
-    if body.tx_id is not None and not (1 <= len(body.tx_id) <= TX_ID_MAX and body.tx_id.isprintable()):
-        issues.append(Issue("txId", f"1 to {TX_ID_MAX} printable characters."))
-    if body.note is not None and len(body.note) > NOTE_MAX:
-        issues.append(Issue("note", f"At most {NOTE_MAX} characters."))
-    _refuse(issues)
+    check_words(body.tx_id, body.note)
     call.params["id"] = body.payment_id
     payment = own_payment(call)
-    if payment.status is not Status.SUCCEEDED:
-        raise PaymentNotSucceeded(
-            f"The payment is {payment.status.value}; only a succeeded one can be refunded."
-        )
-    if body.tx_id is not None:
-        await _check_refund(call, payment, body.tx_id)
+    await check_refund(call.realm, payment, body.tx_id)
     now_ms = call.realm.clock.now_ms()
+    also = act_of(call, "payment.refund", payment.id, tx_id=body.tx_id)
 
     def work(tx: Tx) -> Outcome:
         # Succeeded is final: what was read before the step is still so inside it.
         insert_refund(tx, payment.id, body.tx_id, body.note, now_ms)
+        if also is not None:
+            also(tx)
         return Outcome(200, msgspec.json.encode(RefundRecorded(payment.id)))
 
     return outcome_answer(await call.realm.db.write(once, request, work))
-
-
-async def _check_refund(call: Call, payment: Payment, tx_id: str) -> None:
-    """Ask the payment's chain about the transaction of its refund.
-
-    Raises:
-        InvalidParams: It is none, or the chain is not configured any more.
-    """
-    assert payment.processing is not None, "a succeeded payment was paid with something"
-    chain = call.realm.payments.chain_of(payment.processing.chain)
-    if chain is None:
-        raise InvalidParams("The payment's chain is not configured, so txId cannot be checked. Leave it out.")
-    problem = await chain.refund_problem(payment, tx_id)
-    if problem is not None:
-        raise InvalidParams(problem)
 
 
 def _collected(call: Call, payment: Payment) -> CollectedOut | None:
@@ -215,7 +197,8 @@ async def _create(call: Call, render: Callable[[Tx, Payment], bytes]) -> Answer:
     if replay is not None:
         return outcome_answer(replay)
     draft = _draft(call, body, currency, value)
-    return outcome_answer(await call.realm.payments.create(draft, request, render))
+    also = act_of(call, "payment.create", draft.id)
+    return outcome_answer(await call.realm.payments.create(draft, request, render, also=also))
 
 
 def _draft(call: Call, body: CreatePayment, currency: str, value: int) -> Payment:

@@ -5,11 +5,11 @@ Source: SPEC.md, "Endpoints"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from payd.core.picture import BYTES_MAX as PICTURE_MAX
 from payd.web import (
     canary,
     deliveries,
@@ -17,18 +17,21 @@ from payd.web import (
     feed,
     gateway,
     health,
+    logos,
     merchants,
     metrics,
     payments,
     settlements,
     simulation,
     solana_pay,
+    static,
     transfers,
     webhooks,
 )
 from payd.web.call import Answer, Call
-from payd.web.checkout import collect
+from payd.web.checkout import collect, funds
 from payd.web.checkout import routes as checkout
+from payd.web.route_table import SEGMENT, RouteTable
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
@@ -54,6 +57,7 @@ class Route:
         unlimited: Whether the limit of an address is passed over; who calls an open path proves itself.
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
             that is limited to some of them is refused.
+        body_max: Bytes of a body, where more are taken than elsewhere.
     """
 
     method: str
@@ -66,6 +70,7 @@ class Route:
     open_to_browsers: bool = False
     unlimited: bool = False
     account_wide: bool = False
+    body_max: int | None = None
 
 
 def _account(method: str, path: str, handler: Handler, scope: str, idempotency: Need = "none") -> Route:
@@ -100,6 +105,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", MERCHANT, merchants.read, "merchants:read"),
     Route("PATCH", MERCHANT, merchants.patch, "merchants:write"),
     Route("DELETE", MERCHANT, merchants.delete, "merchants:write"),
+    Route("PUT", f"{MERCHANT}/logo", logos.put, "merchants:write", body_max=PICTURE_MAX),
+    Route("DELETE", f"{MERCHANT}/logo", logos.delete, "merchants:write"),
     Route("GET", f"{MERCHANT}/settlements", merchants.read_settlements, "merchants:read"),
     Route("POST", CRYPTO, settlements.create, "settlements:write", idempotency="required"),
     Route("PUT", f"{CRYPTO}/{{id}}", settlements.put, "settlements:write"),
@@ -182,11 +189,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/metrics", metrics.scrape, None, "open"),
     Route("GET", "/pay/{id}", checkout.page, None, "open"),
     Route("GET", "/pay/{id}/status", checkout.status, None, "open"),
+    Route("POST", "/pay/{id}/funds", funds.read, None, "open"),
     Route("POST", "/pay/{id}/cancel", checkout.cancel, None, "open"),
     Route("POST", "/pay/{id}/simulate", checkout.simulate, None, "open"),
     Route("GET", "/collect/{id}", collect.page, None, "open"),
     Route("POST", "/collect/{id}", collect.take, None, "open"),
-    Route("GET", "/static/{name}", checkout.static, None, "open"),
+    Route("GET", "/static/{name}", static.serve, None, "open"),
+    Route("GET", f"{logos.LOGO_PATH}/{{name}}", logos.show, None, "open"),
 )
 
 
@@ -194,37 +203,11 @@ ROUTES: Final[tuple[Route, ...]] = (
 _LINK: Final = "https?:/.+"
 
 
-class _Paths:
-    """The table, compiled: fixed paths by name, the others by shape."""
-
-    def __init__(self, routes: tuple[Route, ...]) -> None:
-        self.fixed: dict[str, dict[str, Route]] = {}
-        self.shapes: list[tuple[re.Pattern[str], dict[str, Route]]] = []
-        by_path: dict[str, dict[str, Route]] = {}
-        for route in routes:
-            by_path.setdefault(route.path, {})[route.method] = route
-        # Longest first: a payment link in a gateway path has slashes, and must not swallow what follows it.
-        for path, methods in sorted(by_path.items(), key=lambda item: -len(item[0])):
-            if "{" in path:
-                segment = f"[^/]+|{_LINK}" if path.startswith(GATEWAY) else "[^/]+"
-                shape = re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{segment})", re.escape(path))
-                self.shapes.append((re.compile(shape), methods))
-            else:
-                self.fixed[path] = methods
-
-    def find(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
-        """The methods at a path, and its parameters."""
-        methods = self.fixed.get(path)
-        if methods is not None:
-            return methods, {}
-        for shape, found in self.shapes:
-            match = shape.fullmatch(path)
-            if match is not None:
-                return found, match.groupdict()
-        return {}, {}
+def _segment(path: str) -> str:
+    return f"{SEGMENT}|{_LINK}" if path.startswith(GATEWAY) else SEGMENT
 
 
-_PATHS: Final = _Paths(ROUTES)
+_PATHS: Final = RouteTable(ROUTES, _segment)
 
 
 def match_route(method: str, path: str) -> tuple[Route | None, dict[str, str]]:

@@ -6,9 +6,11 @@ DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
+import structlog
 
 from payd.core.caip import (
     AssetId,
@@ -19,12 +21,15 @@ from payd.core.caip import (
     parse_account,
     parse_asset,
 )
+from payd.core.endpoint import NOTIFY
 from payd.core.errors import ChainUnavailable, InvalidParams, Issue, NotFound, ParamsValidation
+from payd.core.notice import Moved
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import find_merchant
+from payd.store.notices import owe_moved
 from payd.store.settlements import (
     Settlement,
     delete_settlement,
@@ -37,6 +42,8 @@ from payd.web.house import Realm
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_merchant
 from payd.web.schema import Deleted, SettlementOut, settlement_out
+
+log = structlog.get_logger("payd.settlements")
 
 ITEMS_MAX: Final = 50
 
@@ -60,10 +67,11 @@ class SettlementsCreated(msgspec.Struct):
     settlements: list[SettlementOut]
 
 
-class PutSettlement(msgspec.Struct):
-    """The new destination; the asset stays."""
+class PutSettlement(msgspec.Struct, rename="camel"):
+    """The new destination; the asset stays. With `expected`, only if that is where the money goes now."""
 
     destination: str
+    expected: str | None = None
 
 
 async def create(call: Call) -> Answer:
@@ -115,12 +123,23 @@ async def put(call: Call) -> Answer:
 
     def step(tx: Tx) -> Settlement:
         settlement = _own_settlement(tx, call)
+        if body.expected not in (None, settlement.destination):
+            raise InvalidParams(
+                f"The destination was changed meanwhile: it is {settlement.destination} now. Look again.",
+                details={"field": "expected"},
+            )
         set_destination(tx, settlement.id, body.destination, now_ms)
         details = {"from": settlement.destination, "to": body.destination}
         _audit(tx, call, now_ms, "settlement.change", settlement, details)
+        if call.realm.live:
+            _notify(tx, call, now_ms, settlement, body.destination)
         return msgspec.structs.replace(settlement, destination=body.destination)
 
-    return Answer.json(settlement_out(await call.realm.db.write(step)))
+    changed = await call.realm.db.write(step)
+    call.realm.deliveries.wake(NOTIFY)
+    named = {"id": changed.id, "merchant": changed.merchant_id, "actor": call.actor}
+    log.warning("settlement.changed", live=call.realm.live, **named)
+    return Answer.json(settlement_out(changed))
 
 
 async def delete(call: Call) -> Answer:
@@ -216,8 +235,8 @@ async def check_on_chain(realm: Realm, asset: str, destination: str, field: str)
 
 
 def _check_served(realm: Realm, asset: str, field: str) -> None:
-    if not _serves(realm, parse_asset(asset)):
-        served = [row.asset for row in realm.assets.rows if _serves(realm, parse_asset(row.asset))]
+    if not serves(realm, parse_asset(asset)):
+        served = [row.asset for row in realm.assets.rows if serves(realm, parse_asset(row.asset))]
         raise InvalidParams(
             f"{field}: {asset} is no known asset of a configured chain, so nobody could pay with it."
             f" These work: {', '.join(served) or 'none; configure a chain first'}.",
@@ -225,7 +244,8 @@ def _check_served(realm: Realm, asset: str, field: str) -> None:
         )
 
 
-def _serves(realm: Realm, asset: AssetId) -> bool:
+def serves(realm: Realm, asset: AssetId) -> bool:
+    """Whether a chain of the realm knows the asset: in test mode, all of them are known."""
     chain = realm.payments.chain_of(str(canonical_chain(asset.chain)))
     return chain is not None and chain.display(asset) is not None
 
@@ -235,6 +255,20 @@ def _own_settlement(tx: Tx, call: Call) -> Settlement:
     if settlement is None:
         raise NotFound("There is no such settlement.")
     return settlement
+
+
+def _notify(tx: Tx, call: Call, now_ms: int, before: Settlement, destination: str) -> None:
+    """Tell the operator that live money goes elsewhere: a stolen key or session must not do it silently."""
+    moved = Moved(
+        before.id,
+        before.merchant_id,
+        call.account_id,
+        before.asset,
+        before.destination,
+        destination,
+        call.actor,
+    )
+    owe_moved(tx, moved, partial(new_id, entropy=call.house.entropy), now_ms)
 
 
 def _audit(

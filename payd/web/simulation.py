@@ -17,6 +17,7 @@ from payd.core.event import iso_ms
 from payd.core.payment import Payment
 from payd.store.db import Tx
 from payd.store.transfers import transfers_of_payment
+from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
@@ -72,7 +73,10 @@ async def simulate_payment(call: Call) -> Answer:
         return msgspec.json.encode(words.detail(moved, transfers_of_payment(tx, moved.id)))
 
     payments = call.realm.payments
-    return outcome_answer(await simulate_once(payments, payment.id, body.to, body.reason, request, render))
+    also = act_of(call, "payment.simulate", payment.id, to=body.to)
+    return outcome_answer(
+        await simulate_once(payments, payment.id, body.to, body.reason, request, render, also=also)
+    )
 
 
 async def read_clock(call: Call) -> Answer:

@@ -22,12 +22,15 @@ from payd.core.payment import Payment
 from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.call import Answer, Call
-from payd.web.checkout.render import ASSETS, NO_STORE
-from payd.web.checkout.view import asset_number
+from payd.web.checkout import locale
+from payd.web.checkout.words import ENGLISH, Language
 from payd.web.client import rate_key
 from payd.web.house import Realm
+from payd.web.html import NO_STORE
 from payd.web.limits import refuse_for
+from payd.web.logos import logo_url
 from payd.web.schema import Amount, Words
+from payd.web.static import ASSETS
 
 ICON: Final = "solana-pay.png"
 # What wallets show; they refuse other pictures.
@@ -85,7 +88,8 @@ async def read(call: Call) -> Answer:
     realm, payment = _payment_of(call)
     payable_routes(realm.payments, payment, query.one(call, "asset"))
     name, icon_url = _merchant(realm, payment)
-    return Answer.json(PayeeOut(name, _icon(call.house.base_url, icon_url)), headers=(NO_STORE,))
+    icon = logo_url(call.house, realm, payment.merchant_id) or _icon(call.house.base_url, icon_url)
+    return Answer.json(PayeeOut(name, icon), headers=(NO_STORE,))
 
 
 async def pay(call: Call) -> Answer:
@@ -134,13 +138,16 @@ def transaction_request(base_url: str, payment_id: str, asset: str | None = None
     return "solana:" + percent_encode(f"{url}?asset={percent_encode(asset, safe=':/')}", safe="")
 
 
-def amount_text(amount: Amount) -> str:
+def amount_text(amount: Amount, language: Language) -> str:
     """An amount as people read it: `25.00 USDC`."""
-    return f"{asset_number(int(amount.value), amount.display.decimals)} {amount.display.asset_symbol}"
+    number = locale.asset(language, int(amount.value), amount.display.decimals)
+    return f"{number} {amount.display.asset_symbol}"
 
 
 def _words(realm: Realm, quote: Quote, payment: Payment, merchant: str) -> str:
-    return f"{amount_text(_amount(realm, quote))} to {merchant}, order {payment.reference_id}"
+    return (
+        f"{amount_text(_amount(realm, quote), Language(ENGLISH))} to {merchant}, order {payment.reference_id}"
+    )
 
 
 def _amount(realm: Realm, quote: Quote) -> Amount:
@@ -149,7 +156,7 @@ def _amount(realm: Realm, quote: Quote) -> Amount:
 
 
 def _icon(base_url: str, icon_url: str | None) -> str:
-    """The merchant's picture if wallets can show it, else payd's own."""
+    """What stands for a logo that is not here: the merchant's address if wallets can show it, else payd's."""
     if icon_url is not None and PurePosixPath(urlsplit(icon_url).path).suffix.lower() in ICON_SUFFIXES:
         return icon_url
     return f"{base_url}/static/{ICON}?v={ASSETS[ICON].version}"

@@ -15,7 +15,8 @@ import trio
 from payd.actors.feed import Update
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies, client_ip
-from payd.web.sockets import NORMAL, POLICY, STUCK_S, Headers, Pull, Sockets, is_newer
+from payd.web.sockets import Sockets
+from payd.web.stream_socket import NORMAL, POLICY, STUCK_S, Headers, Pull, is_newer
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]

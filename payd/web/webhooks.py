@@ -26,6 +26,7 @@ from payd.core.header import check_headers
 from payd.core.signature import SECRET_BYTES, make_secret
 from payd.entropy import new_id
 from payd.store import endpoints as endpoints_store
+from payd.store.audit import insert_audit
 from payd.store.endpoints import (
     Act,
     Headers,
@@ -218,6 +219,15 @@ async def test(call: Call) -> Answer:
         issue = Issue("type", f"must be one of {', '.join(EVENT_TYPES)}")
         raise ParamsValidation.of(issue)
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
+    await call.realm.db.write(
+        insert_audit,
+        at_ms=call.realm.clock.now_ms(),
+        account_id=call.account_id,
+        actor=call.actor,
+        act="webhook.test",
+        subject=endpoint.id,
+        details={"type": body.type},
+    )
     delivery_id, end = await call.realm.deliveries.send_test(endpoint, body.type)
     return Answer.json(
         TestOut(

@@ -164,6 +164,23 @@ def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
         raise trio.BrokenResourceError(errno.errorcode.get(error.errno or 0, "gone")) from error
 
 
+def receive_now(socket: trio.socket.SocketType, max_bytes: int) -> bytes | None:
+    """Read what has come, without a checkpoint.
+
+    Returns:
+        Some of it; empty at the end; None when nothing has come.
+
+    Raises:
+        trio.BrokenResourceError: The connection is gone.
+    """
+    try:
+        return os.read(socket.fileno(), max_bytes)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        raise trio.BrokenResourceError(errno.errorcode.get(error.errno or 0, "gone")) from error
+
+
 async def linger(stream: trio.SocketStream) -> None:
     """End a connection from our side so that the client gets all that was sent; the caller closes it."""
     with trio.move_on_after(LINGER_S):

@@ -13,8 +13,6 @@ import pytest
 
 import payd
 from payd.cli.doctor_house import (
-    SPACE_LOW,
-    SPACE_NONE,
     config_problems,
     examine_config,
     examine_data,
@@ -23,6 +21,7 @@ from payd.cli.doctor_house import (
 )
 from payd.cli.finding import Finding
 from payd.config import Config, ConfigError, load
+from payd.core.attention import SPACE_LOW, SPACE_NONE
 from tests.cli.test_act import server
 
 Usage = namedtuple("Usage", "total used free")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from payd.core.picture import BYTES_MAX
+from tests.pictures import SVG, plain
 from tests.terminal import Terminal
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -90,3 +96,40 @@ def test_origins_are_shown_replace_those_before_and_none_lets_nobody_in(begun: T
     assert begun.json("merchant", "origins", merchant) == []
     assert "--none" in begun.error("merchant", "origins", merchant, *both, "--none", code=2)
     assert "checkoutOrigins" in begun.error("merchant", "origins", merchant, "shop.example")
+
+
+@pytest.mark.real_time
+def test_a_logo_is_shown_from_a_file_looked_at_and_removed(begun: Terminal) -> None:
+    [merchant] = begun.json("merchant", "list")
+    assert "first letter" in begun("merchant", "logo", merchant["id"]).output
+    file = begun.folder / "logo.bin"
+    file.write_bytes(plain("JPEG"))
+    shown = begun.json("merchant", "logo", merchant["id"], str(file))
+    assert (shown["state"], shown["problem"]) == ("ready", None)
+    assert shown["url"].endswith(".webp")
+    assert shown["url"] in begun("merchant", "logo", merchant["id"]).output
+    assert "ready" in begun("merchant", "list").output
+    assert "first letter" in begun("merchant", "logo", merchant["id"], "--remove").output
+    assert begun.json("merchant", "logo", merchant["id"]) is None
+
+
+def test_a_file_that_is_no_logo_is_refused_before_it_is_sent(begun: Terminal) -> None:
+    file = begun.folder / "logo.png"
+    file.write_bytes(SVG)
+    assert "SVG" in begun.error("merchant", "logo", "mrch_x", str(file))
+    file.write_bytes(b"\x89PNG\r\n\x1a\n".ljust(BYTES_MAX + 1))
+    assert "2 MiB" in begun.error("merchant", "logo", "mrch_x", str(file))
+    assert "No such file" in begun.error("merchant", "logo", "mrch_x", str(begun.folder / "none.png"))
+    assert "--remove" in begun.error("merchant", "logo", "mrch_x", str(file), "--remove", code=2)
+
+
+def test_why_a_logo_is_not_there_is_said_where_merchants_are_listed(
+    begun: Terminal, answers: dict[str, Any]
+) -> None:
+    logo = {"state": "failed", "url": None, "problem": "The address answers 404 and no picture."}
+    answers["merchant.logo"] = logo
+    answers["merchant.list"] = [
+        {"name": "Shop", "id": "mrch_1", "email": "a@b.c", "status": "active", "createdAt": "x", "logo": logo}
+    ]
+    assert "failed: The address answers 404" in begun("merchant", "list").output
+    assert "failed: The address answers 404" in begun("merchant", "logo", "mrch_1").output

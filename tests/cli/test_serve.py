@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.terminal import Terminal
+from tests.visitor import seat
 
 pytestmark = pytest.mark.real_time
 
@@ -175,3 +176,17 @@ def test_logs_are_json_where_nobody_sits_and_hold_no_secret(payd: Terminal) -> N
     assert [event["url"] for event in events if event["event"] == "server.ready"] == [base_url]
     [key] = re.findall(r"^  (svc_test_\w+)$", shown, re.M)
     assert key not in log
+
+
+def test_a_link_for_the_first_user_is_printed_at_each_start_until_there_is_one(payd: Terminal) -> None:
+    account = payd.json("init")["accountId"]
+    links = []
+    for _ in range(2):
+        with serving(payd.folder) as (process, base_url):
+            printed = read_until(process, "/setup?token=")
+            links.append(printed.split()[-1])
+            assert links[-1].startswith(f"{base_url}/setup?token=")
+    assert links[0].rpartition("=")[2] != links[1].rpartition("=")[2]
+    seat(payd.folder / "data", account)
+    with serving(payd.folder) as (process, base_url):
+        assert "setup" not in read_until(process, f"Dashboard: {base_url}/")

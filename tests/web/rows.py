@@ -67,6 +67,11 @@ TABLE: dict[str, Row] = {
     "POST /v1/merchants": Row("/v1/merchants", NEW_MERCHANT, own=(201, ""), live=(201, "")),
     "GET /v1/merchants": Row("/v1/merchants", limited=FINE, live=FINE),
     "GET /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}"),
+    # What is sent is no picture: who may send one is told so.
+    "PUT /v1/merchants/{merchantId}/logo": Row(
+        "/v1/merchants/{merchant}/logo", {"logo": "none"}, own=(415, "unsupported_media_type")
+    ),
+    "DELETE /v1/merchants/{merchantId}/logo": Row("/v1/merchants/{merchant}/logo"),
     "PATCH /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}", {"merchantName": "Other"}),
     "DELETE /v1/merchants/{merchantId}": Row("/v1/merchants/{merchant}"),
     "GET /v1/merchants/{merchantId}/settlements": Row("/v1/merchants/{merchant}/settlements"),
@@ -143,9 +148,11 @@ TABLE: dict[str, Row] = {
     "GET /v1/solana-pay/{id}/links": page_row("/v1/solana-pay/{payment}/links", own=(400, "invalid_params")),
     "GET /pay/{id}": page_row("/pay/{payment}"),
     "GET /pay/{id}/status": page_row("/pay/{payment}/status"),
+    "POST /pay/{id}/funds": page_row("/pay/{payment}/funds", own=(400, "invalid_params")),
     "POST /pay/{id}/cancel": page_row("/pay/{payment}/cancel", own=(303, "")),
     "POST /pay/{id}/simulate": page_row("/pay/{payment}/simulate", own=(415, "unsupported_media_type")),
     "GET /collect/{id}": page_row("/collect/{payment}", own=(400, "invalid_params")),
     "POST /collect/{id}": page_row("/collect/{payment}", own=(400, "invalid_params")),
     "GET /static/{name}": page_row("/static/none", own=NO_OBJECT),
+    "GET /logo/{name}": page_row("/logo/none", own=NO_OBJECT),
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import h11
 import trio
+from trio.testing import wait_all_tasks_blocked
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, Event, Ping, TextMessage
 
@@ -177,6 +178,18 @@ async def open_street(**options: Any) -> AsyncIterator[Street]:
             nursery.cancel_scope.cancel()
             for stream in street.streams:
                 stream.socket.close()
+
+
+@asynccontextmanager
+async def open_page() -> AsyncIterator[tuple[Street, Socket]]:
+    """A payment's page that has its first snapshot."""
+    async with open_street() as street:
+        client = await street.connect()
+        await client.send(PAYMENT_FEED)
+        page = await client.opened()
+        assert await page.text() == '{"version":0}'
+        await wait_all_tasks_blocked()
+        yield street, page
 
 
 def stream_pair() -> tuple[trio.SocketStream, trio.SocketStream]:

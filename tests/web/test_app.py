@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 import msgspec
 import pytest
 import structlog.testing
@@ -157,3 +159,14 @@ async def test_a_trusted_proxy_names_the_client() -> None:
         await app.test_client().get("/v1/slow", headers=headers, scope_base={"client": peer})
 
     assert [request.client_ip for request in house.requests] == ["198.51.100.7", "192.0.2.1", ""]
+
+
+async def test_a_long_answer_leaves_in_its_parts() -> None:
+    async def parts() -> AsyncGenerator[bytes, None]:
+        for part in (b"a\r\n", b"b\r\n"):
+            await trio.lowlevel.checkpoint()
+            yield part
+
+    given = Answer(200, b"", (("Content-Type", "text/csv"),), parts())
+    status, headers, body = await ask(House(given), "GET", "/elsewhere")
+    assert (status, headers["content-type"], body) == (200, "text/csv", b"a\r\nb\r\n")

@@ -9,7 +9,7 @@ import pytest
 import structlog.testing
 import trio
 
-from payd.core.errors import BodyTooLarge, InvalidParams
+from payd.core.errors import BodyTooLarge, InvalidApiKey, InvalidParams
 from payd.web.app import make_app
 from payd.web.asgi import BODY_S, ShortWay, is_short
 from payd.web.call import Answer, Request
@@ -208,3 +208,43 @@ async def test_an_answer_that_raises_is_an_internal_error_with_nothing_inside() 
     assert (b"connection", b"close") in headers
     assert b"secret" not in body
     assert logs[0]["event"] == "app.answer_raised"
+
+
+async def test_what_may_be_larger_is_asked_once_and_before_it_is_read() -> None:
+    house, asked = House(Answer(200)), []
+
+    def larger(request: Request) -> int:
+        asked.append((request.method, request.path, len(request.body)))
+        return 300
+
+    app = ShortWay(None, house.answer, TrustedProxies(), BODY_MAX, larger)  # type: ignore[arg-type]
+    said = (("content-length", "300"),)
+    await say(app, scope_of("PUT", "/v1/merchants/a/logo", said), b"x" * 150, b"x" * 150)
+    await say(app, scope_of("PUT", "/v1/merchants/a/logo"), b"x" * 80, b"x" * 80, b"x" * 80)
+    assert [len(request.body) for request in house.requests] == [300, 240]
+    assert asked == [("PUT", "/v1/merchants/a/logo", 0)] * 2
+    await say(app, scope_of("PUT", "/v1/merchants/a/logo", (("content-length", "100"),)), b"x" * 100)
+    assert len(asked) == 2, "a body like all others is nobody's question"
+
+
+@pytest.mark.parametrize("headers", [(("content-length", "301"),), ()])
+async def test_larger_has_a_limit_too(headers: Sequence[tuple[str, str]]) -> None:
+    house = House(Answer(413))
+    app = ShortWay(None, house.answer, TrustedProxies(), BODY_MAX, lambda _: 300)  # type: ignore[arg-type]
+    await say(app, scope_of("PUT", "/v1/merchants/a/logo", headers), b"x" * 301)
+    [request] = house.requests
+    assert isinstance(request.refusal, BodyTooLarge)
+    assert request.body == b""
+
+
+async def test_who_may_not_send_what_is_large_is_refused_for_that_without_reading_it() -> None:
+    house = House(Answer(401))
+
+    def larger(request: Request) -> int:
+        raise InvalidApiKey("no")
+
+    app = ShortWay(None, house.answer, TrustedProxies(), BODY_MAX, larger)  # type: ignore[arg-type]
+    scope = scope_of("PUT", "/v1/merchants/a/logo", (("content-length", "300"),))
+    headers = joined(await say(app, scope, last=False))[1]
+    assert isinstance(house.requests[0].refusal, InvalidApiKey)
+    assert (b"connection", b"close") in headers

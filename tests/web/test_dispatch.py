@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.core.errors import BodyTooLarge, OutcomeUnknown, StoreUnavailable
+from payd.core.errors import BodyTooLarge, InvalidApiKey, MissingApiKey, OutcomeUnknown, StoreUnavailable
 from payd.core.version import DEFAULT
 from payd.store.accounts import Account
 from payd.web.call import Request
-from payd.web.dispatch import answer
+from payd.web.dispatch import answer, body_max_of
 from payd.web.limits import RateLimit
 from payd.web.routes import ROUTES, Route
 from tests.shop import APPROVES, Got, Shop, got
@@ -167,6 +167,7 @@ SILENT = (
     "/resend",
     "/jobs/{id}/cancel",
     "/canary/{realm}",
+    "/logo",  # takes a picture
 )
 
 
@@ -400,3 +401,18 @@ async def test_what_a_deleted_merchant_has_is_still_answered_and_nothing_new_is_
     assert [found.status for found in statuses] == [200, 200]
     assert (new.status, new.code) == (404, "not_found")
     assert theirs.status == 404
+
+
+async def test_only_a_known_callers_picture_may_be_larger_than_other_bodies(shop: Shop) -> None:
+    def most(method: str, path: str, **headers: str) -> int:
+        head = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        return body_max_of(shop.house, Request.from_head(method, path, b"", head))
+
+    logo = f"/v1/merchants/{shop.merchant_id}/logo"
+    assert most("PUT", logo, api_key=shop.key) == 2 * 1024 * 1024
+    for method, path in (("POST", "/v1/payments"), ("DELETE", logo), ("PUT", "/nowhere/logo")):
+        assert most(method, path, api_key=shop.key) == shop.house.body_max
+    with pytest.raises(MissingApiKey):
+        most("PUT", logo)
+    with pytest.raises(InvalidApiKey):
+        most("PUT", logo, api_key="svc_test_wrong")

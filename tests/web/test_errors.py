@@ -15,6 +15,7 @@ from payd.core.errors import (
     StoreUnavailable,
 )
 from payd.web.errors import STATUS, error_answer
+from payd.web.html import NO_STORE
 
 # SPEC.md, "Errors", and what DESIGN.md adds to it: code → statuses.
 CODES = {
@@ -70,6 +71,7 @@ def test_every_refusal_has_the_one_shape(kind: type[PaydError]) -> None:
     assert body["code"] == kind.code
     assert body["details"]["requestId"] == "req_1"
     assert "issues" not in body
+    assert NO_STORE in answer.headers, "no cache keeps it"
 
 
 def test_issues_are_shown_with_their_fields() -> None:
@@ -91,7 +93,7 @@ def test_details_are_kept_beside_the_request_and_not_changed() -> None:
 def test_when_to_come_back_is_a_header_too() -> None:
     assert ("Retry-After", "7") in error_answer(RateLimited("Slow.", details={"retryAfterS": 7}), "r").headers
     assert ("Retry-After", "5") in error_answer(StoreUnavailable("Full."), "r").headers
-    assert error_answer(errors.OutcomeUnknown("?"), "r").headers == ()
+    assert error_answer(errors.OutcomeUnknown("?"), "r").headers == (NO_STORE,)
 
 
 def test_the_allowed_methods_are_a_header_too() -> None:

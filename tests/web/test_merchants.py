@@ -40,6 +40,7 @@ async def test_a_new_merchant_is_active_and_echoes_what_was_sent(shop: Shop) -> 
         "createdAt": merchant["createdAt"],
         "collect": [],
         "checkoutOrigins": [],
+        "logo": {"state": "copying", "url": None, "problem": None},
     }
 
 

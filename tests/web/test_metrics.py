@@ -86,6 +86,18 @@ async def test_the_deliveries_of_each_realm_are_on_the_page(watched: Shop) -> No
     } == {("test", "failed", "dns_error")}
 
 
+async def test_logos_that_could_not_be_copied_are_on_the_page(watched: Shop) -> None:
+    await watched.call(
+        "PATCH", f"/v1/merchants/{watched.merchant_id}", {"iconUrl": "https://127.0.0.1/a.png"}
+    )
+    await watched.realm.logos.run_once()
+    families = await scrape(watched)
+    tries = {one.labels["result"]: one.value for one in families["payd_logo_copies"].samples}
+    assert tries == {"copied": 0, "failed": 1}
+    [failing] = families["payd_logos_failing"].samples
+    assert (failing.labels, failing.value) == ({"realm": "test"}, 1)
+
+
 async def test_a_store_that_cannot_be_read_takes_its_own_numbers_from_the_page_and_no_others(
     watched: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

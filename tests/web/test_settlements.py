@@ -15,9 +15,12 @@ from payd.chains.assets import AssetBook
 from payd.chains.rates import RateTable
 from payd.chains.simulated import SimulatedChain
 from payd.core.caip import AccountId, AssetId
+from payd.core.endpoint import NOTIFY
 from payd.core.errors import ChainUnavailable, InvalidParams, ParamsValidation
 from payd.core.option import Display
 from payd.entropy import new_id
+from payd.store.deliveries import list_deliveries
+from payd.store.endpoints import put_house_endpoint
 from payd.web.commands import run_command
 from payd.web.settlements import SettlementIn, check_destination, check_settlements
 from tests.shop import (
@@ -189,6 +192,16 @@ async def test_a_refused_conflict_can_be_sent_again_under_its_key_once_the_asset
 async def test_two_merchants_may_take_the_same_asset(shop: Shop) -> None:
     other = await shop.new_merchant(pays=False)
     assert (await register(shop, (USDC_BASE, BASE_WALLET), merchant=other)).status == 201
+
+
+async def test_a_change_can_say_what_it_changes(shop: Shop) -> None:
+    settlement = (await listed(shop))[0]
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{settlement['id']}"
+    refused = await shop.call("PUT", path, {"destination": LOWER, "expected": LOWER})
+    assert (refused.status, refused.code) == (400, "invalid_params")
+    assert await listed(shop) == [settlement]
+    done = await shop.call("PUT", path, {"destination": LOWER, "expected": settlement["destination"]})
+    assert done.status == 200
 
 
 async def test_a_destination_is_changed_and_checked_like_a_new_one(shop: Shop) -> None:
@@ -458,3 +471,17 @@ async def test_a_destination_on_a_chain_that_is_off_can_still_be_changed(
     live.shop.house.realms["live"].payments.chains = ()
     [settlement] = await kept(live)
     assert (await change(live, settlement, f"{SOLANA}:{OTHER_WALLET}")).status == 200
+
+
+async def test_a_live_change_is_told_to_the_operator_and_one_in_test_mode_is_not(live: LiveShop) -> None:
+    for realm in live.shop.house.realms.values():
+        await realm.db.write(put_house_endpoint, NOTIFY, "https://ops.example/", b"sealed", 0)
+    assert (await live.register((USDC_BASE, BASE_WALLET))).status == 201
+    [settlement] = await kept(live)
+    assert (await change(live, settlement, LOWER)).status == 200
+    owed = live.shop.house.realms["live"].db.point(list_deliveries, NOTIFY, limit=9)
+    assert [row.event_type for row in owed] == ["destination.changed"]
+    [own] = await listed(live.shop)
+    path = f"/v1/merchants/{live.shop.merchant_id}/settlements/crypto/{own['id']}"
+    assert (await live.shop.call("PUT", path, {"destination": LOWER})).status == 200
+    assert live.shop.realm.db.point(list_deliveries, NOTIFY, limit=9) == []

@@ -1,41 +1,18 @@
-"""Feeds over websockets: handshake, order, slow readers, pings, and every way it ends."""
+"""Feeds over websockets: who gets one, handshake, order, pings, and every way it ends."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, ConnectionRejected, wrap_client_stream
-from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
-from wsproto.frame_protocol import CloseReason
+from wsproto.events import Ping, Pong
 
-from payd.web.call import Answer, Request
-from payd.web.sockets import (
-    INBOUND_BYTES_MAX,
-    PING_S,
-    STUCK_S,
-    close_frame,
-    encode_answer,
-    is_feed,
-    wants_upgrade,
-)
-from tests.web.street import ACCOUNT_FEED, KEY, PAYMENT_FEED, Socket, Street, open_street, shrink
-
-
-@asynccontextmanager
-async def open_page() -> AsyncIterator[tuple[Street, Socket]]:
-    """A payment's page that has its first snapshot."""
-    async with open_street() as street:
-        client = await street.connect()
-        await client.send(PAYMENT_FEED)
-        page = await client.opened()
-        assert await page.text() == '{"version":0}'
-        await wait_all_tasks_blocked()
-        yield street, page
+from payd.web.call import Request
+from payd.web.sockets import PING_S, is_feed, wants_upgrade
+from tests.web.street import ACCOUNT_FEED, KEY, PAYMENT_FEED, Socket, Street, open_page, open_street
 
 
 async def refusal(street: Street, request: bytes) -> Any:
@@ -106,6 +83,29 @@ async def test_feeds_over_the_limit_of_their_address_are_refused() -> None:
         answer = await over.answer()
 
         assert (answer.status, answer.headers["retry-after"]) == (429, "5")
+        await pages[0].stream.aclose()
+        await wait_all_tasks_blocked()
+        again = await street.connect()
+        await again.send(PAYMENT_FEED)
+        assert await (await again.opened()).text() == '{"version":0}'
+
+
+async def test_feeds_over_the_limit_of_their_payment_are_refused_and_those_of_others_are_not() -> None:
+    async with open_street() as street:
+        street.sockets._per_payment = 2
+        street.snapshots["pay_t2"] = (b'{"version":7}', False)
+        pages = []
+        for _ in range(2):
+            client = await street.connect()
+            await client.send(PAYMENT_FEED)
+            pages.append(await client.opened())
+        over = await street.connect()
+        await over.send(PAYMENT_FEED)
+        assert (await over.answer()).status == 429
+
+        other = await street.connect()
+        await other.send(PAYMENT_FEED.replace(b"pay_t1", b"pay_t2"))
+        assert await (await other.opened()).text() == '{"version":7}'
         await pages[0].stream.aclose()
         await wait_all_tasks_blocked()
         again = await street.connect()
@@ -207,73 +207,6 @@ async def test_a_final_update_during_the_handshake_ends_the_feed() -> None:
         assert await page.closed() == 1000
 
 
-@pytest.mark.parametrize("event", [TextMessage(data="hi"), BytesMessage(data=b"hi"), BytesMessage(data=b"")])
-async def test_client_data_is_against_the_rules(event: Any) -> None:
-    async with open_page() as (_, page):
-        await page.send(event)
-
-        assert await page.closed() == 1008
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (b"\x81\x05hello", 1002),
-        (b"\x8f\x80aaaa", 1002),
-        (b"\x89\xfe\x00\x7eaaaa", 1002),
-        (b"\xc1\x80aaaa", 1002),
-        (b"\x81\x82\0\0\0\0\xff\xfe", 1007),
-        (b"\x82\xff" + (2**62).to_bytes(8, "big") + b"aaaa" + b"x", 1008),
-    ],
-    ids=["unmasked", "opcode", "long ping", "reserved bit", "utf-8", "huge"],
-)
-async def test_broken_and_oversized_frames_end_the_socket(data: bytes, code: int) -> None:
-    async with open_page() as (street, page):
-        await page.stream.send_all(data)
-
-        assert await page.closed() == code
-        assert await page.stream.receive_some() == b""
-        assert street.front.caught == 0
-
-
-async def test_a_clients_close_is_echoed() -> None:
-    for code in (1000, 1001, 3000):
-        async with open_page() as (street, page):
-            await page.send(CloseConnection(code=code))
-            assert await page.closed() == code
-            await page.stream.aclose()
-            await wait_all_tasks_blocked()
-
-            assert (len(street.sockets), len(street.feed)) == (0, 0)
-
-
-async def test_a_close_without_a_code_is_echoed_without_one() -> None:
-    async with open_page() as (_, page):
-        await page.stream.send_all(b"\x88\x80aaaa")
-        assert await page.stream.receive_some() == b"\x88\x00"
-
-
-async def test_pings_are_answered_the_last_one_surely() -> None:
-    async with open_page() as (_, page):
-        await page.send(Ping(payload=b"one"))
-        assert await page.next() == Pong(payload=b"one")
-        await page.stream.send_all(
-            page.protocol.send(Ping(payload=b"a")) + page.protocol.send(Ping(payload=b"b"))
-        )
-
-        assert await page.next() == Pong(payload=b"b")
-
-
-async def test_frames_sent_with_the_handshake_are_read() -> None:
-    async with open_street() as street:
-        client = await street.connect()
-        await client.send(PAYMENT_FEED + b"\x89\x80aaaa")
-        page = await client.opened()
-
-        assert await page.text() == '{"version":0}'
-        assert await page.next() == Pong(payload=b"")
-
-
 async def test_a_client_that_answers_pings_stays_for_hours() -> None:
     async with open_page() as (street, page):
         pings = 0
@@ -319,100 +252,6 @@ async def test_pings_are_spread_over_the_period() -> None:
 
         assert len(set(times)) == 25
         assert max(times) - min(times) == pytest.approx(PING_S - 1, abs=0.1)
-
-
-async def test_a_client_that_floods_is_dropped() -> None:
-    async with open_page() as (street, page):
-        flood = page.protocol.send(Ping(payload=b"x" * 100)) * (INBOUND_BYTES_MAX // 100)
-        with trio.move_on_after(1):
-            await page.stream.send_all(flood)
-        while not isinstance(event := await page.next(), CloseConnection):
-            assert isinstance(event, Pong)
-
-        assert event.code == 1008
-        assert street.front.caught == 0
-
-
-async def test_a_slow_reader_gets_only_the_newest_and_delays_nobody() -> None:
-    async with open_page() as (street, slow):
-        shrink(street)
-        quick_client = await street.connect()
-        await quick_client.send(PAYMENT_FEED)
-        quick = await quick_client.opened()
-        await quick.text()
-        began_s = trio.current_time()
-        for version in range(1, 1001):
-            street.feed.publish("pay_t1", b'{"version":%d,"x":"%b"}' % (version, b"x" * 500), final=False)
-            assert f'"version":{version},' in await quick.text()
-            await wait_all_tasks_blocked()
-        assert trio.current_time() == began_s
-
-        seen: list[str] = []
-        while not seen or '"version":1000,' not in seen[-1]:
-            seen.append(await slow.text())
-
-        versions = [int(text.partition(":")[2].partition(",")[0]) for text in seen]
-        assert versions == sorted(versions)
-        assert len(versions) < 500
-        assert street.front.caught == 0
-
-
-async def test_control_frames_do_not_replace_an_update_nor_the_other_way_round() -> None:
-    """With a full buffer: a pong, a ping and the newest snapshot wait, and all of them come."""
-    async with open_page() as (street, page):
-        shrink(street)
-        for version in range(1, 101):
-            street.feed.publish("pay_t1", b'{"version":%d,"x":"%b"}' % (version, b"x" * 500), final=False)
-        await wait_all_tasks_blocked()
-        await page.send(Ping(payload=b"mine"))
-        for group in street.sockets._groups:
-            for socket in group:
-                socket.ping()
-        street.feed.publish("pay_t1", b'{"version":101}', final=False)
-        await wait_all_tasks_blocked()
-
-        events: list[Event] = []
-        while Pong(payload=b"mine") not in events:
-            events.append(await page.next())
-
-        assert Ping(payload=b"") in events
-        assert TextMessage(data='{"version":101}') in events
-        street.feed.publish("pay_t1", b'{"version":102}', final=True)
-        assert [await page.text(), await page.closed()] == ['{"version":102}', 1000]
-
-
-async def test_a_frame_that_fits_only_in_part_arrives_whole_before_the_newest() -> None:
-    async with open_page() as (street, page):
-        big = b'{"version":1,"x":"%b"}' % (b"x" * 1_000_000)
-        for payload in (big, b'{"version":2}', b'{"version":3}'):
-            street.feed.publish("pay_t1", payload, final=False)
-
-        assert await page.text() == big.decode()
-        assert await page.text() == '{"version":3}'
-
-
-async def test_a_stuck_reader_is_dropped() -> None:
-    async with open_page() as (street, _):
-        shrink(street)
-        for version in range(1, 101):
-            street.feed.publish("pay_t1", b'{"version":%d,"x":"%b"}' % (version, b"x" * 500), final=False)
-        await trio.sleep(STUCK_S - 1)
-        assert len(street.sockets) == 1
-        await trio.sleep(2)
-
-        assert (len(street.sockets), len(street.feed), len(street.front)) == (0, 0, 0)
-        assert street.front.caught == 0
-
-
-async def test_a_reader_that_went_away_is_forgotten_at_the_next_push() -> None:
-    async with open_page() as (street, page):
-        await page.stream.aclose()
-        street.feed.publish("pay_t1", b'{"version":1}', final=False)
-        street.feed.publish("pay_t1", b'{"version":2}', final=False)
-        await wait_all_tasks_blocked()
-
-        assert (len(street.sockets), len(street.feed)) == (0, 0)
-        assert street.front.caught == 0
 
 
 async def test_stopping_says_when_to_come_back() -> None:
@@ -461,19 +300,3 @@ def test_the_paths_of_feeds(path: str, feed: bool) -> None:
 def test_an_upgrade_is_one_by_all_its_parts(method: str, upgrade: str, connection: str, wants: bool) -> None:
     request = Request(method, "/v1/feed", headers={"upgrade": upgrade, "connection": connection})
     assert wants_upgrade(request) is wants
-
-
-def test_a_plain_answer_ends_its_connection() -> None:
-    data = encode_answer(Answer(404, b"{}", (("Request-Id", "req_1"), ("Connection", "keep-alive"))))
-    head, _, body = data.partition(b"\r\n\r\n")
-
-    assert head.startswith(b"HTTP/1.1 404 Not Found\r\nrequest-id: req_1\r\n")
-    assert b"content-length: 2" in head
-    assert b"connection: close" in head
-    assert b"keep-alive" not in head
-    assert body == b"{}"
-
-
-def test_a_close_frame_without_a_code_is_empty() -> None:
-    assert close_frame(CloseReason.NO_STATUS_RCVD) == b"\x88\x00"
-    assert close_frame(1012) == b"\x88\x02\x03\xf4"

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from payd.chains.simulated_actions import binding
+from payd.store.logos import put_picture
 from payd.store.options import quotes_in
 from payd.store.watches import known_bindings
 from payd.web.limits import SIGN_REQUESTS_AT_ONCE, sign_request_limit
@@ -69,6 +70,15 @@ async def test_the_merchants_picture_is_shown_when_wallets_can_show_it(
     found = await solana.call("GET", f"/v1/solana-pay/{await solana.pay()}")
     assert (found.body["icon"] == icon_url) is is_shown
     assert found.body["icon"].startswith("https://")
+
+
+async def test_a_logo_that_is_here_goes_before_the_address_it_came_from(solana: SolanaShop) -> None:
+    path = f"/v1/merchants/{solana.merchant_id}"
+    await solana.call("PATCH", path, {"iconUrl": "https://shop.example/logo.png"}, key=solana.key)
+    db = solana.shop.house.realms["live"].db
+    digest = await db.write(put_picture, solana.merchant_id, b"RIFFxxxxWEBP")
+    found = await solana.call("GET", f"/v1/solana-pay/{await solana.pay()}")
+    assert found.body["icon"] == f"https://pay.example/logo/{digest}.webp"
 
 
 async def test_a_wallet_gets_a_transaction_and_what_it_is_for(solana: SolanaShop) -> None:

@@ -10,7 +10,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 from wsproto.events import CloseConnection, Ping, Pong, TextMessage
 
-from payd.web.sockets import STUCK_S
+from payd.web.stream_socket import STUCK_S
 from payd.web.upgrade import UpgradeSocket
 from tests.web.street import ACCOUNT_FEED, PAYMENT_FEED, Client, Socket, Street, open_street
 

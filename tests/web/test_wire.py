@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.web.wire import HEAD_S, KEEP_ALIVE_S, LINGER_S, SEND_S, Wire, linger, send_now
+from payd.web.wire import HEAD_S, KEEP_ALIVE_S, LINGER_S, SEND_S, Wire, linger, receive_now, send_now
 from tests.web.street import stream_pair
 
 
@@ -140,6 +140,18 @@ async def test_sending_at_once_takes_what_fits(ends: tuple[trio.SocketStream, tr
     await far.aclose()
     with pytest.raises(trio.BrokenResourceError):
         send_now(far.socket, b"x")
+
+
+async def test_reading_at_once_takes_what_has_come(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
+    near, far = ends
+    assert receive_now(far.socket, 3) is None
+    await near.send_all(b"hello")
+    assert [receive_now(far.socket, 3), receive_now(far.socket, 3)] == [b"hel", b"lo"]
+    await near.aclose()
+    assert receive_now(far.socket, 3) == b""
+    await far.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        receive_now(far.socket, 3)
 
 
 async def test_lingering_lets_the_client_finish(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:

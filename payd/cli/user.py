@@ -1,0 +1,90 @@
+"""`payd user`: who signs in to the dashboard, and a way in for those who are locked out."""
+
+from __future__ import annotations
+
+import click
+
+from payd.cli.options import Operator, operates
+from payd.cli.pasted import pasted
+from payd.cli.show import show_fields, show_json, show_rows
+
+ROLES = ("owner", "developer", "support", "viewer")
+
+account_option = click.option("--account", metavar="NAME|ID", help="Which. Needed when there are several.")
+
+
+@click.group()
+def user() -> None:
+    """Show and remove users of the dashboard, and make links that let one in once."""
+
+
+@user.command("list")
+@operates
+def list_all(operator: Operator) -> None:
+    """Show all users, with their part in each account."""
+    users = operator.ask("user.list")
+    if operator.as_json:
+        show_json(users)
+        return
+    rows = [
+        one
+        | {
+            "accounts": ", ".join(f"{role} of {name}" for name, role in one["accounts"].items()),
+            "secondFactor": "yes" if one["secondFactor"] else "no",
+        }
+        for one in users
+    ]
+    columns = {
+        "email": "E-mail",
+        "accounts": "Roles",
+        "secondFactor": "Second factor",
+        "createdAt": "Created",
+    }
+    show_rows(rows, columns, f"There is no user yet. Make a link for the first: {pasted('user setup-link')}")
+
+
+@user.command("setup-link")
+@operates
+def setup_link(operator: Operator) -> None:
+    """Make the link by which the first user is made; the one before opens nothing any more."""
+    _show_link(operator, operator.ask("user.setup_link"))
+
+
+@user.command("invite")
+@click.option(
+    "--role", type=click.Choice(ROLES), default="developer", show_default=True, help="What they may do."
+)
+@click.option("--email", metavar="ADDRESS", help="Who it is for. Left out: whoever has the link.")
+@account_option
+@operates
+def invite(operator: Operator, role: str, email: str | None) -> None:
+    """Make a link by which one more user comes into an account; payd sends no e-mail."""
+    _show_link(operator, operator.ask("user.invite", role=role, email=email))
+
+
+@user.command("reset")
+@click.argument("email", metavar="EMAIL")
+@operates
+def reset(operator: Operator, email: str) -> None:
+    """Make a link for a new password; it also ends the user's sessions and second factors."""
+    _show_link(operator, operator.ask("user.reset", email=email))
+
+
+@user.command("remove")
+@click.argument("email", metavar="EMAIL")
+@account_option
+@operates
+def remove(operator: Operator, email: str) -> None:
+    """Take a user out of an account, and end their sessions in it."""
+    gone = operator.ask("user.remove", email=email)
+    if operator.as_json:
+        show_json(gone)
+        return
+    show_fields({"Removed": gone["email"], "From": gone["account"]})
+
+
+def _show_link(operator: Operator, made: dict[str, str]) -> None:
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields({"Link, opens once": made["url"], "Until": made["expiresAt"]})

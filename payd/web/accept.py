@@ -1,0 +1,30 @@
+"""What a client likes, and how much: the headers `Accept`, `Accept-Language` and their like.
+
+Source: RFC 9110, "12.4.2. Quality Values".
+"""
+
+from __future__ import annotations
+
+
+def weights(header: str) -> dict[str, float]:
+    """What a header names, in lower case and in its order, with how much it is liked; 0 means not at all.
+
+    What has a weight that is no number from 0 to 1 is left out.
+    """
+    liked: dict[str, float] = {}
+    for item in header.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        given = [one.removeprefix("q=") for one in parameters if one.startswith("q=")]
+        try:
+            weight = float(given[0]) if given else 1.0
+        except ValueError:
+            continue
+        if 0 <= weight <= 1:
+            liked[name] = weight
+    return liked
+
+
+def prefers_html(accept: str) -> bool:
+    """Whether an `Accept` header names HTML and does not like JSON better."""
+    liked = weights(accept)
+    return liked.get("text/html", 0.0) > 0 and liked["text/html"] >= liked.get("application/json", 0.0)

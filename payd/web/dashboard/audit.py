@@ -1,0 +1,73 @@
+"""Who did what in the account: acts on people from the office, acts on a realm from that realm's own file.
+
+Source: DESIGN.md, "3. Two realms"; DESIGN.md, "11. Pages".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from payd.core.errors import InvalidParams
+from payd.store.audit import Act, list_audit
+from payd.store.db import Database
+from payd.store.users import names_of
+from payd.web.call import Answer
+from payd.web.dashboard.visit import Visit
+
+HERE: Final = "/settings/audit"
+SHOWN: Final = 50
+PLACES: Final = (("", "Everything"), ("office", "People"), ("test", "Test mode"), ("live", "Live mode"))
+
+
+@dataclass(frozen=True, slots=True)
+class ActLine:
+    """One act in the list."""
+
+    at_ms: int
+    where: str
+    who: str
+    act: str
+    subject: str
+    details: str
+
+
+async def page(visit: Visit) -> Answer:
+    """GET /settings/audit: the newest acts of all places, or older ones of one.
+
+    Raises:
+        InvalidParams: There is no such place, or no such row.
+    """
+    place, before = visit.query("where"), _before(visit.query("before"))
+    databases: dict[str, Database] = {"office": visit.house.office}
+    databases |= {name: realm.db for name, realm in visit.house.realms.items()}
+    if place and place not in databases:
+        raise InvalidParams("There is no such place.")
+    found: list[tuple[str, Act]] = []
+    for name, db in databases.items():
+        if place in ("", name):
+            acts = await db.read(list_audit, visit.account_id, before if place else None, SHOWN)
+            found += [(name, one) for one in acts]
+    found.sort(key=lambda one: -one[1].at_ms)
+    shown = found[:SHOWN]
+    names = visit.house.office.point(names_of, sorted({act.actor for _, act in shown}))
+    older = ""
+    if place and len(shown) == SHOWN:
+        older = visit.to(HERE, where=place, before=str(shown[-1][1].seq))
+    places = [one for one in PLACES if one[0] in ("", *databases)]
+    lines = [_line(name, act, names) for name, act in shown]
+    return visit.page("audit.html", acts=lines, places=places, place=place, older=older, here=HERE)
+
+
+def _line(where: str, act: Act, names: dict[str, str]) -> ActLine:
+    details = ", ".join(f"{name}: {value}" for name, value in act.details.items() if value not in (None, ""))
+    who = names.get(act.actor, {"cli": "the command line", "server": "payd"}.get(act.actor, act.actor))
+    return ActLine(act.at_ms, dict(PLACES)[where], who, act.act, act.subject, details)
+
+
+def _before(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise InvalidParams("before is no row.")
+    return int(text)

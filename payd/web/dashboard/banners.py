@@ -1,0 +1,54 @@
+"""What is said on every page because it must not wait until somebody looks: webhooks that fail or are off.
+
+Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
+from payd.core.errors import StoreUnavailable
+from payd.core.span import span
+from payd.store.endpoints import find_endpoint
+
+if TYPE_CHECKING:
+    from payd.web.dashboard.visit import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """One sentence: `words`, an instant if there is one, `then`, and a link to where it is set right."""
+
+    kind: str
+    words: str
+    at_ms: int | None
+    then: str
+    href: str
+    link: str
+
+
+def banners_of(visit: Visit) -> tuple[Banner, ...]:
+    """Those of the account in the visit's mode; none while its store cannot be read, which pages say."""
+    try:
+        endpoint = visit.realm.db.point(find_endpoint, visit.account_id)
+    except StoreUnavailable:
+        return ()
+    if endpoint is None:
+        return ()
+    return endpoint_banners(endpoint, visit.realm.clock.now_ms(), visit.to("webhooks"), visit.mode)
+
+
+def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> tuple[Banner, ...]:
+    """What is to be said of an endpoint; a paused one was paused by somebody, on purpose."""
+    name = "The webhook endpoint" if mode == "live" else "The test webhook endpoint"
+    if endpoint.state is EndpointState.DISABLED:
+        off = "" if endpoint.off_since_ms is None else f" for {span(now_ms - endpoint.off_since_ms)}"
+        words = f"{name} has been disabled{off}: no webhooks are sent."
+        return (Banner("bad", words, None, "", href, "Enable it"),)
+    until_ms = disables_at_ms(endpoint)
+    if endpoint.failing_since_ms is None or until_ms is None:
+        return ()
+    words = f"{name} has been failing for {span(now_ms - endpoint.failing_since_ms)}; it will be disabled on"
+    return (Banner("wait", words, until_ms, ".", href, "See why"),)

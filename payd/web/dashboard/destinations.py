@@ -1,0 +1,234 @@
+"""Destinations: where a merchant's money goes, and the ceremony of sending it elsewhere.
+
+A stolen session must not move the money silently: a change shows the old address beside the new one, wants
+the end of the new one typed, asks who it is, and is in the audit.
+
+Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from payd.core.caip import AccountId, MalformedCaip, parse_account, parse_asset, to_checksum_address
+from payd.core.errors import InvalidParams, NotFound
+from payd.store.merchants import Merchant, find_merchant
+from payd.store.settlements import Settlement, find_settlement, list_settlements
+from payd.web.call import Answer
+from payd.web.dashboard.visit import Visit
+from payd.web.settlements import check_destination, serves
+
+END: Final = 6
+"""So many characters of an address are marked at each end, and typed."""
+
+EVM: Final = "eip155"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address in three parts, so that its ends can be compared; `checked` says what its capitals prove."""
+
+    start: str
+    middle: str
+    end: str
+    checked: str
+
+    @property
+    def whole(self) -> str:
+        """The address."""
+        return self.start + self.middle + self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one asset goes."""
+
+    id: str
+    href: str
+    asset: str
+    name: str
+    network: str
+    address: Address
+    works: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network with what can be taken there: CAIP-19 and name."""
+
+    name: str
+    assets: tuple[tuple[str, str], ...]
+
+
+def destinations_of(visit: Visit, merchant_id: str) -> tuple[Destination, ...]:
+    """Where a merchant of this account is paid."""
+    rows = visit.realm.db.point(list_settlements, merchant_id)
+    return tuple(_shown(visit, row) for row in rows)
+
+
+async def add_page(visit: Visit) -> Answer:
+    """GET /d/{mode}/merchants/{merchant}/add: the assets that there are, and a form."""
+    merchant = own_merchant(visit)
+    search = visit.query("q")
+    networks = _networks(visit, search)
+    return visit.page(
+        "destination_add.html",
+        name=merchant.name,
+        back=visit.to(f"merchants/{merchant.id}"),
+        action=visit.to(f"merchants/{merchant.id}/add"),
+        networks=networks,
+        found=sum(len(one.assets) for one in networks),
+        q=search,
+        any_asset=not visit.realm.live,
+    )
+
+
+async def add(visit: Visit) -> Answer:
+    """POST /d/{mode}/merchants/{merchant}/add."""
+    merchant = own_merchant(visit)
+    asset = visit.typed("other_asset") or visit.typed("asset")
+    if not asset:
+        raise InvalidParams("Choose what is paid with.")
+    body = {"settlements": [{"asset": asset, "destination": _account(asset, visit.typed("address"))}]}
+    await visit.ask("POST", f"/v1/merchants/{merchant.id}/settlements/crypto", body)
+    return visit.redirect(f"merchants/{merchant.id}", "Saved: this is where the money goes.")
+
+
+async def change_page(visit: Visit) -> Answer:
+    """GET /d/{mode}/merchants/{merchant}/destinations/{destination}: where the money goes now."""
+    merchant, settlement = _own(visit)
+    return visit.page(
+        "destination.html",
+        name=merchant.name,
+        back=visit.to(f"merchants/{merchant.id}"),
+        one=_shown(visit, settlement),
+        may_change=visit.may("change_destinations"),
+    )
+
+
+async def compare(visit: Visit) -> Answer:
+    """POST …/destinations/{destination}/compare: the old address beside the new one; changes nothing."""
+    merchant, settlement = _own(visit)
+    wanted = _account(settlement.asset, visit.typed("address"))
+    check_destination(settlement.asset, wanted, "The new address")
+    if wanted == settlement.destination:
+        raise InvalidParams("That is the address to which the money goes already.")
+    return visit.page(
+        "destination_compare.html",
+        name=merchant.name,
+        back=visit.to(f"merchants/{merchant.id}"),
+        one=_shown(visit, settlement),
+        new=mark(parse_account(wanted)),
+        was=settlement.destination,
+        end=END,
+    )
+
+
+async def change(visit: Visit) -> Answer:
+    """POST …/destinations/{destination}: the money goes elsewhere from now on."""
+    merchant, settlement = _own(visit)
+    address = visit.typed("address")
+    wanted = _account(settlement.asset, address)
+    if not _same(wanted[-END:], visit.typed("code_end"), wanted):
+        raise InvalidParams(f"Those are not the new address's last {END} characters. Nothing was changed.")
+    await visit.ask(
+        "PUT",
+        f"/v1/merchants/{merchant.id}/settlements/crypto/{settlement.id}",
+        {"destination": wanted, "expected": visit.typed("was")},
+    )
+    return visit.redirect(f"merchants/{merchant.id}", f"The money goes to …{wanted[-END:]} from now on.")
+
+
+async def delete(visit: Visit) -> Answer:
+    """POST …/destinations/{destination}/delete: the asset is not taken any more."""
+    merchant, settlement = _own(visit)
+    await visit.ask("DELETE", f"/v1/merchants/{merchant.id}/settlements/crypto/{settlement.id}")
+    return visit.redirect(f"merchants/{merchant.id}", "Removed. Buyers are not offered it any more.")
+
+
+def own_merchant(visit: Visit) -> Merchant:
+    """The merchant in the path.
+
+    Raises:
+        NotFound: No merchant of the account.
+    """
+    merchant = visit.realm.db.point(find_merchant, visit.params["merchant"])
+    if merchant is None or merchant.account_id != visit.account_id:
+        raise NotFound("There is no such merchant.")
+    return merchant
+
+
+def mark(account: AccountId) -> Address:
+    """An address with its ends, and what its capitals prove."""
+    address = account.address
+    head = END + 2 * address.startswith("0x")
+    checked = ""
+    if account.chain.namespace == EVM:
+        if address == address.lower():
+            checked = f"It has no capitals, so a typo would not be noticed. With them: {_capitals(address)}"
+        else:
+            checked = "Its checksum is right."
+    return Address(address[:head], address[head:-END], address[-END:], checked)
+
+
+def _own(visit: Visit) -> tuple[Merchant, Settlement]:
+    merchant = own_merchant(visit)
+    settlement = visit.realm.db.point(find_settlement, merchant.id, visit.params["destination"])
+    if settlement is None:
+        raise NotFound("There is no such destination.")
+    return merchant, settlement
+
+
+def _shown(visit: Visit, row: Settlement) -> Destination:
+    asset = parse_asset(row.asset)
+    display = visit.realm.assets.display(asset)
+    network = (display and display.network_name) or str(asset.chain)
+    return Destination(
+        row.id,
+        visit.to(f"merchants/{row.merchant_id}/destinations/{row.id}"),
+        row.asset,
+        row.asset if display is None else display.asset_symbol,
+        network,
+        mark(parse_account(row.destination)),
+        serves(visit.realm, asset),
+    )
+
+
+def _networks(visit: Visit, search: str) -> tuple[Network, ...]:
+    """What the realm's chains take, as far as it matches."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in visit.realm.assets.rows:
+        asset = parse_asset(row.asset)
+        if not serves(visit.realm, asset):
+            continue
+        network = visit.realm.assets.network(asset.chain) or str(asset.chain)
+        if search.casefold() in f"{row.symbol} {row.name} {network} {row.asset}".casefold():
+            found.setdefault(network, []).append((row.asset, f"{row.symbol} ({row.name}) on {network}"))
+    return tuple(Network(name, tuple(assets)) for name, assets in found.items())
+
+
+def _account(asset: str, address: str) -> str:
+    """An address as CAIP-10 on the asset's chain; what is one already stays as it is."""
+    if ":" in address:
+        return address
+    if not address:
+        raise InvalidParams("Type the address of your wallet.")
+    try:
+        return f"{parse_asset(asset).chain}:{address}"
+    except MalformedCaip as malformed:
+        raise InvalidParams(f"The asset {malformed}.") from None
+
+
+def _same(end: str, typed: str, account: str) -> bool:
+    """Whether the end was typed; capitals do not matter where they are but a checksum."""
+    if account.startswith(f"{EVM}:"):
+        return end.lower() == typed.lower()
+    return end == typed
+
+
+def _capitals(address: str) -> str:
+    try:
+        return to_checksum_address(address)
+    except ValueError:
+        return address

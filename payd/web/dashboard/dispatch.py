@@ -1,0 +1,243 @@
+"""The whole life of a visit: page, limits, session, mode, permission, form, proof, handler, refusals.
+
+Source: DESIGN.md, "11. Pages"; DESIGN.md, "3. Two realms".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlencode
+
+import structlog
+
+from payd.core.errors import Forbidden, InternalError, MethodNotAllowed, NotFound, PaydError
+from payd.core.ids import Realm as Mode
+from payd.core.roles import LEAST
+from payd.store.sessions import SEEN_EVERY_MS, find_session, touch_session
+from payd.web.accept import prefers_html
+from payd.web.call import Answer, Request
+from payd.web.client import rate_key
+from payd.web.command import real_ms
+from payd.web.dashboard.cookies import Cookies, form_token, is_token, new_token, token_hash, unpack_flash
+from payd.web.dashboard.proof import prove
+from payd.web.dashboard.routes import Page, find_pages
+from payd.web.dashboard.visit import FIELDS_MAX, Visit
+from payd.web.errors import STATUS
+from payd.web.form import check_same_origin, read_form, read_upload
+from payd.web.house import House
+from payd.web.html import NO_STORE, root_of
+from payd.web.limits import refuse_for
+
+log = structlog.get_logger("payd.dashboard")
+
+ROOTS: Final = (
+    "/d",
+    "/settings",
+    "/login",
+    "/logout",
+    "/account",
+    "/setup",
+    "/join",
+    "/reset",
+    "/prove",
+    "/status",
+)
+DOOR_S: Final = 86_400
+FORM_TOKEN: Final = "form_token"
+
+
+def is_page(request: Request) -> bool:
+    """Whether a request is for the dashboard; the bare host is, for a person."""
+    path = request.path
+    if path == "/":
+        return prefers_html(request.headers.get("accept", ""))
+    return any(path == root or path.startswith(f"{root}/") for root in ROOTS)
+
+
+def upload_max(house: House, request: Request) -> int:
+    """How large the body of a visit may be: as others, or with a file, of who is signed in.
+
+    It is asked before the body is read, so that no stranger has the server hold what is large.
+    """
+    page = find_pages(request.path)[0].get(request.method)
+    token = Cookies.at(house.base_url).read(request.headers, "session")
+    if page is None or not page.upload_max or not is_token(token):
+        return house.body_max
+    known = house.office.point(find_session, token_hash(token), real_ms(house))
+    return house.body_max if known is None else house.body_max + page.upload_max
+
+
+async def answer_page(house: House, request: Request, request_id: str) -> tuple[Answer, str]:
+    """Answer a visit, and say by which template of a path it is counted. Does not raise `PaydError`."""
+    visit = Visit(request, house, {}, request_id, Cookies.at(house.base_url), real_ms(house))
+    pages, visit.params = find_pages(request.path)
+    page = pages.get(request.method)
+    counted = "/d" if page is None else page.path
+    try:
+        found = await _answer(visit, page, tuple(sorted(pages)))
+    except PaydError as refusal:
+        found = _refused(visit, refusal)
+    except Exception as bug:
+        log.error("page.crashed", request_id=request_id, path=request.path, exc_info=bug)
+        found = _refused(visit, InternalError("Something broke on our side. Try again."))
+    return replace(found, headers=(*found.headers, *visit.set_cookies)), counted
+
+
+async def _answer(visit: Visit, page: Page | None, methods: tuple[str, ...]) -> Answer:
+    request, house = visit.request, visit.house
+    refuse_for(house.limits.per_ip.take(rate_key(request.client_ip)))
+    if request.refusal is not None:
+        raise request.refusal
+    if request.path == "/":
+        return visit.redirect("/d/test/")
+    if page is None:
+        return _nothing_here(visit, methods)
+    _find_session(visit)
+    if page.may is not None and visit.signed_in is None:
+        return _to_login(visit)
+    if page.in_mode:
+        _choose_mode(visit)
+    if page.may is not None and not visit.may(page.may):
+        least = LEAST[page.may].value
+        raise Forbidden(
+            f"This needs the role {least}; yours is {visit.role.value}. Ask an owner of the account."
+        )
+    await _touch(visit, page)
+    if request.method != "POST":
+        asked = await prove(visit) if page.proof else None
+        return asked or await page.handler(visit)
+    return await _post(visit, page)
+
+
+async def _post(visit: Visit, page: Page) -> Answer:
+    """A form: whether it is ours, then what it does; refused, it is shown again."""
+    check_same_origin(visit.request, visit.house.base_url)
+    if page.upload_max:
+        visit.form, visit.upload = read_upload(visit.request, FIELDS_MAX)
+    else:
+        visit.form = read_form(visit.request, FIELDS_MAX)
+    said = visit.typed(FORM_TOKEN) or visit.request.headers.get("x-form-token", "")
+    if said != visit.form_token:
+        raise Forbidden(
+            "This page is too old, or was open for another account. Go back, reload it, and try again."
+        )
+    asked = await prove(visit) if page.proof else None
+    if asked is not None:
+        return asked
+    try:
+        return await page.handler(visit)
+    except PaydError as refusal:
+        if page.shown_by is None or isinstance(refusal, InternalError):
+            raise
+        visit.refusal = refusal
+        shown = await page.shown_by(visit)
+        return Answer(STATUS[type(refusal)], shown.body, (*shown.headers, *_more(refusal)))
+
+
+def _find_session(visit: Visit) -> None:
+    """Who is there, and what their forms carry."""
+    house, headers = visit.house, visit.request.headers
+    token = visit.cookies.read(headers, "session")
+    if is_token(token):
+        visit.signed_in = house.office.point(find_session, token_hash(token), visit.now_ms)
+    key = house.realms["test"].seal.derive("dashboard forms")
+    if visit.signed_in is not None:
+        session = visit.signed_in.session
+        visit.form_token = form_token(key, f"{session.id} {session.account_id}")
+        visit.mode = session.mode if session.mode in house.realms else "test"
+    else:
+        door = visit.cookies.read(headers, "door")
+        if not is_token(door):
+            door = new_token(house.entropy, visit.now_ms)
+            if visit.request.method == "GET":
+                visit.set_cookies.append(visit.cookies.set("door", door, DOOR_S))
+        visit.form_token = form_token(key, f"door {door}")
+    flash = visit.cookies.read(headers, "flash")
+    if flash and visit.request.method == "GET" and not visit.is_fragment:
+        visit.flash = unpack_flash(flash)
+        visit.set_cookies.append(visit.cookies.drop("flash"))
+
+
+def _choose_mode(visit: Visit) -> None:
+    wanted = visit.params.pop("mode")
+    modes: dict[str, Mode] = {"test": "test", "live": "live"}
+    mode = modes.get(wanted)
+    if mode is None:
+        raise NotFound("There is nothing here.")
+    if mode not in visit.house.realms:
+        raise NotFound(
+            "Live mode does not run yet: no chain is configured. Add [[chains]] to payd.toml and start the"
+            " server again."
+        )
+    visit.mode = mode
+
+
+async def _touch(visit: Visit, page: Page) -> None:
+    """Store that the session is in use, and where: now and then, as each write waits for the disk."""
+    if visit.signed_in is None:
+        return
+    session = visit.session
+    moved = page.in_mode and session.mode != visit.mode
+    if moved or visit.now_ms - session.seen_at_ms >= SEEN_EVERY_MS:
+        await visit.house.office.write(
+            touch_session, session.id, visit.now_ms, mode=visit.mode, account_id=session.account_id
+        )
+
+
+def _to_login(visit: Visit) -> Answer:
+    """To the door, and back here afterwards; a part of a page has its page go there."""
+    request = visit.request
+    query = {}
+    if request.method == "GET" and not visit.is_fragment:
+        query["next"] = request.path + (f"?{request.query_string}" if request.query_string else "")
+    to = f"{root_of(visit.house.base_url)}/login" + (f"?{urlencode(query)}" if query else "")
+    if visit.is_fragment:
+        return Answer(401, b"", (("HX-Redirect", to), NO_STORE))
+    return Answer(303, b"", (("Location", to), NO_STORE))
+
+
+def _nothing_here(visit: Visit, methods: tuple[str, ...]) -> Answer:
+    """A refusal that tells strangers nothing, and a slash that was forgotten."""
+    _find_session(visit)
+    if visit.request.method == "GET" and find_pages(f"{visit.request.path}/")[0]:
+        return visit.redirect(f"{visit.request.path}/")
+    if methods:
+        raise MethodNotAllowed(
+            f"{visit.request.method} is not possible here.", details={"allowed": list(methods)}
+        )
+    raise NotFound("There is nothing here.")
+
+
+def _refused(visit: Visit, refusal: PaydError) -> Answer:
+    """A refusal as a page."""
+    broken = isinstance(refusal, InternalError)
+    found = visit.page(
+        "error.html",
+        STATUS[type(refusal)],
+        heading=_HEADINGS.get(refusal.code, "This did not work"),
+        body=refusal.message,
+        request_id=visit.request_id if broken else "",
+    )
+    found.headers += _more(refusal)
+    return found
+
+
+def _more(refusal: PaydError) -> tuple[tuple[str, str], ...]:
+    """What a refusal says in headers."""
+    said = []
+    if "retryAfterS" in refusal.details:
+        said.append(("Retry-After", str(refusal.details["retryAfterS"])))
+    if "allowed" in refusal.details:
+        said.append(("Allow", ", ".join(refusal.details["allowed"])))
+    return tuple(said)
+
+
+_HEADINGS: Final = {
+    "not_found": "Not found",
+    "payment_not_found": "No such payment",
+    "forbidden": "You may not do this",
+    "rate_limited": "Too many requests",
+    "internal_error": "Something broke on our side",
+    "method_not_allowed": "This is not a page",
+}

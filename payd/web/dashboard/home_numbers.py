@@ -1,0 +1,180 @@
+"""The numbers of a mode's first page: today, the last days as charts, and what somebody should look at.
+
+Source: DESIGN.md, "11. Pages".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from payd.core.attention import Matter
+from payd.core.money import exponent, fiat_amount, format_units
+from payd.core.period import Days, day_start_ms, last_days
+from payd.core.tally import Numbers, numbers_by_day, numbers_of
+from payd.store.db import Tx
+from payd.store.tallies import count_created, count_open, read_tallies
+from payd.web.attention import matters_of
+from payd.web.dashboard.charts import BarChart, Point, bar_chart
+from payd.web.dashboard.payments import words_of
+from payd.web.dashboard.payments_filter import offset_of
+from payd.web.dashboard.payments_view import amount_words
+from payd.web.dashboard.visit import Visit
+
+DAYS: Final = 30
+COUNT_MAX: Final = 10_000
+"""Nobody reads a larger number exactly, and none is counted further."""
+CURRENCIES_MAX: Final = 4
+REASONS_MAX: Final = 8
+
+_KINDS: Final = {"error": "bad", "warning": "wait", "notice": "soft"}
+_LEVELS: Final = {"error": "Broken", "warning": "Soon", "notice": "Waiting"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of today."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One thing to look at; `href` is empty where it is not a page."""
+
+    level: str
+    kind: str
+    words: str
+    count: str
+    since_ms: int | None
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why payments failed, and how often."""
+
+    words: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HomeNumbers:
+    """All of it; without charts while nothing has ended."""
+
+    today: tuple[Figure, ...]
+    charts: tuple[BarChart, ...]
+    reasons: tuple[Reason, ...]
+    looks: tuple[Look, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    by_day: Mapping[date, Numbers]
+    whole: Numbers
+    created: int
+    open: int
+
+
+async def home_numbers(visit: Visit) -> HomeNumbers:
+    """The numbers of this account in this mode, by the clock of who looks."""
+    now_ms, offset = visit.realm.clock.now_ms(), offset_of(visit)
+    days = last_days(now_ms, DAYS, offset)
+    counts = await visit.realm.db.read(_counts, visit.account_id, days)
+    matters = await matters_of(visit.house, visit.realm, visit.account_id)
+    reasons = [*counts.whole.reasons.items()][:REASONS_MAX]
+    return HomeNumbers(
+        today=today_of(visit, counts.by_day[days.last], counts.created, counts.open),
+        charts=charts_of(counts.by_day) if counts.whole.ended else (),
+        reasons=tuple(Reason(words, count) for words, count in reasons),
+        looks=tuple(look_of(visit, one) for one in matters),
+    )
+
+
+def today_of(visit: Visit, numbers: Numbers, created: int, unfinished: int) -> tuple[Figure, ...]:
+    """Today's figures; what is not known yet is not there."""
+    words = words_of(visit)
+    figures = [
+        Figure("Created today", count_words(created)),
+        Figure("Open now", count_words(unfinished)),
+        Figure("Succeeded today", str(numbers.succeeded)),
+    ]
+    figures += [
+        Figure(f"Volume today, {code}", amount_words(fiat_amount(code, value), words))
+        for code, value in numbers.volume.items()
+    ]
+    if numbers.success_permille is not None:
+        figures.append(Figure("Success rate today", permille_words(numbers.success_permille)))
+    if numbers.median_s is not None:
+        figures.append(Figure("Usual time to succeed", span_words(numbers.median_s)))
+    return tuple(figures)
+
+
+def charts_of(by_day: Mapping[date, Numbers]) -> tuple[BarChart, ...]:
+    """A chart of each kind; of volume one a currency, as these are never added up."""
+
+    def points(of: Mapping[date, int | None]) -> list[Point]:
+        return [Point(f"{day.day} {day:%b}", value) for day, value in of.items()]
+
+    codes = sorted({code for one in by_day.values() for code in one.volume})[:CURRENCIES_MAX]
+    charts = [bar_chart("Succeeded a day", points({d: n.succeeded for d, n in by_day.items()}), str)]
+    for code in codes:
+        volume: dict[date, int | None] = {day: one.volume.get(code, 0) for day, one in by_day.items()}
+        charts.append(bar_chart(f"Volume a day, {code}", points(volume), _fiat(code)))
+    rates = {day: one.success_permille for day, one in by_day.items()}
+    charts.append(bar_chart("Success rate", points(rates), permille_words, highest=1000))
+    medians = {day: one.median_s for day, one in by_day.items()}
+    charts.append(bar_chart("Usual time to succeed", points(medians), span_words))
+    return tuple(charts)
+
+
+def look_of(visit: Visit, matter: Matter) -> Look:
+    """One finding with the way to its page."""
+    topic, to = matter.topic, ""
+    if topic.startswith("transfers_"):
+        to = visit.to("transfers")
+    elif topic == "payment_parked":
+        to = visit.to(f"payments/{matter.subject}")
+    elif topic.startswith("endpoint_") or topic in ("webhooks", "deliveries_failed"):
+        to = visit.to("webhooks")
+    count = "" if matter.count == 1 else f"{matter.count}{' or more' if matter.is_more else ''}"
+    return Look(_LEVELS[matter.level], _KINDS[matter.level], matter.words, count, matter.since_ms, to)
+
+
+def count_words(count: int) -> str:
+    """A count that was counted up to a limit."""
+    return str(count) if count < COUNT_MAX else f"{COUNT_MAX} or more"
+
+
+def permille_words(permille: int) -> str:
+    """`98.5 %`."""
+    return f"{format_units(permille, 1).removesuffix('.0')} %"
+
+
+def span_words(seconds: int) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 5 min`: two units at most."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left} min" if minutes_left else f"{hours} h"
+    if minutes:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{rest} s"
+
+
+def _fiat(code: str) -> Callable[[int], str]:
+    return lambda value: format_units(value, exponent(code))
+
+
+def _counts(tx: Tx, account_id: str, days: Days) -> _Counts:
+    counted = read_tallies(tx, account_id, days)
+    start_ms = day_start_ms(days.last, days.offset_min)
+    return _Counts(
+        numbers_by_day(days, counted),
+        numbers_of(one.tally for one in counted),
+        count_created(tx, account_id, start_ms, COUNT_MAX),
+        count_open(tx, account_id, COUNT_MAX),
+    )

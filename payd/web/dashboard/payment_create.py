@@ -1,0 +1,90 @@
+"""The form that creates a payment: what a person types, made into what the API is asked.
+
+Source: DESIGN.md, "11. Pages"; SPEC.md, "POST /v1/payments".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from payd.core.errors import InvalidParams, NotFound
+from payd.core.money import MINOR_UNITS
+from payd.core.url import is_https_url
+from payd.store.merchants import account_of_merchant, list_merchants
+from payd.web.call import Answer
+from payd.web.dashboard.payments_filter import MERCHANTS_MAX
+from payd.web.dashboard.visit import Visit
+
+COMMON: Final = ("USD", "EUR", "GBP", "CHF", "JPY")
+"""Offered first; the others follow by their code."""
+
+LIFETIMES: Final = (("15", "15 minutes"), ("60", "1 hour"), ("360", "6 hours"), ("1440", "24 hours"))
+
+_AMOUNT: Final = re.compile(r"([0-9]{1,18})(?:[.,]([0-9]{1,4}))?")
+
+
+async def page(visit: Visit) -> Answer:
+    """GET /d/{mode}/payments/create: the form."""
+    merchants, _ = await visit.realm.db.read(
+        lambda tx: list_merchants(tx, visit.account_id, status="active", limit=MERCHANTS_MAX)
+    )
+    codes = (*COMMON, *(code for code in sorted(MINOR_UNITS) if code not in COMMON))
+    return visit.page(
+        "payment_create.html",
+        merchants=tuple((one.id, one.name) for one in merchants),
+        currencies=tuple((code, code) for code in codes),
+        lifetimes=LIFETIMES,
+        action=visit.to("payments"),
+        back=visit.to("payments"),
+    )
+
+
+async def create(visit: Visit) -> Answer:
+    """POST /d/{mode}/payments: on to the new payment.
+
+    Raises:
+        PaydError: Something typed is not possible, or the API refuses.
+    """
+    currency = visit.typed("currency")
+    body: dict[str, Any] = {
+        "referenceId": visit.typed("reference"),
+        "amount": {"unit": f"iso4217/{currency}", "value": str(minor_units(visit.typed("amount"), currency))},
+        "expiresAt": visit.realm.clock.now_ms() // 1000 + 60 * _minutes(visit.typed("lifetime")),
+    }
+    urls = visit.typed("success_url"), visit.typed("error_url")
+    if any(urls):
+        if not all(is_https_url(url) for url in urls):
+            raise InvalidParams("Give both addresses to go back to, each with https://, or neither.")
+        body["checkout"] = {"successUrl": urls[0], "errorUrl": urls[1]}
+    merchant_id = visit.typed("merchant")
+    if not merchant_id:
+        raise InvalidParams("Choose a merchant.")
+    if visit.realm.db.point(account_of_merchant, merchant_id) != visit.account_id:
+        raise NotFound("There is no such merchant.")
+    made = await visit.ask("POST", "/v1/payments", body, merchant_id=merchant_id)
+    return visit.redirect(f"payments/{made['paymentId']}", "The payment is created.")
+
+
+def minor_units(text: str, currency: str) -> int:
+    """`12.50` of a currency with two decimals is 1250.
+
+    Raises:
+        InvalidParams: It is no amount, or has more decimals than the currency.
+    """
+    digits = MINOR_UNITS.get(currency)
+    if digits is None:
+        raise InvalidParams("Choose a currency.")
+    match = _AMOUNT.fullmatch(text)
+    whole, part = (match[1], match[2] or "") if match else ("0", "")
+    value = int(whole + part.ljust(digits, "0")) if len(part) <= digits else 0
+    if not value:
+        example = "12.50" if digits == 2 else "1250" if digits == 0 else "12.500"
+        raise InvalidParams(f"An amount in {currency} is a number such as {example}.")
+    return value
+
+
+def _minutes(text: str) -> int:
+    if text not in dict(LIFETIMES):
+        raise InvalidParams("Choose how long it can be paid.")
+    return int(text)

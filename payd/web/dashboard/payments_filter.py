@@ -1,0 +1,124 @@
+"""Which payments a list shows: what a visitor chose, as a query's words and as the store's filter.
+
+Source: DESIGN.md, "11. Pages".
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
+from payd.core.errors import InvalidParams
+from payd.core.period import OFFSET_MIN_HIGHEST, OFFSET_MIN_LOWEST, QUARTER_MIN, bounds_ms
+from payd.core.search import read_search
+from payd.core.status import Status
+from payd.store.db import Tx
+from payd.store.merchants import list_merchants
+from payd.store.payments import PaymentFilter
+from payd.store.settlements import assets_taken
+from payd.web.dashboard.cookies import zone_offset_min
+from payd.web.dashboard.payments_view import STATUS_WORDS
+from payd.web.dashboard.visit import Visit
+from payd.web.schema import Words
+
+# A select of more is no help; the search box finds them by name.
+MERCHANTS_MAX: Final = 200
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A filter as it stands in the query; empty is no wish.
+
+    Attributes:
+        q: Whatever was typed into the search box.
+        since: The first day, such as `2026-05-18`, by the user's clock.
+        until: The last day.
+    """
+
+    q: str = ""
+    status: str = ""
+    merchant: str = ""
+    asset: str = ""
+    network: str = ""
+    since: str = ""
+    until: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What of it is chosen."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def is_text_alone(self) -> bool:
+        """Whether nothing but the search box was used."""
+        return [*self.query] == ["q"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be chosen, as pairs of a value and its name."""
+
+    statuses: Pairs
+    merchants: Pairs
+    assets: Pairs
+    networks: Pairs
+
+
+def chosen_of(visit: Visit) -> Chosen:
+    """What the query says."""
+    return Chosen(**{name: visit.query(name) for name in Chosen.__dataclass_fields__})
+
+
+def offset_of(visit: Visit) -> int:
+    """How far the user's clock is ahead of UTC, in whole quarters of an hour."""
+    minutes = zone_offset_min(visit.request.headers) // QUARTER_MIN * QUARTER_MIN
+    return min(max(minutes, OFFSET_MIN_LOWEST), OFFSET_MIN_HIGHEST)
+
+
+def filter_of(visit: Visit, chosen: Chosen) -> PaymentFilter:
+    """The store's filter.
+
+    Raises:
+        InvalidParams: Something in the query is not what the page offers.
+    """
+    start_ms, end_ms = bounds_ms(chosen.since, chosen.until, offset_of(visit))
+    if chosen.status and chosen.status not in STATUS_WORDS:
+        raise InvalidParams("There is no such status.")
+    text = read_search(chosen.q)
+    if chosen.q and text is None:
+        raise InvalidParams("That is too long to be looked for.")
+    try:
+        asset = canonical_asset(parse_asset(chosen.asset)) if chosen.asset else None
+        networks = (str(canonical_chain(parse_chain(chosen.network))),) if chosen.network else ()
+    except MalformedCaip:
+        raise InvalidParams("There is no such asset or network.") from None
+    return PaymentFilter(
+        account_id=visit.account_id,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        statuses=(chosen.status,) if chosen.status else (),
+        merchants=(chosen.merchant,) if chosen.merchant else None,
+        asset=asset,
+        networks=networks,
+        text=text,
+    )
+
+
+def choices_of(tx: Tx, account_id: str, words: Words) -> Choices:
+    """What an account can choose from: its merchants, and the assets that they take."""
+    merchants, _ = list_merchants(tx, account_id, limit=MERCHANTS_MAX)
+    assets, networks = [], {}
+    for asset in assets_taken(tx, account_id):
+        shown = words.display(f"caip19/{asset}")
+        network = str(parse_asset(asset).chain)
+        networks[network] = shown.network_name or network
+        assets.append((asset, f"{shown.asset_symbol} on {networks[network]}"))
+    return Choices(
+        (("", "Any status"), *((one.value, STATUS_WORDS[one.value].word) for one in Status)),
+        (("", "All merchants"), *((one.id, one.name) for one in merchants)),
+        (("", "Any asset"), *sorted(assets, key=lambda pair: pair[1])),
+        (("", "Any network"), *sorted(networks.items(), key=lambda pair: pair[1])),
+    )

@@ -1,0 +1,252 @@
+"""How the house does: chains, nodes, prices, who pays for gas, webhooks that are due, stores, version.
+
+What `/metrics` and `payd doctor` say, for people. Nodes are named by their host alone.
+
+Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from payd import __version__
+from payd.actors.relay_alarms import WORDS
+from payd.chains.assets import AssetBook
+from payd.chains.defaults import coin_decimals_of
+from payd.core.attention import BEHIND_MAX, SPACE_LOW, Matter, worst_first
+from payd.core.caip import parse_chain
+from payd.core.errors import StoreUnavailable
+from payd.core.money import format_units
+from payd.web.attention import house_matters
+from payd.web.call import Answer
+from payd.web.command import real_ms
+from payd.web.dashboard.visit import Visit
+from payd.web.house import House, Realm
+from payd.web.metrics_chains import SeenChain, see_chain, sources_of
+
+LEVELS: Final = {"error": "bad", "warning": "wait", "notice": "soft"}
+UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a chain."""
+
+    name: str
+    up: bool
+    behind: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """Who brings transactions to a chain and pays for them; amounts in the chain's coin."""
+
+    balance: str
+    spent: str
+    queued: int
+    in_flight: int
+    alarms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainView:
+    """A chain as it is read."""
+
+    id: str
+    name: str
+    kind: str
+    word: str
+    head: str
+    behind: int
+    age: str
+    trouble: str
+    nodes: tuple[Node, ...]
+    purse: Purse | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of prices."""
+
+    name: str
+    works: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The webhooks of a mode."""
+
+    mode: str
+    in_flight: str
+    oldest: str
+    canary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A database file with its log."""
+
+    name: str
+    healthy: bool
+    words: str
+    size: str
+    log: str
+
+
+async def page(visit: Visit) -> Answer:
+    """GET /status: everything; asked again by the page itself, its parts alone."""
+    house = visit.house
+    matters = [one for realm in house.realms.values() for one in house_matters(house, realm)]
+    live = house.realms.get("live")
+    return visit.page(
+        "status_parts.html" if visit.is_fragment else "status.html",
+        matters=tuple((LEVELS[one.level], one.subject, one.words) for one in _once(matters)),
+        chains=() if live is None else tuple(_chain(live, see_chain(one)) for one in live.live_chains),
+        sources=() if live is None else tuple(_sources(live)),
+        queues=tuple(_queue(realm) for realm in house.realms.values()),
+        stores=tuple(_stores(house)),
+        free=_free(house),
+        space_low=house.data_dir is not None and shutil.disk_usage(house.data_dir).free < SPACE_LOW,
+        version=__version__,
+        api_version=house.default_version,
+        up=span_words((real_ms(house) - house.started_ms) // 1000),
+        at_ms=real_ms(house),
+        href=visit.to("/status"),
+    )
+
+
+def chain_view(seen: SeenChain, book: AssetBook, now_ms: int) -> ChainView:
+    """What a chain's numbers say to people.
+
+    Args:
+        seen: As the metrics see it.
+        book: Knows the chain's name.
+        now_ms: The live realm's time.
+    """
+    stats = seen.watcher
+    kind, word = "good", "read"
+    if stats.trouble:
+        kind, word = "bad", "cannot be read"
+    elif stats.head is None:
+        kind, word = "wait", "not read yet"
+    elif stats.blocks_behind > BEHIND_MAX:
+        kind, word = "wait", "behind"
+    age_ms = None if stats.read_time_s is None else max(0, now_ms - stats.read_time_s * 1000)
+    return ChainView(
+        id=seen.name,
+        name=book.network(parse_chain(seen.name)) or seen.name,
+        kind=kind,
+        word=word,
+        head="–" if stats.head is None else str(stats.head),
+        behind=stats.blocks_behind,
+        age="–" if age_ms is None else f"{span_words(age_ms // 1000)} ago",
+        trouble=stats.trouble,
+        nodes=tuple(Node(one.name, one.is_up, one.behind, one.failures) for one in seen.nodes),
+        purse=_purse(seen),
+    )
+
+
+def span_words(seconds: int) -> str:
+    """A time that has passed, as people say it: `3 d 4 h`, `12 s`."""
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3600 % 24, "h"),
+        (seconds // 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ]
+    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
+    return " ".join(shown) or "0 s"
+
+
+def size_words(size: int) -> str:
+    """So many bytes, as people say it."""
+    for unit, name in UNITS:
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def _chain(realm: Realm, seen: SeenChain) -> ChainView:
+    return chain_view(seen, realm.assets, realm.clock.now_ms())
+
+
+def _purse(seen: SeenChain) -> Purse | None:
+    stats = seen.relayer
+    if stats is None:
+        return None
+    decimals = coin_decimals_of(seen.name)
+    return Purse(
+        "–" if stats.balance is None else _coins(stats.balance, decimals),
+        _coins(stats.spent_today, decimals),
+        stats.queued,
+        stats.in_flight,
+        tuple(WORDS[alarm] for alarm in sorted(stats.alarms)),
+    )
+
+
+def _coins(amount: int, decimals: int) -> str:
+    return format_units(amount, decimals).rstrip("0").rstrip(".")
+
+
+def _sources(realm: Realm) -> Iterator[Source]:
+    for one in sources_of(realm.live_chains, realm.clock.now_ms()):
+        if one.error:
+            yield Source(one.source, False, f"failed: {one.error}")
+        elif one.ok_age_ms is None:
+            yield Source(one.source, True, "not asked yet")
+        else:
+            yield Source(one.source, True, f"answered {span_words(one.ok_age_ms // 1000)} ago")
+
+
+def _queue(realm: Realm) -> Queue:
+    deliveries = realm.deliveries
+    try:
+        due_ms = deliveries.next_due_ms()
+    except StoreUnavailable:
+        due_ms = None
+    late_s = 0 if due_ms is None else (realm.clock.now_ms() - due_ms) // 1000
+    oldest = "nothing is owed" if due_ms is None else f"next in {span_words(-late_s)}"
+    if late_s >= 0 and due_ms is not None:
+        oldest = f"the oldest is due for {span_words(late_s)}"
+    return Queue(
+        realm.name.capitalize(),
+        str(deliveries.in_flight),
+        oldest,
+        "; ".join((*deliveries.problems(), *realm.canary.problems())),
+    )
+
+
+def _stores(house: House) -> Iterator[Store]:
+    stores = {"office": house.office} | {name: realm.db for name, realm in house.realms.items()}
+    for name, db in stores.items():
+        path = None if house.data_dir is None else house.data_dir / f"{name}.db"
+        yield Store(
+            f"{name}.db",
+            db.healthy,
+            db.failure or "takes writes",
+            _size(path),
+            _size(None if path is None else path.with_name(f"{path.name}-wal")),
+        )
+
+
+def _size(path: Path | None) -> str:
+    try:
+        return "–" if path is None else size_words(path.stat().st_size)
+    except OSError:
+        return "–"
+
+
+def _free(house: House) -> str:
+    return "–" if house.data_dir is None else size_words(shutil.disk_usage(house.data_dir).free)
+
+
+def _once(matters: list[Matter]) -> list[Matter]:
+    """What concerns both modes is said once."""
+    return worst_first(dict.fromkeys(matters))

@@ -1,0 +1,116 @@
+"""Home's numbers: today's, the days' as charts, and what is to be looked at, of this account alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from payd.core.attention import Matter
+from payd.core.period import DAY_MS
+from payd.store.db import Tx
+from payd.web.dashboard.home_numbers import (
+    COUNT_MAX,
+    DAYS,
+    count_words,
+    home_numbers,
+    look_of,
+    permille_words,
+    span_words,
+)
+from tests.ledger import sell
+from tests.shop import Shop
+from tests.visitor import sign_in
+from tests.web.dashboard.test_visit import visit
+
+
+async def fill(shop: Shop, *states: str, days_ago: int = 0, account_id: str = "", **more: Any) -> None:
+    at_ms = shop.realm.clock.now_ms() - days_ago * DAY_MS
+
+    def step(tx: Tx) -> None:
+        for state in states:
+            sell(tx, state, at_ms=at_ms, account_id=account_id or shop.account_id, **more)
+
+    await shop.realm.db.write(step)
+
+
+async def test_before_anything_happened_there_is_no_chart(shop: Shop) -> None:
+    page = await (await sign_in(shop)).get("/d/test/")
+    assert "Created today 0 Open now 0 Succeeded today 0" in page.text
+    assert "<svg" not in page.html
+
+
+async def test_today_is_counted_by_kind_and_currency(shop: Shop) -> None:
+    await fill(shop, "succeeded", "settled", "failed", "processing", took_ms=200_000)
+    await fill(shop, "succeeded", currency="JPY", value=700)
+    numbers = await home_numbers(visit(shop))
+    assert {one.name: one.value for one in numbers.today} == {
+        "Created today": "5",
+        "Open now": "1",
+        "Succeeded today": "3",
+        "Volume today, JPY": "700 JPY",
+        "Volume today, USD": "50.00 USD",
+        "Success rate today": "75 %",
+        "Usual time to succeed": "3 min 20 s",
+    }
+
+
+async def test_each_currency_has_a_chart_and_each_chart_a_table_and_a_title(shop: Shop) -> None:
+    await fill(shop, "succeeded", "failed")
+    await fill(shop, "succeeded", currency="EUR", days_ago=3)
+    page = await (await sign_in(shop)).get("/d/test/")
+    assert re.findall(r"<figcaption>([^<]*)<", page.html) == [
+        "Succeeded a day",
+        "Volume a day, EUR",
+        "Volume a day, USD",
+        "Success rate",
+        "Usual time to succeed",
+    ]
+    assert page.html.count('<svg viewBox="0 0 640.0 160.0" role="img"') == 5
+    assert page.html.count("As a table") == 5
+    assert "Failures by reason" in page.text
+    assert "cancelled_by_user 1" in page.text
+
+
+async def test_what_is_older_or_anothers_is_not_in_them(shop: Shop) -> None:
+    await fill(shop, "succeeded", days_ago=DAYS)
+    await fill(shop, "succeeded", account_id="acct_other")
+    assert (await home_numbers(visit(shop))).charts == ()
+
+
+async def test_what_to_look_at_leads_to_its_page(shop: Shop) -> None:
+    await shop.new_merchant(pays=False)
+    page = await (await sign_in(shop)).get("/d/test/")
+    assert "Soon Café Größe cannot be paid: it has no destination." in page.text
+
+
+@pytest.mark.parametrize(
+    ("matter", "href", "count"),
+    [
+        (
+            Matter("notice", "transfers_late", "x", count=100, is_more=True),
+            "/d/test/transfers",
+            "100 or more",
+        ),
+        (Matter("error", "payment_parked", "x", "pay_1"), "/d/test/payments/pay_1", ""),
+        (Matter("warning", "endpoint_failing", "x", "ep_1"), "/d/test/webhooks", ""),
+        (Matter("warning", "space", "x"), "", ""),
+    ],
+)
+async def test_a_finding_says_how_many_and_where(shop: Shop, matter: Matter, href: str, count: str) -> None:
+    found = look_of(visit(shop), matter)
+    assert (found.href, found.count) == (href, count)
+
+
+def test_numbers_in_words() -> None:
+    assert [permille_words(one) for one in (0, 985, 1000)] == ["0 %", "98.5 %", "100 %"]
+    assert [span_words(one) for one in (0, 45, 60, 200, 3600, 7500)] == [
+        "0 s",
+        "45 s",
+        "1 min",
+        "3 min 20 s",
+        "1 h",
+        "2 h 5 min",
+    ]
+    assert [count_words(one) for one in (0, COUNT_MAX)] == ["0", "10000 or more"]

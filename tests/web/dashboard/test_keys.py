@@ -1,0 +1,185 @@
+"""Keys in the dashboard: shown once, made once a form, revoked at once, and live ones by owners alone."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
+from payd.core.roles import Role
+from payd.entropy import system_entropy
+from payd.store.api_log import Logged, insert_logged
+from payd.store.apps import list_apps
+from payd.store.db import Tx
+from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key, list_keys
+from payd.web.dashboard.keys import MEANINGS
+from tests.shop import START_MS, Shop, open_shop
+from tests.visitor import Page, sign_in
+
+KEYS = "/d/test/keys"
+LIVE = "/d/live/keys"
+
+
+@pytest.fixture
+async def both(tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(tmp_path / "data", live=True) as opened:
+        yield opened
+
+
+def stored(shop: Shop, mode: str = "test") -> list[Key]:
+    return shop.house.realms[mode].db.point(list_keys, shop.account_id)  # type: ignore[index]
+
+
+def named(shop: Shop, name: str, mode: str = "test") -> Key:
+    [found] = [key for key in stored(shop, mode) if key.name == name]
+    return found
+
+
+def key_in(page: Page) -> str:
+    """The key that a page shows."""
+    [found] = set(re.findall(r"svc_(?:test_)?[0-9a-z]{52}", page.html))
+    return str(found)
+
+
+def audited(shop: Shop, act: str) -> list[str]:
+    def read(tx: Tx) -> list[str]:
+        return [row[0] for row in tx.execute("SELECT actor FROM audit WHERE act = ?", (act,))]
+
+    return shop.realm.db.point(read)
+
+
+async def test_a_key_is_shown_once_with_a_sample_and_works(shop: Shop) -> None:
+    visitor = await sign_in(shop, Role.DEVELOPER)
+    made = await visitor.post(KEYS, {"name": "Backend", "scope": list(SCOPES)})
+    assert made.status == 200
+    api_key = key_in(made)
+    assert "I saved it" in made.text
+    assert f'-H "Api-Key: {api_key}" -H "Merchant-Id: {shop.merchant_id}"' in html.unescape(made.html)
+    assert (await shop.call("GET", "/v1/merchants", key=api_key)).status == 200
+    page = await visitor.get(KEYS)
+    assert api_key not in page.html
+    assert f"svc_test_…{api_key[-4:]}" in page.text
+    assert "set-cookie" not in made.got.headers
+    assert audited(shop, "key.create")[-1] == visitor.user_id
+
+
+async def test_a_form_that_is_sent_twice_at_once_makes_one_key_and_shows_it_once(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    before = len(stored(shop))
+    form = {"name": "Twice", "scope": ["payments:read"], "once": "0123456789"}
+    form["form_token"] = await visitor.token()
+    found: list[Page] = []
+
+    async def send() -> None:
+        found.append(await visitor.post(KEYS, form))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        nursery.start_soon(send)
+    assert sorted(page.status for page in found) == [200, 400]
+    assert len(stored(shop)) == before + 1
+    [shown] = [page for page in found if page.status == 200]
+    [refused] = [page for page in found if page.status == 400]
+    assert key_in(shown) not in refused.html
+    assert f"This form made the key …{key_in(shown)[-4:]} before" in refused.text
+    other = await visitor.post(KEYS, form | {"name": "Thrice"})
+    assert other.status == 400
+    assert len(stored(shop)) == before + 1
+
+
+async def test_a_key_may_what_was_ticked_and_for_whom(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    other = await shop.new_merchant()
+    assert "Only for some merchants" in (await visitor.get(KEYS)).text
+    made = await visitor.post(KEYS, {"name": "Small", "scope": ["payments:read"], "merchant": [other]})
+    api_key = key_in(made)
+    assert (await shop.call("POST", "/v1/merchants", {}, key=api_key)).code == "forbidden"
+    key = named(shop, "Small")
+    assert (key.scopes, key.merchants) == (frozenset({"payments:read"}), frozenset({other}))
+
+
+async def test_what_is_wrong_is_said_and_what_was_ticked_stays(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    for values, words in (
+        ({"name": "", "scope": ["gateway"]}, "A name is"),
+        ({"name": "None"}, "at least one scope"),
+        ({"name": "Odd", "scope": ["everything"]}, "There is no scope everything"),
+    ):
+        page = await visitor.post(KEYS, values)
+        assert page.status == 400
+        assert words in page.text
+        ticked = re.findall(r'name="scope" type="checkbox" value="([^"]+)" checked', page.html)
+        assert ticked == [one for one in values.get("scope", []) if one in SCOPES]
+
+
+async def test_a_revoked_key_opens_nothing_from_then_on(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    made = await visitor.post(KEYS, {"name": "Gone", "scope": ["merchants:read"]})
+    api_key, key = key_in(made), named(shop, "Gone")
+    assert (await shop.call("GET", "/v1/merchants", key=api_key)).status == 200
+    for _ in range(2):
+        assert (await visitor.post(f"{KEYS}/{key.id}/revoke")).to == KEYS
+    found = await shop.call("GET", "/v1/merchants", key=api_key)
+    assert (found.status, found.code) == (401, "invalid_api_key")
+    assert audited(shop, "key.revoke") == [visitor.user_id]
+    assert "Revoked keys" in (await visitor.get(KEYS)).text
+
+
+async def test_when_a_key_was_used_last_is_told_from_the_log(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    [key] = stored(shop)
+    assert "not lately" in (await visitor.get(KEYS)).text
+    used = Logged(
+        START_MS + 60_000, shop.account_id, key.id, "req_1", "GET", "/v1/payments", "", 200, 1, None
+    )
+    await shop.realm.db.write(insert_logged, [used])
+    assert "not lately" not in (await visitor.get(KEYS)).text
+
+
+async def test_each_scope_is_explained(shop: Shop) -> None:
+    assert set(MEANINGS) == set(SCOPES)
+    page = await (await sign_in(shop)).get(KEYS)
+    assert all(words in page.text for words in MEANINGS.values())
+
+
+async def test_live_keys_are_an_owners_and_need_a_chain(both: Shop) -> None:
+    owner, developer = await sign_in(both), await sign_in(both, Role.DEVELOPER)
+    before = stored(both, "live")
+    values = {"name": "Live", "scope": list(DEFAULT_SCOPES["live"])}
+    assert "A live key needs a chain." in (await owner.get(LIVE)).text
+    refused = await owner.post(f"{LIVE}/live", values)
+    assert refused.status == 400
+    assert "no chain configured" in refused.text
+    assert (await developer.post(f"{LIVE}/live", values)).status == 403
+    assert (await owner.post(LIVE, values)).status == 403
+    assert (await owner.post(f"{KEYS}/live", values)).status == 403
+    assert (await developer.post(f"{LIVE}/{before[0].id}/revoke")).status == 403
+    assert stored(both, "live") == before
+    both.house.realms["live"].payments.chains = both.realm.payments.chains
+    made = await owner.post(f"{LIVE}/live", values)
+    assert key_in(made).startswith("svc_")
+    assert not key_in(made).startswith("svc_test_")
+    assert named(both, "Live", "live").scopes == set(DEFAULT_SCOPES["live"])
+
+
+async def test_an_app_id_is_made_once_listed_and_revoked(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    form = {"app_name": "Wallet", "once": "0123456789"}
+    for _ in range(2):
+        assert (await visitor.post(f"{KEYS}/apps", form)).to == KEYS
+    [app] = shop.realm.db.point(list_apps, shop.account_id)
+    assert app.id in (await visitor.get(KEYS)).html
+    await visitor.post(f"{KEYS}/apps/{app.id}/revoke")
+    assert app.id not in (await visitor.get(KEYS)).html
+    found = await shop.call("GET", "/v1/gateway/payment/x", key=None, app_id=app.id, client_id="c")
+    assert found.code == "invalid_app_id"
+
+
+def test_a_key_is_found_in_a_page_by_its_shape() -> None:
+    api_key = make_api_key("test", system_entropy(KEY_ENTROPY_BYTES))
+    assert re.fullmatch(r"svc_(?:test_)?[0-9a-z]{52}", api_key)

@@ -1,0 +1,104 @@
+"""A payment that a person creates: what is typed becomes what the API is asked, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.errors import InvalidParams
+from payd.core.roles import Role
+from payd.store.db import Tx
+from payd.web.dashboard.payment_create import minor_units
+from tests.shop import Shop
+from tests.visitor import sign_in
+
+LIST = "/d/test/payments"
+
+
+def form(shop: Shop, **more: str) -> dict[str, str]:
+    return {
+        "amount": "12.50",
+        "currency": "EUR",
+        "reference": "BY-HAND",
+        "merchant": shop.merchant_id,
+        "lifetime": "60",
+        "success_url": "",
+        "error_url": "",
+    } | more
+
+
+def audited(shop: Shop) -> list[tuple[str, str, str]]:
+    def read(tx: Tx) -> list[tuple[str, str, str]]:
+        return tx.execute("SELECT actor, act, subject FROM audit WHERE act LIKE 'payment.%'").fetchall()
+
+    return shop.realm.db.point(read)
+
+
+async def test_a_created_payment_is_shown_with_its_link(shop: Shop) -> None:
+    visitor = await sign_in(shop, Role.SUPPORT)
+    made = await visitor.post(LIST, form(shop))
+    assert made.status == 303
+    page = await visitor.get(made.to)
+    payment = made.to.rpartition("/")[2]
+    assert "12.50 EUR BY-HAND" in page.text
+    assert f'data-copy="https://pay.example/pay/{payment}"' in page.html
+    assert "<svg" in page.html
+    assert audited(shop) == [(visitor.user_id, "payment.create", payment)]
+
+
+async def test_a_form_that_is_sent_twice_creates_once(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    sent = form(shop) | {"once": "0123456789"}
+    first, again = await visitor.post(LIST, sent), await visitor.post(LIST, sent)
+    assert first.to == again.to
+    assert len(audited(shop)) == 1
+
+
+async def test_what_a_key_creates_is_no_persons_act(shop: Shop) -> None:
+    await shop.pay()
+    assert audited(shop) == []
+
+
+async def test_a_refused_form_keeps_what_was_typed(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    for wrong, words in (
+        ({"amount": "12.505"}, "An amount in EUR is a number such as 12.50."),
+        ({"amount": "0"}, "An amount in EUR"),
+        ({"currency": "XYZ"}, "Choose a currency."),
+        ({"lifetime": "7"}, "Choose how long"),
+        ({"merchant": ""}, "Choose a merchant."),
+        ({"merchant": "mrch_other"}, "no such merchant"),
+        ({"success_url": "https://shop.example/ok"}, "Give both addresses"),
+        ({"success_url": "http://a.example", "error_url": "https://b.example"}, "Give both addresses"),
+        ({"reference": ""}, "referenceId"),
+    ):
+        found = await visitor.post(LIST, form(shop, **wrong))
+        assert found.status in (400, 404, 422), wrong
+        assert words in found.html, wrong
+        assert 'name="reference"' in found.html
+    assert audited(shop) == []
+
+
+async def test_without_a_merchant_it_says_what_to_do_first(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
+    assert "First create a merchant" in (await visitor.get(f"{LIST}/create")).text
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "value"),
+    [
+        ("12.5", "EUR", 1250),
+        ("12,50", "EUR", 1250),
+        ("7", "JPY", 7),
+        ("1.005", "KWD", 1005),
+        ("3", "USD", 300),
+    ],
+)
+def test_an_amount_is_read_in_the_currencys_own_units(text: str, currency: str, value: int) -> None:
+    assert minor_units(text, currency) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0.00", "1.234", "1e5", "1 000", ".5", "١"])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParams):
+        minor_units(text, "USD")

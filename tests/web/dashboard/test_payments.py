@@ -1,0 +1,181 @@
+"""The list of payments: what it shows, what it finds, what is new, and what is taken along."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from payd.core.roles import Role
+from payd.web.dashboard import payments
+from tests.shop import Shop, open_shop
+from tests.visitor import Page, Visitor, sign_in
+
+LIST = "/d/test/payments"
+
+
+def listed(page: Page) -> list[str]:
+    """The references of the rows."""
+    return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', page.html)
+
+
+def known(page: Page) -> list[str]:
+    return re.findall(r'name="row" id="row-[^"]*" value="([^"]*)"', page.html)
+
+
+def live_of(page: Page) -> str:
+    found = re.search(r'hx-get="([^"]*)"', page.html)
+    assert found is not None
+    return found[1].replace("&amp;", "&")
+
+
+async def taken(page: Page) -> list[dict[str, str]]:
+    parts = page.got
+    return list(csv.DictReader(io.StringIO(parts.raw.decode(), newline="")))
+
+
+@pytest.fixture
+async def visitor(shop: Shop) -> Visitor:
+    return await sign_in(shop)
+
+
+async def move(shop: Shop, payment_id: str, to: str) -> None:
+    moved = await shop.call("POST", f"/v1/test/payments/{payment_id}/simulate", {"to": to})
+    assert moved.status == 200
+
+
+async def test_an_empty_list_teaches(visitor: Visitor) -> None:
+    page = await visitor.get(LIST)
+    assert "No payments yet" in page.text
+    assert "/d/test/payments/create" in page.html
+
+
+async def test_a_row_says_what_was_asked_what_was_paid_and_how_it_stands(
+    shop: Shop, visitor: Visitor
+) -> None:
+    payment = await shop.pay("ORDER-7", "2500", "iso4217/EUR")
+    await move(shop, payment, "succeeded")
+    await move(shop, payment, "settled")
+    page = await visitor.get(LIST)
+    assert listed(page) == ["ORDER-7"]
+    for words in ("25.00 EUR", "USDC", "Base", "Succeeded", "Settled"):
+        assert words in page.text
+    assert f'href="/d/test/payments/{payment}"' in page.html
+
+
+async def test_filters_combine(shop: Shop, visitor: Visitor) -> None:
+    other = await shop.new_merchant()
+    await move(shop, await shop.pay("A-1"), "succeeded")
+    await shop.pay("A-2")
+    shop.merchant_id = other
+    await move(shop, await shop.pay("A-3"), "succeeded")
+    assert listed(await visitor.get(f"{LIST}?status=succeeded")) == ["A-3", "A-1"]
+    assert listed(await visitor.get(f"{LIST}?status=succeeded&merchant={other}")) == ["A-3"]
+    assert listed(await visitor.get(f"{LIST}?network=eip155:8453")) == ["A-3", "A-1"]
+    assert listed(await visitor.get(f"{LIST}?q=A-&status=requires_action")) == ["A-2"]
+    nothing = await visitor.get(f"{LIST}?since=2020-01-01&until=2020-01-02")
+    assert "Nothing passes this filter" in nothing.text
+
+
+async def test_what_nobody_offers_is_refused_in_words(visitor: Visitor) -> None:
+    for query in ("status=x", "since=x", "asset=x", "network=x", "cursor=x", f"q={'x' * 600}"):
+        found = await visitor.get(f"{LIST}?{query}")
+        assert (found.status, "request" in found.title) == (400, False), query
+
+
+async def test_a_search_for_one_thing_goes_there(shop: Shop, visitor: Visitor) -> None:
+    first = await shop.pay("ORDER-1")
+    await shop.pay("ORDER-10")
+    await move(shop, first, "succeeded")
+    for text in (first, "ORDER-1", f"test:{first}"):
+        assert (await visitor.get(f"{LIST}?q={text}")).to == f"{LIST}/{first}", text
+    assert listed(await visitor.get(f"{LIST}?q=ORDER")) == ["ORDER-10", "ORDER-1"]
+
+
+async def test_a_search_for_a_delivery_or_an_event_goes_there(shop: Shop, visitor: Visitor) -> None:
+    await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://203.0.114.9/hook"})
+    payment = await shop.pay("ORDER-1")
+    page = await visitor.get(f"{LIST}/{payment}")
+    [delivery] = re.findall(r'name="delivery" value="(\w+)"', page.html)
+    [event] = re.findall(r"<code>(evt_\w+)</code>", page.html)
+    found = await visitor.get(f"{LIST}?q={delivery}")
+    assert found.to == f"/d/test/webhooks/deliveries/{delivery}"
+    assert f'href="{found.to}"' in page.html
+    assert (await visitor.get(found.to)).status == 200
+    assert (await visitor.get(f"{LIST}?q={event}")).to == f"{LIST}/{payment}"
+
+
+async def test_a_search_by_name_finds_the_merchants_payments(shop: Shop, visitor: Visitor) -> None:
+    merchant = await shop.new_merchant()
+    found = await visitor.get(f"{LIST}?q=Gr%C3%B6%C3%9Fe")
+    assert "Also found Café Größe merchant" in found.text
+    assert f"{LIST}?merchant={merchant}" in found.html
+
+
+async def test_pages_stay_as_they_are_while_payments_arrive(
+    shop: Shop, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payments, "ROWS", 2)
+    for number in range(5):
+        await shop.pay(f"N-{number}")
+    first = await visitor.get(LIST)
+    await shop.pay("N-NEW")
+    older = re.search(r'href="([^"]*cursor=[^"]*)"', first.html)
+    assert older is not None
+    second = await visitor.get(older[1].replace("&amp;", "&"))
+    assert (listed(first), listed(second)) == (["N-4", "N-3"], ["N-2", "N-1"])
+    assert "Back to the newest" in second.text
+
+
+async def test_live_parts_are_only_what_changed_and_how_many_are_new(shop: Shop, visitor: Visitor) -> None:
+    paid, still = await shop.pay("P-1"), await shop.pay("P-2")
+    page = await visitor.get(LIST)
+    query = live_of(page) + "".join(f"&row={one}" for one in known(page)) + "&new=0"
+    nothing = await visitor.get(query, hx_request="true")
+    assert nothing.html.strip() == ""
+    await move(shop, paid, "processing")
+    await shop.pay("P-3")
+    found = await visitor.get(query, hx_request="true")
+    assert f'id="status-{paid}" hx-swap-oob="true"' in found.html
+    assert still not in found.html
+    assert "1 new — Show" in found.text
+    assert "P-3" not in found.html
+    assert "<html" not in found.html
+
+
+async def test_live_parts_of_another_account_are_not_there(shop: Shop, visitor: Visitor) -> None:
+    key = shop.other_key
+    merchant = await shop.new_merchant(key=key)
+    body = {"referenceId": "THEIRS", "amount": {"unit": "iso4217/USD", "value": "100"}}
+    made = await shop.call("POST", "/v1/payments", body, key=key, merchant_id=merchant)
+    found = await visitor.get(f"{LIST}?after=0&row={made.body['paymentId']}.9&new=0", hx_request="true")
+    assert found.html.strip() == ""
+
+
+async def test_simulations_are_offered_where_they_are_possible_and_allowed(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        await shop.pay()
+        seen = await (await sign_in(shop, Role.SUPPORT)).get(LIST)
+        assert set(re.findall(r'name="to" value="(\w+)"', seen.html)) == {
+            "processing",
+            "succeeded",
+            "failed",
+            "expired",
+            "cancelled",
+        }
+        assert 'name="to"' not in (await (await sign_in(shop, Role.VIEWER)).get(LIST)).html
+        assert "Simulate" not in (await (await sign_in(shop)).get("/d/live/payments")).text
+
+
+async def test_the_export_has_the_filters_own_rows(shop: Shop, visitor: Visitor) -> None:
+    await move(shop, await shop.pay("X-1"), "succeeded")
+    await shop.pay("=X-2")
+    page = await visitor.get(f"{LIST}.csv?status=requires_action")
+    assert page.got.headers["content-type"] == "text/csv; charset=utf-8"
+    assert page.got.headers["content-disposition"].startswith('attachment; filename="payments-test-')
+    assert [row["reference_id"] for row in await taken(page)] == ["'=X-2"]
+    everything = await taken(await visitor.get(f"{LIST}.csv"))
+    assert [row["reference_id"] for row in everything] == ["'=X-2", "X-1"]

@@ -1,0 +1,32 @@
+"""Pages as HTML: whole, escaped, and light."""
+
+from __future__ import annotations
+
+import re
+
+from payd.web.dashboard.render import WITH_PAGE, utc
+from payd.web.static import ASSETS
+from tests.shop import Shop
+from tests.visitor import sign_in
+
+
+async def test_a_page_has_no_script_or_style_of_its_own(shop: Shop) -> None:
+    page = (await (await sign_in(shop)).get("/d/test/")).html
+    assert not re.search(r"<script(?![^>]* src=)[^>]*>|<style|\sstyle=|\son\w+=|javascript:", page)
+
+
+async def test_a_page_and_its_files_are_light(shop: Shop) -> None:
+    page = await (await sign_in(shop)).get("/d/test/")
+    loaded = re.findall(r'/static/([^"?]+)\?v=([0-9a-f]{16})"', page.html)
+    assert sorted(loaded) == sorted((name, ASSETS[name].version) for name in WITH_PAGE)
+    assert len(page.got.raw) + sum(len(ASSETS[name].body) for name in WITH_PAGE) < 150_000
+
+
+async def test_names_of_people_are_text(shop: Shop) -> None:
+    page = await (await sign_in(shop, email="<b>@example.com")).get("/d/test/")
+    assert "&lt;b&gt;@example.com" in page.html
+    assert "<b>@" not in page.html
+
+
+def test_an_instant_reads_without_a_script() -> None:
+    assert utc(1_780_000_000_123) == "2026-05-28 20:26:40 UTC"

@@ -1,0 +1,90 @@
+"""The status page says what the metrics know, in words, and replaces itself in place."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from typing import Any
+
+import pytest
+
+from payd import __version__
+from payd.actors.relay_stats import RelayerStats
+from payd.chains.assets import shipped_book
+from payd.core.attention import SPACE_NONE
+from payd.core.roles import Role
+from payd.web.dashboard.status import chain_view, size_words, span_words
+from payd.web.metrics_chains import SeenChain, SeenNode
+from tests.shop import Shop
+from tests.visitor import sign_in
+from tests.web.test_metrics_chains import WATCHER
+
+Usage = namedtuple("Usage", "total used free")
+
+
+async def test_it_shows_stores_queues_and_the_version_to_a_viewer(shop: Shop) -> None:
+    page = await (await sign_in(shop, Role.VIEWER)).get("/status")
+    assert page.status == 200
+    for words in (
+        "test.db",
+        "office.db",
+        "nothing is owed",
+        f"payd {__version__}",
+        "healthy",
+        "Test mode simulates",
+    ):
+        assert words in page.text
+    assert "Pause live updates" in page.text
+
+
+async def test_its_parts_alone_replace_themselves(shop: Shop) -> None:
+    page = await (await sign_in(shop)).get("/status", hx_request="true")
+    assert page.html.lstrip().startswith('<div id="status" class="stack" hx-swap-oob="true">')
+    assert "<html" not in page.html
+
+
+async def test_what_is_wrong_is_said_first_and_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = await sign_in(shop)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1, 1, SPACE_NONE - 1))
+    shop.realm.db._failure = "disk full"
+    page = await visitor.get("/status")
+    shop.realm.db._failure = None
+    assert page.text.count("disk full") == 2
+    assert page.text.index("disk full") < page.text.index("Make room")
+    assert "failing" in page.text
+    assert "All is well" not in page.text
+
+
+def test_a_chain_says_how_far_it_is_read_and_what_its_nodes_and_purse_need() -> None:
+    stats: dict[str, Any] = dict.fromkeys(RelayerStats.__struct_fields__, 0)
+    relayer = RelayerStats(**stats | {"alarms": frozenset({"balance_low"}), "balance": 15 * 10**17})
+    nodes = [SeenNode("a.test", True, 0, 0), SeenNode("b.test", False, 1, 3)]
+    seen = SeenChain("eip155:8453", WATCHER, nodes, {}, 0, relayer)
+    assert WATCHER.read_time_s is not None
+    view = chain_view(seen, shipped_book(), (WATCHER.read_time_s + 90) * 1000)
+    assert (view.name, view.age) == ("Base", "1 min 30 s ago")
+    assert [(node.name, node.up, node.behind) for node in view.nodes] == [
+        ("a.test", True, 0),
+        ("b.test", False, 3),
+    ]
+    assert view.purse is not None
+    assert view.purse.balance == "1.5"
+    assert view.purse.alarms[0].startswith("The relayer's account is running low")
+    assert chain_view(seen._replace(relayer=None), shipped_book(), 0).purse is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3661, "1 h 1 min"), (90_000, "1 d 1 h"), (86_400, "1 d")],
+)
+def test_a_time_that_passed_is_said_in_two_units(seconds: int, words: str) -> None:
+    assert span_words(seconds) == words
+
+
+def test_a_size_is_said_in_its_unit() -> None:
+    assert [size_words(size) for size in (12, 2048, 5 << 20, 3 << 30)] == [
+        "12 bytes",
+        "2.0 KiB",
+        "5.0 MiB",
+        "3.0 GiB",
+    ]

@@ -1,0 +1,62 @@
+"""Words and times on the pages about webhooks."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.errors import InvalidParams
+from payd.core.event import iso_ms
+from payd.web.dashboard.webhooks_view import (
+    excerpt,
+    host_of,
+    instant_ms,
+    last_word,
+    pretty,
+    shown_url,
+    zone_word,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset_min", "utc"),
+    [
+        ("2026-11-18T09:00", 0, "2026-11-18T09:00:00.000Z"),
+        ("2026-11-18T09:00", 330, "2026-11-18T03:30:00.000Z"),
+        ("2026-11-18T20:30:05", -480, "2026-11-19T04:30:05.000Z"),
+    ],
+)
+def test_a_local_time_is_told_by_the_users_clock(text: str, offset_min: int, utc: str) -> None:
+    assert iso_ms(instant_ms(text, offset_min, "since")) == utc
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01T00:00", "0001-01-01T00:00", "2026-11-18T09:00Z"]
+)
+def test_what_is_no_time_is_refused_by_the_fields_name(text: str) -> None:
+    with pytest.raises(InvalidParams, match="since must be a date"):
+        instant_ms(text, 0, "since")
+
+
+def test_zones_have_names() -> None:
+    assert [zone_word(one) for one in (0, 60, 330, -210)] == ["UTC", "UTC+01:00", "UTC+05:30", "UTC-03:30"]
+
+
+def test_an_attempt_ends_with_a_code_or_with_words() -> None:
+    assert (last_word(503, "http_status"), last_word(None, "dns_error"), last_word(None, None)) == (
+        "503",
+        "its name does not resolve",
+        "",
+    )
+
+
+def test_a_query_is_for_those_who_may_change_it() -> None:
+    assert shown_url("https://a.test/x?key=1", whole=False) == "https://a.test/x?…"
+    assert shown_url("https://a.test/x?key=1", whole=True) == "https://a.test/x?key=1"
+    assert shown_url("https://a.test/x", whole=False) == "https://a.test/x"
+    assert host_of("https://A.test:8443/x") == "a.test"
+
+
+def test_bytes_become_text_and_events_readable() -> None:
+    assert excerpt(b"ab\xffcd", 3) == ("ab\ufffd", True)
+    assert pretty(b'{"a":1}') == '{\n  "a": 1\n}'
+    assert pretty(b"\xff<") == "\ufffd<"

@@ -1,0 +1,69 @@
+"""Which requests the log keeps, and that it holds no secret and nothing of what was sent or answered."""
+
+from __future__ import annotations
+
+from payd.store.api_log import LogFilter, LogRow, list_logged
+from tests.shop import Shop
+
+
+async def rows(shop: Shop, account_id: str = "") -> list[LogRow]:
+    await shop.realm.api_log.run_once()
+    chosen = LogFilter(account_id=account_id or shop.account_id)
+    return await shop.realm.db.read(list_logged, chosen, None, 99)
+
+
+async def test_a_request_is_kept_with_its_key_route_and_end(shop: Shop) -> None:
+    payment_id = await shop.pay()
+    await shop.realm.api_log.run_once()
+    found = await shop.call("GET", f"/v1/payments/{payment_id}")
+    (row, *_) = await rows(shop)
+
+    logged = row.logged
+    assert (logged.method, logged.route, logged.subject) == ("GET", "/v1/payments/{id}", payment_id)
+    assert (logged.status, logged.error) == (200, None)
+    assert logged.request_id == found.headers["request-id"]
+    assert row.key_last4 == shop.key[-4:]
+    assert logged.took_ms >= 0
+
+
+async def test_a_refusal_is_kept_with_its_words_and_a_success_without(shop: Shop) -> None:
+    refused = await shop.call("POST", "/v1/payments", {"referenceId": 5}, merchant_id=shop.merchant_id)
+    assert refused.status == 400
+    (row, *others) = await rows(shop)
+
+    assert row.logged.error == refused.raw
+    assert all(one.logged.error is None for one in others)
+
+
+async def test_what_was_forbidden_is_kept_too(shop: Shop) -> None:
+    narrow = await shop.new_key(scopes=["payments:read"])
+    await shop.call("GET", "/v1/merchants", key=narrow)
+    (row, *_) = await rows(shop)
+
+    assert (row.logged.status, row.key_last4) == (403, narrow[-4:])
+
+
+async def test_strangers_and_other_accounts_leave_nothing_here(shop: Shop) -> None:
+    before = len(await rows(shop))
+    await shop.call("GET", "/v1/payments", key=None)
+    await shop.call("GET", "/v1/payments", key="svc_test_nonsense")
+    await shop.call("GET", "/livez", key=None)
+    await shop.call("GET", "/v1/payments", key=shop.other_key)
+
+    assert len(await rows(shop)) == before
+
+
+async def test_the_log_holds_no_secret(shop: Shop) -> None:
+    made = await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://93.184.216.34/hook?token=abc"})
+    await shop.call("POST", "/v1/webhooks/endpoint/reveal")
+    await shop.call("GET", "/v1/payments?cursor=%21", key=shop.key)
+    assert made.status == 200
+    await shop.realm.api_log.run_once()
+
+    def everything() -> str:
+        return shop.realm.db.point(lambda tx: str(tx.execute("SELECT * FROM api_log").fetchall()))
+
+    kept = everything()
+    assert made.body["secret"] not in kept
+    assert shop.key not in kept
+    assert "token=abc" not in kept
