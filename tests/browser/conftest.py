@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,6 +17,7 @@ from tests.browser.page_wallets import Wallets, running_wallets
 from tests.browser.wallet_shop import CHAIN_ID, WalletShop, open_wallet_shop
 from tests.live.chain import BUYER, private_key
 from tests.process import Server
+from tests.visitor import seat
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES: Final = ("chromium", "fonts-noto-core", "fonts-liberation")
@@ -29,6 +31,8 @@ FLAGS: Final = (
     "--disable-sync",
 )
 PATIENCE_MS: Final = 10_000
+# Pictures of what was tested, for people to look at.
+SCREENS: Final = Path(__file__).parents[2] / ".cache" / "screens"
 
 LOUD: Final = """
 addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI));
@@ -63,6 +67,8 @@ class Till:
     server: Server
     key: str
     merchant_id: str
+    session: str
+    """The token of an owner who is signed in to the dashboard."""
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """One call of the API with the shop's key; its body."""
@@ -91,9 +97,10 @@ class Till:
 def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till]:
     server = Server(tmp_path_factory.mktemp("checkout") / "data")
     made = server.payd("init")
+    session = seat(server.folder, made["accountId"])
     try:
         server.start()
-        yield Till(server, made["apiKey"], made["merchantId"])
+        yield Till(server, made["apiKey"], made["merchantId"], session)
     finally:
         if server.process is not None and server.process.poll() is None:
             server.kill()
@@ -108,7 +115,7 @@ class Watch:
 
     def on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(f"console: {message.text}")
+            self.complaints.append(f"console: {message.text} {message.location.get('url', '')}")
 
     def on_request(self, request: Request) -> None:
         if not request.url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:")):
@@ -145,6 +152,32 @@ def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
     yield open_one
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def open_desk(open_page: Callable[..., Page], till: Till) -> Callable[..., Page]:
+    """Opens a page that is signed in to the till's dashboard; `goto` paths."""
+
+    def open_one(**options: Any) -> Page:
+        page = open_page(base_url=till.server.url, **options)
+        name = f"payd-session-{till.server.port}"
+        page.context.add_cookies([{"name": name, "value": till.session, "url": till.server.url}])
+        return page
+
+    return open_one
+
+
+@pytest.fixture(scope="session")
+def snap() -> Callable[[Page, str], Path]:
+    """Keeps a picture of a whole page as it looks now, under a name; gives where it is."""
+    SCREENS.mkdir(parents=True, exist_ok=True)
+
+    def keep(page: Page, name: str) -> Path:
+        path = SCREENS / f"{name}.png"
+        page.screenshot(path=path, full_page=True)
+        return path
+
+    return keep
 
 
 @pytest.fixture(scope="module")

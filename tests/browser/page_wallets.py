@@ -45,8 +45,14 @@ FOLDER: Final = Path(__file__).parent / "wallets"
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "page-wallets"
 IN_PAGE: Final = ("announced", "metamask", "burner")
 # What is announced for the wallets beside the browser.
-NAMES: Final = {"headless": "Headless Wallet", "mock": "Mock Wallet", "viem": "Client Wallet"}
+NAMES: Final = {
+    "headless": "Headless Wallet",
+    "mock": "Mock Wallet",
+    "viem": "Client Wallet",
+    "slow": "Slow Wallet",
+}
 SEND: Final = "eth_sendTransaction"
+SOLANA_SIGN: Final = "solana:signTransaction"
 PAID_MS: Final = 30_000
 # What wallets themselves write to the console.
 THEY_SAY: Final = ("MetaMask - RPC Error", "UnsafeBurnerWalletAdapter")
@@ -102,18 +108,21 @@ class Wallets:
         scripts: Those in the page, by name.
         asked: What pages asked for: wallet, method, parameters.
         answering: Called with the method before a result goes back to the page, for tests that act then.
+        held: Methods whose results do not reach a page yet.
     """
 
     port: int
     scripts: dict[str, str]
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     answering: Callable[[str], None] = lambda method: None
+    held: set[str] = field(default_factory=set)
     _methods: dict[int, str] = field(default_factory=dict)
 
     def install(self, page: Page, *names: str) -> None:
         """Have them in a page that is opened after this: `metamask`, `burner`, or names of `NAMES`."""
         page.expose_function("walletStart", self._start)
         page.expose_function("walletPoll", self._poll)
+        page.expose_function("walletSigns", self._signs)
         beside = {name: NAMES[name] for name in names if name in NAMES}
         key = list(bytes(keypair(SOLANA_BUYER)))
         page.add_init_script(f"window.walletNames = {json.dumps(beside)}; window.solanaKey = {key};")
@@ -122,7 +131,7 @@ class Wallets:
 
     def methods(self) -> list[str]:
         """What pages asked for, but for what changes nothing."""
-        quiet = ("eth_chainId", "eth_requestAccounts")
+        quiet = ("eth_chainId", "eth_requestAccounts", "eth_accounts")
         return [method for _, method, _ in self.asked if method not in quiet]
 
     def wait_for(self, page: Page, method: str) -> None:
@@ -134,12 +143,17 @@ class Wallets:
     def forget(self) -> None:
         """As if no page had ever asked: the networks that were added are gone, too."""
         self.asked.clear()
+        self.held.clear()
         self.answering = lambda method: None
         self._request("POST", "/fresh")
 
     def do(self, name: str, kind: str) -> None:
         """`authorize` or `reject` what the headless wallet waits for."""
         self._request("POST", "/do", {"name": name, "kind": kind})
+
+    def broadcast(self) -> None:
+        """Have the slow wallet give the node what it signed."""
+        self._request("POST", "/broadcast")
 
     def _start(self, wallet: str, method: str, params: Any) -> Any:
         self.asked.append((wallet, method, params))
@@ -149,9 +163,20 @@ class Wallets:
 
     def _poll(self, job: int) -> Any:
         told = self._request("GET", f"/job/{job}")
+        if self._methods[job] in self.held:
+            return {"state": "pending"}
         if told["state"] != "pending":
             self.answering(self._methods[job])
         return told
+
+    def _signs(self, is_first: bool) -> bool:
+        """Whether the burner wallet, which lives in the page, may sign by now."""
+        if is_first:
+            self.asked.append(("burner", SOLANA_SIGN, None))
+        if SOLANA_SIGN in self.held:
+            return False
+        self.answering(SOLANA_SIGN)
+        return True
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_MAX_S)
@@ -186,9 +211,25 @@ def connect(page: Page, name: str, asset: str = "") -> None:
     expect(paying(page)).to_have_text("Check and pay")
     expect(paying(page)).to_be_focused()
     if asset:
-        labels = page.locator("#pay select option").all_inner_texts()
-        page.locator("#pay select").select_option(label=next(one for one in labels if f" {asset} " in one))
-        expect(pay_button(page)).to_contain_text(asset)
+        choose(page, asset)
+
+
+def choose(page: Page, asset: str) -> None:
+    """Choose what to pay with."""
+    if f" {asset} " not in pay_button(page).inner_text():
+        page.get_by_role("button", name="Change").click()
+        choice(page, asset).click()
+    expect(pay_button(page)).to_contain_text(asset)
+
+
+def choice(page: Page, asset: str) -> Any:
+    """The place in the list of what is paid in this asset."""
+    return choices(page).filter(has=page.locator("span > bdi", has_text=re.compile(f" {asset}$")))
+
+
+def choices(page: Page) -> Any:
+    """The list of what can be paid with, and of what cannot."""
+    return page.locator("#pay .options label")
 
 
 def sends(wallets: Wallets) -> int:

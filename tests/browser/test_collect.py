@@ -162,7 +162,7 @@ def test_it_works_without_scripts_and_leads_back_to_the_payment(
     fill_in(page)
     expect(page.get_by_role("heading", level=1)).to_have_text("Thank you")
     page.get_by_role("link", name="To the payment").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("25.00 EUR")
+    expect(page.get_by_role("heading", level=1)).to_have_text("€25.00")
     check_paid(asking, payment, option)
 
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from tests.browser.conftest import Till, Watch
+from tests.browser.played import NAME, PLAYED
 from tests.browser.shop_page import ShopPage, open_shop_page
 from tests.browser.test_checkout import LIGHTS, PHONE, accessibility_problems
 
@@ -94,7 +95,7 @@ def test_the_button_opens_the_checkout_over_the_page_and_tells_it_everything_to_
     page = visit(open_page, shop, button(id_of(link)))
     page.get_by_role("button", name="Pay").click()
     expect(dialog(page)).to_be_visible()
-    expect(checkout(page).locator("h1")).to_have_text("25.00 EUR")
+    expect(checkout(page).locator("h1")).to_have_text("€25.00")
     heard(page, "requires_action")
     till.move(link, "processing")
     expect(checkout(page).locator("#heading")).to_have_text("Payment sent")
@@ -125,14 +126,34 @@ def test_a_shops_script_opens_it_and_is_called_back(
     expect(dialog(page)).to_have_count(0)
 
 
+def test_a_wallet_pays_inside_the_frame_and_the_shop_hears_each_status(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    link = till.pay()
+    shop.body = button(id_of(link))
+    page = open_page()
+    page.add_init_script(PLAYED)  # in every frame, as wallets are
+    page.goto(shop.origin)
+    page.get_by_role("button", name="Pay").click()
+    checkout(page).get_by_role("button", name=NAME).click()
+    checkout(page).locator("#pay-now").click()
+    expect(checkout(page).locator("#heading")).to_have_text("Paid")
+    page.wait_for_function("() => heard.at(-1)?.status === 'succeeded'")
+    statuses = [one["status"] for one in page.evaluate("heard")]
+    assert statuses in (
+        ["requires_action", "processing", "succeeded"],
+        ["requires_action", "succeeded"],  # a change that was over before it was told
+    )
+
+
 def test_a_link_to_somewhere_else_opens_this_payd_all_the_same(
     till: Till, open_page: OpenPage, shop: ShopPage
 ) -> None:
     link = till.pay()
     page = visit(open_page, shop, button(f"https://evil.example/pay/{id_of(link)}"))
     page.get_by_role("button", name="Pay").click()
-    expect(checkout(page).locator("h1")).to_have_text("25.00 EUR")
-    assert page.locator("dialog iframe").get_attribute("src") == link
+    expect(checkout(page).locator("h1")).to_have_text("€25.00")
+    assert page.locator("dialog iframe").get_attribute("src") == f"{link}?lang=en"
 
 
 def test_in_a_tab_it_is_cut_off_from_the_shop_which_hears_everything_all_the_same(
@@ -143,8 +164,8 @@ def test_in_a_tab_it_is_cut_off_from_the_shop_which_hears_everything_all_the_sam
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Pay").click()
     tab = opened.value
-    expect(tab.locator("h1")).to_have_text("25.00 EUR")
-    assert tab.url == link
+    expect(tab.locator("h1")).to_have_text("€25.00")
+    assert tab.url == f"{link}?lang=en"
     assert tab.evaluate("opener") is None
     expect(dialog(page)).to_have_count(0)
     till.move(link, "processing")
@@ -167,8 +188,8 @@ def test_where_tabs_are_blocked_the_page_itself_goes_there(
     page = visit(open_page, shop, button(id_of(link), ' data-payd-mode="tab"'))
     page.evaluate("window.open = () => null")
     page.get_by_role("button", name="Pay").click()
-    page.wait_for_url(link)
-    expect(page.locator("h1")).to_have_text("25.00 EUR")
+    page.wait_for_url(f"{link}?lang=en")
+    expect(page.locator("h1")).to_have_text("€25.00")
 
 
 def test_a_shop_whose_buyer_closed_the_modal_still_hears_the_end(
@@ -222,7 +243,7 @@ def test_a_page_that_is_not_listed_is_refused_by_the_browser_and_offers_a_tab(
     assert accessibility_problems(page) == []
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Open in a new tab").click()
-    expect(opened.value.locator("h1")).to_have_text("25.00 EUR")
+    expect(opened.value.locator("h1")).to_have_text("€25.00")
     expect(dialog(page)).to_have_count(0)
     till.move(link, "succeeded")
     assert told_in_the_end(page, "succeeded")["paymentId"] == id_of(link)

@@ -209,6 +209,7 @@ def test_a_transaction_that_no_node_shows_can_be_given_another_id(
     nothing_to_pay_with(page)
     page.clock.run_for(61_000)
     expect(paying(page)).to_have_text("We cannot see your transaction yet")
+    expect(page.locator("#pay")).to_contain_text("As long as your wallet shows it, do not pay again.")
     page.get_by_label("New transaction id").fill("0xnothing")
     page.get_by_role("button", name="Use this id").click()
     expect(page.get_by_role("alert")).to_contain_text("That is no transaction id")

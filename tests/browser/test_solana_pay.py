@@ -92,7 +92,7 @@ def test_a_wallet_scans_the_transaction_request(
     assert scanned(page) == request
     expect(page.get_by_role("link", name="Open a wallet on this device")).to_have_attribute("href", request)
     page.get_by_role("link", name="25.00 USDC").click()
-    expect(page.locator("[aria-current=true]")).to_have_text("25.00 USDC")
+    expect(page.locator(".choices [aria-current=true]")).to_have_text("25.00 USDC")
     assert scanned(page).startswith(
         f"solana:https%3A%2F%2Fpay.example%2Fv1%2Fsolana-pay%2F{payment}%3Fasset%3D"
     )
@@ -103,7 +103,7 @@ def test_a_wallet_scans_the_transfer_request_of_each_asset(till: SolanaTill, ope
     page.goto(till.pay())
     assert "?amount=25&spl-token=" in scanned(page)
     page.get_by_role("link", name="SOL", exact=False).last.click()
-    expect(page.locator("[aria-current=true]")).to_contain_text("SOL")
+    expect(page.locator(".choices [aria-current=true]")).to_contain_text("SOL")
     assert "?amount=0.1" in scanned(page)
 
 
@@ -124,12 +124,12 @@ def test_a_moving_price_is_renewed_where_it_stands(till: SolanaTill, open_page: 
     page = open_page()
     page.goto(till.pay())
     page.get_by_role("link", name="SOL", exact=False).last.click()
-    expect(page.locator("[aria-current=true]")).to_contain_text("SOL")
+    expect(page.locator(".choices [aria-current=true]")).to_contain_text("SOL")
     mark(page)
     code = page.locator("#link").inner_text()
-    amount = page.locator("[aria-current=true]").inner_text()
+    amount = page.locator(".choices [aria-current=true]").inner_text()
     expect(page.locator("#link")).not_to_have_text(code, timeout=RENEWED_MS)
-    expect(page.locator("[aria-current=true]")).not_to_have_text(amount)
+    expect(page.locator(".choices [aria-current=true]")).not_to_have_text(amount)
     assert scanned(page) == page.locator("#link").inner_text()
     assert is_marked(page)
 

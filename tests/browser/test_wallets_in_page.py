@@ -16,6 +16,7 @@ from tests.browser.page_wallets import (
     SEND,
     THEY_SAY,
     Wallets,
+    choices,
     connect,
     pay_button,
     paying,
@@ -35,7 +36,8 @@ SCREENS: Final = CACHE.parent / "screens"
 
 # A wallet that is played: it answers as window.played says, or fails as it says.
 PLAYED: Final = """
-window.played = { eth_requestAccounts: ['0x' + '11'.repeat(20)], eth_chainId: '0x2105' };
+window.played = { eth_requestAccounts: ['0x' + '11'.repeat(20)], eth_accounts: { message: 'no' },
+    eth_chainId: '0x2105' };
 const provider = { on() {}, request: async ({ method }) => {
     const answer = window.played[method];
     if (answer?.message) throw Object.assign(new Error(answer.message), answer);
@@ -83,6 +85,7 @@ def played(page: Page, **answers: Any) -> None:
         ("metamask", "MetaMask", "DAI", SEND),
         ("viem", "Client Wallet", "ETH", SEND),
         ("headless", "Headless Wallet", "DAI", SEND),
+        ("mock", "Mock Wallet", "ETH", SEND),
     ],
 )
 def test_a_wallet_of_evm_chains_pays_for_real(
@@ -250,11 +253,13 @@ def test_a_test_payment_asks_a_wallet_for_nothing_that_could_move_funds(
     wallets.install(page, wallet)
     page.goto(till.pay())
     connect(page, name)
-    count = page.locator("#pay select option").count()
+    page.get_by_role("button", name="Change").click()
+    count = choices(page).count()
     for option in range(count):
         page.goto(till.pay())
         connect(page, name)
-        page.locator("#pay select").select_option(index=option)
+        page.get_by_role("button", name="Change").click()
+        choices(page).nth(option).click()
         pay_button(page).click()
         expect(heading(page)).to_have_text("Paid", timeout=PAID_MS)
     assert set(wallets.methods()) == {"personal_sign"}
@@ -301,8 +306,15 @@ def test_a_keyboard_is_enough(shop: WalletShop, wallets: Wallets, open_page: Ope
     page.keyboard.press("Enter")
     expect(paying(page)).to_have_text("Check and pay")
     expect(paying(page)).to_be_focused()
-    for _ in range(2):
-        page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    expect(pay_button(page)).to_contain_text("DAI")
+    expect(choices(page).nth(1).locator("input")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Change")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(pay_button(page)).to_be_focused()
     page.keyboard.press("Enter")
     expect(heading(page)).to_have_text("Paid", timeout=PAID_MS)

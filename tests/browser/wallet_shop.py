@@ -78,13 +78,19 @@ def on_base(text: str) -> str:
 
 
 @contextmanager
-def open_wallet_shop(folder: Path) -> Iterator[WalletShop]:
-    """A running server on both chains, until the block ends; a test may kill and start it."""
+def open_wallet_shop(folder: Path, fee: str = "", fee_address: str = "") -> Iterator[WalletShop]:
+    """A running server on both chains, until the block ends; a test may kill and start it.
+
+    Args:
+        folder: For its data.
+        fee: Lines of [fee].
+        fee_address: Where the operator's fee goes on the EVM chain.
+    """
     with (
         running_anvil(chain_id=CHAIN_ID, slots_in_an_epoch=1, block_time_s=BLOCK_S) as anvil,
         running_svm_node(slot_ms=SLOT_MS) as svm,
     ):
-        headers = trio.run(_furnish, folder, anvil, svm)
+        headers = trio.run(_furnish, folder, anvil, svm, fee, fee_address)
         server = Server(folder / "data", {"PAYD_CONFIG": str(folder / "payd.toml")})
         try:
             server.start()
@@ -94,11 +100,14 @@ def open_wallet_shop(folder: Path) -> Iterator[WalletShop]:
                 server.kill()
 
 
-async def _furnish(folder: Path, anvil: Anvil, svm: NodeProcess) -> dict[str, str]:
+async def _furnish(
+    folder: Path, anvil: Anvil, svm: NodeProcess, fee: str, fee_address: str
+) -> dict[str, str]:
     await furnish_chain(LocalChain(anvil))
     await furnish_street(solana.LocalSolana(svm))
-    lines = f'depth = 2\n\n[[chains]]\nid = "{solana.CHAIN}"\nrpc = ["{svm.url}"]\npoll_ms = 100\n'
-    prepare(folder, on_base(configuration([anvil.url], lines)))
+    operator = f'fee_address = "{fee_address}"\n' if fee_address else ""
+    lines = f'depth = 2\n{operator}\n[[chains]]\nid = "{solana.CHAIN}"\nrpc = ["{svm.url}"]\npoll_ms = 100\n'
+    prepare(folder, on_base(configuration([anvil.url], lines, fee)))
     given = {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"}
     merchant = f"{CHAIN}:{address(MERCHANT)}"
     destinations = {on_base(asset): merchant for asset in (USDC, DAI, ETH)}

@@ -1,7 +1,8 @@
 // Wallets that others wrote, behind one port of this machine. Arguments: the folder that holds node_modules, a node's
 // URL, its chain's id, a private key.
 // POST /start {wallet, method, params} -> {job}; GET /job/N -> {state: pending|done|error, result, error};
-// POST /fresh: the networks that were added are forgotten; POST /do {name, kind}: authorize or reject what the headless wallet waits for. It prints its port once it listens.
+// POST /fresh: the networks that were added are forgotten; POST /do {name, kind}: authorize or reject what the headless wallet waits for;
+// POST /broadcast: the slow wallet gives the node what it signed. It prints its port once it listens.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
@@ -9,7 +10,7 @@ const [folder, rpc, id, key] = process.argv.slice(2);
 const require = createRequire(`${folder}/`);
 const { createHeadlessWeb3Provider } = require('@ensdomains/headless-web3-provider');
 const { createWallet } = require('@johanneskares/wallet-mock');
-const { createWalletClient, defineChain, http } = require('viem');
+const { createWalletClient, defineChain, http, keccak256 } = require('viem');
 const { privateKeyToAccount } = require('viem/accounts');
 
 const made = (number, name) => defineChain({
@@ -19,8 +20,10 @@ const chain = made(Number(id), 'Base'), other = made(1, 'Ethereum');
 const account = privateKeyToAccount(key);
 const refusal = (code, message) => Object.assign(new Error(message), { code });
 
-// viem's wallet client; it begins on Ethereum, and has the other network only once it was added.
-function clientWallet(unknown) {
+// viem's wallet client; it begins on Ethereum, and has the other network only once it was added. One that is slow
+// knows the hash of what it signed before any node does.
+const late = [];
+function clientWallet(unknown, slow = false) {
   const client = createWalletClient({ account, chain, transport: http(rpc) });
   const has = new Set([1]);
   let at = 1;
@@ -41,7 +44,11 @@ function clientWallet(unknown) {
     async eth_sendTransaction([{ from, to, value, data }]) {
       if (from.toLowerCase() !== account.address.toLowerCase()) throw refusal(4100, 'Not authorized');
       if (at !== chain.id) throw refusal(-32603, 'wrong network');
-      return client.sendTransaction({ to, data, value: value && BigInt(value) });
+      const wanted = { to, data, value: value && BigInt(value) };
+      if (!slow) return client.sendTransaction(wanted);
+      const serializedTransaction = await client.signTransaction(await client.prepareTransactionRequest(wanted));
+      late.push(() => client.sendRawTransaction({ serializedTransaction }));
+      return keccak256(serializedTransaction);
     },
     personal_sign: ([raw]) => account.signMessage({ message: { raw } }),
     eth_signTypedData_v4([, text]) {
@@ -61,7 +68,7 @@ function clientWallet(unknown) {
 const headless = createHeadlessWeb3Provider({
   privateKeys: [key], chains: [chain, other], debug: false, permitted: ['eth_requestAccounts', 'wallet_switchEthereumChain'],
 });
-const fresh = () => ({ viem: clientWallet(4902), metamask: clientWallet(-32603) });
+const fresh = () => ({ viem: clientWallet(4902), slow: clientWallet(4902, true), metamask: clientWallet(-32603) });
 const wallets = {
   ...fresh(),
   headless,
@@ -87,6 +94,9 @@ const server = createServer(async (request, response) => {
     told = jobs.get(Number(request.url.slice(5)));
   } else if (request.url === '/fresh') {
     Object.assign(wallets, fresh());
+    late.length = 0;
+  } else if (request.url === '/broadcast') {
+    for (const send of late.splice(0)) await send();
   } else {
     headless[body.name](body.kind)?.catch?.(() => {});
   }

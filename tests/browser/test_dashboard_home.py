@@ -1,0 +1,61 @@
+"""The dashboard's frame in a real browser: both modes of colour, narrow, without a script, for everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.dashboard import violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.real_time]
+
+HOME = "/d/test/"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_home_has_no_barrier_and_does_not_scroll_sideways(
+    open_desk: Callable[..., Page], scheme: Literal["light", "dark"], width: int
+) -> None:
+    page = open_desk(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page.goto(HOME)
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+    assert violations(page) == []
+    page.get_by_text("ada@example.com").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_mode_shows_without_colours(open_desk: Callable[..., Page]) -> None:
+    page = open_desk(forced_colors="active")
+    page.goto(HOME)
+    expect(page).to_have_title("[Test] Home · payd")
+    expect(page.get_by_text("Test mode.")).to_be_visible()
+    assert violations(page) == []
+
+
+def test_keys_reach_the_page_past_the_frame(open_desk: Callable[..., Page]) -> None:
+    page = open_desk()
+    page.goto(HOME)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_it_works_without_a_script(open_desk: Callable[..., Page]) -> None:
+    page = open_desk(java_script_enabled=False)
+    page.goto(HOME)
+    page.get_by_text("ada@example.com").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+def test_times_are_the_users_own_and_the_server_hears_of_the_zone(open_desk: Callable[..., Page]) -> None:
+    page = open_desk(timezone_id="Asia/Kolkata")
+    page.goto(HOME)
+    cookies: list[Any] = page.context.cookies()
+    assert [one["value"] for one in cookies if one["name"] == "payd-zone"] == ["330"]

@@ -1,0 +1,155 @@
+"""The page keeps up with its payment: websockets that lie, clocks that jump, networks that come and go."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
+
+from tests.browser.conftest import Till, Watch
+from tests.browser.test_checkout import CHECKOUT, at_the_shop, heading, is_marked, mark
+
+pytestmark = pytest.mark.browser
+
+OpenPage = Callable[..., Page]
+
+HOURS: tuple[float, ...] = (-2, 2)
+
+
+@pytest.mark.parametrize("hours", HOURS)
+def test_a_clock_that_jumps_while_the_page_is_open_moves_no_countdown(
+    till: Till, open_page: OpenPage, hours: float
+) -> None:
+    page = open_page()
+    page.clock.install()
+    page.goto(till.pay())
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"14:5\d"))
+    with page.expect_request("**/status"):  # it asks at once what time it is
+        page.clock.set_system_time(time.time() + hours * 3600)
+    page.clock.run_for(2_000)
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"14:[45]\d"))
+
+
+def test_hours_are_counted_too(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.goto(till.pay(expiresAt=int(time.time()) + 7_200))
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"1:59:5\d"))
+
+
+@pytest.mark.parametrize("event", ["visibilitychange", "online"])
+def test_a_tab_that_wakes_up_asks_at_once(till: Till, open_page: OpenPage, event: str) -> None:
+    page = open_page()
+    page.goto(till.pay())
+    page.wait_for_load_state("networkidle")
+    with page.expect_request("**/status"):
+        page.evaluate(f"dispatchEvent(new Event('{event}'))")
+
+
+def test_a_websocket_that_opens_and_says_nothing_is_not_relied_on(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.route_web_socket("**/feed", lambda socket: None)
+    link = till.pay()
+    page.goto(link)
+    mark(page)
+    till.move(link, "processing")
+    expect(heading(page)).to_have_text("Payment sent")
+    assert is_marked(page)
+
+
+def test_a_websocket_that_has_fallen_silent_is_replaced(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    sockets: list[WebSocketRoute] = []
+
+    def half_open(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        server = socket.connect_to_server()
+        if len(sockets) > 1:
+            return
+        first: list[str | bytes] = []
+
+        def once(text: str | bytes) -> None:
+            if not first:
+                first.append(text)
+                socket.send(text)
+
+        server.on_message(once)
+
+    page.route_web_socket("**/feed", half_open)
+    link = till.pay()
+    with page.expect_websocket() as opened:
+        page.goto(link)
+    opened.value.wait_for_event("framereceived")
+    till.move(link, "processing")
+    page.wait_for_timeout(300)
+    expect(heading(page)).to_have_text("Pay with your wallet")
+    with page.expect_websocket() as second:
+        page.evaluate("dispatchEvent(new Event('online'))")
+    second.value.wait_for_event("framereceived")
+    expect(heading(page)).to_have_text("Payment sent")
+    till.move(link, "succeeded")
+    expect(heading(page)).to_have_text("Paid")
+    assert len(sockets) == 2
+
+
+def test_while_nothing_answers_the_page_asks_less_and_less_often(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("ERR_FAILED",)
+    page = open_page()
+    page.route_web_socket("**/feed", lambda socket: socket.close())
+    asked: list[str] = []
+
+    def fail(route: Route) -> None:
+        asked.append(route.request.url)
+        route.abort()
+
+    page.route("**/status", fail)
+    page.clock.install()
+    page.goto(link := till.pay())
+    for _ in range(60):
+        page.clock.run_for(2_000)
+    assert 3 <= len(asked) <= 20
+    expect(page.get_by_role("alert")).to_contain_text("We keep trying. Your payment is safe.")
+    page.unroute("**/status")
+    till.move(link, "succeeded")
+    page.evaluate("dispatchEvent(new Event('online'))")
+    expect(heading(page)).to_have_text("Paid")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_who_sent_money_that_did_not_pay_is_not_taken_away_from_its_id(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    page.clock.install()
+    link = till.pay(checkout=CHECKOUT)
+    payment_id = link.rpartition("/")[2]
+    kept = {"option": "opt_1", "results": ["0x" + "ab" * 32], "of": 1, "sends": True, "told": 1}
+    page.goto(link)
+    page.evaluate(
+        "([key, text]) => localStorage.setItem(key, text)", [f"payd:{payment_id}", json.dumps(kept)]
+    )
+    till.move(link, "expired")
+    page.goto(link)
+    expect(page.get_by_text("0x" + "ab" * 32)).to_be_visible()
+    page.clock.run_for(20_000)
+    assert page.url == link
+    expect(page.get_by_role("link", name="Back to shop.example")).to_be_visible()
+    expect(page.get_by_text("Taking you there")).to_be_hidden()
+
+
+def test_an_open_page_leads_back_to_the_shop_and_cancels_nothing(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("request: https://shop.example/",)
+    page = open_page()
+    at_the_shop(page)
+    link = till.pay(checkout=CHECKOUT)
+    page.goto(link)
+    page.get_by_role("link", name="Back to shop.example").click()
+    page.wait_for_url(f"https://shop.example/cart?payment_id={link.rpartition('/')[2]}")
+    assert till.status(link) == "requires_action"
