@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-READY_S: Final = 20.0
+READY_S: Final = 60.0
 STOP_S: Final = 30.0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +55,7 @@ class Got:
     body: Any
     headers: dict[str, str]
     raw: bytes
+    cookies: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -101,7 +102,10 @@ class Shop:
         request = Request.from_head(method, target, query.encode(), head)
         request.body = data
         request.client_ip = "203.0.113.7"
-        return got(await answer(self.house, request))
+        found = await answer(self.house, request)
+        if found.parts is not None:
+            found = replace(found, body=b"".join([part async for part in found.parts]))
+        return got(found)
 
     async def leave(self, method: str, path: str, body: Any = None) -> None:
         """One request whose client goes away as soon as its write waits for the disk."""
@@ -196,7 +200,9 @@ def got(found: Answer) -> Got:
         body = msgspec.json.decode(found.body) if found.body else None
     except msgspec.DecodeError:
         body = None
-    return Got(found.status, body, {name.lower(): value for name, value in found.headers}, found.body)
+    headers = {name.lower(): value for name, value in found.headers}
+    cookies = tuple(value for name, value in found.headers if name.lower() == "set-cookie")
+    return Got(found.status, body, headers, found.body, cookies)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +24,19 @@ from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
 from payd.server import TURNS_MAX_S, _open_turns, open_house, serve
 from payd.store.db import Database
 from payd.web.house import House
+from tests.crash.client import Client
+from tests.crash.process import Server as FurnishedServer
+from tests.crash.process import furnish
 from tests.process import Server, free_port, running_server
 from tests.shop import START_MS, open_shop
 
 PATIENCE_S: Final = 20.0
+UPGRADE: Final = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -263,3 +273,31 @@ USDC = (
     "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
     "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
 )
+
+
+@pytest.mark.real_time
+async def test_one_link_in_many_hands_leaves_other_payments_their_feeds(tmp_path: Path) -> None:
+    at = await furnish(tmp_path, None)
+    server = FurnishedServer(tmp_path, {"PAYD_FEEDS_PER_PAYMENT": "2"})
+    body = {"referenceId": "ORDER", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+    try:
+        await server.start()
+        async with AsyncExitStack() as pages, Client(server.port) as shop:
+            made = [(await shop.ask("POST", "/v1/payments", body, at.headers)).body for _ in range(2)]
+            mine, other = (f"/v1/payments/{one['paymentId']}/feed" for one in made)
+            answered = [
+                await (await pages.enter_async_context(Client(server.port))).ask("GET", path, None, UPGRADE)
+                for path in (mine, mine, mine, other)
+            ]
+    finally:
+        await server.put_away()
+
+    assert [one.status for one in answered] == [101, 101, 429, 101]
+
+
+def test_two_thousand_pages_fit_as_shipped(tmp_path: Path) -> None:
+    shipped = load(None, {"PAYD_DATA_DIR": str(tmp_path)})
+
+    assert min(shipped.feeds.max, shipped.feeds.per_payment) >= 2000
+    assert shipped.feeds.max < shipped.http.connections_max, "who follows leaves room for who asks"
+    assert shipped.feeds.per_payment * 10 <= shipped.feeds.max, "one link takes a tenth"

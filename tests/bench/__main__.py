@@ -12,6 +12,13 @@ from typing import Any, Final
 
 import trio
 
+from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
+from tests.bench.dashboard import NOTES as DASHBOARD_NOTES
+from tests.bench.dashboard import Browse, dashboard_lines
+from tests.bench.follow import Follows
+from tests.bench.follow_table import HEADER as FOLLOW_HEADER
+from tests.bench.follow_table import NOTES as FOLLOW_NOTES
+from tests.bench.follow_table import follow_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import NOTES as LIVE_NOTES
@@ -29,10 +36,14 @@ QUICK_SENDS: Final = Sends(
     rounds=2, deliveries=2000, pool_s=5.0, seconds=3.0, hang_s=5.0, warm_s=0.5, backlog=20_000
 )
 QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1)
+QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
+QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"
-ALL_PARTS: Final = (*PARTS, WEBHOOKS, LIVE)
+FOLLOW: Final = "follow"
+DASHBOARD: Final = "dashboard"
+ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD)
 
 NOTES: Final = """\
 Server and load generator are a process each; both servers stay up, one idle while the other is measured.
@@ -73,6 +84,12 @@ async def bench(plan: Plan, parts: list[str]) -> list[Line]:
     return lines
 
 
+async def bench_follows(plan: Follows) -> list[Line]:
+    """Measure pages that follow payments."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await follow_lines(Path(name), plan, say)
+
+
 async def bench_webhooks(plan: Sends) -> list[Line]:
     """Measure the webhooks."""
     with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
@@ -83,6 +100,12 @@ async def bench_live(plan: Walks) -> list[Line]:
     """Measure live payments."""
     with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
         return await live_lines(Path(name), plan, say)
+
+
+async def bench_dashboard(plan: Browse) -> list[Line]:
+    """Measure what the dashboard reads."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await dashboard_lines(Path(name), plan, say)
 
 
 def _fresh(folder: Path, name: str) -> Path:
@@ -109,20 +132,29 @@ def main() -> None:
     args = parser.parse_args()
     chosen = _chosen(args)
     plan = replace(QUICK if args.quick else Plan(), **chosen)
+    follows = replace(QUICK_FOLLOWS if args.quick else Follows(), **_of(Follows, chosen))
     sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
     parts = args.part or args.parts.split(",")
     if unknown := set(parts) - set(ALL_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     machine, started_s = describe(), time.monotonic()
-    if others := [part for part in parts if part not in (WEBHOOKS, LIVE)]:
+    if others := [part for part in parts if part in PARTS]:
         table = markdown(trio.run(bench, plan, others))
         print(f"{table}\n\nMedians of {plan.rounds} alternated rounds of {plan.seconds} s.\n{NOTES}\n")
+    if FOLLOW in parts:
+        table = markdown(trio.run(bench_follows, follows), FOLLOW_HEADER)
+        print(f"{table}\n\nMedians of {follows.rounds} alternated rounds.\n{FOLLOW_NOTES}\n")
     if WEBHOOKS in parts:
         table = markdown(trio.run(bench_webhooks, sends), WEBHOOK_HEADER)
         print(f"{table}\n\nMedians of {sends.rounds} alternated rounds.\n{WEBHOOK_NOTES}\n")
     if LIVE in parts:
         table = markdown(trio.run(bench_live, QUICK_WALKS if args.quick else Walks()), LIVE_HEADER)
         print(f"{table}\n\n{LIVE_NOTES}\n")
+    if DASHBOARD in parts:
+        table = markdown(
+            trio.run(bench_dashboard, QUICK_BROWSE if args.quick else Browse()), DASHBOARD_HEADER
+        )
+        print(f"{table}\n\n{DASHBOARD_NOTES}\n")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 
@@ -137,7 +169,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _of(plan: type[Sends], chosen: dict[str, Any]) -> dict[str, Any]:
+def _of(plan: type[Follows | Sends], chosen: dict[str, Any]) -> dict[str, Any]:
     """What of it this kind of plan has."""
     named = {one.name for one in fields(plan)}
     return {name: value for name, value in chosen.items() if name in named}

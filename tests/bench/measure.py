@@ -268,7 +268,7 @@ async def _push(
     assert process.stdout is not None
     async with process.stdin as talk, process.stdout as said, Client(server.port) as client:
         try:
-            await talk.send_all(msgspec.json.encode(Crowd(server.port, feed, readers)) + b"\n")
+            await talk.send_all(msgspec.json.encode(Crowd(server.port, [feed], readers)) + b"\n")
             assert await _line(said) == b"open\n"
             await trio.sleep(SETTLE_S)
             crowded.kilobytes = crowded.kilobytes or (resident_bytes(server.pid) - before) / readers / 1000
@@ -278,7 +278,7 @@ async def _push(
             arrivals = msgspec.json.decode(await _line(said), type=Arrivals)
             await trio.sleep(SETTLE_S)
             crowded.push_us.append((cpu_s(server.pid) - used_s) / readers * 1e6)
-            crowded.last_ms.append((arrivals.last_s - pushed_s) * 1000)
+            crowded.last_ms.append((max(arrivals.at_s) - pushed_s) * 1000)
         finally:
             process.kill()
             with trio.CancelScope(shield=True):

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from payd.net.http import Client, Target, tls_context
+from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
+from tests.bench.dashboard import Browse, dashboard_lines, questions
+from tests.bench.follow import Follows, measure_follows, measure_idle
+from tests.bench.follow_table import HEADER as FOLLOW_HEADER
+from tests.bench.follow_table import idle_lines, latency_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
@@ -23,6 +28,8 @@ pytestmark = pytest.mark.real_time
 MOMENT = Plan(
     connections=(2,), rounds=1, seconds=0.1, warm_s=0.02, confirms=8, readers=(5,), pushes=1, starts=1
 )
+
+A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
 
 A_FEW = Sends(
     rounds=1,
@@ -72,6 +79,30 @@ async def test_a_start_is_measured_until_the_server_is_ready(tmp_path: Path) -> 
     assert len(start_lines(payd)) == 2
 
 
+async def test_a_move_is_measured_until_each_page_that_follows_has_its_frame(tmp_path: Path) -> None:
+    payd, bare = sides = await measure_follows(tmp_path, A_HANDFUL)
+
+    for side in sides:
+        followed = side.followed
+        assert [len(one) for one in followed.one.last_ms] == [2 * 2, 2 * 2]
+        assert [len(one) for one in followed.spread.last_ms] == [3 * 2, 3 * 2]
+        assert [len(one) for one in followed.spread.each_ms] == [6 * 2, 6 * 2]
+        assert [len(one) for one in followed.all.each_ms] == [2 * 6 * 2, 2 * 6 * 2]
+        assert min(followed.all.each_ms[0]) > 0
+    lines = latency_lines(A_HANDFUL, payd, bare)
+    assert {len(line) for line in lines} == {len(FOLLOW_HEADER)}
+    assert len(lines) == 5
+
+
+async def test_idle_pages_are_measured_by_what_the_server_grows(tmp_path: Path) -> None:
+    payd, bare = await measure_idle(tmp_path, A_HANDFUL)
+
+    assert list(payd.kilobytes) == list(bare.kilobytes) == [3, 6]
+    lines = idle_lines(payd, bare)
+    assert {len(line) for line in lines} == {len(FOLLOW_HEADER)}
+    assert len(lines) == 3
+
+
 async def test_webhooks_are_measured_where_they_arrive(tmp_path: Path) -> None:
     lines = await webhook_lines(tmp_path, A_FEW, lambda _words: None)
 
@@ -91,6 +122,14 @@ async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> No
     assert all(float(line[2].replace(",", "")) > 0 for line in lines)
     idle = [float(line[2]) for line in lines if line[0].startswith("idle RSS")]
     assert 40 < min(idle) <= max(idle) < 120
+
+
+async def test_the_dashboards_questions_are_measured_beside_their_own_sql(tmp_path: Path) -> None:
+    lines = await dashboard_lines(tmp_path, Browse(payments=(60, 120), asks=2), lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(DASHBOARD_HEADER)}
+    assert [line[0] for line in lines] == 2 * list(questions(60))
+    assert all(float(line[2].partition(" / ")[0]) > 0 for line in lines)
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:

@@ -321,7 +321,8 @@ async def _send_steadily(
         await sink.expect(Expect(count))
         await sender.begin()
         arrivals = await sink.arrived()
-        assert len(arrivals.ids) == count, f"{len(arrivals.ids)} of {count} came"
+        # The events go on until the sender is stopped: one more may have come meanwhile.
+        assert len(arrivals.ids) >= count, f"{len(arrivals.ids)} of {count} came"
         return _latency(arrivals, created_s(Path(job.path)), plan.warm_s)
 
 

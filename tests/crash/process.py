@@ -59,6 +59,7 @@ def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str
         "PAYD_RATE_LIMITS_FAILED_AUTH": "0",
         "PAYD_HTTP_CONNECTIONS_PER_IP": "0",
         "PAYD_FEEDS_PER_IP": "0",
+        "PAYD_FEEDS_PER_PAYMENT": "0",
         "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
         "PAYD_WEBHOOKS_TEST_ALLOW_NETWORKS": "127.0.0.0/8",
         "PYTHONPATH": str(ROOT),
