@@ -321,7 +321,13 @@ async def _open_deliveries(
     )
     notices = Notices(live, partial(new_id, entropy=entropy))
     return Deliveries(
-        db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, config_key=f"webhooks.{name}"
+        db=db,
+        clock=clock,
+        poster=poster,
+        entropy=entropy,
+        notices=notices,
+        config_key=f"webhooks.{name}",
+        injects=not live,
     )
 
 

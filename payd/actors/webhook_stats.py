@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from payd.core.fault import FAULT_KINDS, FaultKind
+
 # How an attempt can fail: what `net.http.Reply.error_class` and `actors.poster.verdict` say.
 ERROR_CLASSES: Final = (
     "blocked_address",
@@ -94,6 +96,7 @@ class WebhookStats:
 
     Attributes:
         ok: Attempts that were answered with a 2xx.
+        faults: Attempts that were touched on purpose, by what was done; they count nowhere else.
         failed: Attempts that were not, by error class; every known class is there from the start.
         attempt_s: How long attempts took, in seconds, however they ended.
         first_attempt_s: From an event's commit to its first attempt at an endpoint, in seconds.
@@ -114,6 +117,7 @@ class WebhookStats:
         "canary_ok_at_s",
         "canary_took_s",
         "failed",
+        "faults",
         "first_attempt_s",
         "notices",
         "ok",
@@ -123,6 +127,7 @@ class WebhookStats:
         self.ok = 0
         # A series that first appears with a one shows no increase: all begin with a zero.
         self.failed = dict.fromkeys((*ERROR_CLASSES, OTHER), 0)
+        self.faults = dict.fromkeys(FAULT_KINDS, 0)
         self.attempt_s = Histogram(ATTEMPT_BOUNDS_S)
         self.first_attempt_s = Histogram(FIRST_BOUNDS_S)
         self.notices = dict.fromkeys(NOTICES, 0)
@@ -149,6 +154,10 @@ class WebhookStats:
         else:
             self.failed[error_class if error_class in self.failed else OTHER] += 1
         self.attempt_s.observe(duration_ms / 1000)
+
+    def fault(self, kind: FaultKind) -> None:
+        """Count an attempt that was touched on purpose: it says nothing about receivers."""
+        self.faults[kind] += 1
 
     def first_attempt(self, late_ms: int) -> None:
         """Count a delivery's first attempt, which began so long after its event was committed."""

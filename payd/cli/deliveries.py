@@ -134,7 +134,8 @@ def show_advice(attempts: Iterable[Row]) -> None:
     lines = {
         f"{attempt['status'] or _sentence(words_for(attempt['errorClass']))}: {words}": None
         for attempt in attempts
-        if attempt.get("errorClass") and (words := advice(attempt["status"], attempt["errorClass"]))
+        if attempt.get("errorClass")
+        and (words := advice(attempt["status"], attempt["errorClass"], attempt.get("fault")))
     }
     click.echo("".join(f"\n{line}" for line in lines), nl=bool(lines))
 
@@ -161,6 +162,8 @@ def _show(operator: Operator, found: dict[str, Any]) -> None:
         "error": "Error",
         "durationMs": "ms",
     }
+    if any(one.get("fault") for one in log):
+        columns["fault"] = "Injected fault"
     rows = [{**one, "time": moment(one["at"]), "error": failure(one)} for one in log]
     show_rows(rows, columns, "There was no attempt yet.")
     if found["state"] != "succeeded":
