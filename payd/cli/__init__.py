@@ -22,6 +22,11 @@ COMMANDS: Final = (
     "payment",
     "webhook",
     "listen",
+    "trigger",
+    "sim",
+    "clock",
+    "events",
+    "logs",
     "notify",
     "relayer",
     "doctor",
@@ -42,6 +47,8 @@ Your own shop, in test mode:
   payd merchant create NAME --email ADDRESS
   payd listen --forward-to localhost:4242/hook       while you write your receiver
   payd webhook set --mode test --url https://shop.example/hook
+  payd trigger payment.succeeded                     a payment that ends with this event
+  payd events tail                                   what is told, as it happens
 
 \b
 Exit codes:

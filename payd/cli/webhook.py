@@ -8,6 +8,7 @@ import click
 
 from payd.cli.deliveries import deliveries, delivery, failure, outcome, resend, show_advice
 from payd.cli.failure import Refused
+from payd.cli.faults import clear_faults, fault, faults
 from payd.cli.options import Operator, on_realm
 from payd.cli.replay import cancel_job, job, jobs, recover, replay_missing
 from payd.cli.show import console, moment, show_fields, show_json, show_rows
@@ -21,6 +22,7 @@ SECTIONS: Final = {
     "The endpoint": ("set", "show", "test", "pause", "resume", "disable", "enable", "delete"),
     "Its signing secret": ("reveal", "rotate", "verify"),
     "Deliveries": ("deliveries", "delivery", "resend"),
+    "Faults on purpose, in test mode": ("fault", "faults", "clear-faults"),
     "After an outage": ("recover", "replay-missing", "jobs", "job", "cancel-job"),
 }
 """In the order in which they are needed."""
@@ -182,7 +184,11 @@ def test(operator: Operator, event_type: str | None, every: bool) -> None:
         raise Refused(f"{operator.ask('webhook.show')['url']} {outcome(sent)}")
 
 
-for _command in (deliveries, delivery, resend, verify, recover, replay_missing, jobs, job, cancel_job):
+for _command in (
+    *(deliveries, delivery, resend, verify),
+    *(fault, faults, clear_faults),
+    *(recover, replay_missing, jobs, job, cancel_job),
+):
     webhook.add_command(_command)
 
 

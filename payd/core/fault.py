@@ -9,7 +9,8 @@
     wrong_secret     the attempt is signed with a secret that is nobody's
 
 What is promised of deliveries stays so. A delivery that is held back has used none of its attempts. An
-attempt that was dropped or forged is a failed one, whatever it was answered, and the schedule goes on. The last attempt of a delivery is never touched. No fault says anything about the receiver: its failure clock
+attempt that was dropped or forged is a failed one, whatever it was answered, and the schedule goes on. The
+last attempt of a delivery is never touched. No fault says anything about the receiver: its failure clock
 stands still. Only what the schedule sends is touched; not what is sent by hand, replays and tests.
 
 Source: DESIGN.md, "9. Test realm".

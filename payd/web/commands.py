@@ -31,9 +31,11 @@ from payd.store.notices import notify_secret
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
 from payd.web.payment_commands import PAYMENT_COMMANDS
+from payd.web.testing_commands import TESTING_COMMANDS
 from payd.web.user_commands import USER_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
@@ -319,6 +321,8 @@ COMMANDS: Final[dict[str, Command]] = {
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     **USER_COMMANDS,
+    **TESTING_COMMANDS,
+    **LOG_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
     "notify.show": Command(OfMode, _notify_show, changes=False),
