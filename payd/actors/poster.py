@@ -142,7 +142,6 @@ class Poster:
             SealBroken: The endpoint's secret was sealed with another key.
         """
         started_ms = self._clock.now_ms()
-        timestamp_s = self._clock.real_ms() // 1000 - (STALE_BY_S if fault == "stale_timestamp" else 0)
         target = self._target(endpoint.url)
         if target.scheme == "http" and not (self.rules.allow_http or endpoint.is_house):
             words = "Plain http is not allowed in this mode."
@@ -150,16 +149,11 @@ class Poster:
         # Only what is valid is opened: the times alone decide that.
         valid = valid_secrets(secrets, started_ms)
         opened = [self.open_secret(one.sealed, endpoint.id) for one in valid]
-        if fault == "wrong_secret":
-            opened = [make_secret(self._entropy(SECRET_BYTES))]
-        signed = body + b" " if fault == "bad_signature" else body
-        signature = sign(opened, message_id, timestamp_s, signed)
         headers = (
             ("content-type", "application/json"),
             ("user-agent", self._user_agent),
             ("webhook-id", message_id),
-            ("webhook-timestamp", str(timestamp_s)),
-            ("webhook-signature", signature),
+            *self._signature(opened, message_id, body, fault),
             *(ONCE if endpoint.is_house else self._added(endpoint)),
         )
         http = self.house_http if endpoint.is_house else self.http
@@ -189,6 +183,21 @@ class Poster:
             jitter=0.0 if error_class is None else self.draw_jitter(),
             fault=fault,
         )
+
+    def _signature(
+        self, secrets: Sequence[str], message_id: str, body: bytes, fault: FaultKind | None
+    ) -> tuple[tuple[str, str], ...]:
+        """The headers that say when and by whom; forged where that is wanted."""
+        timestamp_s = self._clock.real_ms() // 1000
+        match fault:
+            case "stale_timestamp":
+                timestamp_s -= STALE_BY_S
+            case "wrong_secret":
+                secrets = [make_secret(self._entropy(SECRET_BYTES))]
+            case "bad_signature":
+                body += b" "
+        signature = sign(secrets, message_id, timestamp_s, body)
+        return ("webhook-timestamp", str(timestamp_s)), ("webhook-signature", signature)
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret.

@@ -9,15 +9,14 @@ Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Final
 
 import msgspec
 
 from payd.core.fault import FAULT_KINDS, FaultKind
+from payd.core.histogram import Histogram
 
 # How an attempt can fail: what `net.http.Reply.error_class` and `actors.poster.verdict` say.
 ERROR_CLASSES: Final = (
@@ -47,32 +46,6 @@ FIRST_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.
 
 # A median of so many clocks moves for none of them alone.
 SKEW_HOSTS_MAX: Final = 20
-
-
-class Histogram:
-    """How often a value was at most each of some bounds."""
-
-    __slots__ = ("_counts", "bounds", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.total = 0.0
-        self._counts = [0] * (len(bounds) + 1)
-
-    @property
-    def count(self) -> int:
-        """How many values were observed."""
-        return sum(self._counts)
-
-    def observe(self, value: float) -> None:
-        """Count a value; one below zero, from a clock that was set back, as zero: a sum must not fall."""
-        value = max(0.0, value)
-        self.total += value
-        self._counts[bisect_left(self.bounds, value)] += 1
-
-    def cumulative(self) -> list[tuple[float, int]]:
-        """Each bound, and infinity at the end, with the number of values up to and including it."""
-        return list(zip((*self.bounds, float("inf")), accumulate(self._counts), strict=True))
 
 
 class Backlog(msgspec.Struct, frozen=True):

@@ -55,6 +55,7 @@ RELAYER = RelayerStats(
     lost=10,
     fillers=11,
     alarms=frozenset({"balance_low"}),
+    day_budget=5 * 10**17,
 )
 NODES = (SeenNode("https://a.example", True, 0, 0), SeenNode("https://b.example", False, 12, 40))
 BUSY = SeenChain(CHAIN, WATCHER, NODES, {"eth_call": 13, "eth_getLogs": 14}, 15, RELAYER)
@@ -98,6 +99,7 @@ def test_prometheus_finds_nothing_to_complain_about(chain: SeenChain) -> None:
         ("payd_chain_disagreements", 15),
         ("payd_relayer_balance_coins", 2),
         ("payd_relayer_spent_day_coins", 0.1),
+        ("payd_relayer_budget_day_coins", 0.5),
         ("payd_relayer_in_flight", 6),
         ("payd_relayer_queued", 7),
         ("payd_relayer_oldest_queued_seconds", 9),
