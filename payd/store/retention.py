@@ -50,6 +50,7 @@ def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Prun
     old = [row for row in rows if row[2] < before_ms]
     gone = [(seq, delivery_id) for seq, delivery_id, _, stays in old if not stays]
     tx.executemany("DELETE FROM attempts WHERE delivery_id = ?", [(each,) for _, each in gone])
+    tx.executemany("DELETE FROM fault_uses WHERE delivery_id = ?", [(each,) for _, each in gone])
     tx.executemany("DELETE FROM deliveries WHERE seq = ?", [(seq,) for seq, _ in gone])
     return _pruned(len(gone), rows, old, limit)
 

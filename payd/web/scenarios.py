@@ -16,11 +16,10 @@ from payd.core.endpoint import EndpointState
 from payd.core.errors import EndpointDisabled, InvalidState, NotFound, PaydError
 from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
 from payd.entropy import new_id
-from payd.store.audit import insert_audit
-from payd.store.db import Tx
 from payd.store.endpoints import get_endpoint
 from payd.store.merchants import list_merchants
 from payd.store.settlements import list_settlements
+from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.faults import refuse_live
 
@@ -149,18 +148,9 @@ class _Run:
         body = {"referenceId": self._reference, "amount": AMOUNT}
         self._made = await self._ask("POST", "/v1/payments", body)
 
-        def audit(tx: Tx) -> None:
-            insert_audit(
-                tx,
-                at_ms=now_ms,
-                account_id=call.account_id,
-                actor=call.actor,
-                act="payment.scenario",
-                subject=self._made["paymentId"],
-                details={"scenario": self._scenario.name},
-            )
-
-        await call.realm.db.write(audit)
+        payment_id = self._made["paymentId"]
+        if (audit := act_of(call, "payment.scenario", payment_id, scenario=self._scenario.name)) is not None:
+            await call.realm.db.write(audit)
 
     async def _quote(self, step: Step) -> None:
         account = magic_account(parse_asset(self._asset).chain, Magic(int(step.what)))

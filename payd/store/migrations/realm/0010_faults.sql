@@ -26,4 +26,4 @@ CREATE TABLE fault_uses (                          -- what a fault touched, so t
     open INTEGER NOT NULL,                         -- 1 until the attempt is logged
     PRIMARY KEY (fault_id, delivery_id)
 ) WITHOUT ROWID;
-CREATE INDEX fault_uses_of_delivery ON fault_uses (delivery_id) WHERE open;
+CREATE INDEX fault_uses_of_delivery ON fault_uses (delivery_id);
