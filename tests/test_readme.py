@@ -1,8 +1,8 @@
 """README.md does what it says: its blocks run in order, as a reader pastes them, against a scratch server.
 
 `sh` and `python` blocks run in one shell, in one folder, so that what one block sets the next can use. `toml`
-blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye; the `html` block
-is a page in `browser/test_embed.py`, the `yaml` block rules that `web/test_metrics.py` checks. The server is
+blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye; `html` is a
+page in `browser/test_embed.py`, and `yaml` has rules that `web/test_metrics.py` checks. The server is
 the one that `scripts/run` starts, on a free port with its own data: the address in a block is replaced by its
 address, and `svc_test_…` (or another prefix with `…`) by the first such value that it printed. A block under
 `<!-- test: install -->` names commands that set up the machine itself: they are checked, not run. Under

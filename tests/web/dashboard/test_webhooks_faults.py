@@ -89,6 +89,13 @@ async def test_live_mode_has_no_form_and_takes_none(hooked: Hooked) -> None:
         assert (page.status, "test mode only" in page.text) == (403, True)
 
 
+async def test_live_mode_has_no_scenarios_and_runs_none(hooked: Hooked) -> None:
+    visitor = await sign_in(hooked.shop)
+    assert "scenario" not in (await visitor.get("/d/live/payments/create")).html
+    page = await visitor.post("/d/live/payments/scenario", {"scenario": "created"})
+    assert (page.status, "test mode only" in page.text) == (403, True)
+
+
 async def test_who_only_looks_sees_no_form(hooked: Hooked) -> None:
     page = await (await sign_in(hooked.shop, Role.SUPPORT)).get(PAGE)
     assert "Inject fault" not in page.html
