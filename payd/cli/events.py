@@ -112,6 +112,15 @@ def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Pa
     ticker.state(Stopped(progress.cursor, go_on(wanted, progress.cursor)))
 
 
+@events.command("sample", epilog=f"\b\nExample:\n  payd events sample payment.settled\n\n\b\n{TYPES}")
+@click.argument("event_type", metavar="TYPE", type=click.Choice(EVENT_TYPES))
+@on_realm
+def sample(operator: Operator, event_type: str) -> None:
+    """Show what a webhook of a type looks like; `payd webhook test` sends one."""
+    found = operator.ask("sample.show", type=event_type)
+    show_json(found if operator.as_json else found["envelope"])
+
+
 events.add_command(resend)
 
 

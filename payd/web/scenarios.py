@@ -131,8 +131,7 @@ class _Run:
             if refusal.code != step.refused:
                 raise
             return StepOut(did, refusal.code)
-        if step.refused:
-            raise InvalidState(f"{did} was to be refused with {step.refused}, and was not.")
+        assert not step.refused, f"{did} was to be refused with {step.refused}, and was not"
         return StepOut(did)
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:

@@ -48,6 +48,12 @@ def test_one_is_shown_as_its_webhook_has_it(payd: Terminal, answers: dict[str, A
     assert payd.json("events", "show", "evt_1") == ONE
 
 
+def test_a_sample_of_each_type_is_shown_also_without_a_server(begun: Terminal) -> None:
+    shown = json.loads(begun("events", "sample", "payment.settled").output)
+    assert (shown["type"], shown["data"]["live"]) == ("payment.settled", False)
+    assert begun.json("events", "sample", "payment.failed")["type"] == "payment.failed"
+
+
 def test_one_is_sent_again_by_its_own_id(payd: Terminal, answers: dict[str, Any]) -> None:
     attempt = {"n": 1, "status": 200, "errorClass": None, "durationMs": 4, "trigger": "manual"}
     answers["webhook.resend"] = {**ONE, "attemptLog": [attempt]}
