@@ -166,6 +166,7 @@ SILENT = (
     "/resume",
     "/resend",
     "/jobs/{id}/cancel",
+    "/scenarios/{name}",
     "/canary/{realm}",
     "/logo",  # takes a picture
 )
