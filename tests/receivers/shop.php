@@ -6,8 +6,7 @@
 const UNIT = 'iso4217/USD';
 const VALUE = '1250'; // 12.50 USD, in cents
 
-$api = getenv('PAYD_API') ?: 'http://127.0.0.1:8420';
-[$apiKey, $merchant] = [getenv('PAYD_API_KEY'), getenv('PAYD_MERCHANT_ID')];
+[$api, $apiKey, $merchant] = [getenv('PAYD_API'), getenv('PAYD_API_KEY'), getenv('PAYD_MERCHANT_ID')];
 $secret = base64_decode(substr(getenv('PAYD_WEBHOOK_SECRET'), strlen('whsec_')));
 
 $db = new PDO('sqlite:shop.db'); // in place of your own
@@ -22,10 +21,10 @@ function run(string $sql, string|int ...$values): PDOStatement
     return $statement;
 }
 
-function answer(int $status, string $words): never
+function answer(int $status, string|false $words): never
 {
     http_response_code($status);
-    exit($words);
+    exit((string) $words);
 }
 
 switch ($_SERVER['REQUEST_METHOD'] . ' ' . parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
@@ -42,10 +41,10 @@ switch ($_SERVER['REQUEST_METHOD'] . ' ' . parse_url($_SERVER['REQUEST_URI'], PH
         $body = ['referenceId' => $reference, 'amount' => ['unit' => UNIT, 'value' => VALUE]];
         $headers = ["Api-Key: $apiKey", "Merchant-Id: $merchant", "Idempotency-Key: $reference",
             'Content-Type: application/json'];
-        $http = ['method' => 'POST', 'header' => $headers, 'content' => json_encode($body)];
+        $http = ['method' => 'POST', 'header' => $headers, 'content' => json_encode($body), 'ignore_errors' => true];
         $made = file_get_contents("$api/v1/payments", context: stream_context_create(['http' => $http]));
-        $made || answer(502, 'payd made no payment: see the warning in the log');
-        header('Location: ' . json_decode($made)->gatewayUrl);
+        $url = json_decode((string) $made)->gatewayUrl ?? answer(502, $made); // an error says what to do
+        header("Location: $url");
         answer(303, '');
 
     case 'POST /webhook':

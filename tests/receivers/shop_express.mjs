@@ -8,13 +8,12 @@ import express from "express";
 import Database from "libsql";
 import { Webhook } from "standardwebhooks";
 
-const { PAYD_API = "http://127.0.0.1:8420", PAYD_API_KEY, PAYD_MERCHANT_ID } = process.env;
-const { PAYD_WEBHOOK_SECRET, PORT = "5000" } = process.env;
+const { PAYD_API, PAYD_API_KEY, PAYD_MERCHANT_ID, PAYD_WEBHOOK_SECRET, PORT = 5000 } = process.env;
 const LIVE = PAYD_API_KEY.startsWith("svc_live_");
 const verifier = new Webhook(PAYD_WEBHOOK_SECRET);
 const UNIT = "iso4217/USD", VALUE = "1250"; // 12.50 USD, in cents
 
-const db = new Database("shop.db"); // in place of your own
+const db = new Database("shop.db", { timeout: 5000 }); // in place of your own
 db.exec(`CREATE TABLE IF NOT EXISTS orders (reference PRIMARY KEY, unit, value, paid);
   CREATE TABLE IF NOT EXISTS payments (id PRIMARY KEY, version);
   CREATE TABLE IF NOT EXISTS webhooks (id PRIMARY KEY);`);
@@ -40,7 +39,7 @@ app.post("/buy", async (_request, response) => {
     },
     body: JSON.stringify({ referenceId: reference, amount: { unit: UNIT, value: VALUE } }),
   });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) throw new Error(await answer.text()); // says what to do
   response.redirect(303, (await answer.json()).gatewayUrl);
 });
 
@@ -51,7 +50,7 @@ app.post("/webhook", express.raw({ type: "*/*" }), (request, response) => {
   } catch (error) {
     return response.status(400).send(`refused: ${error.message}`);
   }
-  const [status, words] = take(request.headers["webhook-id"], event.data);
+  const [status, words] = take.immediate(request.headers["webhook-id"], event.data);
   response.status(status).send(words);
 });
 
@@ -73,4 +72,4 @@ const take = db.transaction((webhookId, payment) => {
   return [200, "accepted"];
 });
 
-app.listen(Number(PORT), "127.0.0.1");
+app.listen(PORT, "127.0.0.1");

@@ -14,11 +14,10 @@ from flask import Flask, redirect, request
 from flask.typing import ResponseReturnValue
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-API = os.environ.get("PAYD_API", "http://127.0.0.1:8420")
+API, WEBHOOK = os.environ["PAYD_API"], Webhook(os.environ["PAYD_WEBHOOK_SECRET"])
 KEY, MERCHANT = os.environ["PAYD_API_KEY"], os.environ["PAYD_MERCHANT_ID"]
-WEBHOOK = Webhook(os.environ["PAYD_WEBHOOK_SECRET"])
 UNIT, VALUE = "iso4217/USD", "1250"  # 12.50 USD, in cents
-
+BUTTON = '<form method="post" action="/buy"><button>Buy for 12.50 USD</button></form>'
 app = Flask(__name__)
 
 
@@ -34,8 +33,7 @@ def database() -> sqlite3.Connection:  # in place of your own
 def show() -> str:
     with closing(database()) as db:
         orders = db.execute("SELECT reference || iif(paid, ': paid', ': open') FROM orders").fetchall()
-    button = '<form method="post" action="/buy"><button>Buy for 12.50 USD</button></form>'
-    return button + "".join(f"<p>{order}" for (order,) in orders)
+    return BUTTON + "".join(f"<p>{order}" for (order,) in orders)
 
 
 @app.post("/buy")
@@ -45,7 +43,9 @@ def buy() -> ResponseReturnValue:
         db.execute("INSERT INTO orders VALUES (?, ?, ?, 0)", (reference, UNIT, VALUE))
     headers = {"Api-Key": KEY, "Merchant-Id": MERCHANT, "Idempotency-Key": reference}
     body = {"referenceId": reference, "amount": {"unit": UNIT, "value": VALUE}}
-    answer = httpx.post(f"{API}/v1/payments", headers=headers, json=body).raise_for_status()
+    answer = httpx.post(f"{API}/v1/payments", headers=headers, json=body)
+    if answer.is_error:
+        raise RuntimeError(answer.text)  # says what to do
     return redirect(answer.json()["gatewayUrl"], 303)
 
 
@@ -62,8 +62,8 @@ def take(webhook_id: str, payment: Any) -> tuple[str, int]:
     if payment["live"] != KEY.startswith("svc_live_"):
         return "ignored: of the other mode", 200
     with closing(database()) as db, db:  # one transaction, on the disk before the answer
-        by_reference, amount = (payment["reference_id"],), payment["amount"]
-        order = db.execute("SELECT unit, value FROM orders WHERE reference = ?", by_reference).fetchone()
+        reference, amount = payment["reference_id"], payment["amount"]
+        order = db.execute("SELECT unit, value FROM orders WHERE reference = ?", (reference,)).fetchone()
         if order is None:
             return "ignored: no order of this shop", 200
         if order != (amount["unit"], amount["value"]):
@@ -75,5 +75,5 @@ def take(webhook_id: str, payment: Any) -> tuple[str, int]:
         if not db.execute(newer, (payment["payment_id"], payment["payment_state_version"])).rowcount:
             return "ignored: older than what is known", 200
         if payment["status"] == "succeeded":  # what ships goods looks at `paid`
-            db.execute("UPDATE orders SET paid = 1 WHERE reference = ?", by_reference)
+            db.execute("UPDATE orders SET paid = 1 WHERE reference = ?", (reference,))
     return "accepted", 200

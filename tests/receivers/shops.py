@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,11 +18,11 @@ from typing import Final
 import httpx
 
 from tests.contract.outside import until
-from tests.contract.verifiers import install_node_packages
+from tests.packages import CACHE, from_debian, from_npm
 from tests.test_readme import README, Block, blocks_of
 
 FOLDER: Final = Path(__file__).parent
-NODE: Final = FOLDER.parents[1] / ".cache" / "node-shop"
+NODE: Final = CACHE / "node-shop"
 PATIENCE_S: Final = 30.0
 
 
@@ -147,16 +146,8 @@ def running(shops: list[RunningShop]) -> Iterator[None]:
 def install(page: Page) -> None:
     """Have what a page asks for; Python's packages are in the tests' own lock."""
     if page.install.startswith("npm "):
-        install_node_packages(NODE, dict(need.split("@") for need in page.needs))
-    if page.install.startswith("apt-get ") and not _php_has_sqlite():
-        if os.geteuid() == 0 and shutil.which("apt-get"):
-            quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-            for words in (["update"], ["install", "-y", "--no-install-recommends", *page.needs]):
-                subprocess.run(["apt-get", "-qq", *words], env=quiet, check=True, stdout=subprocess.DEVNULL)
-        assert _php_has_sqlite(), f"These tests run PHP; on Debian and Ubuntu: {page.install}"
-
-
-def _php_has_sqlite() -> bool:
-    if shutil.which("php") is None:
-        return False
-    return "pdo_sqlite" in subprocess.run(["php", "-m"], capture_output=True, text=True, check=True).stdout
+        from_npm(NODE, dict(need.split("@") for need in page.needs))
+    if page.install.startswith("apt-get "):
+        php = from_debian("php", *page.needs)
+        modules = subprocess.run([php, "-m"], capture_output=True, text=True, check=True).stdout
+        assert "pdo_sqlite" in modules, f"This PHP has no SQLite; on Debian and Ubuntu: {page.install}"
