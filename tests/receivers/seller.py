@@ -13,11 +13,12 @@ from typing import Any, Final
 import httpx
 from standardwebhooks.webhooks import Webhook
 
+from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from tests.contract.outside import Server, Shop, ok, until
 from tests.receivers.shops import Page, RunningShop
 
 ENDPOINT: Final = "/v1/webhooks/endpoint"
-LIVE_KEY: Final = f"svc_live_{'0' * 52}"  # nobody's: the twin sells nothing
+LIVE_KEY: Final = make_api_key("live", bytes(KEY_ENTROPY_BYTES))  # nobody's: the twin sells nothing
 
 
 @dataclass

@@ -57,7 +57,7 @@ switch ($_SERVER['REQUEST_METHOD'] . ' ' . parse_url($_SERVER['REQUEST_URI'], PH
         abs(time() - (int) $sent) <= 300 || answer(400, 'refused: signed more than five minutes ago');
 
         $payment = json_decode($body)->data;
-        $payment->live === str_starts_with($apiKey, 'svc_live_') || answer(200, 'ignored: of the other mode');
+        $payment->live !== str_starts_with($apiKey, 'svc_test_') || answer(200, 'ignored: of the other mode');
         $order = run('SELECT * FROM orders WHERE reference = ?', $payment->reference_id)->fetchObject();
         $order || answer(200, 'ignored: no order of this shop');
         [$order->unit, $order->value] === [$payment->amount->unit, $payment->amount->value]

@@ -9,7 +9,7 @@ import Database from "libsql";
 import { Webhook } from "standardwebhooks";
 
 const { PAYD_API, PAYD_API_KEY, PAYD_MERCHANT_ID, PAYD_WEBHOOK_SECRET, PORT = 5000 } = process.env;
-const LIVE = PAYD_API_KEY.startsWith("svc_live_");
+const LIVE = !PAYD_API_KEY.startsWith("svc_test_");
 const verifier = new Webhook(PAYD_WEBHOOK_SECRET);
 const UNIT = "iso4217/USD", VALUE = "1250"; // 12.50 USD, in cents
 

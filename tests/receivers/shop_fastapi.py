@@ -60,7 +60,7 @@ async def webhook(request: Request) -> PlainTextResponse:
 
 
 def take(webhook_id: str, payment: Any) -> tuple[str, int]:
-    if payment["live"] != KEY.startswith("svc_live_"):
+    if payment["live"] == KEY.startswith("svc_test_"):
         return "ignored: of the other mode", 200
     with closing(database()) as db, db:  # one transaction, on the disk before the answer
         reference, amount = payment["reference_id"], payment["amount"]
