@@ -152,6 +152,16 @@ def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None
             assert json.loads(block.text) is not None
 
 
+def test_every_link_inside_the_page_leads_to_a_heading() -> None:
+    page = README.read_text()
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.M)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#([^)]*)\)", page)
+
+    assert links
+    assert [link for link in links if link not in anchors] == []
+
+
 def test_the_commands_that_set_up_the_machine_are_there() -> None:
     lines = [
         line
