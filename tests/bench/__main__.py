@@ -37,7 +37,7 @@ QUICK_SENDS: Final = Sends(
 )
 QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1)
 QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
-QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50)
+QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50, seconds=2.0)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"
@@ -129,9 +129,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="of each part, payd and the others in turn")
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
+    parser.add_argument("--payments", help="among which the dashboard is looked at, such as 100000,1000000")
     args = parser.parse_args()
     chosen = _chosen(args)
-    plan = replace(QUICK if args.quick else Plan(), **chosen)
+    plan = replace(QUICK if args.quick else Plan(), **_of(Plan, chosen))
+    browse = replace(QUICK_BROWSE if args.quick else Browse(), **_of(Browse, chosen))
+    if args.payments:
+        browse = replace(browse, payments=tuple(int(part) for part in args.payments.split(",")))
     follows = replace(QUICK_FOLLOWS if args.quick else Follows(), **_of(Follows, chosen))
     sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
     parts = args.part or args.parts.split(",")
@@ -151,9 +155,7 @@ def main() -> None:
         table = markdown(trio.run(bench_live, QUICK_WALKS if args.quick else Walks()), LIVE_HEADER)
         print(f"{table}\n\n{LIVE_NOTES}\n")
     if DASHBOARD in parts:
-        table = markdown(
-            trio.run(bench_dashboard, QUICK_BROWSE if args.quick else Browse()), DASHBOARD_HEADER
-        )
+        table = markdown(trio.run(bench_dashboard, browse), DASHBOARD_HEADER)
         print(f"{table}\n\n{DASHBOARD_NOTES}\n")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
@@ -169,7 +171,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _of(plan: type[Follows | Sends], chosen: dict[str, Any]) -> dict[str, Any]:
+def _of(plan: type[Plan | Follows | Sends | Browse], chosen: dict[str, Any]) -> dict[str, Any]:
     """What of it this kind of plan has."""
     named = {one.name for one in fields(plan)}
     return {name: value for name, value in chosen.items() if name in named}
