@@ -20,7 +20,7 @@ from payd.store.db import Tx
 from payd.store.payments import FEW
 from payd.store.transfers import Transfer, insert_transfer
 from tests.bench.pages import Realm, listening_house, statements_of, ways
-from tests.bench.realm import fill
+from tests.bench.realm import fill, payment_id
 from tests.crash.process import furnish
 from tests.ledger import BUYER, CHAIN, USDC, sell
 from tests.statements import overheard, plan_of
@@ -28,7 +28,7 @@ from tests.visitor import Visitor, seat
 
 PAYMENTS = 6000
 # A page of fifty rows with all that stands beside each.
-STEPS_MAX = 3000
+STEPS_MAX = 4000
 STEPS_A_ROW_MAX = 12
 COUNTED_BY = 10
 
@@ -115,6 +115,42 @@ async def test_no_page_looks_at_more_rows_than_it_shows_or_counts(tmp_path: Path
     assert too_many == {}
     assert scans == {}
     assert uncovered == []
+
+
+# What a backend lists; {} is a payment's id.
+API = (
+    "/v1/payments",
+    "/v1/payments?sortBy=amount&currency=USD",
+    "/v1/payments?startTs=2020-01-01T00:00:00Z",
+    "/v1/payments?referenceId=ORDER-77",
+    "/v1/payments/{}",
+    "/v1/payments/{}/status",
+    "/v1/events",
+    "/v1/events?type=payment.failed",
+    "/v1/events?paymentId={}",
+    "/v1/webhooks/deliveries",
+    "/v1/webhooks/deliveries?state=failed",
+    "/v1/webhooks/deliveries?paymentId={}",
+    "/v1/transfers?matched=false",
+)
+
+
+async def test_no_list_of_the_api_looks_at_more_rows_than_it_shows(tmp_path: Path) -> None:
+    async with open_months(tmp_path, PAYMENTS) as months:
+        shop, db = months.visitor.shop, months.visitor.shop.realm.db
+        one = payment_id(PAYMENTS // 2)
+        (seller,) = months.rows.execute("SELECT merchant_id FROM payments WHERE id = ?", (one,)).fetchone()
+        nobody = "SELECT id FROM merchants WHERE id NOT IN (SELECT merchant_id FROM payments)"
+        (new,) = months.rows.execute(nobody).fetchone()
+        for path in API:
+            for merchant_id, status in ((None, 200), (seller, 200), (new, 404 if "/{}" in path else 200)):
+                named = {} if merchant_id is None else {"merchant_id": merchant_id}
+                with overheard(db) as heard:
+                    found = await shop.call("GET", path.format(one), **named)
+                if merchant_id is not None or not path.endswith("status"):
+                    assert found.status == status, path
+                steps = {statement: months.steps(statement) for statement in heard}
+                assert {one: count for one, count in steps.items() if count > STEPS_MAX} == {}, path
 
 
 async def test_what_is_asked_again_and_again_by_an_open_page_costs_next_to_nothing(tmp_path: Path) -> None:
