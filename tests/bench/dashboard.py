@@ -30,10 +30,10 @@ from tests.bench.pages import (
     listening_house,
     statements_of,
     statements_of_csv,
+    status_requests,
     ways,
 )
-from tests.bench.realm import fill, payment_id
-from tests.crash.client import request_bytes
+from tests.bench.realm import fill
 from tests.crash.process import Furnished, Server, furnish
 from tests.visitor import seat
 
@@ -173,18 +173,7 @@ async def _share(
     server: Server, at: Furnished, realm: Realm, token: str, seconds: float, say: Callable[[str], None]
 ) -> list[Line]:
     """Statuses that a backend reads, alone and while people look at pages."""
-    ids = [payment_id(random.Random(number).randrange(1, realm.payments + 1)) for number in range(STATUSES)]
-    with _alone(at.folder / "data") as alone:
-        find = "SELECT merchant_id FROM payments WHERE id = ?"
-        requests = [
-            request_bytes(
-                "GET",
-                f"/v1/payments/{one}/status",
-                None,
-                {"api-key": at.key, "merchant-id": alone["test"].execute(find, (one,)).fetchone()[0]},
-            )
-            for one in ids
-        ]
+    requests = status_requests(at, realm.payments, STATUSES)
     job = Job(server.port, READERS, requests, seconds, seconds / 10)
     say(f"statuses, {realm.payments:,} payments")
     quiet = await send_load(job)

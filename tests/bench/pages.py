@@ -6,9 +6,10 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import urlencode
@@ -219,3 +220,15 @@ async def statements_of_csv(visitor: Visitor) -> list[Said]:
             await anext(parts)
             await anext(parts)
     return [("test", one) for one in rows]
+
+
+def status_requests(at: Furnished, payments: int, count: int) -> list[bytes]:
+    """A backend's requests for the statuses of some of the payments."""
+    dice, requests = random.Random(13), []
+    with closing(sqlite3.connect(at.folder / "data" / "test.db")) as rows:
+        for _ in range(count):
+            one = payment_id(dice.randrange(1, payments + 1))
+            found = rows.execute("SELECT merchant_id FROM payments WHERE id = ?", (one,)).fetchone()
+            headers = {"api-key": at.key, "merchant-id": found[0]}
+            requests.append(request_bytes("GET", f"/v1/payments/{one}/status", None, headers))
+    return requests

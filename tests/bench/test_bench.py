@@ -12,6 +12,8 @@ from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows, measure_follows, measure_idle
 from tests.bench.follow_table import HEADER as FOLLOW_HEADER
 from tests.bench.follow_table import idle_lines, latency_lines
+from tests.bench.growth import HEADER as GROWTH_HEADER
+from tests.bench.growth import Grows, growth_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
@@ -134,6 +136,16 @@ async def test_the_dashboards_pages_are_measured_beside_their_own_sql(tmp_path: 
     assert [line[0] for line in pages] == [*ways(Realm(120, 0)), CSV]
     assert all(float(line[3].partition(" / ")[0]) > 0 for line in pages)
     assert all(float(line[2].partition(" / ")[0]) > 0 for line in (*pages, *shared))
+
+
+async def test_growth_is_measured_against_the_server_that_holds_the_fewest(tmp_path: Path) -> None:
+    plan = Grows(payments=(40, 80), rounds=1, seconds=0.1, clients=2)
+    lines = await growth_lines(tmp_path, plan, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(GROWTH_HEADER)}
+    assert [line[1] for line in lines] == ["40", "80"] * 4
+    assert {line[5] for line in lines[::2]} == {"**1.00**"}
+    assert all(float(line[4].replace(",", "")) > 0 for line in lines)
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
