@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Final, Literal
 
+from payd.store.connection import Connection
 from payd.store.db import Database, Tx
 
-_SCAN = re.compile(r"SCAN (\w+)")
+Role = Literal["reader", "looker", "point"]
+ROLES: Final[tuple[Role, ...]] = ("reader", "looker", "point")
 
 
 @contextmanager
-def overheard(db: Database) -> Iterator[list[str]]:
+def overheard(db: Database, roles: Sequence[Role] = ROLES) -> Iterator[list[str]]:
     """The statements that readers run meanwhile, with their values in them; transactions aside."""
     heard: list[str] = []
 
@@ -21,11 +23,10 @@ def overheard(db: Database) -> Iterator[list[str]]:
             heard.append(statement)
 
     connections = db._connections
-    assert connections.reader is not None
-    assert connections.looker is not None
-    assert connections.point is not None
     with ExitStack() as stack:
-        for raw in (connections.reader.raw, connections.looker.raw, connections.point):
+        for role in roles:
+            connection = getattr(connections, role)
+            raw = connection.raw if isinstance(connection, Connection) else connection
             raw.set_trace_callback(hear)
             stack.callback(raw.set_trace_callback, None)
         yield heard

@@ -103,7 +103,7 @@ def count_newer(tx: Tx, chosen: DeliveryFilter, after_seq: int) -> int:
     """How many of these came behind that one, counted up to `COUNT_MAX`."""
     where, values = _where(chosen)
     (count,) = tx.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM deliveries NOT INDEXED WHERE {where} AND seq > ? LIMIT ?)",
+        f"SELECT count(*) FROM (SELECT 1 FROM deliveries {_road(chosen)} WHERE {where} AND seq > ? LIMIT ?)",
         (*values, after_seq, COUNT_MAX),
     ).fetchone()
     return int(count)

@@ -30,6 +30,8 @@ PAYMENTS = 6000
 # A page of fifty rows with all that stands beside each.
 STEPS_MAX = 4000
 STEPS_A_ROW_MAX = 12
+# On the loop's own connection everybody waits: some rows by their ids.
+POINT_STEPS_MAX = 400
 COUNTED_BY = 10
 
 # Looks that go through more than they show, and the most rows that they may: a filter that few pass goes
@@ -151,6 +153,24 @@ async def test_no_list_of_the_api_looks_at_more_rows_than_it_shows(tmp_path: Pat
                     assert found.status == status, path
                 steps = {statement: months.steps(statement) for statement in heard}
                 assert {one: count for one, count in steps.items() if count > STEPS_MAX} == {}, path
+
+
+async def test_nobody_waits_while_a_page_counts(tmp_path: Path) -> None:
+    async with open_months(tmp_path, 2000) as months:
+        months.rows.execute("UPDATE deliveries SET state = 'failed'")
+        months.rows.commit()
+        visitor, dice = months.visitor, random.Random(3)
+        live = ["webhooks?was=Enabled", "webhooks/deliveries?type=payment.expired&after=1", "log?after=1"]
+        paths = [way(dice) for way in ways(months.realm).values()] + [f"/d/test/{path}" for path in live]
+        with overheard(visitor.shop.realm.db, ["point"]) as heard:
+            for path in paths:
+                await visitor.follow(path)
+            for path in live:
+                await visitor.get(f"/d/test/{path}", hx_request="true")
+
+        assert len(heard) > len(paths)
+        steps = {statement: months.steps(statement) for statement in heard}
+        assert {one: count for one, count in steps.items() if count > POINT_STEPS_MAX} == {}
 
 
 async def test_what_is_asked_again_and_again_by_an_open_page_costs_next_to_nothing(tmp_path: Path) -> None:
