@@ -26,6 +26,7 @@ from trio.testing import memory_stream_pair
 from payd.actors.maintenance import Maintenance
 from payd.actors.supervisor import keep_running
 from payd.config import load
+from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.server import open_house
 from payd.web.call import Answer
 from payd.web.house import House
@@ -196,15 +197,20 @@ class World:
         if not self.calm:
             self._plan(life, rng)
         config = replace(self._config, data_dir=disk.folder)
-        with under(disk), life.scope:
-            async with (
-                open_house(config, inline=True, wall=self.wall_ms, entropy=rng.randbytes) as life.house,
-                trio.open_nursery() as life.nursery,
-            ):
-                try:
-                    await self._serve(life)
-                finally:
-                    self._life = None
+        try:
+            with under(disk), life.scope:
+                async with (
+                    open_house(config, inline=True, wall=self.wall_ms, entropy=rng.randbytes) as life.house,
+                    trio.open_nursery() as life.nursery,
+                ):
+                    try:
+                        await self._serve(life)
+                    finally:
+                        self._life = None
+        except (StoreUnavailable, OutcomeUnknown):  # a house that finds its disk sick does not start
+            if not disk.happened:
+                raise
+            disk.leave()
         self._steps.after(0, lambda: None)
         self.faults += disk.happened
 
