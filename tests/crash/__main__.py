@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/torture",
         description="Servers under mixed load are killed with SIGKILL at random moments, some on a slow disk,"
-        " some while they get up. After each round, all that clients, pages, listeners and receivers were told"
+        " some while they get up. Then all that clients, pages, listeners and receivers were told"
         " is compared with the files.",
         epilog="scripts/torture --deaths 500",
     )

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
         description="Runs whole houses in virtual time, with deaths, sick disks, lost answers and clocks that"
-        " are set, as each seed says, and looks whether every promise held. One that broke it breaks it again.",
+        " are set, as each seed says, and looks whether every promise held. A seed repeats itself.",
         epilog="scripts/simulate --seeds 1000; scripts/simulate --seed 4711",
     )
     parser.add_argument("--seeds", type=int, default=100, help="how many (100)")
