@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,7 @@ import msgspec
 import trio
 
 from payd.actors.feed import Listener, Update
+from payd.core.errors import StoreUnavailable
 from payd.web.call import Request
 from payd.web.dispatch import known_caller
 from payd.web.feed import Feeds
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 PAGE: Final = 20
 FOLLOWED_MAX_S: Final = 60.0
 BETWEEN_PAGES_S: Final = 2.0
+AGAIN_S: Final = 0.1
 
 
 class _Message(msgspec.Struct):
@@ -33,10 +36,9 @@ async def follow_account(world: World) -> None:
     """Hear every event of the account, from each house where the last one ended."""
     while True:
         life = await world.life()
-        with life.hears() as scope:
+        with life.hears(), suppress(StoreUnavailable):
             await _listen(world, life)
-        if not scope.cancelled_caught:
-            await trio.sleep(0.1)
+        await trio.sleep(AGAIN_S)
 
 
 async def _listen(world: World, life: Life) -> None:
@@ -68,7 +70,8 @@ async def follow_newest(world: World, rng: Random) -> None:
     while True:
         life = await world.life()
         if payment_id := world.ledger.newest:
-            with life.hears(), trio.move_on_after(rng.random() * FOLLOWED_MAX_S):
+            patience = trio.move_on_after(rng.random() * FOLLOWED_MAX_S)
+            with life.hears(), suppress(StoreUnavailable), patience:
                 await _look(world.ledger, life, payment_id)
         await trio.sleep(rng.random() * BETWEEN_PAGES_S)
 
