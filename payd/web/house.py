@@ -18,6 +18,7 @@ from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.logos import Logos
 from payd.actors.payments import Payments
+from payd.actors.settlement_changes import SettlementChanges
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
@@ -69,6 +70,7 @@ class Realm:
     deliveries: Deliveries
     canary: Canary
     logos: Logos
+    settlement_changes: SettlementChanges
     payment_feed: PaymentFeed
     account_feed: AccountFeed
     seal: Seal
