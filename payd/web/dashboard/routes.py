@@ -198,6 +198,13 @@ PAGES: Final[tuple[Page, ...]] = (
     ),
     Page(
         "POST",
+        f"{DESTINATION}/cancel",
+        destinations.cancel,
+        "change_destinations",
+        destinations.change_page,
+    ),
+    Page(
+        "POST",
         f"{DESTINATION}/delete",
         destinations.delete,
         "change_destinations",
