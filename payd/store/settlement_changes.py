@@ -63,9 +63,11 @@ def changes_of(tx: Tx, merchant_id: str) -> dict[str, SettlementChange]:
 
 
 def next_change_of(tx: Tx, account_id: str) -> SettlementChange | None:
-    """The account's change that takes effect next."""
+    """The account's change that takes effect next; none of a merchant that was deleted ever does."""
     row = tx.execute(
-        f"SELECT {_COLUMNS} FROM settlement_changes WHERE account_id = ? ORDER BY due_at_ms LIMIT 1",
+        f"SELECT {_COLUMNS} FROM settlement_changes c WHERE account_id = ? AND EXISTS"
+        " (SELECT 1 FROM merchants m WHERE m.id = c.merchant_id AND m.deleted_at_ms IS NULL)"
+        " ORDER BY due_at_ms LIMIT 1",
         (account_id,),
     ).fetchone()
     return None if row is None else SettlementChange(*row)

@@ -167,7 +167,8 @@ async def cancel(visit: Visit) -> Answer:
     merchant, settlement, _ = _own(visit)
     await visit.ask("DELETE", f"{_path(settlement)}/pending")
     return visit.redirect(
-        f"merchants/{merchant.id}", f"Cancelled: the money goes to …{settlement.destination[-END:]} as before."
+        f"merchants/{merchant.id}",
+        f"Cancelled: the money goes to …{settlement.destination[-END:]} as before.",
     )
 
 
