@@ -24,7 +24,7 @@ from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import Realm as RealmName
 from payd.core.ids import realm_of
-from payd.core.version import DEFAULT
+from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import Entropy
 from payd.store.accounts import Account
 from payd.store.db import Database
@@ -105,6 +105,9 @@ class House:
     passwords: Passwords
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
+    versions: tuple[str, ...] = VERSIONS
+    """All versions of the API, oldest first."""
+
     settings: tuple[Setting, ...] = ()
     """What payd.toml says, for pages that show it."""
 
