@@ -31,7 +31,7 @@ COST: Final = Cost(19_456, 2)
 
 A hash took 18 to 20 ms of one core (AMD EPYC, three runs, both cores busy with other work), measured by
 
-    python -m timeit -p -n 10 -s "from payd.web.passwords import COST, _hash" "_hash('x' * 20, bytes(16), COST)"
+    python -m timeit -p -n 10 -s "from payd.web.passwords import COST, _hash" "_hash('x', bytes(16), COST)"
 """
 LEAST_COST: Final = Cost(8, 1)
 """For tests in virtual time, which run on the loop."""
