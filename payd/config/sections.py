@@ -130,9 +130,7 @@ class Settlements:
     """`[settlements]`: where live money goes."""
 
     change_delay_s: Annotated[
-        int,
-        number("seconds", 0, DELAY_S_MAX),
-        "How long a live destination's change is held back, so that it can be cancelled; 0 is not at all.",
+        int, number("seconds", 0, DELAY_S_MAX), "How long a live destination's change is held back; 0 is off."
     ] = 0
 
 
