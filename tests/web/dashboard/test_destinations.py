@@ -177,7 +177,7 @@ async def test_a_live_change_waits_stands_on_every_page_and_is_taken_back(till: 
         page = await visitor.get(where)
         for address in (WALLET, OTHER):
             assert f"<mark>{address[:8]}</mark>{address[8:-6]}<mark>{address[-6:]}</mark>" in page.html
-        assert f"To {OTHER[:8]} {OTHER[8:-6]} {OTHER[-6:]} from" in page.text
+        assert f"Then {OTHER[:8]} {OTHER[8:-6]} {OTHER[-6:]} From" in page.text
         assert due[:-5] in page.html
         assert f"{visitor.user_id}@example.com asked" in page.text
         assert "Cancel the change" in page.text
