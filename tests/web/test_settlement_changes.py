@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+from payd.core.caip import AccountId, AssetId
 from payd.core.endpoint import NOTIFY
 from payd.entropy import new_id
 from payd.store.audit import list_audit
@@ -237,6 +238,18 @@ async def test_of_a_merchant_that_is_deleted_meanwhile_nothing_changes(till: Til
         assert (found.status, found.code) == (404, "not_found")
 
 
+async def test_a_merchant_that_is_deleted_while_the_chain_is_asked_moves_no_money(
+    till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def problem(_chain: Base, _asset: AssetId, _destination: AccountId) -> None:
+        await till.shop.call("DELETE", f"/v1/merchants/{till.merchant}", key=till.key)
+
+    monkeypatch.setattr(Base, "destination_problem", problem)
+    found = await till.put(NEW)
+    assert (found.status, found.code) == (404, "not_found")
+    assert (till.realm.db.point(next_change_ms), till.acts()) == (None, ["create"])
+
+
 async def test_another_account_merchant_or_scope_takes_nothing_back(till: Till) -> None:
     await till.put(NEW)
     account = till.shop.account_id
@@ -305,6 +318,7 @@ async def test_who_asks_for_what_is_there_changes_and_tells_nothing(till: Till) 
 
 
 async def test_a_client_that_leaves_takes_no_waking_along(till: Till) -> None:
+    till.realm.settlement_changes.delay_ms = 5000  # less than until the chore's own next look
     async with trio.open_nursery() as chores:
         chores.start_soon(till.realm.settlement_changes.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -313,7 +327,7 @@ async def test_a_client_that_leaves_takes_no_waking_along(till: Till) -> None:
             while not (till.realm.db._staged or till.realm.db._batch):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
-        await trio.sleep(DELAY_S + 1)
+        await trio.sleep(6)
         assert await till.goes_to() == NEW
         chores.cancel_scope.cancel()
 
