@@ -18,17 +18,19 @@ from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.logos import Logos
 from payd.actors.payments import Payments
+from payd.actors.settlement_changes import SettlementChanges
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.histogram import Histogram
 from payd.core.ids import Realm as RealmName
 from payd.core.ids import realm_of
-from payd.core.version import DEFAULT
+from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import Entropy
 from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
+from payd.web.ended_days import EndedDays
 from payd.web.limits import RateLimit, Slots
 from payd.web.passwords import Passwords
 
@@ -74,11 +76,13 @@ class Realm:
     deliveries: Deliveries
     canary: Canary
     logos: Logos
+    settlement_changes: SettlementChanges
     payment_feed: PaymentFeed
     account_feed: AccountFeed
     seal: Seal
     checkout_app_id: str
     api_log: ApiLog
+    ended_days: EndedDays = field(default_factory=EndedDays)
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()
 
@@ -108,6 +112,9 @@ class House:
     passwords: Passwords
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
+    versions: tuple[str, ...] = VERSIONS
+    """All versions of the API, oldest first."""
+
     settings: tuple[Setting, ...] = ()
     """What payd.toml says, for pages that show it."""
 
