@@ -1,4 +1,4 @@
-"""The dashboard on a real chain: what its status page says of it, and how a merchant repairs what went astray."""
+"""The dashboard on a real chain: what the status page says of it, and how what went astray is repaired."""
 
 from __future__ import annotations
 
