@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -70,7 +69,10 @@ async def by_hand(desk: Desk, value: int) -> str:
 
 async def test_the_status_page_says_what_the_chain_says_and_a_stray_transfer_is_repaired(desk: Desk) -> None:
     await _check_status(desk)
-    await _check_match(desk)
+    payment, tx = await _check_match(desk)
+    assert await desk.street.status(payment) == "requires_action"
+    detail = await desk.street.detail(payment)
+    assert [(one["kind"], one["txId"]) for one in detail["transfers"]] == [("partial", tx)]
 
 
 async def _check_status(desk: Desk) -> None:
@@ -88,7 +90,7 @@ async def _check_status(desk: Desk) -> None:
     assert urlsplit(desk.street.chain.anvil.url).netloc in said
 
 
-async def _check_match(desk: Desk) -> None:
+async def _check_match(desk: Desk) -> tuple[str, str]:
     street = desk.street
     payment = await street.payment()
     await street.option(payment, DAI)
@@ -103,6 +105,4 @@ async def _check_match(desk: Desk) -> None:
     listed = text(await desk.get("/d/live/transfers"))
     assert "DAI" in listed
     assert address(BUYER)[-4:].lower() in listed
-    assert await street.status(payment) == "requires_action"
-    again: dict[str, Any] = await street.detail(payment)
-    assert [(one["kind"], one["txId"]) for one in again["transfers"]] == [("partial", tx)]
+    return payment, tx
