@@ -121,6 +121,8 @@ class Tour:
         page.set_viewport_size(DESKTOP)
         self.note("wide", f"{scene}, on a desk", _wide(page, DESKTOP))
         _picture(page, scene, "desktop")
+        if scene.startswith("/d/live/"):
+            return  # the page of test mode has the same colours, and more of them
         with lit(page, "dark"):
             self.note("dark", scene, axe(page.main_frame, ON_A_DESK))
             _picture(page, scene, "dark")
