@@ -39,7 +39,7 @@ _ACTS: Final = {
     "payment.simulate": "Simulated",
     "payment.scenario": "Scenario run by hand",
     "payment.refund": "Refund recorded by hand",
-    "payment.match": "Transfer matched by hand",
+    "transfer.assign": "Transfer matched by hand",
 }
 _KINDS: Final = {
     "matched": ("It pays this payment.", "good"),
@@ -106,7 +106,9 @@ def line_of(entry: Entry, words: Words, people: dict[str, str]) -> Line:
         case DeliveryTried():
             return _tried(entry)
         case Acted():
-            said = ", ".join(f"{name}: {value}" for name, value in sorted(entry.details.items()))
+            said = ", ".join(
+                f"{name}: {value}" for name, value in sorted(entry.details.items()) if value is not None
+            )
             who = people.get(entry.actor, entry.actor)
             return Line(
                 entry.at_ms,
