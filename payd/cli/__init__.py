@@ -25,6 +25,9 @@ COMMANDS: Final = (
     "notify",
     "relayer",
     "doctor",
+    "backup",
+    "restore",
+    "migrate",
     "check-config",
     "version",
 )

@@ -28,6 +28,7 @@ from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
+from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
@@ -319,6 +320,7 @@ COMMANDS: Final[dict[str, Command]] = {
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     **USER_COMMANDS,
+    **BACKUP_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
     "notify.show": Command(OfMode, _notify_show, changes=False),

@@ -30,7 +30,7 @@ from tests.shop import APPROVES, SIGNATURE, USDC_BASE, WALLET
 
 HERE: Final = Path(__file__).parent
 SEAL_KEY: Final = "5e" * 32
-HOLDER: Final = "eip155:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
+HOLDER: Final = "eip155:" + APPROVES.rpartition(":")[2]
 HELD: Final = APPROVES[:-1] + "4"
 USER: Final = "usr_stored"
 _SECTION: Final = re.compile(r"^-- from (office|realm) (\d+)\n(.*?)(?=^-- from |\Z)", re.M | re.S)
@@ -101,8 +101,9 @@ def add_rows(data: Path, told: Told, above: dict[str, int]) -> None:
     with closing(sqlite3.connect(data / "test.db")) as tx:
         account, now = tx.execute("SELECT account_id, created_at_ms FROM payments LIMIT 1").fetchone()
     names = {
-        "payment": told.paid, "account": account, "merchant": told.merchant_id, "user": USER, "now": now,
+        "payment": told.paid, "holder": HOLDER, "account": account, "merchant": told.merchant_id, "user": USER, "now": now,
         "sealed_answers": f"x'{answers.hex()}'", "sealed_app": f"x'{seal.seal(b'app', USER).hex()}'",
+        "sealed_gone": f"x'{seal.seal(b'whsec_gone', 'ep_gone').hex()}'",
     }  # fmt: skip
     for name, schema in FILES:
         with closing(sqlite3.connect(data / name, isolation_level=None)) as tx:

@@ -15,9 +15,10 @@ SELECT 'job_stored', id FROM deliveries LIMIT 1;
 INSERT INTO endpoints (id, account_id, url, events, state, created_at_ms, updated_at_ms)
 VALUES ('ep_gone', '{account}', 'https://gone.example/hook', '*', 'deleted', {now}, {now});
 INSERT INTO endpoint_secrets (endpoint_id, sealed, created_at_ms)
-VALUES ('ep_gone', x'01', {now});
+VALUES ('ep_gone', {sealed_gone}, {now});
 INSERT INTO endpoint_secrets (endpoint_id, sealed, created_at_ms, expires_at_ms)
-SELECT endpoint_id, sealed, created_at_ms, {now} FROM endpoint_secrets WHERE expires_at_ms IS NULL LIMIT 1;
+SELECT endpoint_id, sealed, created_at_ms, {now} FROM endpoint_secrets
+WHERE expires_at_ms IS NULL AND endpoint_id LIKE 'ep\_%' ESCAPE '\' AND endpoint_id <> 'ep_gone' LIMIT 1;
 
 -- from realm 3
 INSERT INTO chain_cursors
@@ -51,7 +52,7 @@ VALUES ('{merchant}', 0, 'https://shop.example');
 
 -- from realm 7
 INSERT INTO collected (payment_id, holder, sealed, collected_at_ms, of_buyer)
-VALUES ('{payment}', 'eip155:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc', {sealed_answers}, {now}, 1);
+VALUES ('{payment}', '{holder}', {sealed_answers}, {now}, 1);
 
 -- from realm 8
 INSERT OR REPLACE INTO logos (merchant_id, version, digest, picture)
