@@ -128,7 +128,11 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             await chores.start(realm.deliveries.run)
             chores.start_soon(keep_running, f"{name}.deadlines", payments.tending.deadlines.run)
             maintenance = Maintenance(
-                realm.db, realm.clock, config.webhooks.keep_days, config.payments.collected_days
+                realm.db,
+                realm.clock,
+                config.webhooks.keep_days,
+                config.payments.collected_days,
+                config.audit.keep_days,
             )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
@@ -139,7 +143,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
                 chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
                 if live.relayer is not None:
                     chores.start_soon(keep_running, f"{live.name}.relayer", live.relayer.run)
-        office = OfficeChores(house.office, house.realms["test"].clock.real_ms)
+        office = OfficeChores(house.office, house.realms["test"].clock.real_ms, config.audit.keep_days)
         chores.start_soon(keep_running, "office", office.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)

@@ -288,6 +288,7 @@ async def _status(house: House, _args: Args) -> Any:
                 "failure": realm.db.failure,
                 "now": iso_ms(realm.clock.now_ms()),
                 "problems": [*realm.deliveries.problems(), *realm.canary.problems()],
+                "clockSkewS": realm.deliveries.stats.skew_s,
                 "chains": [_chain_state(live) for live in realm.live_chains],
             }
             for name, realm in house.realms.items()

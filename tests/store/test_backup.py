@@ -1,4 +1,4 @@
-"""A backup has all of a data directory but its keys, overwrites nothing, and is not made of what is damaged."""
+"""A backup has all of a data directory but its keys, overwrites nothing, and is of nothing damaged."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ def add_rows(data: Path, told: Told, above: dict[str, int]) -> None:
     with closing(sqlite3.connect(data / "test.db")) as tx:
         account, now = tx.execute("SELECT account_id, created_at_ms FROM payments LIMIT 1").fetchone()
     names = {
-        "payment": told.paid, "holder": HOLDER, "account": account, "merchant": told.merchant_id, "user": USER, "now": now,
+        "payment": told.paid, "holder": HOLDER, "account": account, "merchant": told.merchant_id,
+        "user": USER, "now": now,
         "sealed_answers": f"x'{answers.hex()}'", "sealed_app": f"x'{seal.seal(b'app', USER).hex()}'",
         "sealed_gone": f"x'{seal.seal(b'whsec_gone', 'ep_gone').hex()}'",
     }  # fmt: skip
