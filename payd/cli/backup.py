@@ -23,7 +23,7 @@ from payd.config import Config
 from payd.store.backup import Keystore, make_backup
 from payd.store.copying import Look
 from payd.store.lock import DataDirectoryBusy, hold_data_dir
-from payd.store.manifest import Manifest
+from payd.store.manifest import MANIFEST, Manifest
 from payd.store.swap import finish
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
@@ -116,6 +116,11 @@ async def _ask(config: Config, dest: Path, with_keys: bool, look: Look) -> Manif
         raise failed
     if reply.error is not None:
         raise Refused(reply.error.message)
+    if not (dest / MANIFEST).is_file():
+        raise Refused(
+            f"The server made it, at a {dest} that only the server sees, as with PrivateTmp of systemd. Choose a"
+            " place that both see, such as /var/backups."
+        )
     return msgspec.convert(reply.result, Manifest)
 
 

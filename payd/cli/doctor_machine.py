@@ -18,6 +18,8 @@ from payd.store.lock import LOCK_NAME
 
 # Databases, logs, chains and webhooks need some besides the clients' connections.
 FILES_BESIDES: Final = 200
+# More clients at once than a small merchant ever has; connections_max is a bound against strangers.
+CONNECTIONS_ENOUGH: Final = 4096
 # What adjtimex(2) answers while nothing keeps the clock right, and room for the struct that it fills.
 UNSYNCHRONISED: Final = 5
 TIMEX_BYTES: Final = 512
@@ -31,9 +33,9 @@ def examine_machine(config: Config) -> Iterator[Finding]:
 
 
 def examine_files_limit(connections_max: int, files_max: int) -> Finding:
-    """Whether there is room for the connections that payd.toml allows."""
+    """Whether there is room for the connections that payd.toml allows, or for as many as a shop has."""
     subject = "open files"
-    if files_max < connections_max + FILES_BESIDES:
+    if files_max < min(connections_max, CONNECTIONS_ENOUGH) + FILES_BESIDES:
         words = f"{files_max} are allowed, and connections_max in [http] is {connections_max}"
         todo = (
             f"Set LimitNOFILE={connections_max + FILES_BESIDES} in the systemd unit, or allow fewer of them."

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from payd.cli.doctor_machine import (
+    CONNECTIONS_ENOUGH,
     FILES_BESIDES,
     UNSYNCHRONISED,
     clock_state,
@@ -32,6 +33,8 @@ def test_room_for_fewer_files_than_connections_is_a_warning() -> None:
     assert examine_files_limit(1000, 1000 + FILES_BESIDES).level == "ok"
     short = examine_files_limit(1000, 1000 + FILES_BESIDES - 1)
     assert (short.level, f"LimitNOFILE={1000 + FILES_BESIDES}" in short.what_to_do) == ("warning", True)
+    assert examine_files_limit(10**6, CONNECTIONS_ENOUGH + FILES_BESIDES).level == "ok"
+    assert examine_files_limit(10**6, CONNECTIONS_ENOUGH + FILES_BESIDES - 1).level == "warning"
 
 
 def test_the_limit_is_that_of_the_process_that_holds_the_directory(tmp_path: Path) -> None:

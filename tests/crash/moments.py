@@ -58,7 +58,7 @@ class Steps:
             opened.set_trace_callback(self._hear_statement)
             return opened
 
-        sqlite3.connect = watched
+        sqlite3.connect = watched  # type: ignore[assignment]
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
@@ -207,7 +207,7 @@ def try_backup(old: Path, folder: Path) -> list[list[str]]:
 
 def main(what: str, folder: Path, names: list[str]) -> None:
     """Print what was found. Nothing is synced: what is not on the disk outlives killed processes as well."""
-    os.fsync = lambda _file: None
+    os.fsync = lambda fd: None
     tries = {"upgrade": try_upgrade, "restore": try_restore, "backup": try_backup}
     found = {}
     for name in names:

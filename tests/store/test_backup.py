@@ -85,7 +85,12 @@ def test_a_keystore_that_is_named_and_not_there_is_said(data: Path) -> None:
 @pytest.mark.parametrize("there", ["file", "folder", "link"])
 def test_nothing_is_overwritten(data: Path, there: str) -> None:
     dest = data.parent / "backup"
-    {"file": dest.touch, "folder": dest.mkdir, "link": lambda: dest.symlink_to("nowhere")}[there]()
+    if there == "file":
+        dest.touch()
+    elif there == "folder":
+        dest.mkdir()
+    else:
+        dest.symlink_to("nowhere")
     with pytest.raises(BackupRefused, match="is there already"):
         make(data, dest)
     assert not (data.parent / DRAFT).exists()

@@ -7,11 +7,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from payd.store.backup import Keystore, make_backup
-from payd.store.manifest import BackupUnusable, Manifest, encode_manifest, read_manifest
-from payd.store.migrate import DatabaseTooNew, read_migrations
+from payd.store.durable import hash_file
+from payd.store.manifest import BackupUnusable, encode_manifest, read_manifest
+from payd.store.migrate import DatabaseTooNew, Schema, read_migrations
 from payd.store.restore import Lost, Restored, RestoreRefused, restore
 from payd.store.upgrade import upgrade
 from tests.stored.fill import stored, unpack
@@ -108,18 +110,17 @@ def test_a_backup_that_was_harmed_changes_nothing(data: Path, name: str, harm: s
     assert contents(data) == before
 
 
-def forged(source: Path, **changes: object) -> None:
-    """A manifest that fits a database which is none of ours."""
-    from payd.store.durable import hash_file
-
+def forged(source: Path, schema: Schema = "realm") -> None:
+    """A manifest that fits the files as they are now."""
     manifest = read_manifest(source)
     files = []
     for each in manifest.files:
         size, sha256 = hash_file(source / each.name)
-        more = changes if each.name == "test.db" else {}
-        files.append(type(each)(**{**{f: getattr(each, f) for f in each.__struct_fields__}, "bytes": size,
-                                   "sha256": sha256, **more}))  # fmt: skip
-    new = Manifest(manifest.format, manifest.payd, manifest.made_at, manifest.with_keys, tuple(files))
+        changed = msgspec.structs.replace(each, bytes=size, sha256=sha256)
+        if each.name == "test.db":
+            changed = msgspec.structs.replace(changed, schema=schema)
+        files.append(changed)
+    new = msgspec.structs.replace(manifest, files=tuple(files))
     (source / "manifest.json").write_bytes(encode_manifest(new))
 
 

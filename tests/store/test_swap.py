@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from payd.store import swap as module
+from payd.store import durable
 from payd.store.swap import STAGE, Swap, commit, drop_stage, finish, stage
 
 SWAP = Swap(("a.db", "in/b"), ("gone.db",), "snapshots/1", "note")
@@ -67,7 +67,7 @@ def test_a_plan_is_carried_out_to_its_end_by_whoever_comes_next(
     """The disk fails at one sync after another; a start afterwards goes on."""
     put(stage(directory))
     left = [moment]
-    sync = module.sync_folder
+    sync = durable.sync_folder
 
     def fail(path: Path) -> None:
         left[0] -= 1
@@ -76,7 +76,7 @@ def test_a_plan_is_carried_out_to_its_end_by_whoever_comes_next(
         sync(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "sync_folder", fail)
+        patched.setattr("payd.store.swap.sync_folder", fail)
         try:
             commit(directory, SWAP)
         except OSError:
