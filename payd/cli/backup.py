@@ -118,8 +118,8 @@ async def _ask(config: Config, dest: Path, with_keys: bool, look: Look) -> Manif
         raise Refused(reply.error.message)
     if not (dest / MANIFEST).is_file():
         raise Refused(
-            f"The server made it, at a {dest} that only the server sees, as with PrivateTmp of systemd. Choose"
-            " a place that both see, such as /var/backups."
+            f"The server made it, at a {dest} that only the server sees, as with PrivateTmp of systemd."
+            " Choose a place that both see, such as /var/backups."
         )
     return msgspec.convert(reply.result, Manifest)
 

@@ -96,6 +96,18 @@ def test_nothing_is_overwritten(data: Path, there: str) -> None:
     assert not (data.parent / DRAFT).exists()
 
 
+def test_what_gets_there_meanwhile_is_not_overwritten_either(data: Path) -> None:
+    dest = data.parent / "backup"
+
+    def look(what: str, _file: str, _done: int, _total: int) -> None:
+        if what == "hashing":
+            dest.mkdir(exist_ok=True)
+
+    with pytest.raises(BackupRefused, match="is there already"):
+        make_backup(data, dest, Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
+    assert list(dest.iterdir()) == []
+
+
 def test_a_place_that_cannot_be_is_refused_with_what_to_do(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="mount the disk"):
         make(data, tmp_path / "unmounted" / "backup")
