@@ -31,6 +31,7 @@ from payd.store.retention import (
     prune_relays,
     prune_secrets,
     prune_submissions,
+    prune_vacancies,
     shrink,
 )
 from payd.store.watches import prune_watches
@@ -114,6 +115,7 @@ class Maintenance:
             "stray_answers": await self._prune_pages(sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
             "requests": await self._prune_pages(prune_logged, now_ms - REQUESTS_KEPT_MS),
+            "vacancies": await self._prune(prune_vacancies, now_ms),
             "audit": await self._prune(prune_audit, audit_before_ms),
             "keys": await self._prune(prune_keys, audit_before_ms),
             "apps": await self._prune(prune_apps, audit_before_ms),

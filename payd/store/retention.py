@@ -137,6 +137,15 @@ def prune_apps(tx: Tx, before_ms: int, limit: int) -> int:
     ).rowcount
 
 
+def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget what had to be kept free until then; returns how many."""
+    return tx.execute(
+        "DELETE FROM vacancies WHERE (merchant_id, asset_key) IN"
+        " (SELECT merchant_id, asset_key FROM vacancies WHERE until_ms < ? LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
 def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     """Forget what the relayer did for payments that were over before that, among the `limit` next jobs.
 

@@ -47,6 +47,7 @@ PRUNED: Final[dict[Schema, dict[str, str]]] = {
         "submissions": "as relay_jobs",
         "builds": "a day, or as relay_jobs where we paid",
         "collected": "payments.collected_days",
+        "vacancies": "their end",
     },
     "office": {
         "sessions": "their lifetime",
@@ -71,6 +72,7 @@ KEPT: Final[dict[Schema, dict[str, str]]] = {
         "hints": "what buyers said that they sent, while the payment was open",
         "merchants": "payments show them, deleted ones too",
         "settlements": "what a merchant registered, and deletes",
+        "settlement_changes": "one of a destination, until it is due or taken back",
         "checkout_origins": "what a merchant lists, and takes off the list",
         "logos": "one of a merchant that was not deleted",
         "chain_cursors": "two of a chain",

@@ -81,3 +81,7 @@ INSERT INTO tries
 VALUES ('somebody', 2, {now});
 INSERT INTO challenges
 VALUES (zeroblob(32), {now});
+-- from realm 11
+INSERT INTO settlement_changes
+SELECT id, merchant_id, '{account}', destination, 'cli', {now}, {now} + 315360000000 FROM settlements LIMIT 1;
+INSERT INTO vacancies VALUES ('{merchant}', 'eip155:8453/slip44:60', 'eip155:8453:0x01', {now});
