@@ -30,6 +30,9 @@ COMMANDS: Final = (
     "notify",
     "relayer",
     "doctor",
+    "backup",
+    "restore",
+    "migrate",
     "check-config",
     "version",
 )

@@ -14,8 +14,12 @@ import click
 
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
+from payd.store.backup import BackupRefused
+from payd.store.durable import DraftBusy
 from payd.store.lock import DataDirectoryBusy
+from payd.store.manifest import BackupUnusable
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
+from payd.store.restore import RestoreRefused
 from payd.store.seal import SealKeyUnusable
 from payd.store.unwritable import Unwritable, why_unwritable
 
@@ -52,6 +56,10 @@ REASONS: Final = (
     SealKeyUnusable,
     DatabaseTooNew,
     MigrationFailed,
+    BackupRefused,
+    BackupUnusable,
+    RestoreRefused,
+    DraftBusy,
     OSError,
     click.ClickException,
 )

@@ -27,6 +27,7 @@ from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
+from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
@@ -265,6 +266,7 @@ async def _status(house: House, _args: Args) -> Any:
                 "failure": realm.db.failure,
                 "now": iso_ms(realm.clock.now_ms()),
                 "problems": [*realm.deliveries.problems(), *realm.canary.problems()],
+                "clockSkewS": realm.deliveries.stats.skew_s,
                 "chains": [_chain_state(live) for live in realm.live_chains],
             }
             for name, realm in house.realms.items()
@@ -298,6 +300,7 @@ COMMANDS: Final[dict[str, Command]] = {
     **USER_COMMANDS,
     **TESTING_COMMANDS,
     **LOG_COMMANDS,
+    **BACKUP_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
     "notify.show": Command(OfMode, _notify_show, changes=False),

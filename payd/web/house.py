@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from payd.actors.advance import Advance
 from payd.actors.api_log import ApiLog
+from payd.actors.backups import Backups
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
@@ -125,6 +126,9 @@ class House:
     metrics_token: str = ""
     data_dir: Path | None = None
     """Where its files are; None where nobody need know."""
+
+    backups: Backups | None = None
+    """Who copies them; None where there are none."""
 
     own_url: str = ""
     """Where this process itself reaches its listener, once it is open."""
