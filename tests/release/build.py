@@ -76,8 +76,8 @@ def build(root: Path, out: Path, wheels: Path, pythons: Sequence[str] = PYTHONS)
     """
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    wheel, sdist = _packages(root, out)
-    found = _libraries(root / LOCK, wheels.absolute(), pythons)
+    wheel, sdist = packages_of(root, out)
+    found = libraries_of(root / LOCK, wheels.absolute(), pythons)
     return Built(wheel, sdist, _archive(wheel, found, out / "payd", pythons))
 
 
@@ -90,7 +90,8 @@ def made_at_s(root: Path, env: Mapping[str, str]) -> int:
     return int(told.stdout) if told.returncode == 0 else NO_COMMIT_AT_S
 
 
-def _packages(root: Path, out: Path) -> tuple[Path, Path]:
+def packages_of(root: Path, out: Path) -> tuple[Path, Path]:
+    """The wheel and the source archive of a source, built into a folder."""
     env = os.environ | {"SOURCE_DATE_EPOCH": str(made_at_s(root, os.environ))}
     command = [sys.executable, "-c", HOOKS, str(out)]
     told = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=True)
@@ -98,8 +99,12 @@ def _packages(root: Path, out: Path) -> tuple[Path, Path]:
     return out / wheel, out / sdist
 
 
-def _libraries(lock: Path, kept: Path, pythons: Sequence[str]) -> Path:
-    """A folder with the wheels that a lock names and no others, each checked against its hash."""
+def libraries_of(lock: Path, kept: Path, pythons: Sequence[str]) -> Path:
+    """A folder with the wheels that a lock names and no others, each checked against its hash.
+
+    Raises:
+        subprocess.CalledProcessError: One cannot be had, or is not the locked one.
+    """
     folder = kept / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     for python in pythons:
         stamp = folder / f"{python}.done"
