@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "relayer",
     "doctor",
     "check-config",
+    "service",
     "version",
 )
 """In the order in which a newcomer needs them; each is a file of this folder."""
