@@ -6,15 +6,32 @@ import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd account create main
+payd account list
+"""),
+)
 def account() -> None:
     """Make and show accounts, which own merchants, keys and endpoints."""
 
 
-@account.command("create")
+@account.command(
+    "create",
+    epilog=teach(
+        """
+payd account create main
+payd account create "Second shop" --json
+""",
+        then="payd key create --mode test",
+    ),
+)
 @click.argument("name")
 @operates
 def create(operator: Operator, name: str) -> None:
@@ -27,7 +44,13 @@ def create(operator: Operator, name: str) -> None:
     click.echo(f"Next: {pasted('key create --mode test')}")
 
 
-@account.command("list")
+@account.command(
+    "list",
+    epilog=teach("""
+payd account list
+payd account list --json
+"""),
+)
 @operates
 def list_all(operator: Operator) -> None:
     """Show all accounts."""

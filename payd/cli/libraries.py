@@ -89,9 +89,9 @@ def _library(of: metadata.Distribution) -> Library:
 
 def _license(of: metadata.Distribution) -> str:
     for field in ("License-Expression", "License"):
-        said = of.metadata.get(field) or ""
-        if said.strip() and len(said) <= SHORT_MAX and "\n" not in said:
-            return str(said)
+        for said in of.metadata.get_all(field) or ():
+            if said.strip() and len(said) <= SHORT_MAX and "\n" not in said:
+                return str(said)
     classified = [
         each.rpartition(" :: ")[2]
         for each in of.metadata.get_all("Classifier") or ()

@@ -18,7 +18,9 @@ import click
 
 from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
 from payd.cli.unit import MARK, STATE, Unit
 from payd.config import FILE_NAME, Config
 
@@ -33,23 +35,30 @@ user_option = click.option("--user", "of_user", is_flag=True, help="Your own ser
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach(
+        """
+payd service install --print
+sudo payd service install
+"""
+    ),
+)
 def service() -> None:
     """Run payd as a service of systemd, which starts it with the machine and again when it fails."""
 
 
 @service.command(
     "install",
-    epilog="""\b
-Examples:
-  payd service install --print         look first
-  sudo payd service install            with its data in /var/lib/payd, as a user of its own
-  sudo payd service install --data-dir /srv/payd
-  payd service install --user          with yours, without root
-Then:
-  systemctl status payd                with --user where it is yours
-  journalctl -u payd -f
+    epilog=teach(
+        """
+payd service install --print   look first
+sudo payd service install      its data in /var/lib/payd, a user of its own
+sudo payd service install --data-dir /srv/payd
+payd service install --user    yours, without root
 """,
+        then="systemctl status payd, and journalctl -u payd -f",
+    ),
 )
 @user_option
 @click.option("--print", "only_print", is_flag=True, help="Print the unit; write and start nothing.")
@@ -89,11 +98,12 @@ def install(
 
 @service.command(
     "uninstall",
-    epilog="""\b
-Examples:
-  sudo payd service uninstall
-  payd service uninstall --user
-""",
+    epilog=teach(
+        """
+sudo payd service uninstall
+payd service uninstall --user
+"""
+    ),
 )
 @user_option
 @json_option

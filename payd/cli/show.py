@@ -63,10 +63,18 @@ def moment(instant: str | None) -> str | None:
     return None if instant is None else instant[:19].replace("T", " ")
 
 
+class Screen(Console):
+    """A console that leaves it to the program what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise again what rich caught; it would end with 1."""
+        raise
+
+
 def console() -> Console:
     """A console for what is standard output now."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=UNFOLDED)
+    made = Screen(highlight=False)
+    return made if made.is_terminal else Screen(highlight=False, width=UNFOLDED)
 
 
 def _unfolded(screen: Console) -> ConsoleOptions:

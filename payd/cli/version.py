@@ -11,17 +11,19 @@ import click
 import payd
 from payd.cli.libraries import libraries, vendored
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.core.event import API_VERSION
 from payd.core.version import VERSIONS
 
 LICENSE: Final = "MIT"
 
-EPILOG: Final = """\b
-Examples:
-  payd version                     payd, Python, SQLite, the schemas of the databases
-  payd version --licenses          every library with its licence
-  payd version --licenses --json   the same, with where the texts are
+EPILOG: Final = teach(
+    """
+payd version                    payd, Python, SQLite, the databases' schemas
+payd version --licenses         every library with its licence
+payd version --licenses --json  the same, with where the texts are
 """
+)
 
 
 @click.command(epilog=EPILOG)
