@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -20,8 +21,16 @@ RUN_S_MAX = 180.0
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """All three, the archive for this Python alone."""
-    return build(ROOT, tmp_path_factory.mktemp("dist"), WHEELS, [PYTHON])
+    """All three, the archive for this Python alone; made by whichever worker comes first."""
+    own = tmp_path_factory.getbasetemp()
+    out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "dist"
+    out.mkdir(exist_ok=True)
+    with (out / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "payd").exists():
+            return build(ROOT, out, WHEELS, [PYTHON])
+    [wheel], [sdist] = out.glob("*.whl"), out.glob("*.tar.gz")
+    return Built(wheel, sdist, out / "payd")
 
 
 @dataclass(frozen=True, slots=True)

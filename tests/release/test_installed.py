@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,29 +20,44 @@ from payd import __version__
 from tests.pictures import plain
 from tests.release.build import LOCK, ROOT, Built, libraries_of
 from tests.release.conftest import PYTHON, RUN_S_MAX, WHEELS, Place, place
+from tests.test_readme import README, blocks_of
 
 pytestmark = pytest.mark.real_time
 
 
-@pytest.fixture(scope="module")
-def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The wheel in an environment of its own, with the locked libraries and no network."""
-    folder = tmp_path_factory.mktemp("installed")
-    environment = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
-    libraries = libraries_of(ROOT / LOCK, WHEELS, [PYTHON])
-    sources = ["--isolated", "--no-index", "--find-links", str(libraries)]
-    command = [*pip, "install", "--quiet", "--no-compile", *sources, str(built.wheel)]
-    subprocess.run(command, check=True)
-    return place(folder / "place", str(environment / "bin" / "payd"))
+SUDO = '#!/bin/sh\nexec "$@"\n'
 
 
-@pytest.fixture(scope="module")
-def one_file(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The archive, which was never started here."""
-    folder = tmp_path_factory.mktemp("one_file")
-    return place(folder / "place", sys.executable, str(built.archive))
+def follow(page_block: int, built: Built, folder: Path) -> Place:
+    """Do what a block of README.md says, up to its last line, which runs payd.
+
+    `sudo` is nobody, and /usr/local/bin is a folder that the PATH has. No network: the libraries are here.
+    """
+    *lines, last = [one for one in blocks_of(README.read_text()) if one.mark == "release"][
+        page_block
+    ].text.splitlines()
+    here = place(folder)
+    own = folder / "bin"
+    own.mkdir()
+    (own / "sudo").write_text(SUDO)
+    (own / "sudo").chmod(0o755)
+    (folder / "dist").symlink_to(built.wheel.parent)
+    (folder / LOCK).symlink_to(ROOT / LOCK)
+    env = {
+        **here.env,
+        "PATH": f"{own}:{Path(sys.executable).parent}:{here.env['PATH']}",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_FIND_LINKS": str(libraries_of(ROOT / LOCK, WHEELS, [PYTHON])),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_COMPILE": "1",
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    script = "\n".join(["set -eu", *lines]).replace("/usr/local/bin", str(own))
+    subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
+    program, *demo = last.split()
+    assert demo == ["demo"]
+    program = program.replace("~", here.env["HOME"]) if "/" in program else str(own / program)
+    return replace(here, program=(program,), env=here.env | {"PATH": env["PATH"]})
 
 
 def cached(home: Path) -> list[Path]:
@@ -104,7 +120,8 @@ def check_pages(here: Place) -> None:
         here.run("merchant", "logo", merchant, str(logo))
 
 
-def test_the_wheel_runs_where_its_source_is_not(installed: Place) -> None:
+def test_the_wheel_runs_where_its_source_is_not(built: Built, tmp_path: Path) -> None:
+    installed = follow(0, built, tmp_path / "place")
     told = json.loads(installed.run("version", "--json"))
     assert told["version"] == __version__
     assert len(told["libraries"]) > 50
@@ -114,7 +131,8 @@ def test_the_wheel_runs_where_its_source_is_not(installed: Place) -> None:
     assert installed.run("demo", "--scratch").endswith("all four webhooks verified.\n")
 
 
-def test_two_starts_at_once_unpack_once_though_one_before_them_was_killed(one_file: Place) -> None:
+def test_the_one_file_unpacks_once_and_does_all_that_the_source_does(built: Built, tmp_path: Path) -> None:
+    one_file = follow(1, built, tmp_path / "place")
     home = Path(one_file.env["HOME"])
     kill_while_it_unpacks(one_file, home)
     assert list(home.glob(".cache/pex/*"))
@@ -126,13 +144,11 @@ def test_two_starts_at_once_unpack_once_though_one_before_them_was_killed(one_fi
             said, error = process.communicate(timeout=RUN_S_MAX)
             assert process.returncode == 0, error
             assert json.loads(said)["version"] == __version__
-    [unpacked] = cached(home)
+    [unpacked] = cached(home)  # once, though two started at once, and one before them was killed
     made = unpacked.stat().st_ino
     assert one_file.run("version").startswith(f"payd {__version__}\n")
     assert [each.stat().st_ino for each in cached(home)] == [made]
 
-
-def test_the_one_file_does_all_that_the_source_does(one_file: Place) -> None:
     one_file.run("init", "--data-dir", "made")
     check_pages(one_file)
     assert one_file.run("demo", "--scratch").endswith("all four webhooks verified.\n")
