@@ -75,7 +75,7 @@ def test_data_that_another_process_holds_are_3(payd: Terminal, monkeypatch: pyte
         raise DataDirectoryBusy(Path("data"), 4711)
 
     monkeypatch.setattr("payd.cli.options.ask", busy)
-    payd.error("account", "list", code=3)
+    assert "4711" in payd.error("account", "list", code=3)
 
 
 @pytest.mark.parametrize(

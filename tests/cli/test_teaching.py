@@ -95,6 +95,8 @@ def test_it_prints_json_for_programs(path: str) -> None:
 
 @pytest.mark.parametrize("path", LEAVES)
 def test_its_examples_are_understood(path: str) -> None:
+    block = re.sub(r"\\\n +", "", help_of(path)).split("Examples:\n")[1].split("\n\n")[0]
+    assert len(examples(path)) == len(block.splitlines()), block
     for line in examples(path):
         own = re.sub(r"^(?:sudo |[A-Z_]+=\S+ )+", "", SHELL.split(line)[0])
         words = shlex.split(own)[len(path.split()) :]

@@ -26,7 +26,7 @@ KEPT = Unit(
     unpacks=False,
 )
 OWNED = replace(KEPT, data_dir=Path("/srv/my data"), config_file=Path("/etc/payd.toml"), user="payd")
-MINE = replace(KEPT, data_dir=Path("/home/ada/payd"), of_user=True, in_home=True)
+MINE = replace(KEPT, data_dir=Path("/users/ada/payd"), of_user=True, in_home=True)
 KINDS = pytest.mark.parametrize("unit", [KEPT, OWNED, MINE], ids=["kept", "owned", "mine"])
 
 
