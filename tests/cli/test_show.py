@@ -6,7 +6,7 @@ import click
 import msgspec
 import pytest
 
-from payd.cli.show import moment, show_fields, show_json, show_rows
+from payd.cli.show import Row, moment, show_fields, show_json, show_rows
 from tests.terminal import on_terminal
 
 LONG = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" * 5
@@ -67,7 +67,10 @@ def test_without_brief_words_such_a_row_is_a_line_a_field(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_terminal(monkeypatch, columns=20)
-    rows = [{"name": "main", "id": "x" * 30, "gone": None}, {"name": "other", "id": "y", "gone": 1}]
+    rows: list[Row] = [
+        {"name": "main", "id": "x" * 30, "gone": None},
+        {"name": "other", "id": "y", "gone": 1},
+    ]
     show_rows(rows, {"name": "Name", "id": "Id", "gone": "Revoked"}, "none")
     shown = click.unstyle(capsys.readouterr().out)
     assert shown == f"main\n  Id  {'x' * 30}\nother\n  Id       y\n  Revoked  1\n"

@@ -57,7 +57,7 @@ def follow(page_block: int, built: Built, folder: Path) -> Place:
     program, *demo = last.split()
     assert demo == ["demo"]
     program = program.replace("~", here.env["HOME"]) if "/" in program else str(own / program)
-    return replace(here, program=(program,), env=here.env | {"PATH": env["PATH"]})
+    return replace(here, program=(program,), env={**here.env, "PATH": env["PATH"]})
 
 
 def cached(home: Path) -> list[Path]:
