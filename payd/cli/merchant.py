@@ -176,7 +176,7 @@ def destinations(operator: Operator, merchant_id: str) -> None:
     "change-destination",
     epilog=teach(
         """
-payd merchant change-destination mrch_… stl_… eip155:8453:0x…
+payd merchant change-destination mrch_… crypto_… eip155:8453:0x…
 """,
         then="payd merchant destinations MERCHANT",
     ),
@@ -203,7 +203,7 @@ def change_destination(operator: Operator, merchant_id: str, settlement_id: str,
 @merchant.command(
     "cancel-change",
     epilog=teach("""
-payd merchant cancel-change mrch_… stl_… --mode live
+payd merchant cancel-change mrch_… crypto_… --mode live
 """),
 )
 @click.argument("merchant_id", metavar="MERCHANT")
@@ -221,7 +221,7 @@ def cancel_change(operator: Operator, merchant_id: str, settlement_id: str) -> N
 @merchant.command(
     "delete-destination",
     epilog=teach("""
-payd merchant delete-destination mrch_… stl_…
+payd merchant delete-destination mrch_… crypto_…
 """),
 )
 @click.argument("merchant_id", metavar="MERCHANT")
