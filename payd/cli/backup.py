@@ -18,6 +18,7 @@ from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.running import interruptible
 from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
 from payd.clock import monotonic_s, system_wall_ms
 from payd.config import Config
 from payd.store.backup import Keystore, make_backup
@@ -31,7 +32,16 @@ LOOK_S: Final = 0.2  # how often the server is asked how far it is
 MIB: Final = 1 << 20
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd backup backup-1
+payd backup /mnt/safe/payd --with-keys --json
+""",
+        codes="it could not be made, and nothing is left of it.",
+        then="payd restore SRC --data-dir NEW_DIR",
+    )
+)
 @click.argument("dest", type=click.Path(path_type=Path))
 @click.option(
     "--with-keys",
@@ -46,9 +56,6 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
     Every write that was acknowledged before is in it, all databases are of one moment, and each copy is
     checked. DEST is there when it is whole, and not before; nothing is overwritten. Without --with-keys,
     nobody can read from it what is sealed: keep data/seal.key elsewhere.
-
-    Exit code 0: it is there. 1: it could not be made, and nothing is left of it. 3: a server has the data
-    directory and does not answer.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)

@@ -8,14 +8,22 @@ import click
 import trio
 
 from payd.cli.options import Operator, on_realm
+from payd.cli.sections import Sections
 from payd.cli.show import console, moment, show_fields, show_json
+from payd.cli.teaching import teach
 from payd.core.span import span
 
 # How often the job is looked at while somebody waits for it.
 POLL_S: Final = 0.2
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd clock show
+payd clock advance 15m
+"""),
+)
 def clock() -> None:
     """Show the test clock, and move it forward.
 
@@ -23,7 +31,13 @@ def clock() -> None:
     """
 
 
-@clock.command("show")
+@clock.command(
+    "show",
+    epilog=teach("""
+payd clock show
+payd clock show --json
+"""),
+)
 @on_realm
 def show(operator: Operator) -> None:
     """Show the test realm's time, and how far it is ahead."""
@@ -31,7 +45,11 @@ def show(operator: Operator) -> None:
 
 
 @clock.command(
-    "advance", epilog="\b\nExamples:\n  payd clock advance 15m\n  payd clock advance 28h --no-wait"
+    "advance",
+    epilog=teach("""
+payd clock advance 15m            a payment expires
+payd clock advance 28h --no-wait  all retries of a webhook
+"""),
 )
 @click.argument("by", metavar="TIME")
 @click.option("--no-wait", is_flag=True, help="Do not wait for what falls due on the way.")

@@ -24,13 +24,23 @@ from payd.cli.doctor_machine import examine_machine
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.config import Config, ConfigError
 
 COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-@click.command("doctor")
+@click.command(
+    "doctor",
+    epilog=teach(
+        """
+payd doctor
+payd doctor --json | python3 -m json.tool
+""",
+        codes="there is an error",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
 @click.pass_context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,9 @@ from payd.cli.doors import FolderDoor
 from payd.cli.listen import Wanted, begins, follow, go_on, run_until_told
 from payd.cli.options import Operator, on_realm
 from payd.cli.progress import Progress
+from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.cli.ticker import JsonTicker, PlainTicker, Stopped, Ticker
 from payd.core.endpoint import EVENT_TYPES
 
@@ -21,7 +24,14 @@ LIMIT_MAX: Final = 100
 TYPES: Final = f"Event types: {', '.join(EVENT_TYPES)}."
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd events list
+payd events tail
+payd events resend dlv_…
+"""),
+)
 def events() -> None:
     """Show events, follow them, and send one again.
 
@@ -29,7 +39,16 @@ def events() -> None:
     """
 
 
-@events.command("list", epilog=f"\b\nExample:\n  payd events list --type payment.succeeded\n\n\b\n{TYPES}")
+@events.command(
+    "list",
+    epilog=teach(
+        """
+payd events list --type payment.succeeded
+payd events list --payment pay_t… --json
+""",
+        notes=TYPES,
+    ),
+)
 @click.option("--type", "event_type", type=click.Choice(EVENT_TYPES), metavar="TYPE", help="Only this type.")
 @click.option("--payment", metavar="ID", help="Only of this payment.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="N", help="How many. Without: 20.")
@@ -65,7 +84,12 @@ def list_events(
         click.echo(f"\nThere are more: {operator.pasted(f'events list {options}')}")
 
 
-@events.command("show", epilog="\b\nExample:\n  payd events show evt_…")
+@events.command(
+    "show",
+    epilog=teach("""
+payd events show evt_…
+"""),
+)
 @click.argument("event_id", metavar="ID")
 @on_realm
 def show(operator: Operator, event_id: str) -> None:
@@ -76,7 +100,13 @@ def show(operator: Operator, event_id: str) -> None:
 
 @events.command(
     "tail",
-    epilog=f"\b\nExamples:\n  payd events tail\n  payd events tail --json --after CURSOR\n\n\b\n{TYPES}",
+    epilog=teach(
+        """
+payd events tail
+payd events tail --json --cursor place  goes on from where it was
+""",
+        notes=TYPES,
+    ),
 )
 @click.option(
     "--type", "types", multiple=True, type=click.Choice(EVENT_TYPES), metavar="TYPE", help="Repeat."
@@ -112,7 +142,15 @@ def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Pa
     ticker.state(Stopped(progress.cursor, go_on(wanted, progress.cursor)))
 
 
-@events.command("sample", epilog=f"\b\nExample:\n  payd events sample payment.settled\n\n\b\n{TYPES}")
+@events.command(
+    "sample",
+    epilog=teach(
+        """
+payd events sample payment.settled
+""",
+        notes=TYPES,
+    ),
+)
 @click.argument("event_type", metavar="TYPE", type=click.Choice(EVENT_TYPES))
 @on_realm
 def sample(operator: Operator, event_type: str) -> None:
@@ -121,7 +159,11 @@ def sample(operator: Operator, event_type: str) -> None:
     show_json(found if operator.as_json else found["envelope"])
 
 
-events.add_command(resend)
+_resend = copy(resend)
+_resend.epilog = teach("""
+payd events resend evt_…
+""")
+events.add_command(_resend)
 
 
 def _brief(row: Row) -> str:

@@ -8,10 +8,11 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, moment, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.fault import FAULT_KINDS, WORDS
 
-EPILOG = f"""\b
+NOTES = f"""\b
 Faults:
   duplicate        it is sent, and then a copy of it
   reorder          it waits until a later one has gone, for a minute at most
@@ -21,18 +22,22 @@ Faults:
   bad_signature    signed over other bytes; your receiver should answer 400
   wrong_secret     signed with another secret; your receiver should answer 400
 
-\b
-Examples:
-  payd webhook fault duplicate --deliveries 3
-  payd webhook fault drop --for 10m --event payment.succeeded
-  payd webhook fault delay --delay 90s --payment pay_t…
-
-\b
 Event types: {", ".join(EVENT_TYPES)}.
 """
 
 
-@click.command("fault", epilog=EPILOG)
+@click.command(
+    "fault",
+    epilog=teach(
+        """
+payd webhook fault duplicate --deliveries 3
+payd webhook fault drop --for 10m --event payment.succeeded
+payd webhook fault delay --delay 90s --payment pay_t…
+""",
+        notes=NOTES,
+        then="payd trigger payment.succeeded",
+    ),
+)
 @click.argument("kind", metavar="FAULT", type=click.Choice(FAULT_KINDS))
 @click.option("--deliveries", type=int, metavar="N", help="For the next N deliveries. Without --for: 1.")
 @click.option("--for", "lasts", metavar="TIME", help="For all deliveries of a time, such as 10m or 2h.")
@@ -70,7 +75,13 @@ def fault(
     click.echo(f"\nEnd it: {operator.pasted('webhook clear-faults')}")
 
 
-@click.command("faults")
+@click.command(
+    "faults",
+    epilog=teach("""
+payd webhook faults
+payd webhook faults --json
+"""),
+)
 @on_realm
 def faults(operator: Operator) -> None:
     """Show the faults that were injected, newest first, and what is left of each."""
@@ -81,7 +92,12 @@ def faults(operator: Operator) -> None:
     _show(found, f"There is none. Inject one: {operator.pasted('webhook fault duplicate')}")
 
 
-@click.command("clear-faults")
+@click.command(
+    "clear-faults",
+    epilog=teach("""
+payd webhook clear-faults
+"""),
+)
 @click.argument("fault_id", metavar="ID", required=False)
 @on_realm
 def clear_faults(operator: Operator, fault_id: str | None) -> None:

@@ -26,6 +26,7 @@ from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers,
 from payd.cli.options import Operator, config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
+from payd.cli.teaching import teach
 from payd.cli.ticker import HIDDEN, Head, JsonTicker, PlainTicker, Stopped, Ticker, told
 from payd.clock import system_wall_ms
 from payd.core.endpoint import EVENT_TYPES
@@ -58,7 +59,17 @@ class Wanted:
     again: str
 
 
-@click.command(epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
+@click.command(
+    epilog=teach(
+        """
+payd listen
+payd listen --forward-to localhost:4242/hook
+payd listen --events payment.succeeded,payment.settled --json
+payd listen --url https://pay.example.com --api-key svc_test_…
+""",
+        notes=f"Event types: {', '.join(EVENT_TYPES)}.",
+    )
+)
 @click.option("--forward-to", metavar="URL", help="Your receiver, such as localhost:4242/hook or :4242/hook.")
 @click.option("--events", "lists", multiple=True, metavar="A,B", help="Only these types. Without: all.")
 @click.option("-H", "--header", "lines", multiple=True, metavar="'K: V'", help="Add a header; repeat.")
@@ -73,6 +84,7 @@ class Wanted:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: an object a line."
 )
+@click.option("--json", "form", flag_value="json", help="As --format json.")
 @click.option("--url", metavar="URL", help="A server elsewhere, such as https://pay.example.com.")
 @click.option("--api-key", metavar="KEY", help="Its key, with the scope webhooks:read. [PAYD_API_KEY]")
 @click.option(

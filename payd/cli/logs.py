@@ -12,7 +12,9 @@ import trio
 
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
+from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, Reply, call_admin
 
 Log: TypeAlias = dict[str, Any]
@@ -22,16 +24,15 @@ LINES: Final = 10
 # The server writes its log every second.
 POLL_S: Final = 1.0
 
-EPILOG: Final = """\b
-Examples:
-  payd logs {0}
-  payd logs {0} --status 4xx
-  payd logs {0} --method POST --path /v1/payments
-  payd logs {0} --path pay_t…
-
-\b
---status takes 404, 2xx, 3xx, 4xx, 5xx or refused; --path a path, its template, or an id in it.
+EXAMPLES: Final = """
+payd logs {0}
+payd logs {0} --status 4xx
+payd logs {0} --method POST --path /v1/payments
+payd logs {0} --path pay_t…
 """
+NOTES: Final = (
+    "--status takes 404, 2xx, 3xx, 4xx, 5xx or refused; --path a path, its template, or an id in it."
+)
 
 
 def _filters(function: Callable[..., None]) -> Callable[..., None]:
@@ -46,7 +47,13 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd logs list
+payd logs tail --status refused
+"""),
+)
 def logs() -> None:
     """Show the requests to the API, and follow them.
 
@@ -54,7 +61,7 @@ def logs() -> None:
     """
 
 
-@logs.command("list", epilog=EPILOG.format("list"))
+@logs.command("list", epilog=teach(EXAMPLES.format("list"), notes=NOTES))
 @_filters
 @click.option("--since", metavar="TIME", help="Only since then, RFC 3339.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="N", help="How many. Without: 20.")
@@ -78,7 +85,7 @@ def list_logs(operator: Operator, **filters: Any) -> None:
     show_rows(rows, columns, "There is no such request.", lambda row: _line(row))
 
 
-@logs.command("tail", epilog=EPILOG.format("tail"))
+@logs.command("tail", epilog=teach(EXAMPLES.format("tail"), notes=NOTES))
 @_filters
 @click.option(
     "--lines",

@@ -10,13 +10,23 @@ from payd.cli.failure import Refused, writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.store.copying import databases_in
 from payd.store.lock import hold_data_dir
 from payd.store.upgrade import Upgraded, look_at_schemas, try_upgrade, upgrade
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd migrate --dry-run
+payd migrate
+""",
+        codes="they cannot be brought to it, and nothing was changed.",
+        then="payd serve",
+    )
+)
 @click.option("--dry-run", is_flag=True, help="Do it with copies that are thrown away, beside the server.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
@@ -26,9 +36,6 @@ def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_ru
     Copies are migrated and checked: whole, with the schema of a new database, with every row. When all are
     right they take the databases' places at once, and what was there stays in data/snapshots/, of which the
     last three are kept. The server does the same at its start.
-
-    Exit code 0: they are of this version, or with --dry-run would be. 1: they cannot be, and nothing was
-    changed. 3: a server runs in the data directory; stop it first.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)

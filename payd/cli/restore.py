@@ -13,13 +13,23 @@ from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.store.lock import hold_data_dir
 from payd.store.restore import Restored
 from payd.store.restore import restore as put_back
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd restore backup-1 --data-dir drill
+payd restore backup-1 --overwrite
+""",
+        codes="it is not done, and nothing was changed.",
+        then="payd serve",
+    )
+)
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--overwrite", is_flag=True, help="Also over what is there; that is kept in snapshots/.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -32,9 +42,6 @@ def restore(
     Every byte is compared with what the backup says of itself, and every database is looked through, before
     anything is changed. Killed at any moment, all of it is old or all of it is new. Says what cannot be read
     any more where the seal key is not that of the backup.
-
-    Exit code 0: it is done. 1: it is not, and nothing was changed. 3: a server runs in the data directory;
-    stop it first.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)

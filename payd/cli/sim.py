@@ -8,6 +8,7 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
 
 VERBS: Final = {
     "process": "processing",
@@ -19,18 +20,22 @@ VERBS: Final = {
 }
 """What is typed, and the state that it leads to; that may be typed as well."""
 
-EPILOG = """\b
-Examples:
-  payd sim pay_t… succeed
-  payd sim pay_t… fail --reason "The card was declined"
-
-\b
+NOTES: Final = """
 What can be typed: process, succeed, fail, expire, cancel, settle. To succeed walks through processing; what
 has succeeded settles by itself a little later.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=teach(
+        """
+payd sim pay_t… succeed
+payd sim pay_t… fail --reason "The card was declined"
+""",
+        notes=NOTES,
+        then="payd payment show pay_t…",
+    )
+)
 @click.argument("payment", metavar="PAYMENT")
 @click.argument("to", metavar="TO", type=click.Choice([*VERBS, *VERBS.values()]), required=True)
 @click.option("--reason", metavar="TEXT", help="What the merchant is told, of a failure or a cancellation.")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, show_fields, show_json, show_rows
-from payd.core.scenario import BY_EVENT, SCENARIOS
+from payd.cli.teaching import teach
+from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 
+COLUMNS = 76
 WIDTH = max(len(one.name) for one in SCENARIOS)
-EPILOG = "\n".join(
+
+
+def _told(scenario: Scenario) -> str:
+    """Its name and what happens, for a terminal of 80 columns."""
+    begin = f"  {scenario.name.ljust(WIDTH)}  "
+    return fill(scenario.words, COLUMNS, initial_indent=begin, subsequent_indent=" " * len(begin))
+
+
+NAMES = "\n".join(
     [
         "\b",
         "Events:",
@@ -17,17 +29,22 @@ EPILOG = "\n".join(
         "",
         "\b",
         "Scenarios:",
-        *(f"  {one.name.ljust(WIDTH)}  {one.words}" for one in SCENARIOS),
-        "",
-        "\b",
-        "Examples:",
-        "  payd trigger payment.succeeded",
-        "  payd trigger duplicate-webhook --merchant mrch_…",
+        *(_told(one) for one in SCENARIOS),
     ]
 )
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=teach(
+        """
+payd trigger payment.succeeded
+payd trigger duplicate-webhook --merchant mrch_…
+payd trigger --list --json
+""",
+        notes=NAMES,
+        then="payd events list",
+    )
+)
 @click.argument("name", metavar="EVENT|SCENARIO", required=False)
 @click.option("--merchant", metavar="ID", help="Who is paid. Without: the first that can be.")
 @click.option("--list", "lists", is_flag=True, help="Show the scenarios and what each tells.")

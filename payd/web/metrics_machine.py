@@ -11,16 +11,14 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from payd import __version__
 from payd.clock import system_wall_ms
+from payd.store.backup import LAST_BACKUP
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
-
-BACKUP_NOTE: Final = "last-backup.json"
-"""What a backup leaves in the data directory when it is whole."""
 
 
 def machine_families(data_dir: Path | None) -> Iterator[Metric]:
@@ -58,7 +56,7 @@ def backup_age_s(data_dir: Path, now_ms: int) -> float | None:
         now_ms: Unix milliseconds by the wall.
     """
     try:
-        made_s = (data_dir / BACKUP_NOTE).stat().st_mtime
+        made_s = (data_dir / LAST_BACKUP).stat().st_mtime
     except OSError:
         return None
     return max(0.0, now_ms / 1000 - made_s)

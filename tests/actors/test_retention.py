@@ -73,6 +73,8 @@ KEPT: Final[dict[Schema, dict[str, str]]] = {
         "merchants": "payments show them, deleted ones too",
         "settlements": "what a merchant registered, and deletes",
         "settlement_changes": "one of a destination, until it is due or taken back",
+        "faults": "of an endpoint, twenty that are active and a hundred that are over (store/faults.py)",
+        "fault_uses": "with their fault",
         "checkout_origins": "what a merchant lists, and takes off the list",
         "logos": "one of a merchant that was not deleted",
         "chain_cursors": "two of a chain",

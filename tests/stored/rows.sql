@@ -85,3 +85,7 @@ VALUES (zeroblob(32), {now});
 INSERT INTO settlement_changes
 SELECT id, merchant_id, '{account}', destination, 'cli', {now}, {now} + 315360000000 FROM settlements LIMIT 1;
 INSERT INTO vacancies VALUES ('{merchant}', 'eip155:8453/slip44:60', 'eip155:8453:0x01', {now});
+-- from realm 12
+INSERT INTO faults (id, endpoint_id, kind, events, deliveries, "left", created_at_ms)
+SELECT 'flt_stored', id, 'duplicate', '', 3, 2, {now} FROM endpoints LIMIT 1;
+INSERT INTO fault_uses VALUES ('flt_stored', 'dlv_stored', 0);

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from payd import __version__
-from payd.web.metrics_machine import BACKUP_NOTE, backup_age_s, machine_families
+from payd.store.backup import LAST_BACKUP
+from payd.web.metrics_machine import backup_age_s, machine_families
 
 
 def numbers(data_dir: Path | None) -> dict[str, float]:
@@ -27,7 +28,7 @@ def test_the_disk_is_that_of_the_data(tmp_path: Path) -> None:
 def test_a_backup_grows_old_and_before_the_first_nothing_is_said(tmp_path: Path) -> None:
     assert backup_age_s(tmp_path, 5_000) is None
     assert "payd_backup_age_seconds" not in numbers(tmp_path)
-    note = tmp_path / BACKUP_NOTE
+    note = tmp_path / LAST_BACKUP
     note.write_text("{}")
     os.utime(note, (3, 3))
     assert backup_age_s(tmp_path, 5_000) == 2
