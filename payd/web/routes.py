@@ -31,6 +31,7 @@ from payd.web import (
 from payd.web.call import Answer, Call
 from payd.web.checkout import collect, funds
 from payd.web.checkout import routes as checkout
+from payd.web.openapi import serve as openapi
 from payd.web.route_table import SEGMENT, RouteTable
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -183,6 +184,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),
+    Route("GET", "/openapi/{version}.json", openapi.read, None, "open", open_to_browsers=True),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
     Route("POST", "/canary/{realm}", canary.arrive, None, "open", unlimited=True),

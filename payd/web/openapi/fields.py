@@ -1,0 +1,314 @@
+"""What the names of the wire mean: in payd one name is one thing, so JSON Schema says it once for each.
+
+`FIELDS` is by the name of a field; `IN` is by shape and field, where a name means more in one shape.
+
+Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; SPEC.md, "Limits".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+from payd.actors.simulation import TARGETS
+from payd.core.collect import FIELDS_MAX, NAME_MAX
+from payd.core.endpoint import EVENT_TYPES, URL_MAX, EndpointState
+from payd.core.header import HEADERS_MAX
+from payd.core.money import MINOR_UNITS, VALUE_DIGITS_MAX
+from payd.core.option import ACCOUNTS_MAX, OPTIONS_PER_ANSWER_MAX
+from payd.core.status import Status, merchant_word
+from payd.core.version import VERSIONS
+from payd.store.attempts import Trigger
+from payd.store.transfers import Kind as TransferKind
+
+Schema = dict[str, Any]
+
+_TAIL: Final = "[0-7][0-9a-hjkmnp-tv-z]{35}"
+_CHAIN: Final = "[-a-zA-Z0-9]{3,8}:[-a-zA-Z0-9]{1,32}"
+_BLANK: Final = r"[\x20]*"
+_SEEN: Final = r"[^\x00-\x20\x7f-\x9f]"
+_PLAIN: Final = r"[^\x00-\x1f\x7f-\x9f]"
+
+
+def identifier(*prefixes: str) -> Schema:
+    """An id with one of these prefixes."""
+    head = prefixes[0] if len(prefixes) == 1 else f"({'|'.join(prefixes)})"
+    return {"type": "string", "pattern": f"^{head}{_TAIL}$"}
+
+
+def one_of(*words: str) -> Schema:
+    """One of a closed set of words."""
+    return {"type": "string", "enum": list(words)}
+
+
+def text(most: int, words: str = "Printable characters.") -> Schema:
+    """Printable text that is not empty."""
+    return {"type": "string", "minLength": 1, "maxLength": most, "pattern": f"^{_PLAIN}+$", "description": words}
+
+
+PAYMENT_ID: Final[Schema] = identifier("pay_t", "pay_l")
+INSTANT: Final[Schema] = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+    "description": "ISO 8601, UTC, with milliseconds.",
+}
+UNIX: Final[Schema] = {"type": "integer", "format": "int64", "minimum": 0, "description": "Unix seconds."}
+CHAIN: Final[Schema] = {
+    "type": "string",
+    "pattern": f"^{_CHAIN}$",
+    "description": "CAIP-2, such as `eip155:8453`.",
+}
+ACCOUNT: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 256,
+    "pattern": f"^{_CHAIN}:[-a-zA-Z0-9]{{1,128}}$",
+    "description": "CAIP-10, such as `eip155:8453:0x…`.",
+}
+ASSET: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 256,
+    "pattern": f"^{_CHAIN}/[-a-zA-Z0-9]{{3,8}}:[-a-zA-Z0-9]{{1,128}}$",
+    "description": "CAIP-19, such as `eip155:8453/erc20:0x…`.",
+}
+URL: Final[Schema] = {"type": "string", "format": "uri", "maxLength": URL_MAX}
+HTTPS_URL: Final[Schema] = {
+    "type": "string",
+    "maxLength": URL_MAX,
+    "pattern": r"^https://[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[1-9][0-9]{0,3})?(/[^\s\x00-\x1f\x7f]*)?$",
+    "description": "An https URL.",
+}
+CURRENCY: Final = "|".join(sorted(MINOR_UNITS))
+STATUS: Final[Schema] = one_of(*(status.value for status in Status))
+MERCHANT_STATUS: Final[Schema] = one_of("active", "inactive", "suspended")
+EVENT_TYPE: Final[Schema] = one_of(*EVENT_TYPES)
+DURATION_MS: Final[Schema] = {"type": "integer", "minimum": 0, "description": "Milliseconds."}
+HTTP_STATUS: Final[Schema] = {"type": "integer", "minimum": 100, "maximum": 999}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+TX_ID: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 128,
+    "description": "The transaction's hash or first signature; `test:` and the payment's id in test mode.",
+}
+CURSOR: Final[Schema] = {
+    "type": "string",
+    "maxLength": 512,
+    "description": "Where the next page starts; null on the last one.",
+}
+AMOUNT: Final[Schema] = {"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "description": "In the smallest unit."}
+UNIT: Final[Schema] = {
+    "type": "string",
+    "pattern": rf"^(iso4217/[A-Z]{{3}}|caip19/{ASSET['pattern'][1:-1]})$",
+    "description": "`iso4217/` and a currency, or `caip19/` and an asset.",
+}
+COLLECT: Final[Schema] = {"maxItems": FIELDS_MAX, "description": "What buyers are asked for."}
+ORIGINS: Final[Schema] = {
+    "maxItems": 10,
+    "uniqueItems": True,
+    "description": "Origins whose pages may show the checkout in a frame.",
+    "items": {
+        "type": "string",
+        "pattern": r"^(https://[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
+        r"|http://localhost)(:[1-9][0-9]{0,4})?$",
+    },
+}
+NAME: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 256,
+    "pattern": f"^{_BLANK}{_SEEN}{_PLAIN}*$",
+    "description": "Printable characters; what buyers see.",
+}
+EMAIL: Final[Schema] = {
+    "type": "string",
+    "maxLength": 254,
+    "pattern": r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}$",
+    "description": "An e-mail address; payd sends nothing to it.",
+}
+OPTION_ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 128}
+FIELD_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]{0,39}$"}
+JOB_KIND: Final[Schema] = one_of("recover", "replay-missing")
+ERROR_CODE: Final[Schema] = {"type": "string", "pattern": "^[a-z_]+$", "description": "For programs."}
+SECRET: Final[Schema] = {
+    "type": "string",
+    "pattern": "^whsec_[A-Za-z0-9+/]+=*$",
+    "description": "Signs the deliveries, in the scheme of Standard Webhooks.",
+}
+
+_OLDER_WORDS: Final = tuple(dict.fromkeys(merchant_word(status) for status in Status))
+_ENDPOINT_STATE: Final[Schema] = one_of(*(state.value for state in EndpointState))
+_DELIVERY: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "id": identifier("dlv_"),
+        "state": one_of("pending", "succeeded", "failed", "cancelled"),
+        "endpointState": _ENDPOINT_STATE,
+        "reason": {"description": "Why it was cancelled."},
+    }
+)
+
+_INSTANTS: Final = (
+    "createdAt", "lastUpdatedAt", "seenAt", "collectedAt", "cancelledAt", "settledAt", "nextAttemptAt", "at",
+    "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "created_at", "expires_at",
+    "processing_at", "succeeded_at", "failed_at", "cancelled_at", "expired_at", "settled_at",
+)  # fmt: skip
+
+FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        **dict.fromkeys(_INSTANTS, INSTANT),
+        **dict.fromkeys(("paymentId", "payment_id"), PAYMENT_ID),
+        **dict.fromkeys(("merchantId", "merchant_id"), identifier("mrch_")),
+        **dict.fromkeys(("txId", "txHash", "hash", "tx_id"), TX_ID),
+        **dict.fromkeys(("chain", "networkId", "chain_id", "chain_caip2"), CHAIN),
+        **dict.fromkeys(("account", "destination", "accountCaip10", "buyer_caip10"), ACCOUNT),
+        **dict.fromkeys(("url", "gatewayUrl", "iconUrl", "networkIconUrl"), URL),
+        **dict.fromkeys(("durationMs", "dnsMs", "connectMs", "tlsMs", "totalMs"), DURATION_MS),
+        **dict.fromkeys(("decimals", "attempts", "queued", "done", "takenBack"), COUNT),
+        **dict.fromkeys(("retrying", "totalCount", "missedEvents", "n", "retryAfterS", "etaS"), COUNT),
+        **dict.fromkeys(("blockNumber", "payment_state_version", "offsetS"), COUNT),
+        "eventId": identifier("evt_"),
+        "messageId": identifier("msg_"),
+        "deliveryId": identifier("dlv_"),
+        "optionId": OPTION_ID,
+        "expiresAt": UNIX,
+        "pollInMs": {"type": "integer", "minimum": 0, "description": "When to ask again; null when there is no need."},
+        "isFinal": {"description": "Whether the status can never change."},
+        "isTerminal": {"description": "Whether the status can never change."},
+        "status": STATUS,
+        "unit": UNIT,
+        "value": AMOUNT,
+        "asset": ASSET,
+        "nextCursor": CURSOR,
+        "merchantName": NAME,
+        "merchantEmail": EMAIL,
+        "email": EMAIL,
+        "referenceId": text(255, "The merchant's own name for the payment; printable, not unique."),
+        "reference_id": text(255, "The merchant's own name for the payment."),
+        "reason": text(500, "Why; printable characters."),
+        "collect": COLLECT,
+        "checkoutOrigins": ORIGINS,
+        "eventType": EVENT_TYPE,
+        "events": {"uniqueItems": True, "items": EVENT_TYPE},
+        "secret": SECRET,
+        "lastStatus": HTTP_STATUS,
+        "failureCode": ERROR_CODE,
+        "code": ERROR_CODE,
+        "errorClass": ERROR_CODE | {"description": "Why there was no good answer, for programs."},
+        "actions": {"description": "To be done in their order."},
+        "failureReason": {"description": "For people; do not branch on it."},
+        "failure_reason": {"description": "For people; do not branch on it."},
+        "cancellation_reason": {"description": "For people; do not branch on it."},
+        "cancelledReason": one_of("cancelled_by_merchant", "cancelled_by_user"),
+        "accounts": {"maxItems": ACCOUNTS_MAX, "items": ACCOUNT},
+    }
+)  # fmt: skip
+
+IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
+    {
+        "Merchant": {"id": identifier("mrch_"), "status": MERCHANT_STATUS},
+        "MerchantWithSettlements": {"id": identifier("mrch_"), "status": MERCHANT_STATUS},
+        "MerchantBrief": {"id": identifier("mrch_")},
+        "CreateMerchant": {"iconUrl": HTTPS_URL},
+        "PatchMerchant": {"iconUrl": HTTPS_URL, "status": MERCHANT_STATUS},
+        "LogoAnswer": {"id": identifier("mrch_")},
+        "Settlement": {"id": identifier("crypto_")},
+        "PutSettlement": {"expected": ACCOUNT | {"description": "Where the money has to go until now."}},
+        "CreateSettlements": {"settlements": {"minItems": 1, "maxItems": 50}},
+        "Deleted": {"id": identifier("mrch_", "crypto_", "ep_")},
+        "Field": {"id": FIELD_ID, "name": text(NAME_MAX, "What the buyer reads.")},
+        "Answered": {"id": FIELD_ID, "value": {"type": "string"}},
+        "CollectedField": {"id": FIELD_ID, "value": {"type": "string"}},
+        "CollectedData": {"fields": {"maxItems": FIELDS_MAX}},
+        "CreatePayment": {
+            "expiresAt": UNIX | {"description": "Unix seconds, in the future, at most 24 hours ahead."}
+        },
+        "CheckoutIn": {
+            "successUrl": {"description": "Where a buyer goes who paid; https."},
+            "errorUrl": {"description": "Where a buyer goes when nothing was paid; https."},
+        },
+        "AmountIn": {
+            "unit": {
+                "type": "string",
+                "pattern": f"^iso4217/({CURRENCY})$",
+                "description": "`iso4217/` and a currency.",
+            },
+            "value": {
+                "type": "string",
+                "pattern": f"^[1-9][0-9]{{0,{VALUE_DIGITS_MAX - 1}}}$",
+                "description": "In the smallest unit: 12.50 USD is `1250`.",
+            },
+        },
+        "PaymentCreated": {"status": one_of(*_OLDER_WORDS)},
+        "PaymentCreatedBoth": {"id": PAYMENT_ID},
+        "MerchantPaymentStatus": {"status": one_of(*_OLDER_WORDS)},
+        "Transfer": {"kind": one_of(*get_args(TransferKind))},
+        "MatchOutcome": {
+            "outcome": one_of(
+                "matched", "recorded", "not_offered", "other_payment", "not_ours", "not_mined", "not_read_yet",
+                "reverted", "disagreement",
+            )
+        },
+        "MatchIn": {"txId": {"type": "string"}},
+        "RecordRefund": {
+            "txId": text(128, "The transaction that paid it back; it is looked up on the chain."),
+            "note": {"maxLength": 1000},
+        },
+        "Option": {"id": identifier("opt_")},
+        "Options": {"options": {"maxItems": OPTIONS_PER_ANSWER_MAX}},
+        "FetchIn": {"data": {"maxLength": 65_536}},
+        "ConfirmIn": {"results": {"maxItems": 16}},
+        "AccountsIn": {"refresh": {"description": "Taken, and changes nothing: ids are stable."}},
+        "PutEndpoint": {
+            "url": {"type": "string", "maxLength": URL_MAX, "description": "Absolute, https, on a public address."},
+            "events": {"minItems": 1, "description": "Which events it wants; left out: all."},
+            "headers": {
+                "maxProperties": HEADERS_MAX,
+                "description": "What its requests have besides; left out: as they are.",
+            },
+        },
+        "Endpoint": {
+            "id": identifier("ep_"),
+            "state": _ENDPOINT_STATE,
+        },
+        "SendTest": {"type": EVENT_TYPE},
+        "TestDelivery": {"status": HTTP_STATUS},
+        "Delivery": _DELIVERY,
+        "DeliveryDetail": _DELIVERY,
+        "Attempt": {"status": HTTP_STATUS, "trigger": one_of(*get_args(Trigger))},
+        "Job": {
+            "id": identifier("job_"),
+            **dict.fromkeys(("matched", "failed"), COUNT),
+            "kind": JOB_KIND,
+            "since": INSTANT,
+            "state": one_of("running", "done", "cancelling", "cancelled"),
+        },
+        "Preview": {"kind": JOB_KIND, "since": INSTANT, "matched": COUNT},
+        "Event": {"id": identifier("evt_"), "type": EVENT_TYPE},
+        "Envelope": {"id": identifier("evt_"), "type": EVENT_TYPE},
+        "SimulateIn": {"to": one_of(*TARGETS)},
+        "ClockIn": {
+            "advance": {
+                "type": "string",
+                "pattern": "^([1-9][0-9]{0,6}s|[1-9][0-9]{0,4}m|[1-9][0-9]{0,2}h|([1-9][0-9]?|[1-3][0-9]{2})d)$",
+                "description": "Such as `300s`, `15m`, `28h` or `5d`, at most 400 days.",
+            }
+        },
+        "ClockJob": {"id": identifier("job_"), "state": one_of("running", "done")},
+        "Health": {"status": one_of("ok", "degraded", "failing")},
+        "Versions": {
+            "stable": {"items": one_of(*VERSIONS)},
+            "preview": {"items": one_of(*VERSIONS)},
+        },
+        "AccountIn": {
+            "account": {
+                "type": "string",
+                "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$",
+                "description": "The wallet's Solana address, base58.",
+            }
+        },
+        "Link": {"url": {"type": "string", "pattern": "^solana:"}},
+    }
+)  # fmt: skip
