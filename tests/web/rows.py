@@ -138,6 +138,8 @@ TABLE: dict[str, Row] = {
     "GET /v1/feed": page_row("/v1/feed", own=(426, "upgrade_required")),
     "GET /versions": page_row("/versions"),
     "GET /openapi/{version}.json": page_row("/openapi/2026-02-18.json"),
+    "GET /docs": page_row("/docs"),
+    "GET /docs/{version}": page_row("/docs/2026-02-19.preview"),
     "GET /livez": page_row("/livez"),
     "GET /readyz": page_row("/readyz"),
     "POST /canary/{realm}": page_row("/canary/test", own=NO_OBJECT),

@@ -105,7 +105,7 @@ class Scribe:
         if operation.body is not None:
             written["requestBody"] = {
                 "required": not operation.body_optional,
-                "content": self._content(operation.body),
+                "content": self._content(operation.body, sent=True),
             }
         written["responses"] = self._responses(route, operation)
         return written
@@ -128,12 +128,12 @@ class Scribe:
             written[str(status)] = _either(written[str(status)], refused) if str(status) in written else refused
         return dict(sorted(written.items()))
 
-    def _content(self, body: Any) -> Schema:
+    def _content(self, body: Any, *, sent: bool = False) -> Schema:
         if isinstance(body, Media):
-            media = {"example": body.example} if body.example else {}
-            schema = {"schema": {"type": "string"}} if body.example else {"schema": {}}
-            return {kind: schema | media for kind in body.types}
-        return {JSON: {"schema": self.schemas.of(body), "examples": _shown(self._examples[body])}}
+            if body.example is not None:
+                return {kind: {"schema": {"type": "string"}, "example": body.example} for kind in body.types}
+            return {kind: {"schema": {"type": "string", "format": "binary"}} for kind in body.types}
+        return {JSON: {"schema": self.schemas.of(body), "examples": _shown(self._examples[body], sent)}}
 
 
 def bodies() -> list[Any]:
@@ -144,11 +144,18 @@ def bodies() -> list[Any]:
     return [one for one in dict.fromkeys(found) if one is not None and not isinstance(one, Media)]
 
 
-def _shown(values: Examples) -> Schema:
+def _shown(values: Examples, sent: bool) -> Schema:
+    shown = {name: _sparse(_plain(value)) if sent else _plain(value) for name, value in values.items()}
     return {
-        name.replace(" ", "_"): {"summary": name.capitalize(), "value": msgspec.to_builtins(_plain(value))}
-        for name, value in values.items()
+        name.replace(" ", "_"): {"summary": name.capitalize(), "value": value} for name, value in shown.items()
     }
+
+
+def _sparse(value: Any) -> Any:
+    """What is sent without what may be left out."""
+    if isinstance(value, dict):
+        return {name: _sparse(one) for name, one in value.items() if one is not None}
+    return [_sparse(one) for one in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

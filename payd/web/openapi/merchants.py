@@ -24,7 +24,7 @@ from payd.web.schema import Deleted, SettlementOut
 TAG: Final = "Merchants"
 SETTLEMENTS_TAG: Final = "Settlements"
 
-PICTURES: Final = Media(("image/png", "image/jpeg", LOGO_TYPE, "image/avif"))
+PICTURES: Final = Media(("application/octet-stream", "image/png", "image/jpeg", LOGO_TYPE, "image/avif"))
 SETTLEMENT_PATH: Final = {**MERCHANT_PATH, "id": names.identifier("crypto_")}
 
 _SEARCH: Final = Param("search", "Part of a name, e-mail or id.", {"type": "string", "maxLength": 256})
