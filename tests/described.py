@@ -11,8 +11,9 @@ import jsonschema_rs
 
 from payd.core.version import DEFAULT, VERSIONS
 from payd.web.call import Answer, Request
-from payd.web.openapi.document import OPERATIONS, document, name_of
+from payd.web.openapi.document import document
 from payd.web.openapi.service import NOT_DESCRIBED
+from payd.web.openapi.table import OPERATIONS, name_of
 from payd.web.routes import Route, match_route
 
 BASE_URL: Final = "https://pay.example"

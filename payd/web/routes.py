@@ -203,6 +203,9 @@ ROUTES: Final[tuple[Route, ...]] = (
 )
 
 
+PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
+"""Where a `Merchant-Id` only has to match the payment in the path."""
+
 # A payment link that was percent-encoded once: the door has decoded it.
 _LINK: Final = "https?:/.+"
 

@@ -13,37 +13,24 @@ import msgspec
 
 from payd.core.errors import Issue, ParamsValidation, PaydError
 from payd.web.errors import ErrorBody
-from payd.web.openapi import deliveries, gateway, merchants, payments, service, webhooks
-from payd.web.openapi.operation import Media, Operation, Operations
+from payd.web.openapi import deliveries
+from payd.web.openapi.operation import Media, Operation
 from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, PARAMETERS, SECURITY, TAGS, WORDS
 from payd.web.openapi.refusals import EXAMPLES, refusals_of
 from payd.web.openapi.schemas import REF, Schemas
 from payd.web.openapi.story import Examples, examples, feed_message, made_id
+from payd.web.openapi.table import OPERATIONS, name_of
 from payd.web.routes import ROUTES, Route
 
 Schema = dict[str, Any]
 
 OPENAPI: Final = "3.1.0"
 
-OPERATIONS: Final[Operations] = {
-    **merchants.OPERATIONS,
-    **payments.OPERATIONS,
-    **gateway.OPERATIONS,
-    **webhooks.OPERATIONS,
-    **service.OPERATIONS,
-}
-"""What is said of each route; `service.NOT_DESCRIBED` has the others."""
-
 JSON: Final = "application/json"
 RETRIABLE: Final = (429, 503)
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _REASONS: Final = {200: "Done.", 201: "Created.", 202: "Begun; it goes on by itself."}
-
-
-def name_of(route: Route) -> str:
-    """What a route is called in the tables of operations."""
-    return f"{route.method} {route.path}"
 
 
 def document(version: str, base_url: str) -> Schema:

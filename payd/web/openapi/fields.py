@@ -14,7 +14,8 @@ from typing import Any, Final, get_args
 from payd.actors.simulation import TARGETS
 from payd.core.collect import FIELDS_MAX, NAME_MAX
 from payd.core.endpoint import EVENT_TYPES, URL_MAX, EndpointState
-from payd.core.header import HEADERS_MAX
+from payd.core.header import HEADERS_MAX, VALUE_MAX
+from payd.core.header import NAME_MAX as HEADER_NAME_MAX
 from payd.core.money import MINOR_UNITS, VALUE_DIGITS_MAX
 from payd.core.option import ACCOUNTS_MAX, OPTIONS_PER_ANSWER_MAX
 from payd.core.status import Status, merchant_word
@@ -25,6 +26,10 @@ from payd.store.transfers import Kind as TransferKind
 Schema = dict[str, Any]
 
 _TAIL: Final = "[0-7][0-9a-hjkmnp-tv-z]{35}"
+_LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_PORT: Final = (
+    "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # to 65535
+)
 _CHAIN: Final = "[-a-zA-Z0-9]{3,8}:[-a-zA-Z0-9]{1,32}"
 _BLANK: Final = r"[\x20]*"
 _SEEN: Final = r"[^\x00-\x20\x7f-\x9f]"
@@ -74,7 +79,7 @@ ASSET: Final[Schema] = {
     "pattern": f"^{_CHAIN}/[-a-zA-Z0-9]{{3,8}}:[-a-zA-Z0-9]{{1,128}}$",
     "description": "CAIP-19, such as `eip155:8453/erc20:0x…`.",
 }
-URL: Final[Schema] = {"type": "string", "format": "uri", "maxLength": URL_MAX}
+URL: Final[Schema] = {"type": "string", "maxLength": URL_MAX, "description": "A URL."}
 HTTPS_URL: Final[Schema] = {
     "type": "string",
     "maxLength": URL_MAX,
@@ -105,15 +110,14 @@ UNIT: Final[Schema] = {
     "pattern": rf"^(iso4217/[A-Z]{{3}}|caip19/{ASSET['pattern'][1:-1]})$",
     "description": "`iso4217/` and a currency, or `caip19/` and an asset.",
 }
-COLLECT: Final[Schema] = {"maxItems": FIELDS_MAX, "description": "What buyers are asked for."}
+COLLECT: Final[Schema] = {"maxItems": FIELDS_MAX, "uniqueItems": True, "description": "What buyers are asked for."}
 ORIGINS: Final[Schema] = {
     "maxItems": 10,
     "uniqueItems": True,
     "description": "Origins whose pages may show the checkout in a frame.",
     "items": {
         "type": "string",
-        "pattern": r"^(https://[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
-        r"|http://localhost)(:[1-9][0-9]{0,4})?$",
+        "pattern": f"^(https://{_LABEL}(\\.{_LABEL})*(:(?!443$){_PORT})?|http://localhost(:(?!80$){_PORT})?)$",
     },
 }
 NAME: Final[Schema] = {
@@ -216,7 +220,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "LogoAnswer": {"id": identifier("mrch_")},
         "Settlement": {"id": identifier("crypto_")},
         "PutSettlement": {"expected": ACCOUNT | {"description": "Where the money has to go until now."}},
-        "CreateSettlements": {"settlements": {"minItems": 1, "maxItems": 50}},
+        "CreateSettlements": {"settlements": {"minItems": 1, "maxItems": 50, "uniqueItems": True}},
         "Deleted": {"id": identifier("mrch_", "crypto_", "ep_")},
         "Field": {"id": FIELD_ID, "name": text(NAME_MAX, "What the buyer reads.")},
         "Answered": {"id": FIELD_ID, "value": {"type": "string"}},
@@ -258,15 +262,21 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         },
         "Option": {"id": identifier("opt_")},
         "Options": {"options": {"maxItems": OPTIONS_PER_ANSWER_MAX}},
-        "FetchIn": {"data": {"maxLength": 65_536}},
         "ConfirmIn": {"results": {"maxItems": 16}},
         "AccountsIn": {"refresh": {"description": "Taken, and changes nothing: ids are stable."}},
         "PutEndpoint": {
             "url": {"type": "string", "maxLength": URL_MAX, "description": "Absolute, https, on a public address."},
-            "events": {"minItems": 1, "description": "Which events it wants; left out: all."},
+            "events": {"minItems": 1, "uniqueItems": True, "items": EVENT_TYPE, "description": "Which events it wants; left out: all."},
             "headers": {
                 "maxProperties": HEADERS_MAX,
                 "description": "What its requests have besides; left out: as they are.",
+                "propertyNames": {"pattern": f"^[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,{HEADER_NAME_MAX}}}$"},
+                "additionalProperties": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": VALUE_MAX,
+                    "pattern": r"^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$",
+                },
             },
         },
         "Endpoint": {

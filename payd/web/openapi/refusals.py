@@ -10,10 +10,9 @@ from typing import Final
 
 from payd.core import errors
 from payd.core.errors import PaydError
-from payd.web.dispatch import PAYMENT_PATHS
 from payd.web.errors import STATUS
 from payd.web.openapi.operation import Media, Operation
-from payd.web.routes import Route
+from payd.web.routes import PAYMENT_PATHS, Route
 
 Refusals = dict[int, tuple[type[PaydError], ...]]
 """By status, one error for each code."""
@@ -89,7 +88,7 @@ def _of_route(route: Route) -> Iterator[type[PaydError]]:
 
 
 def _of_request(route: Route, operation: Operation) -> Iterator[type[PaydError]]:
-    if operation.query:
+    if operation.query or route.family == "key":
         yield errors.InvalidParams
     if operation.body is not None:
         yield from (errors.InvalidParams, errors.BodyTooLarge, errors.UnsupportedMediaType)
