@@ -14,7 +14,6 @@ from payd.chains.simulated import Magic, magic_account
 from payd.core.caip import parse_chain
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
-from payd.core.version import DEFAULT
 from payd.entropy import new_id, system_entropy
 from payd.web.gateway import unwrap_payment_id
 from tests.shop import (

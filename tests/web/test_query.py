@@ -24,9 +24,7 @@ def refused(found: pytest.ExceptionInfo[InvalidParams], name: str) -> None:
     assert name in found.value.message
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("", None), ("a=1", "1"), ("a=%C3%A9", "é"), ("b=1", None)]
-)
+@pytest.mark.parametrize(("text", "value"), [("", None), ("a=1", "1"), ("a=%C3%A9", "é"), ("b=1", None)])
 def test_a_parameter_stands_there_once_or_not_at_all(text: str, value: str | None) -> None:
     assert query.one(asked(text), "a") == value
 

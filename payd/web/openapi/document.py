@@ -86,8 +86,16 @@ class Scribe:
             "tags": [operation.tag],
             "summary": operation.summary,
             "description": operation.words + _scope_words(route),
-            "security": [] if route.family == "open" else KEY_OR_APP if route.family == "gateway" else KEY_ONLY,
-            "parameters": [*_path_parameters(route, operation), *_query_parameters(operation), *_headers(route)],
+            "security": []
+            if route.family == "open"
+            else KEY_OR_APP
+            if route.family == "gateway"
+            else KEY_ONLY,
+            "parameters": [
+                *_path_parameters(route, operation),
+                *_query_parameters(operation),
+                *_headers(route),
+            ],
         }
         if operation.body is not None:
             written["requestBody"] = {
@@ -112,7 +120,9 @@ class Scribe:
                 "headers": _refusal_headers(status),
                 "content": {JSON: _refusal(refusals)},
             }
-            written[str(status)] = _either(written[str(status)], refused) if str(status) in written else refused
+            written[str(status)] = (
+                _either(written[str(status)], refused) if str(status) in written else refused
+            )
         return dict(sorted(written.items()))
 
     def _content(self, body: Any, *, sent: bool = False) -> Schema:
@@ -134,7 +144,8 @@ def bodies() -> list[Any]:
 def _shown(values: Examples, sent: bool) -> Schema:
     shown = {name: _sparse(_plain(value)) if sent else _plain(value) for name, value in values.items()}
     return {
-        name.replace(" ", "_"): {"summary": name.capitalize(), "value": value} for name, value in shown.items()
+        name.replace(" ", "_"): {"summary": name.capitalize(), "value": value}
+        for name, value in shown.items()
     }
 
 
@@ -162,7 +173,10 @@ def _path_parameters(route: Route, operation: Operation) -> list[Schema]:
 
 
 def _query_parameters(operation: Operation) -> list[Schema]:
-    return [_parameter("query", one.name, one.schema | {"description": one.words}, False) for one in operation.query]
+    return [
+        _parameter("query", one.name, one.schema | {"description": one.words}, False)
+        for one in operation.query
+    ]
 
 
 def _parameter(where: str, name: str, schema: Schema, required: bool) -> Schema:
@@ -229,7 +243,10 @@ def _words_of(kind: type[PaydError]) -> str:
 def _either(answer: Schema, refused: Schema) -> Schema:
     """One status with two kinds of body."""
     one, other = answer["content"][JSON], refused["content"][JSON]
-    both = {"schema": {"anyOf": [one["schema"], other["schema"]]}, "examples": one["examples"] | other["examples"]}
+    both = {
+        "schema": {"anyOf": [one["schema"], other["schema"]]},
+        "examples": one["examples"] | other["examples"],
+    }
     return {
         "description": f"{answer['description']}  \n{refused['description']}",
         "headers": answer["headers"] | refused["headers"],
@@ -239,5 +256,3 @@ def _either(answer: Schema, refused: Schema) -> Schema:
 
 def _feeds() -> str:
     return FEEDS.format(message=msgspec.json.format(msgspec.json.encode(feed_message())).decode())
-
-

@@ -1,6 +1,7 @@
 """What the names of the wire mean: in payd one name is one thing, so JSON Schema says it once for each.
 
-`FIELDS` is by the name of a field; `IN` is by shape and field, where a name means more in one shape.
+`FIELDS` is by the name of a field; `IN` is by shape and field, where a name means more in one shape; `WHOLE` is by
+shape.
 
 Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; SPEC.md, "Limits".
 """
@@ -49,7 +50,13 @@ def one_of(*words: str) -> Schema:
 
 def text(most: int, words: str = "Printable characters.") -> Schema:
     """Printable text that is not empty."""
-    return {"type": "string", "minLength": 1, "maxLength": most, "pattern": f"^{_PLAIN}+$", "description": words}
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": most,
+        "pattern": f"^{_PLAIN}+$",
+        "description": words,
+    }
 
 
 PAYMENT_ID: Final[Schema] = identifier("pay_t", "pay_l")
@@ -104,13 +111,21 @@ CURSOR: Final[Schema] = {
     "maxLength": 512,
     "description": "Where the next page starts; null on the last one.",
 }
-AMOUNT: Final[Schema] = {"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "description": "In the smallest unit."}
+AMOUNT: Final[Schema] = {
+    "type": "string",
+    "pattern": "^(0|[1-9][0-9]*)$",
+    "description": "In the smallest unit.",
+}
 UNIT: Final[Schema] = {
     "type": "string",
     "pattern": rf"^(iso4217/[A-Z]{{3}}|caip19/{ASSET['pattern'][1:-1]})$",
     "description": "`iso4217/` and a currency, or `caip19/` and an asset.",
 }
-COLLECT: Final[Schema] = {"maxItems": FIELDS_MAX, "uniqueItems": True, "description": "What buyers are asked for."}
+COLLECT: Final[Schema] = {
+    "maxItems": FIELDS_MAX,
+    "uniqueItems": True,
+    "description": "What buyers are asked for.",
+}
 ORIGINS: Final[Schema] = {
     "maxItems": 10,
     "uniqueItems": True,
@@ -222,7 +237,11 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "PutSettlement": {"expected": ACCOUNT | {"description": "Where the money has to go until now."}},
         "CreateSettlements": {"settlements": {"minItems": 1, "maxItems": 50, "uniqueItems": True}},
         "Deleted": {"id": identifier("mrch_", "crypto_", "ep_")},
-        "Field": {"id": FIELD_ID, "name": text(NAME_MAX, "What the buyer reads.")},
+        "Field": {
+            "id": FIELD_ID,
+            "name": text(NAME_MAX, "What the buyer reads."),
+            "required": {"description": "True unless it says otherwise."},
+        },
         "Answered": {"id": FIELD_ID, "value": {"type": "string"}},
         "CollectedField": {"id": FIELD_ID, "value": {"type": "string"}},
         "CollectedData": {"fields": {"maxItems": FIELDS_MAX}},
@@ -296,6 +315,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "state": one_of("running", "done", "cancelling", "cancelled"),
         },
         "Preview": {"kind": JOB_KIND, "since": INSTANT, "matched": COUNT},
+        "StartJob": {"preview": {"description": "Only count what the job would send; false unless it says so."}},
         "Event": {"id": identifier("evt_"), "type": EVENT_TYPE},
         "Envelope": {"id": identifier("evt_"), "type": EVENT_TYPE},
         "SimulateIn": {"to": one_of(*TARGETS)},
@@ -322,3 +342,6 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "Link": {"url": {"type": "string", "pattern": "^solana:"}},
     }
 )  # fmt: skip
+
+WHOLE: Final[Mapping[str, Schema]] = MappingProxyType({"PatchMerchant": {"minProperties": 1}})
+"""What holds for a shape as a whole."""

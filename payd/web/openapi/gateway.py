@@ -59,9 +59,7 @@ OPERATIONS: Final[Operations] = {
             " takes nothing back. `options` is null when nothing is to be done any more."
         ),
         path=GATEWAY_PATH,
-        query=(
-            Param("includePaymentInfo", "With `info`.", {"type": "boolean", "default": False}),
-        ),
+        query=(Param("includePaymentInfo", "With `info`.", {"type": "boolean", "default": False}),),
         body=list[str] | AccountsIn,
         answers={200: gateway.OptionsOut},
         refusals=(*NO_PAYMENT, PaymentExpired, ChainUnavailable),

@@ -67,7 +67,9 @@ LISTED: Final = (
         "What was asked for; ISO 4217.",
         {"type": "string", "pattern": f"^({names.CURRENCY})$"},
     ),
-    Param("sortBy", "`amount` needs one `currency`: amounts are not converted.", names.one_of("date", "amount")),
+    Param(
+        "sortBy", "`amount` needs one `currency`: amounts are not converted.", names.one_of("date", "amount")
+    ),
     Param("sortDir", "Which end comes first.", names.one_of("asc", "desc") | {"default": "desc"}),
     CURSOR,
     limit(payments.LIST_MAX, payments.LIST_DEFAULT),

@@ -117,7 +117,9 @@ _MERCHANT: Final = identifier("mrch_")
 
 PARAMETERS: Final = {
     "IdempotencyKey": _header(
-        "Idempotency-Key", f"{_RETRY_WORDS} An empty one is none.", _KEY | {"minLength": 0, "pattern": r"^[\x20-\x7e]*$"}
+        "Idempotency-Key",
+        f"{_RETRY_WORDS} An empty one is none.",
+        _KEY | {"minLength": 0, "pattern": r"^[\x20-\x7e]*$"},
     ),
     "IdempotencyKeyRequired": _header("Idempotency-Key", _RETRY_WORDS, _KEY, required=True),
     "MerchantId": _header("Merchant-Id", "Only what is this merchant's.", _MERCHANT),

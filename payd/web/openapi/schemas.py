@@ -14,7 +14,7 @@ import msgspec
 
 from payd.core.event import Envelope
 from payd.web.actions import ActionOut, actions_of
-from payd.web.openapi.fields import FIELDS, IN
+from payd.web.openapi.fields import FIELDS, IN, WHOLE
 
 Schema = dict[str, Any]
 
@@ -97,14 +97,14 @@ def _shape(name: str, schema: Schema) -> Schema:
     }
     if not shape.get("required"):
         shape.pop("required", None)
-    return shape
+    return shape | WHOLE.get(name, {})
 
 
 def narrowed(shown: Schema, meaning: Schema) -> Schema:
     """What the type says of a field, with what its name means: said of the value that is not null."""
     shown = dict(shown)
-    if shown.get("default", 0) is None:
-        del shown["default"]
+    # What has a default may be left out; generated types would ask for it.
+    shown.pop("default", None)
     if "enum" in shown:
         shown.setdefault("type", "string")
     if "description" in meaning:

@@ -19,6 +19,7 @@ Header = tuple[str, str]
 # It changes with the server only; who asks again hears that it did not.
 CACHED: Final = ("Cache-Control", "no-cache")
 
+
 async def page(call: Call) -> Answer:
     """GET /docs and /docs/{version}: the description as a page."""
     from payd.web.openapi.page import page_bytes

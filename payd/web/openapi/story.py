@@ -31,9 +31,19 @@ from payd.core.payment import (
 from payd.core.status import merchant_word
 from payd.core.version import VERSIONS, is_preview
 from payd.store.transfers import Transfer
-from payd.web import deliveries, events, gateway, health, merchants, payments, settlements, simulation
+from payd.web import (
+    deliveries,
+    events,
+    gateway,
+    health,
+    merchants,
+    payments,
+    settlements,
+    simulation,
+    transfers,
+    webhooks,
+)
 from payd.web import solana_pay as solana
-from payd.web import transfers, webhooks
 from payd.web.accounts import AccountsIn
 from payd.web.actions import render_action
 from payd.web.logos import LogoAnswer, LogoOut
@@ -68,7 +78,9 @@ ASSET: Final = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 CHAIN: Final = "eip155:8453"
 WALLET: Final = f"{CHAIN}:0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 BUYER: Final = f"{CHAIN}:0x0000000000000000000000000000000000000001"
-SOLANA_ASSET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+SOLANA_ASSET: Final = (
+    "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+)
 SIGNATURE: Final = "0x" + "11" * 64 + "1b"
 TX_HASH: Final = "0x" + "ab" * 32
 SECRET: Final = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -162,9 +174,7 @@ _ATTEMPT: Final = deliveries.AttemptOut(
     body="out of order",
     truncated=False,
 )
-_JOB: Final = deliveries.JobOut(
-    made_id("job_"), "recover", iso_ms(AT_MS), "running", 12, 12, 9, 0, 0, 3
-)
+_JOB: Final = deliveries.JobOut(made_id("job_"), "recover", iso_ms(AT_MS), "running", 12, 12, 9, 0, 0, 3)
 _ENDPOINT: Final = webhooks.EndpointOut(
     id=made_id("ep_"),
     url="https://shop.example/webhook",
@@ -187,7 +197,9 @@ _INFO: Final = gateway.PaymentInfo(
     gateway.MerchantInfo("My Shop"),
     None,
 )
-_CALL: Final = WalletRpc(CHAIN, "eth_signTypedData_v4", [BUYER.rpartition(":")[2], '{"types":{},"message":{}}'])
+_CALL: Final = WalletRpc(
+    CHAIN, "eth_signTypedData_v4", [BUYER.rpartition(":")[2], '{"types":{},"message":{}}']
+)
 _GIVEN: Final = gateway.CollectedData([gateway.CollectedField("fullName", "Ada Lovelace")])
 
 

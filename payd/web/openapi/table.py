@@ -23,6 +23,7 @@ OPERATIONS: Final[Operations] = {
 }
 """What is said of each route; `service.NOT_DESCRIBED` has the others."""
 
+
 def name_of(route: Route) -> str:
     """What a route is called in the tables of operations."""
     return f"{route.method} {route.path}"

@@ -79,7 +79,9 @@ OPERATIONS: Final[Operations] = {
         answers={200: webhooks.EndpointOut},
         refusals=(*NONE, InvalidState),
     ),
-    "POST /v1/webhooks/endpoint/reveal": _switch("reveal", "Show the secret", "It is written to the audit log."),
+    "POST /v1/webhooks/endpoint/reveal": _switch(
+        "reveal", "Show the secret", "It is written to the audit log."
+    ),
     "POST /v1/webhooks/endpoint/enable": _switch(
         "enable",
         "Enable the endpoint",
@@ -133,7 +135,9 @@ OPERATIONS: Final[Operations] = {
         "Delivery_recover", "Send what failed again", "A job over all that failed for good since then."
     ),
     "POST /v1/webhooks/replay-missing": _job(
-        "Event_replay", "Send what was never received", "A job over all events that the endpoint never received."
+        "Event_replay",
+        "Send what was never received",
+        "A job over all events that the endpoint never received.",
     ),
     "GET /v1/webhooks/jobs": Operation(
         id="Job_list",

@@ -31,7 +31,9 @@ def main(folder: str, url: str, key: str, webhook: str) -> None:
     registered = api("settlements.crypto_settlement_create")(
         merchant.id, client=client, body=models.CreateSettlements(settlements=[usdc]), idempotency_key="s"
     )
-    endpoint = api("webhook_endpoint.webhook_endpoint_put")(client=client, body=models.PutEndpoint(url=webhook))
+    endpoint = api("webhook_endpoint.webhook_endpoint_put")(
+        client=client, body=models.PutEndpoint(url=webhook)
+    )
 
     amount = models.AmountIn(unit="iso4217/USD", value="1250")
     paid, cancelled = (
@@ -44,14 +46,12 @@ def main(folder: str, url: str, key: str, webhook: str) -> None:
         for name in ("ORDER-1", "ORDER-2")
     )
     api("test_mode.test_payment_simulate")(
-        paid.payment_id, client=client, body=models.SimulateIn(to="succeeded")
+        paid.payment_id, client=client, body=models.SimulateIn(to=models.SimulateInTo("succeeded"))
     )
     status = api("payments.payment_status")(paid.payment_id, client=client, merchant_id=merchant.id)
-    called_off = api("payments.payment_cancel")(
-        cancelled.id, client=client, body=models.PaymentCancelBody()
-    )
+    called_off = api("payments.payment_cancel")(cancelled.id, client=client, body=models.PaymentCancelBody())
     refused = api("payments.payment_cancel")(cancelled.id, client=client, body=models.PaymentCancelBody())
-    listed = api("payments.payment_list")(client=client, merchant_id=merchant.id, limit=10)
+    listed = api("payments.payment_list")(client=client, limit=10)
     json.dump(
         {
             "settlement": registered.settlements[0].asset,
