@@ -1,4 +1,4 @@
-"""What the description says of an answer: the client of the tests asks, for every answer of the API that it gets."""
+"""What the description says of an answer: the client of the tests asks it, for every answer that it gets."""
 
 from __future__ import annotations
 

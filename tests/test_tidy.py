@@ -66,7 +66,7 @@ TESTED_ELSEWHERE = {
     "payd/chains/base.py": "an interface; tests/chains/conformance.py holds every chain to it",
     "payd/chains/finding.py": "a tuple with names; the tests of each doctor read it",
     "payd/core/errors.py": "names and codes; the table of statuses is tested over all of them",
-    "payd/web/openapi/fields.py": "words of JSON Schema; test_schemas.py and every answer in tests/web hold them to the truth",
+    "payd/web/openapi/fields.py": "words of JSON Schema; every answer in tests/web holds them to the truth",
     "payd/web/openapi/gateway.py": "words for routes; test_document.py goes through them all",
     "payd/web/openapi/merchants.py": "words for routes",
     "payd/web/openapi/operation.py": "a tuple with names",

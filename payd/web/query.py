@@ -23,7 +23,7 @@ def one(call: Call, name: str, *, blank: bool = False) -> str | None:
     """The parameter's single value; None when it is absent, and for a page also when it is `blank`.
 
     Raises:
-        InvalidParams: It stands there twice, or is empty: what an unset variable leaves must not open a filter.
+        InvalidParams: It stands there twice, or is empty: what an unset variable leaves opens no filter.
     """
     values = call.request.query.get(name, [])
     if len(values) > 1:

@@ -47,8 +47,8 @@ COMPILER: Final = {
 
 SPECTRAL: Final = 'extends: ["spectral:oas"]\n'
 
-# A refusal in these words is right for what fits its schema and cannot be: an amount of a payment that is over,
-# a time that has passed, a cursor that nobody was handed. `checks.py` sees to the bodies' schemas.
+# A refusal is right for what fits its schema and cannot be: a payment that is over, a time that has passed, a
+# cursor that nobody was handed. `checks.py` sees to it that a body which fits is never told that it does not.
 SCHEMATHESIS: Final = """
 hooks = "checks"
 

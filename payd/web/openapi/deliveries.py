@@ -27,8 +27,8 @@ SENT_WHEN: Final = {
     "payment.settled": "A succeeded payment is settled",
 }
 WORDS: Final = (
-    "Verify the signature on the raw bytes; keep the highest `payment_state_version` of each payment and ignore"
-    " what is not above it; ship when `status` is `succeeded` and `live` is true."
+    "Verify the signature on the raw bytes; keep the highest `payment_state_version` of each payment and"
+    " ignore what is not above it; ship when `status` is `succeeded` and `live` is true."
 )
 
 PARAMETERS: Final[tuple[dict[str, Any], ...]] = (
@@ -60,7 +60,7 @@ PARAMETERS: Final[tuple[dict[str, Any], ...]] = (
 
 ANSWERS: Final = {
     "200": {
-        "description": f"Received, as is any other 2xx within {RESPONSE_DEADLINE_S} s. Nothing is read of the body."
+        "description": f"Received, as is any other 2xx within {RESPONSE_DEADLINE_S} s; the body says nothing."
     },
     "400": {"description": "The signature does not verify. This and everything else is tried again."},
 }

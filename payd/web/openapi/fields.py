@@ -1,7 +1,7 @@
 """What the names of the wire mean: in payd one name is one thing, so JSON Schema says it once for each.
 
-`FIELDS` is by the name of a field; `IN` is by shape and field, where a name means more in one shape; `WHOLE` is by
-shape.
+`FIELDS` is by the name of a field; `IN` is by shape and field, where a name means more in one shape; `WHOLE`
+is by shape.
 
 Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; SPEC.md, "Limits".
 """
@@ -169,14 +169,48 @@ _DELIVERY: Final[Mapping[str, Schema]] = MappingProxyType(
     }
 )
 
+_UP_TO: Final = "[1-9][0-9]{0,"
+
 _INSTANTS: Final = (
     "createdAt", "lastUpdatedAt", "seenAt", "collectedAt", "cancelledAt", "settledAt", "nextAttemptAt", "at",
-    "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "created_at", "expires_at",
-    "processing_at", "succeeded_at", "failed_at", "cancelled_at", "expired_at", "settled_at",
+    "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "created_at",
+    "expires_at", "processing_at", "succeeded_at", "failed_at", "cancelled_at", "expired_at", "settled_at",
 )  # fmt: skip
+
+_BUILD: Final[Mapping[str, Schema]] = MappingProxyType({"data": {"description": "That of the build action."}})
+_ANSWER: Final[Schema] = {"type": "string", "description": "What the buyer answered."}
+
+# What has no rule that could be written down.
+_WORDS: Final = {
+    "message": "For people; it may change.",
+    "field": "Which field is wrong; `body` is the whole body.",
+    "name": "As people read it.",
+    "problem": "Why the last copy failed.",
+    "assetSymbol": "Such as `USDC` or `USD`.",
+    "assetName": "Such as `USD Coin`.",
+    "networkName": "Such as `Base`.",
+    "from": "Who sent it, as its chain writes addresses.",
+    "to": "Who received it, as its chain writes addresses.",
+    "words": "For people.",
+    "accountProviderName": "The buyer's wallet, where that is known.",
+    "label": "Who asks, as the wallet shows it.",
+    "icon": "The URL of a picture.",
+    "transaction": "Base64; the wallet signs and sends it.",
+    "transactionRequest": "A `solana:` link for wallets that take transaction requests.",
+    "error": "What happened.",
+    "advice": "What to do about it.",
+    "body": "What the endpoint answered; not to be trusted.",
+    "remoteIp": "Who answered.",
+    "api_version": "Of the webhook's shape, a date.",
+    "numerator": "Digits.",
+    "denominator": "Digits.",
+    "method": "Such as `eth_signTypedData_v4` or `solana_signTransaction`.",
+    "params": "As the wallet takes them.",
+}
 
 FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
     {
+        **{name: {"description": words} for name, words in _WORDS.items()},
         **dict.fromkeys(_INSTANTS, INSTANT),
         **dict.fromkeys(("paymentId", "payment_id"), PAYMENT_ID),
         **dict.fromkeys(("merchantId", "merchant_id"), identifier("mrch_")),
@@ -193,7 +227,7 @@ FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
         "deliveryId": identifier("dlv_"),
         "optionId": OPTION_ID,
         "expiresAt": UNIX,
-        "pollInMs": {"type": "integer", "minimum": 0, "description": "When to ask again; null when there is no need."},
+        "pollInMs": {"type": "integer", "minimum": 0, "description": "When to ask again; null: no need."},
         "isFinal": {"description": "Whether the status can never change."},
         "isTerminal": {"description": "Whether the status can never change."},
         "status": STATUS,
@@ -242,8 +276,8 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "name": text(NAME_MAX, "What the buyer reads."),
             "required": {"description": "True unless it says otherwise."},
         },
-        "Answered": {"id": FIELD_ID, "value": {"type": "string"}},
-        "CollectedField": {"id": FIELD_ID, "value": {"type": "string"}},
+        "Answered": {"id": FIELD_ID, "value": _ANSWER},
+        "CollectedField": {"id": FIELD_ID, "value": _ANSWER},
         "CollectedData": {"fields": {"maxItems": FIELDS_MAX}},
         "CreatePayment": {
             "expiresAt": UNIX | {"description": "Unix seconds, in the future, at most 24 hours ahead."}
@@ -270,11 +304,11 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "Transfer": {"kind": one_of(*get_args(TransferKind))},
         "MatchOutcome": {
             "outcome": one_of(
-                "matched", "recorded", "not_offered", "other_payment", "not_ours", "not_mined", "not_read_yet",
-                "reverted", "disagreement",
+                "matched", "recorded", "not_offered", "other_payment", "not_ours", "not_mined",
+                "not_read_yet", "reverted", "disagreement",
             )
         },
-        "MatchIn": {"txId": {"type": "string"}},
+        "MatchIn": {"txId": {"type": "string", "description": "A hash, or a first signature."}},
         "RecordRefund": {
             "txId": text(128, "The transaction that paid it back; it is looked up on the chain."),
             "note": {"maxLength": 1000},
@@ -284,8 +318,13 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "ConfirmIn": {"results": {"maxItems": 16}},
         "AccountsIn": {"refresh": {"description": "Taken, and changes nothing: ids are stable."}},
         "PutEndpoint": {
-            "url": {"type": "string", "maxLength": URL_MAX, "description": "Absolute, https, on a public address."},
-            "events": {"minItems": 1, "uniqueItems": True, "items": EVENT_TYPE, "description": "Which events it wants; left out: all."},
+            "url": URL | {"description": "Absolute, https, on a public address."},
+            "events": {
+                "minItems": 1,
+                "uniqueItems": True,
+                "items": EVENT_TYPE,
+                "description": "Which events it wants; left out: all.",
+            },
             "headers": {
                 "maxProperties": HEADERS_MAX,
                 "description": "What its requests have besides; left out: as they are.",
@@ -306,7 +345,9 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "TestDelivery": {"status": HTTP_STATUS},
         "Delivery": _DELIVERY,
         "DeliveryDetail": _DELIVERY,
-        "Attempt": {"status": HTTP_STATUS, "trigger": one_of(*get_args(Trigger))},
+        "Attempt": {
+            "headers": {"description": "Of the answer; not to be trusted."},
+            "status": HTTP_STATUS, "trigger": one_of(*get_args(Trigger))},
         "Job": {
             "id": identifier("job_"),
             **dict.fromkeys(("matched", "failed"), COUNT),
@@ -315,14 +356,21 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "state": one_of("running", "done", "cancelling", "cancelled"),
         },
         "Preview": {"kind": JOB_KIND, "since": INSTANT, "matched": COUNT},
-        "StartJob": {"preview": {"description": "Only count what the job would send; false unless it says so."}},
+        "StartJob": {
+            "since": {"description": "From when on: RFC 3339 with a time zone, or Unix seconds."},
+            "preview": {"description": "Only count what the job would send; false unless it says so."},
+        },
+        "FetchIn": _BUILD,
+        "BuildData": _BUILD,
+        "Build": _BUILD,
+        "Fee": {"kind": {"description": "`base_plus_percent`; there may be others."}},
         "Event": {"id": identifier("evt_"), "type": EVENT_TYPE},
         "Envelope": {"id": identifier("evt_"), "type": EVENT_TYPE},
         "SimulateIn": {"to": one_of(*TARGETS)},
         "ClockIn": {
             "advance": {
                 "type": "string",
-                "pattern": "^([1-9][0-9]{0,6}s|[1-9][0-9]{0,4}m|[1-9][0-9]{0,2}h|([1-9][0-9]?|[1-3][0-9]{2})d)$",
+                "pattern": f"^({_UP_TO}6}}s|{_UP_TO}4}}m|{_UP_TO}2}}h|([1-9][0-9]?|[1-3][0-9]{{2}})d)$",
                 "description": "Such as `300s`, `15m`, `28h` or `5d`, at most 400 days.",
             }
         },

@@ -55,8 +55,8 @@ OPERATIONS: Final[Operations] = {
         tag=TAG,
         summary="Ask how to pay",
         words=(
-            "The buyer's accounts on all chains, as a list or as `accounts`. Ids of options are stable: asking again"
-            " takes nothing back. `options` is null when nothing is to be done any more."
+            "The buyer's accounts on all chains, as a list or as `accounts`. Ids of options are stable:"
+            " asking again takes nothing back. `options` is null when nothing is to be done any more."
         ),
         path=GATEWAY_PATH,
         query=(Param("includePaymentInfo", "With `info`.", {"type": "boolean", "default": False}),),
@@ -79,8 +79,8 @@ OPERATIONS: Final[Operations] = {
         tag=TAG,
         summary="Send what the wallet did",
         words=(
-            "A result for each action, in the order of the actions; else the payment fails. The same results are"
-            " accepted again in every state. A signature that does not verify leaves the payment open."
+            "A result for each action, in the order of the actions; else the payment fails. The same results"
+            " are accepted again in every state. A signature that does not verify leaves the payment open."
         ),
         path=GATEWAY_PATH,
         query=(MAX_POLL,),

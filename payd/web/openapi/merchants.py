@@ -107,8 +107,8 @@ OPERATIONS: Final[Operations] = {
         tag=SETTLEMENTS_TAG,
         summary="Register where money goes",
         words=(
-            "An asset and the account that is paid in it, on the same chain; all of them or none. Live: assets of"
-            " a configured chain. Test: every asset."
+            "An asset and the account that is paid in it, on the same chain; all of them or none. Live:"
+            " assets of a configured chain. Test: every asset."
         ),
         path=MERCHANT_PATH,
         body=settlements.CreateSettlements,

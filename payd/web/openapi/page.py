@@ -136,7 +136,8 @@ def groups_of(made: Schema) -> list[Group]:
 
 def _operation(made: Schema, method: str, path: str, one: Schema) -> Shown:
     parameters = [_resolved(made, parameter) for parameter in one["parameters"]]
-    content = next(iter(one.get("requestBody", {}).get("content", {}).items()), None)
+    sent: Schema = one.get("requestBody", {})
+    content = next(iter(sent.get("content", {}).items()), None)
     bodies = () if content is None else _examples(made, content[1])
     return Shown(
         id=one["operationId"],
@@ -177,7 +178,8 @@ def _credential(security: list[dict[str, list[str]]]) -> str:
 
 
 def _response(made: Schema, status: str, answer: Schema) -> Response:
-    kind, media = next(iter(answer.get("content", {}).items()), ("", {}))
+    told: Schema = answer.get("content", {})
+    kind, media = next(iter(told.items()), ("", Schema()))
     shown = _kind(media.get("schema", {})) if kind == "application/json" else Markup(kind)
     lines = [inline(line) for line in answer["description"].split("\n")]
     # What all errors look like is said once, at the end.

@@ -139,7 +139,7 @@ OPERATIONS: Final[Operations] = {
         id="Transfer_list",
         tag=TAG,
         summary="List transfers",
-        words="What chains showed, the newest first: also what came late, was too little, or paid for nothing.",
+        words="What chains showed, the newest first: also what came late, was too little, or paid nothing.",
         query=(
             Param("matched", "`false`: what paid for nothing.", {"type": "boolean"}),
             CURSOR,
@@ -151,7 +151,7 @@ OPERATIONS: Final[Operations] = {
         id="Refund_create",
         tag=TAG,
         summary="Record a refund",
-        words="One that the merchant made from its own wallet. With `txId`, the chain is asked whether it was.",
+        words="One that the merchant made from its own wallet. With `txId`, the chain is asked about it.",
         body=payments.RecordRefund,
         answers={200: payments.RefundRecorded},
         refusals=(*NO_PAYMENT, PaymentNotSucceeded, AlreadyRefunded, ChainUnavailable),

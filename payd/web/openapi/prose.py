@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from payd.core.idempotency import KEY_MAX
-from payd.core.ids import LIVE_KEY_PREFIX
+from payd.core.ids import LIVE_KEY_PREFIX, TEST_KEY_PREFIX
 from payd.core.version import VERSIONS
 from payd.web.openapi import deliveries, gateway, merchants, payments, service, webhooks
 from payd.web.openapi.fields import identifier, one_of
@@ -16,12 +16,13 @@ from payd.web.openapi.fields import identifier, one_of
 Schema = dict[str, Any]
 
 WORDS: Final = """\
-payd takes crypto payments on the merchant's own server; the money goes straight to the merchant's own address.
+payd takes crypto payments on the merchant's own server; the money goes straight to the merchant's own
+address.
 
-* **Two modes.** A key that starts with `svc_test_` works in test mode, where nothing is real; a key that starts
-  with `svc_` in live mode. Both have the same API and share no data.
-* **Amounts** are strings of digits in the smallest unit: 12.50 USD is `1250`. Assets are CAIP-19 ids, accounts
-  CAIP-10.
+* **Two modes.** A key that starts with `svc_test_` works in test mode, where nothing is real; a key that
+  starts with `svc_` in live mode. Both have the same API and share no data.
+* **Amounts** are strings of digits in the smallest unit: 12.50 USD is `1250`. Assets are CAIP-19 ids,
+  accounts CAIP-10.
 * **Errors** are `{message, code, details, issues}`. Branch on `code`; show or log `message`; quote
   `details.requestId`, which is the `Request-Id` header. `params_validation` is a body that misses its schema;
   `invalid_params` a value that fits it and cannot be. Try again on 429 and 5xx only, after `Retry-After`.
@@ -34,8 +35,8 @@ payd takes crypto payments on the merchant's own server; the money goes straight
 FEEDS: Final = """\
 Two websockets tell of changes as they happen.
 
-`/v1/payments/{{id}}/feed` is a payment's page: no key, any origin. It sends the payment now and at each change,
-and closes after the last one:
+`/v1/payments/{{id}}/feed` is a payment's page: no key, any origin. It sends the payment now and at each
+change, and closes after the last one:
 
 ```json
 {message}
@@ -51,7 +52,7 @@ TAGS: Final = {
     merchants.SETTLEMENTS_TAG: "Where their money goes: an asset and the account that is paid in it.",
     payments.TAG: "What buyers are asked to pay, what became of it, and what chains showed.",
     payments.OLDER_TAG: "The same, in the words of older clients.",
-    gateway.TAG: "For wallets: any key, or an app id, of the payment's mode. The payment's id is the authority.",
+    gateway.TAG: "For wallets: any key or app id of the payment's mode. The payment's id is the authority.",
     gateway.SOLANA_TAG: "How a wallet pays that scanned a code. Live mode only.",
     webhooks.TAG: "Where events are sent, one endpoint for each mode.",
     webhooks.DELIVERIES_TAG: "What was sent, what was not, and how to send it again.",
@@ -66,7 +67,7 @@ SECURITY: Final = {
         "type": "apiKey",
         "in": "header",
         "name": "Api-Key",
-        "description": f"A secret of the backend: `{LIVE_KEY_PREFIX}…`, in test mode `{LIVE_KEY_PREFIX}test_…`.",
+        "description": f"A secret of the backend: `{LIVE_KEY_PREFIX}…`, in test mode `{TEST_KEY_PREFIX}…`.",
     },
     "AppId": {
         "type": "apiKey",

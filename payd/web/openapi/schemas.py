@@ -57,7 +57,8 @@ class Schemas:
 
     def of(self, type: Any) -> Schema:
         """The schema of a body."""
-        return self._by_type[type]
+        schema: Schema = self._by_type[type]
+        return schema
 
 
 def shown_name(name: str) -> str:

@@ -16,7 +16,7 @@ from payd.core.collect import Field, schema_of
 from payd.core.event import iso_ms, sample_event
 from payd.core.ids import ENTROPY_BYTES, make_id
 from payd.core.money import AmountWire
-from payd.core.option import Build, Result, WalletRpc
+from payd.core.option import Result, WalletRpc
 from payd.core.payment import (
     CANCELLED_BY_MERCHANT,
     FundsCommitted,
@@ -218,29 +218,10 @@ def _options(version: str, collect: gateway.CollectData | None) -> gateway.Optio
     return gateway.OptionsOut([option], _INFO, collect)
 
 
-def _plain() -> dict[Any, Examples]:
-    """What is the same in every version."""
-    link = solana.LinkOut(
-        SOLANA_ASSET,
-        "USDC",
-        WORDS.amount(AmountWire(f"caip19/{SOLANA_ASSET}", "12500000")),
-        f"solana:{WALLET.rpartition(':')[2]}?amount=12.5",
-        OPEN.expires_at_ms // 1000,
-        None,
-    )
-    both = PaymentCreatedBoth(
-        PAYMENT_ID, URL, "requires_action", OPEN.expires_at_ms // 1000, False, 1000, PAYMENT_ID, URL
-    )
-    read = PaymentRead(**msgspec.structs.asdict(_detail(SETTLED, [])), collected_data=None)
-    info = WORDS.info(SETTLED)
-    cancelled = PaymentCancelledOut(PAYMENT_ID, "cancelled", CANCELLED_BY_MERCHANT, iso_ms(AT_MS))
+def _of_merchants() -> dict[Any, Examples]:
     with_settlements = merchants.MerchantWithSettlements(
         **msgspec.structs.asdict(_MERCHANT), settlements=merchants.SettlementsOut([_SETTLEMENT], [])
     )
-    matched = transfers.Matched(
-        _detail(OPEN, [_TRANSFER]), transfers.MatchOut("matched", "It pays this payment.", [_TRANSFER_OUT])
-    )
-    detail = deliveries.DeliveryDetail(**msgspec.structs.asdict(_DELIVERY), attempt_log=[_ATTEMPT])
     return {
         merchants.CreateMerchant: {"shop": merchants.CreateMerchant("My Shop", "shop@example.com")},
         merchants.PatchMerchant: {
@@ -260,6 +241,20 @@ def _plain() -> dict[Any, Examples]:
         settlements.PutSettlement: {"wallet": settlements.PutSettlement(WALLET)},
         SettlementOut: {"usdc": _SETTLEMENT},
         Deleted: {"deleted": Deleted(MERCHANT_ID)},
+    }
+
+
+def _of_payments() -> dict[Any, Examples]:
+    both = PaymentCreatedBoth(
+        PAYMENT_ID, URL, "requires_action", OPEN.expires_at_ms // 1000, False, 1000, PAYMENT_ID, URL
+    )
+    read = PaymentRead(**msgspec.structs.asdict(_detail(SETTLED, [])), collected_data=None)
+    info = WORDS.info(SETTLED)
+    cancelled = PaymentCancelledOut(PAYMENT_ID, "cancelled", CANCELLED_BY_MERCHANT, iso_ms(AT_MS))
+    matched = transfers.Matched(
+        _detail(OPEN, [_TRANSFER]), transfers.MatchOut("matched", "It pays this payment.", [_TRANSFER_OUT])
+    )
+    return {
         CreatePayment: {
             "order": CreatePayment("ORDER-1042", AmountIn("iso4217/USD", "1250")),
             "with a way back": CreatePayment(
@@ -291,6 +286,11 @@ def _plain() -> dict[Any, Examples]:
         transfers.Matched: {"matched": matched},
         payments.RecordRefund: {"whole": payments.RecordRefund(PAYMENT_ID, note="Returned")},
         payments.RefundRecorded: {"recorded": payments.RefundRecorded(PAYMENT_ID)},
+    }
+
+
+def _of_test_mode() -> dict[Any, Examples]:
+    return {
         simulation.SimulateIn: {
             "paid": simulation.SimulateIn("succeeded"),
             "failed": simulation.SimulateIn("failed", "The card was eaten"),
@@ -302,6 +302,19 @@ def _plain() -> dict[Any, Examples]:
                 iso_ms(AT_MS + 86_400_000), 86_400, simulation.ClockJob(made_id("job_"), "running", 0)
             ),
         },
+    }
+
+
+def _of_gateway() -> dict[Any, Examples]:
+    link = solana.LinkOut(
+        SOLANA_ASSET,
+        "USDC",
+        WORDS.amount(AmountWire(f"caip19/{SOLANA_ASSET}", "12500000")),
+        f"solana:{WALLET.rpartition(':')[2]}?amount=12.5",
+        OPEN.expires_at_ms // 1000,
+        None,
+    )
+    return {
         gateway.PaymentInfo: {"open": _INFO},
         list[str] | AccountsIn: {"list": [BUYER], "object": AccountsIn([BUYER])},
         gateway.FetchIn: {"build": gateway.FetchIn(made_id("opt_"), "b3BhcXVl")},
@@ -311,7 +324,7 @@ def _plain() -> dict[Any, Examples]:
         },
         gateway.GatewayStatus: {
             "processing": _asked("processing"),
-            "succeeded": gateway.GatewayStatus("succeeded", is_final=True, info=info),
+            "succeeded": gateway.GatewayStatus("succeeded", is_final=True, info=WORDS.info(SETTLED)),
         },
         solana.PayeeOut: {"shop": solana.PayeeOut("My Shop", f"{BASE_URL}/static/solana-pay.png")},
         solana.AccountIn: {"wallet": solana.AccountIn("7EcDhSYGxXyscszYEp35KHN8vvw3svAuLKTzXwCFLtV")},
@@ -319,6 +332,12 @@ def _plain() -> dict[Any, Examples]:
             "usdc": solana.TransactionToSign("AQAAAA==", "12.50 USDC to My Shop, order ORDER-1042")
         },
         solana.LinksOut: {"usdc": solana.LinksOut([link])},
+    }
+
+
+def _of_webhooks() -> dict[Any, Examples]:
+    detail = deliveries.DeliveryDetail(**msgspec.structs.asdict(_DELIVERY), attempt_log=[_ATTEMPT])
+    return {
         webhooks.PutEndpoint: {
             "all": webhooks.PutEndpoint("https://shop.example/webhook"),
             "some": webhooks.PutEndpoint("https://shop.example/webhook", ["payment.succeeded"]),
@@ -342,6 +361,11 @@ def _plain() -> dict[Any, Examples]:
         deliveries.PreviewOut: {"count": deliveries.PreviewOut("recover", iso_ms(AT_MS), 12)},
         events.EventOut: {"succeeded": _EVENT},
         events.EventPage: {"one": events.EventPage([_EVENT], None)},
+    }
+
+
+def _of_service() -> dict[Any, Examples]:
+    return {
         health.Versions: {
             "versions": health.Versions(
                 [one for one in VERSIONS if not is_preview(one)], [one for one in VERSIONS if is_preview(one)]
@@ -355,9 +379,13 @@ def _plain() -> dict[Any, Examples]:
 def examples(version: str) -> dict[Any, Examples]:
     """An example or more for each type of a body, by type and name."""
     calls = gateway.ActionsOut([render_action(version, _CALL)])
-    build = gateway.ActionsOut([render_action(version, Build("b3BhcXVl"))])
-    assert build.actions, "both kinds can be rendered"
-    return _plain() | {
+    return {
+        **_of_merchants(),
+        **_of_payments(),
+        **_of_test_mode(),
+        **_of_gateway(),
+        **_of_webhooks(),
+        **_of_service(),
         gateway.OptionsOut: {"one": _options(version, None), "with questions": _options(version, _COLLECT)},
         gateway.ActionsOut: {"one call": calls},
     }
