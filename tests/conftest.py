@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import logging
@@ -67,13 +68,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def logs_stay_as_they_are() -> Iterator[None]:
-    """A command that runs inside a test sets up logging for the process; the tests after it want theirs."""
+def the_process_stays_as_it_is() -> Iterator[None]:
+    """A command that runs inside a test sets up logging and garbage collection for the process.
+
+    The tests after it want theirs, and a server's memory back: it keeps what is there when it starts from
+    ever being looked at again, which here is all that earlier tests have left.
+    """
     configured, root = structlog.get_config(), logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, thresholds = root.handlers[:], root.level, gc.get_threshold()
     yield
     structlog.configure(**configured)
     root.handlers[:], root.level = handlers, level
+    if gc.get_threshold() != thresholds:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

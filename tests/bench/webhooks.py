@@ -327,6 +327,7 @@ async def _send_steadily(
 
 
 def _latency(arrivals: Arrivals, created: dict[str, float], warm_s: float) -> Latency:
+    assert len(set(arrivals.ids)) == len(arrivals.ids), "one came twice"
     from_s = min(created[one] for one in arrivals.ids) + warm_s
     late_ms = sorted(
         1000 * (at_s - created[one])

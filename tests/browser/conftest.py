@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +14,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 from tests.browser.page_wallets import Wallets, running_wallets
 from tests.browser.wallet_shop import CHAIN_ID, WalletShop, open_wallet_shop
 from tests.live.chain import BUYER, private_key
+from tests.packages import from_debian
 from tests.process import Server
 from tests.visitor import seat
 
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+OTHER_NAMES: Final = ("chromium-browser", "google-chrome")
 PACKAGES: Final = ("chromium", "fonts-noto-core", "fonts-liberation")
 FLAGS: Final = (
     "--no-sandbox",  # it only visits this machine, and CI runs as root
@@ -40,16 +39,10 @@ addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violat
 
 
 def find_chromium() -> str:
-    """The browser's path; on a machine that is ours to furnish, it is installed first."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
-            subprocess.run(["apt-get", "-qq", *words], env=quiet, check=True, stdout=subprocess.DEVNULL)
-        found = shutil.which(NAMES[0])
-    if found is None:
-        pytest.fail("These tests drive a real browser; on Debian and Ubuntu: apt-get install chromium")
-    return found
+    """The browser's path."""
+    return next((path for name in OTHER_NAMES if (path := shutil.which(name))), None) or from_debian(
+        "chromium", *PACKAGES
+    )
 
 
 @pytest.fixture(scope="module")

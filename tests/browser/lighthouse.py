@@ -13,29 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.browser.conftest import FLAGS, find_chromium
+from tests.packages import CACHE, from_npm
 
 # The newest that runs on Node 20.
 VERSION: Final = "12.8.2"
-CACHE: Final = Path(__file__).parents[2] / ".cache" / "lighthouse"
-INSTALL_MAX_S: Final = 300
 RUN_MAX_S: Final = 180
 
 
 def installed() -> Path:
     """The command."""
-    manifest = CACHE / "node_modules" / "lighthouse" / "package.json"
-    if not manifest.exists() or json.loads(manifest.read_text())["version"] != VERSION:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"]
-        done = subprocess.run(
-            [*command, "--prefix", str(CACHE), f"lighthouse@{VERSION}"],
-            timeout=INSTALL_MAX_S,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-    return CACHE / "node_modules" / ".bin" / "lighthouse"
+    folder = from_npm(CACHE / "lighthouse", {"lighthouse": VERSION}, "--ignore-scripts")
+    return folder / "node_modules" / ".bin" / "lighthouse"
 
 
 def examine(url: str, folder: Path) -> tuple[dict[str, int], list[str]]:

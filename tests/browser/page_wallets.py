@@ -24,6 +24,7 @@ from playwright.sync_api import Page, expect
 from tests.live.node_process import started
 from tests.live.solana import BUYER as SOLANA_BUYER
 from tests.live.solana import keypair
+from tests.packages import CACHE, from_npm
 
 PACKAGES: Final = {
     "@ensdomains/headless-web3-provider": "1.0.8",
@@ -42,7 +43,6 @@ PACKAGES: Final = {
     "viem": "2.57.1",
 }
 FOLDER: Final = Path(__file__).parent / "wallets"
-CACHE: Final = Path(__file__).parents[2] / ".cache" / "page-wallets"
 IN_PAGE: Final = ("announced", "metamask", "burner")
 # What is announced for the wallets beside the browser.
 NAMES: Final = {
@@ -56,31 +56,13 @@ SOLANA_SIGN: Final = "solana:signTransaction"
 PAID_MS: Final = 30_000
 # What wallets themselves write to the console.
 THEY_SAY: Final = ("MetaMask - RPC Error", "UnsafeBurnerWalletAdapter")
-INSTALL_MAX_S: Final = 300
 ANSWER_MAX_S: Final = 30
 _LISTENS: Final = re.compile(r"^Listening on (\d+)$", re.MULTILINE)
 
 
 def installed() -> Path:
     """The folder that holds node_modules."""
-    if not all(_version(name) == version for name, version in PACKAGES.items()):
-        CACHE.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--legacy-peer-deps"]
-        pinned = [f"{name}@{version}" for name, version in PACKAGES.items()]
-        done = subprocess.run(
-            [*command, "--prefix", str(CACHE), *pinned],
-            timeout=INSTALL_MAX_S,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-    return CACHE
-
-
-def _version(name: str) -> str | None:
-    manifest = CACHE / "node_modules" / name / "package.json"
-    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None
+    return from_npm(CACHE / "page-wallets", PACKAGES, "--legacy-peer-deps")
 
 
 def bundles() -> dict[str, str]:

@@ -393,7 +393,8 @@ def test_a_second_tab_and_a_reload_show_the_same(till: Till, open_page: OpenPage
         till.move(link, status)
         expect(followed.locator("#status")).to_have_attribute("data-status", status)
         opened.goto(link)
-        assert opened.locator("#status").inner_text() == followed.locator("#status").inner_text()
+        shown = opened.locator("#status").inner_text()
+        expect(followed.locator("#status")).to_have_text(shown, use_inner_text=True)
         assert opened.title() == followed.title()
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 import trio
-from playwright.sync_api import Dialog, Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, Route, expect
 
 from tests.browser.conftest import Watch
 from tests.browser.dashboard import violations, width
@@ -297,3 +297,22 @@ def paid_once(paid_links: list[str], request: pytest.FixtureRequest) -> str:
     if not paid_links:
         paid_links.append(request.getfixturevalue("paid"))
     return paid_links[0]
+
+
+def test_a_tab_that_was_slower_asks_its_wallet_for_nothing(desk: OpenPage, paid_once: str) -> None:
+    """The other one asked while this one still looked whether the refund is open."""
+    page = opened(desk, paid_once, eth_sendTransaction=[HASH])
+    key = page.locator("[data-key]").first.get_attribute("data-key")
+    other = page.context.new_page()
+    other.goto(at(paid_once))
+    held_back: list[Route] = []
+    page.route("**/refund", lambda route: held_back.append(route))
+    with page.expect_request("**/refund"):
+        wallet(page, NAME).click()
+    page.wait_for_timeout(50)
+    [route] = held_back
+    kept = json.dumps({"results": [HASH], "of": 1})
+    other.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key, kept])
+    route.continue_()
+    expect(page.get_by_text("Your wallet sent it")).to_be_visible()
+    assert asked(page, SENT) == []

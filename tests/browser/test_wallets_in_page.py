@@ -11,7 +11,6 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import (
-    CACHE,
     PAID_MS,
     SEND,
     THEY_SAY,
@@ -23,6 +22,7 @@ from tests.browser.page_wallets import (
 )
 from tests.browser.test_checkout import LIGHTS, PHONE, accessibility_problems, heading
 from tests.browser.wallet_shop import WalletShop
+from tests.packages import CACHE
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +32,7 @@ SIGN: Final = "eth_signTypedData_v4"
 ADD: Final = ["wallet_switchEthereumChain", "wallet_addEthereumChain", "wallet_switchEthereumChain"]
 
 # To look at: each step in each light, on a small phone.
-SCREENS: Final = CACHE.parent / "screens"
+SCREENS: Final = CACHE / "screens"
 
 # A wallet that is played: it answers as window.played says, or fails as it says.
 PLAYED: Final = """

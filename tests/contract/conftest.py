@@ -13,11 +13,11 @@ from tests.contract.outside import Caller, Receiver, Server, Shop, open_receiver
 from tests.contract.verifiers import (
     NODE_PACKAGES,
     Verify,
-    install_node_packages,
     node_verifier,
     python_standardwebhooks,
     python_svix,
 )
+from tests.packages import CACHE, from_npm
 
 # A receiver on this machine, as a developer opens it. Refused credentials have no limit here, because these
 # tests are refused more often than a caller should be; test_rate_limits.py has a server of its own.
@@ -109,9 +109,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
     """A folder from which Node finds the pinned verifiers; installed once and kept."""
-    folder = Path(__file__).parents[2] / ".cache" / "node"
-    install_node_packages(folder)
-    return folder
+    return from_npm(CACHE / "node", NODE_PACKAGES)
 
 
 @pytest.fixture(

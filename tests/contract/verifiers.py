@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,6 @@ import svix
 from tests.contract.outside import Delivery
 
 NODE_PACKAGES: Final = {"standardwebhooks": "1.1.1", "svix": "1.82.0"}
-INSTALL_MAX_S: Final = 120
 VERIFY_MAX_S: Final = 60
 
 
@@ -75,7 +74,7 @@ def _verdict(verify: Callable[..., Any], one: Asked, refusal: type[Exception]) -
 
 
 def node_verifier(package: str, folder: Path) -> Verify:
-    """Ask an npm package that `install_node_packages` put into `folder`."""
+    """Ask an npm package that `from_npm` put into `folder`."""
 
     def verify(asked: Sequence[Asked]) -> list[str | None]:
         lines = [
@@ -96,18 +95,3 @@ def node_verifier(package: str, folder: Path) -> Verify:
         return [verdict["id"] if verdict["ok"] else None for verdict in verdicts]
 
     return verify
-
-
-def install_node_packages(folder: Path, packages: Mapping[str, str] = NODE_PACKAGES) -> None:
-    """Put npm packages of these versions, and nothing else, into `folder`, unless they are there."""
-    if all(_installed(folder, name) == version for name, version in packages.items()):
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder)]
-    pinned = [f"{name}@{version}" for name, version in packages.items()]
-    subprocess.run([*command, *pinned], check=True, timeout=INSTALL_MAX_S, capture_output=True)
-
-
-def _installed(folder: Path, name: str) -> str | None:
-    manifest = folder / "node_modules" / name / "package.json"
-    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +16,13 @@ from typing import Final
 
 from tests.live.node_process import NodeProcess, started
 from tests.live.node_process import Refused as Refused
+from tests.packages import CACHE, from_npm
 
 VERSION: Final = "1.7.1"
 PACKAGE: Final = "@foundry-rs/anvil"
-CACHE: Final = Path(__file__).parents[2] / ".cache" / f"anvil-{VERSION}"
+FOLDER: Final = CACHE / f"anvil-{VERSION}"
 # The names that npm's packages have for machines.
 MACHINES: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-INSTALL_MAX_S: Final = 180
 CHAIN_ID: Final = 31337
 
 _LISTENS: Final = re.compile(r"^Listening on \S*?:(\d+)\s*$", re.MULTILINE)
@@ -81,23 +80,6 @@ def binary() -> Path:
     """The program itself, installed if it is not there."""
     system, machine = platform.system().lower(), MACHINES[platform.machine().lower()]
     name = f"{PACKAGE}-{system}-{machine}"
-    path = CACHE / "node_modules" / name / "bin" / "anvil"
-    if not path.exists():
-        _install(f"{name}@{VERSION}")
+    path = FOLDER / "node_modules" / name / "bin" / "anvil"
+    from_npm(FOLDER, {name: VERSION})
     return path
-
-
-def _install(package: str) -> None:
-    """Into a folder aside, which then takes its place: two who install at once do not meet."""
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE.parent) as aside:
-        folder = Path(aside) / "anvil"
-        command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), package]
-        done = subprocess.run(command, timeout=INSTALL_MAX_S, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"npm did not install {package}: {done.stderr[-2000:]}")
-        try:
-            folder.rename(CACHE)
-        except OSError:
-            if not CACHE.is_dir():
-                raise

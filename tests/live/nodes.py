@@ -28,7 +28,7 @@ from payd.chains.solana.keys import TOKEN as TOKEN_PROGRAM
 from payd.chains.solana.keys import TOKEN_2022
 from payd.store.lock import DataDirectoryBusy, hold_data_dir
 from tests.live import solana
-from tests.live.anvil import CACHE, Anvil, running_anvil
+from tests.live.anvil import Anvil, running_anvil
 from tests.live.chain import (
     BUYER,
     BUYER_2,
@@ -43,6 +43,7 @@ from tests.live.chain import (
 from tests.live.node_process import NodeProcess
 from tests.live.solana import LAMPORTS, PYUSD_MINT, USDC_MINT, LocalSolana
 from tests.live.svm_node import SLOT_MS, running_svm_node
+from tests.packages import CACHE
 
 LOOK_S: Final = 0.5
 PORT: Final = 8545
@@ -61,7 +62,7 @@ TOKEN: Final = FIRST_CONTRACT
 TOKEN_UNITS: Final = 1_000_000 * 10**6
 GAS_COINS: Final = 100 * 10**18
 GAS_COINS_SOLANA: Final = 100 * LAMPORTS
-FOLDER: Final = CACHE.parent / "nodes"
+FOLDER: Final = CACHE / "nodes"
 PASSWORD: Final = "payd"
 # A small scrypt: the key is known to everybody.
 SCRYPT_N: Final = 2**12

@@ -87,15 +87,16 @@ async def cost_of_ticks(shop: SolanaBehind) -> tuple[Counter[str], int]:
 async def test_where_nothing_is_open_hundreds_of_slots_pass_between_two_questions(
     tmp_path: Path, solana: LocalSolana
 ) -> None:
-    """That is 15 seconds; a minute has four readings, one more of the balance, and each a POST or two."""
+    """That is 15 seconds. A minute has four readings, one more of the balance, and each is a POST or two."""
     async with open_solana_behind(tmp_path / "house", solana, nodes=1) as shop:
         await shop.ticks(1)
         calls, posts, slot = Counter(shop.room.rpc.calls), shop.room.rpc.posts, shop.ledger.tip.slot
         await shop.ticks(1)
 
-        assert shop.ledger.tip.slot - slot >= 100
-        assert shop.room.rpc.posts - posts <= BESIDES
-        assert sum((shop.room.rpc.calls - calls).values()) <= 16
+        slots = shop.ledger.tip.slot - slot
+        assert slots >= 100
+        assert shop.room.rpc.posts - posts <= slots / 15
+        assert sum((shop.room.rpc.calls - calls).values()) <= slots / 5
 
 
 async def test_many_payments_in_flight_are_followed_together_and_one_account_pays_for_all(

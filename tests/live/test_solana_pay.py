@@ -20,7 +20,6 @@ from solders.transaction import VersionedTransaction
 
 from payd.chains.solana.keys import TOKEN, token_account
 from payd.web.commands import run_command
-from tests.contract.verifiers import install_node_packages
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -40,6 +39,7 @@ from tests.live.solana import (
 )
 from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street
 from tests.live.svm_node import ServedNode
+from tests.packages import CACHE, from_npm
 
 pytestmark = pytest.mark.real_time
 
@@ -67,11 +67,7 @@ async def street(tmp_path: Path) -> AsyncIterator[SolanaStreet]:
 @pytest.fixture(scope="module")
 def libraries() -> dict[str, Path]:
     """Where Node finds each of them; installed once and kept."""
-    cache = Path(__file__).parents[2] / ".cache"
-    folders = {name: cache / f"solana-pay-{name}" for name in LIBRARIES}
-    for name, folder in folders.items():
-        install_node_packages(folder, LIBRARIES[name])
-    return folders
+    return {name: from_npm(CACHE / f"solana-pay-{name}", wanted) for name, wanted in LIBRARIES.items()}
 
 
 class Phone:

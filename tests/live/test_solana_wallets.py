@@ -19,7 +19,6 @@ from payd.chains.solana.guards import GuardLimits
 from payd.chains.solana.keys import LIGHTHOUSE, TOKEN, TOKEN_2022
 from payd.chains.solana.returned import Returned, check_returned
 from payd.core.errors import InvalidSignature
-from tests.contract.verifiers import install_node_packages
 from tests.live.solana import (
     BUYER,
     LAMPORTS,
@@ -34,6 +33,7 @@ from tests.live.solana import (
     pubkey,
 )
 from tests.live.svm_methods import SvmNode
+from tests.packages import CACHE, from_npm
 
 PACKAGES: Final = {
     "@solana/web3.js": "1.99.0",
@@ -112,9 +112,7 @@ class Signed(NamedTuple):
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
     """A folder from which Node finds the wallets' libraries; installed once and kept."""
-    folder = Path(__file__).parents[2] / ".cache" / "solana-wallets"
-    install_node_packages(folder, PACKAGES)
-    return folder
+    return from_npm(CACHE / "solana-wallets", PACKAGES)
 
 
 @pytest.fixture(scope="module")

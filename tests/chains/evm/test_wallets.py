@@ -22,7 +22,7 @@ from payd.chains.evm.signature import is_low_s, normalise_signature
 from payd.chains.evm.signer import SignedTransaction, Signer
 from payd.core.caip import to_checksum_address
 from tests.chains.evm.json import SHOP, TOKEN
-from tests.contract.verifiers import install_node_packages
+from tests.packages import CACHE, from_npm
 
 PACKAGES: Final = {"ethers": "6.17.0", "@metamask/eth-sig-util": "8.2.0"}
 SIGN_MAX_S: Final = 60
@@ -53,9 +53,7 @@ def sent(authorization: Authorization) -> SignedTransaction:
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
     """A folder from which Node finds the wallets' libraries; installed once and kept."""
-    folder = Path(__file__).parents[2] / ".cache" / "wallets"
-    install_node_packages(folder, PACKAGES)
-    return folder
+    return from_npm(CACHE / "wallets", PACKAGES)
 
 
 @pytest.fixture(scope="session", params=ASKED, ids=["a price", "a name beyond ASCII", "the largest number"])

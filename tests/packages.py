@@ -1,0 +1,75 @@
+"""What tests take from npm and Debian, once a machine; several runs may find it missing at once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+CACHE: Final = Path(__file__).parents[1] / ".cache"
+INSTALL_MAX_S: Final = 300
+
+
+def from_npm(folder: Path, packages: Mapping[str, str], *flags: str) -> Path:
+    """Have these versions in a folder, and say where.
+
+    Args:
+        folder: Holds `node_modules` afterwards.
+        packages: Versions by name.
+        flags: More of `npm install`.
+    """
+    with _alone("npm"):
+        if any(_installed(folder, name) != version for name, version in packages.items()):
+            folder.mkdir(parents=True, exist_ok=True)
+            command = [
+                "npm",
+                "install",
+                "--no-save",
+                "--no-audit",
+                "--no-fund",
+                *flags,
+                "--prefix",
+                str(folder),
+            ]
+            _run([*command, *(f"{name}@{version}" for name, version in packages.items())])
+    return folder
+
+
+def from_debian(program: str, *packages: str) -> str:
+    """The path of a program; on a machine that is ours to furnish, its packages are installed first."""
+    with _alone("apt"):
+        if shutil.which(program) is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            _run(["apt-get", "-qq", "update"])
+            _run(["apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages])
+    if (found := shutil.which(program)) is None:
+        wanted = " ".join(packages)
+        raise RuntimeError(f"these tests need {program}; on Debian and Ubuntu: apt-get install {wanted}")
+    return found
+
+
+@contextmanager
+def _alone(what: str) -> Iterator[None]:
+    """Nobody else of this machine's folder installs the like meanwhile."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _run(command: list[str]) -> None:
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        command, env=quiet, timeout=INSTALL_MAX_S, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-2000:]}"
+
+
+def _installed(folder: Path, name: str) -> str | None:
+    manifest = folder / "node_modules" / name / "package.json"
+    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None
