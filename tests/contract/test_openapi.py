@@ -21,7 +21,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from payd.core.version import DEFAULT, VERSIONS
 from payd.web.openapi.table import OPERATIONS
 from tests.contract.outside import Caller, Door, Receiver, Server, Shop, open_server
-from tests.contract.verifiers import install_node_packages
+from tests.packages import CACHE, from_npm
 
 CONFIGURATION: Final = """
 [webhooks.test]
@@ -66,7 +66,6 @@ expected-statuses = [400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 422, 428,
 """
 TOOL_S_MAX: Final = 240.0
 HERE: Final = Path(__file__).parent / "openapi"
-CACHE: Final = Path(__file__).parents[2] / ".cache" / "openapi"
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +87,7 @@ def documents(described: Server, tmp_path_factory: pytest.TempPathFactory) -> di
 
 @pytest.fixture(scope="module")
 def linters() -> Path:
-    install_node_packages(CACHE / "linters", LINTERS)
-    return CACHE / "linters" / "node_modules" / ".bin"
+    return from_npm(CACHE / "openapi-linters", LINTERS, "--ignore-scripts") / "node_modules" / ".bin"
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -185,11 +183,11 @@ def test_a_generated_python_client_drives_the_main_flow(
 
 
 def test_generated_typescript_types_drive_the_main_flow(
-    described: Server, documents: dict[str, Path], receiver: Receiver
+    described: Server, documents: dict[str, Path], receiver: Receiver, tmp_path: Path
 ) -> None:
-    folder = CACHE / "types"
-    install_node_packages(folder, TYPES)
-    tools = folder / "node_modules" / ".bin"
+    packages = from_npm(CACHE / "openapi-types", TYPES, "--ignore-scripts") / "node_modules"
+    (tmp_path / "node_modules").symlink_to(packages)
+    tools, folder = packages / ".bin", tmp_path
     script = folder / "main_flow.ts"
     made = run(tools / "openapi-typescript", documents[DEFAULT], "-o", "api.ts", cwd=folder)
     assert made.returncode == 0, made.stdout + made.stderr
