@@ -7,7 +7,7 @@ that `server.serve` starts (deadlines, deliveries, the clock) run here too.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,22 +92,11 @@ class Shop:
         **headers: str,
     ) -> Got:
         """One request through the door. `key=None` sends no key; header names with underscores."""
-        target, _, query = path.partition("?")
         sent = {name.replace("_", "-").lower(): value for name, value in headers.items()}
         if key is not None:
             sent.setdefault("api-key", key or self.key)
         data = raw if raw is not None else b"" if body is None else msgspec.json.encode(body)
-        if data:
-            sent.setdefault("content-type", "application/json")
-        head = [(name.encode(), value.encode()) for name, value in sent.items()]
-        request = Request.from_head(method, target, query.encode(), head)
-        request.body = data
-        request.client_ip = "203.0.113.7"
-        request.query = Query(request.query)
-        found = await answer(self.house, request)
-        check_described(request, found)
-        if found.parts is not None:
-            found = replace(found, body=b"".join([part async for part in found.parts]))
+        found = await knock(self.house, method, path, sent, data)
         return got(found)
 
     async def leave(self, method: str, path: str, body: Any = None) -> None:
@@ -195,6 +184,23 @@ class Shop:
         )
         assert made.status == 201, made.body
         return str(made.body["settlements"][0]["id"])
+
+
+async def knock(house: House, method: str, path: str, headers: Mapping[str, str], data: bytes) -> Answer:
+    """One request through the door of a house, from somewhere in the world; its whole answer."""
+    target, _, query = path.partition("?")
+    head = [(name.encode(), value.encode()) for name, value in headers.items()]
+    if data and "content-type" not in headers:
+        head.append((b"content-type", b"application/json"))
+    request = Request.from_head(method, target, query.encode(), head)
+    request.body = data
+    request.client_ip = "203.0.113.7"
+    request.query = Query(request.query)
+    found = await answer(house, request)
+    check_described(request, found)
+    if found.parts is not None:
+        found = replace(found, body=b"".join([part async for part in found.parts]))
+    return found
 
 
 def got(found: Answer) -> Got:

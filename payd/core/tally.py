@@ -145,6 +145,15 @@ def numbers_of(tallies: Iterable[Tally]) -> Numbers:
     )
 
 
+def added_up(tallies: Iterable[Tally]) -> tuple[Tally, ...]:
+    """The same counts, each thing once."""
+    sums: dict[tuple[What, str], tuple[int, int]] = {}
+    for one in tallies:
+        count, value = sums.get((one.what, one.name), (0, 0))
+        sums[one.what, one.name] = count + one.count, value + one.value
+    return tuple(Tally(what, name, count, value) for (what, name), (count, value) in sums.items())
+
+
 def numbers_by_day(days: Days, counted: Iterable[Counted]) -> dict[date, Numbers]:
     """The numbers of each day, also of those on which nothing ended."""
     of_day: dict[date, list[Tally]] = {day: [] for day in days}

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import ssl
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -138,8 +139,12 @@ class _Progress:
         self.phases[name] = _ms_since(started_s)
 
 
+@cache
 def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
-    """Verifies always, TLS 1.2 at least; `ca_file` adds authorities to the system's."""
+    """Verifies always, TLS 1.2 at least; `ca_file` adds authorities to the system's.
+
+    Reading the system's authorities takes some 30 ms: clients share what was made, and change nothing in it.
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

@@ -184,10 +184,11 @@ class Connection(Generic[Raw]):
             ConnectionGone: It cannot run any more.
             Exception: What the function raised.
         """
+        if self._on_thread is None:
+            await trio.lowlevel.checkpoint()  # before the look: it may be closed meanwhile
         if not self.alive or _is_closed(self.raw):
             raise ConnectionGone("the connection to the database was lost")
         if self._on_thread is None:
-            await trio.lowlevel.checkpoint()
             return function()
         results: list[outcome.Maybe[T]] = []
         self.raw.staged.append(lambda: results.append(outcome.capture(function)))

@@ -12,7 +12,7 @@ from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
 from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
-from payd.store.events import of_merchants
+from payd.store.events import of_merchants, sold_few
 
 Tx: TypeAlias = sqlite3.Connection
 MessageKind: TypeAlias = Literal["notice", "canary"]
@@ -407,21 +407,38 @@ def list_deliveries(
 
     With `merchants`, only of theirs; test deliveries are of no merchant.
     """
-    where = "d.account_id = ? AND d.seq < ?"
+    where = ["account_id = ?", "seq < ?"]
     values: list[str | int] = [account_id, _SEQ_MAX if before_seq is None else before_seq]
+    is_few = payment_id is not None
     if state is not None:
-        where += " AND d.state = ?"
+        where.append("state = ?")
         values.append(state)
     if payment_id is not None:
-        # By way of its events, which have an index on the payment.
-        where += " AND d.event_seq IN (SELECT seq FROM events WHERE payment_id = ?)"
+        where.append(f"seq IN ({_OF_EVENTS} WHERE e.payment_id = ?)")
         values.append(payment_id)
-    if merchants is not None:
-        where += f" AND d.{of_merchants(merchants)}"
+    if merchants is not None and sold_few(tx, merchants):
+        is_few = True
+        marks = ",".join("?" * len(merchants))
+        where.append(
+            f"seq IN ({_OF_EVENTS} JOIN payments p ON p.id = e.payment_id WHERE p.merchant_id IN ({marks}))"
+        )
         values += merchants
-    rows = tx.execute(f"{_ROW}{where} ORDER BY d.seq DESC LIMIT ?", (*values, limit))
+    elif merchants is not None:
+        where.append(of_merchants("payment_id", merchants))
+        values += merchants
+    road = (
+        "NOT INDEXED" if is_few else f"INDEXED BY deliveries_{'of_account' if state is None else 'by_state'}"
+    )
+    rows = tx.execute(
+        f"{_ROW}d.seq IN (SELECT seq FROM deliveries {road} WHERE {' AND '.join(where)}"
+        " ORDER BY seq DESC LIMIT ?) ORDER BY d.seq DESC",
+        (*values, limit),
+    )
     return [DeliveryRow(*row) for row in rows]
 
+
+# By way of their events, which have an index on the payment.
+_OF_EVENTS: Final = "SELECT o.seq FROM events e JOIN deliveries o ON o.event_seq = e.seq"
 
 _NAMED: Final = {
     "msg": "d.message_id = ?",

@@ -28,6 +28,7 @@ from payd.entropy import Entropy
 from payd.store.accounts import Account
 from payd.store.db import Database
 from payd.store.seal import Seal
+from payd.web.ended_days import EndedDays
 from payd.web.limits import RateLimit, Slots
 from payd.web.passwords import Passwords
 
@@ -74,6 +75,7 @@ class Realm:
     seal: Seal
     checkout_app_id: str
     api_log: ApiLog
+    ended_days: EndedDays = field(default_factory=EndedDays)
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()
 

@@ -19,6 +19,9 @@ from tests.bench.follow import Follows
 from tests.bench.follow_table import HEADER as FOLLOW_HEADER
 from tests.bench.follow_table import NOTES as FOLLOW_NOTES
 from tests.bench.follow_table import follow_lines
+from tests.bench.growth import HEADER as GROWTH_HEADER
+from tests.bench.growth import NOTES as GROWTH_NOTES
+from tests.bench.growth import Grows, growth_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import NOTES as LIVE_NOTES
@@ -37,13 +40,15 @@ QUICK_SENDS: Final = Sends(
 )
 QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1)
 QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
-QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50)
+QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50, seconds=2.0)
+QUICK_GROWS: Final = Grows(payments=(1000, 20_000), rounds=3, seconds=0.5)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"
 FOLLOW: Final = "follow"
 DASHBOARD: Final = "dashboard"
-ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD)
+GROWTH: Final = "growth"
+ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD, GROWTH)
 
 NOTES: Final = """\
 Server and load generator are a process each; both servers stay up, one idle while the other is measured.
@@ -108,6 +113,12 @@ async def bench_dashboard(plan: Browse) -> list[Line]:
         return await dashboard_lines(Path(name), plan, say)
 
 
+async def bench_growth(plan: Grows) -> list[Line]:
+    """Measure what stored payments cost later ones."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await growth_lines(Path(name), plan, say)
+
+
 def _fresh(folder: Path, name: str) -> Path:
     made = folder / name
     made.mkdir()
@@ -129,9 +140,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="of each part, payd and the others in turn")
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
+    parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,1000000")
     args = parser.parse_args()
     chosen = _chosen(args)
-    plan = replace(QUICK if args.quick else Plan(), **chosen)
+    plan = replace(QUICK if args.quick else Plan(), **_of(Plan, chosen))
+    browse = replace(QUICK_BROWSE if args.quick else Browse(), **_of(Browse, chosen))
+    grows = replace(QUICK_GROWS if args.quick else Grows(), **_of(Grows, chosen))
+    if args.payments:
+        payments = tuple(int(part) for part in args.payments.split(","))
+        browse, grows = replace(browse, payments=payments), replace(grows, payments=payments)
     follows = replace(QUICK_FOLLOWS if args.quick else Follows(), **_of(Follows, chosen))
     sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
     parts = args.part or args.parts.split(",")
@@ -151,10 +168,13 @@ def main() -> None:
         table = markdown(trio.run(bench_live, QUICK_WALKS if args.quick else Walks()), LIVE_HEADER)
         print(f"{table}\n\n{LIVE_NOTES}\n")
     if DASHBOARD in parts:
-        table = markdown(
-            trio.run(bench_dashboard, QUICK_BROWSE if args.quick else Browse()), DASHBOARD_HEADER
-        )
+        table = markdown(trio.run(bench_dashboard, browse), DASHBOARD_HEADER)
         print(f"{table}\n\n{DASHBOARD_NOTES}\n")
+    if GROWTH in parts:
+        table = markdown(trio.run(bench_growth, grows), GROWTH_HEADER)
+        print(
+            f"{table}\n\nMedians of {grows.rounds} alternated rounds of {grows.seconds} s.\n{GROWTH_NOTES}\n"
+        )
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 
@@ -169,7 +189,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _of(plan: type[Follows | Sends], chosen: dict[str, Any]) -> dict[str, Any]:
+def _of(plan: type[Plan | Follows | Sends | Browse | Grows], chosen: dict[str, Any]) -> dict[str, Any]:
     """What of it this kind of plan has."""
     named = {one.name for one in fields(plan)}
     return {name: value for name, value in chosen.items() if name in named}

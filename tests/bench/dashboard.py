@@ -1,7 +1,4 @@
-"""What the dashboard reads among many payments: lists, searches, one payment, the home page's numbers.
-
-Each question is asked through the store as a page asks it, and the very statements that this ran are run
-again by SQLite alone, in turn. Neither has a browser or HTTP in it.
+"""The dashboard among many payments: its pages over HTTP beside their SQL alone, and what others feel of it.
 
 Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated
 rounds; never a timed test)".
@@ -12,257 +9,216 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, Final
+from typing import Final
 
-from payd.core.period import DAY_MS, last_days
-from payd.core.search import read_search
-from payd.core.tally import numbers_by_day
-from payd.store.api_log import LogFilter, list_logged
-from payd.store.attention import account_matters
-from payd.store.bridge import bridge
-from payd.store.db import Database, Tx, open_database
-from payd.store.ledger import count_new, newest_seq, payments_by_id
-from payd.store.merchants import Merchant, insert_merchant
-from payd.store.migrate import bring_up_to_date
-from payd.store.payments import PaymentFilter, list_payments
-from payd.store.search import find_anything
-from payd.store.tallies import count_created, count_open, read_tallies
-from payd.store.timeline import read_timeline
-from tests.ledger import CHAIN, START_MS, USDC, sell
+import trio
 
-ACCOUNT: Final = "acct_1"
-MERCHANTS: Final = 5
-BUYERS: Final = 5000
-DAYS: Final = 90
-PAGE: Final = 50
-RARE_ASSET: Final = "eip155:1/slip44:60"
-NOW_MS: Final = START_MS + DAYS * DAY_MS
-# Of a hundred payments.
-STATES: Final = (
-    ("settled",) * 60 + ("expired",) * 25 + ("cancelled",) * 8 + ("failed_after",) * 5 + ("processing",) * 2
+from payd.clock import system_wall_ms
+from tests.bench.load import Job, Report, send_load
+from tests.bench.pages import (
+    CSV,
+    CSV_PATH,
+    KEEPS,
+    Browser,
+    Realm,
+    Said,
+    listening_house,
+    statements_of,
+    statements_of_csv,
+    status_requests,
+    ways,
+)
+from tests.bench.realm import fill
+from tests.crash.process import Furnished, Server, furnish
+from tests.visitor import seat
+
+GOAL: Final = "p99 < 300 ms"
+GOAL_FROM: Final = 100_000
+# Statuses that are read meanwhile, and by how many at once.
+STATUSES: Final = 200
+READERS: Final = 4
+VISITORS: Final = 2
+SHARED: Final = (
+    "home",
+    "payments: first page",
+    "payments: any later page",
+    "deliveries: first page",
+    "payment",
 )
 
-Ask = Callable[[Tx], object]
 Line = tuple[str, ...]
+Alone = dict[str, sqlite3.Connection]
 
-HEADER: Final = ("what", "at", "payd p50 / p99 ms", "SQL alone p50 / p99 ms", "payd : SQL", "goal")
-NOTES: Final = """\
-- Each question is asked through the store, on its thread for lists, and decoded as the page takes it; the
-  statements that it ran are then run by SQLite alone on one connection, rows fetched and thrown away.
-- The payments are of one account over 90 days, with their events, deliveries, attempts and quotes."""
+HEADER: Final = ("what", "at", "over HTTP p50 / p99 ms", "SQL alone p50 / p99 ms", "HTTP : SQL", "goal")
+NOTES: Final = f"""\
+- Over HTTP: from the request of a person who is signed in to the last byte of the page, and of the page that
+  a search leads to. The statements that the same page asks both stores are then run by SQLite alone, one
+  connection a file, rows fetched and thrown away.
+- The payments are of one account over 80 days, with events, deliveries, attempts, quotes, transfers and the
+  log of their requests; nothing that was asked is asked again with the same payment, day or buyer.
+- Statuses are read by {READERS} connections from a process of its own, first alone and then while
+  {VISITORS} people load home, lists, deliveries and payments without a pause. The ratio there is of the p50
+  with them and without."""
 
 
 @dataclass(frozen=True)
 class Browse:
     """How much of it."""
 
-    payments: tuple[int, ...] = (1000, 100_000)
+    payments: tuple[int, ...] = (10_000, 100_000)
     asks: int = 200
-
-
-def fill(path: Path, payments: int) -> None:
-    """A realm with so many payments, and what belongs to them."""
-    bring_up_to_date(path, "realm")
-    dice = random.Random(7)
-    with closing(sqlite3.connect(path, isolation_level=None)) as tx:
-        tx.execute("PRAGMA journal_mode = OFF")
-        tx.execute("PRAGMA synchronous = OFF")
-        tx.execute("BEGIN")
-        for number in range(MERCHANTS):
-            name = f"Shop {number}"
-            insert_merchant(tx, Merchant(f"mrch_{number}", ACCOUNT, name, "a@b.test", None, "active", number))
-        tx.execute(
-            "INSERT INTO endpoints (id, account_id, url, events, state, created_at_ms, updated_at_ms) VALUES"
-            " ('ep_1', ?, 'https://a.test', 'payment.created payment.succeeded', 'enabled', 0, 0)",
-            (ACCOUNT,),
-        )
-        for number in range(1, payments + 1):
-            sell(tx, dice.choice(STATES), **_sale(number, payments, dice))
-        _follow_up(tx)
-        tx.execute("COMMIT")
-
-
-def _sale(number: int, payments: int, dice: random.Random) -> dict[str, Any]:
-    return {
-        "number": number,
-        "at_ms": START_MS + number * DAYS * DAY_MS // (payments + 1),
-        "took_ms": dice.randrange(2000, 600_000),
-        "asset": RARE_ASSET if dice.random() < 0.001 else USDC,
-        "buyer": f"{CHAIN}:0x{dice.randrange(BUYERS):040x}",
-        "merchant_id": f"mrch_{dice.randrange(MERCHANTS)}",
-        "reference_id": f"ORDER-{number}",
-        "currency": dice.choice(["USD", "EUR"]),
-        "value": dice.randrange(100, 100_000),
-        "reason": dice.choice(["reverted", "taken back"]),
-    }
-
-
-def _follow_up(tx: Tx) -> None:
-    """Deliveries that were made, and options that were handed out."""
-    tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL, last_status = 200")
-    tx.execute(
-        "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, duration_ms, body)"
-        " SELECT id, 1, 'auto', created_at_ms + 5, 200, 80, x'6f6b' FROM deliveries"
-    )
-    tx.execute(
-        "INSERT INTO options (id, payment_id, asset, asset_key, account, account_key)"
-        " SELECT 'opt_' || id, id, ?1, ?1, ?2, ?2 FROM payments",
-        (USDC, f"{CHAIN}:0x1"),
-    )
-    tx.execute(
-        "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
-        " valid_until_ms)"
-        " SELECT 'opt_' || id, id, '5', 'x', x'5b5d', created_at_ms + 9, created_at_ms + 99 FROM payments"
-    )
-    tx.execute(
-        "INSERT INTO api_log (at_ms, account_id, actor, request_id, method, route, subject, status,"
-        " took_ms)"
-        " SELECT created_at_ms, account_id, 'key_1', 'req_' || id, 'POST', '/v1/payments', '', 201, 5"
-        " FROM payments"
-    )
-
-
-def questions(payments: int) -> dict[str, Callable[[random.Random], Ask]]:
-    """What is asked, each time of another payment, day or merchant."""
-
-    def listed(**chosen: Any) -> Ask:
-        return lambda tx: list_payments(tx, PaymentFilter(account_id=ACCOUNT, **chosen), None, PAGE + 1)
-
-    def searched(text: str) -> Ask:
-        sought = read_search(text)
-        assert sought is not None
-        return lambda tx: find_anything(tx, ACCOUNT, sought)
-
-    def deep(dice: random.Random) -> Ask:
-        place = dice.randrange(1, payments)
-        after = (START_MS + place * DAYS * DAY_MS // (payments + 1), place)
-        return lambda tx: list_payments(tx, PaymentFilter(account_id=ACCOUNT), after, PAGE + 1)
-
-    def some_days(dice: random.Random) -> dict[str, int]:
-        start_ms = START_MS + dice.randrange(DAYS - 7) * DAY_MS
-        return {"start_ms": start_ms, "end_ms": start_ms + 7 * DAY_MS}
-
-    def one(dice: random.Random) -> int:
-        return dice.randrange(1, payments + 1)
-
-    return {
-        "list: first page": lambda dice: listed(),
-        "list: any later page": deep,
-        "list: one status": lambda dice: listed(
-            statuses=(dice.choice(["failed", "succeeded", "processing"]),)
-        ),
-        "list: merchant, status, currency, a week": lambda dice: listed(
-            merchants=(f"mrch_{dice.randrange(MERCHANTS)}",),
-            statuses=("failed",),
-            currency="EUR",
-            **some_days(dice),
-        ),
-        "list: an asset that is rare": lambda dice: listed(asset=RARE_ASSET),
-        "list: what nothing passes": lambda dice: listed(
-            asset=RARE_ASSET, statuses=("expired",), currency="EUR"
-        ),
-        "list: references that begin, few": lambda dice: listed(text=read_search(f"ORDER-{one(dice)}")),
-        "list: references that begin, all": lambda dice: listed(text=read_search("ORDER")),
-        "list: a buyer": lambda dice: listed(text=read_search(f"0x{dice.randrange(BUYERS):040x}")),
-        "list: how many are new": lambda dice: (
-            lambda tx: count_new(
-                tx, PaymentFilter(account_id=ACCOUNT, statuses=("succeeded",)), newest_seq(tx) - 1000
-            )
-        ),
-        "list: its rows as they are now": lambda dice: _rows_again(dice, payments),
-        "search: a payment's id": lambda dice: searched(f"pay_t{one(dice)}"),
-        "search: a reference": lambda dice: searched(f"ORDER-{one(dice)}"),
-        "search: a transaction": lambda dice: searched(f"0x{one(dice):064x}"),
-        "search: a buyer": lambda dice: searched(f"0x{dice.randrange(BUYERS):040x}"),
-        "detail: the whole timeline": lambda dice: _told(f"pay_t{one(dice)}"),
-        "home: 90 days, today, what to look at": lambda dice: _home,
-        "API log: a page of refusals": lambda dice: (
-            lambda tx: list_logged(tx, LogFilter(account_id=ACCOUNT, refused=True), None, PAGE)
-        ),
-    }
-
-
-def _rows_again(dice: random.Random, payments: int) -> Ask:
-    first = dice.randrange(1, payments - PAGE)
-    ids = [f"pay_t{number}" for number in range(first, first + PAGE)]
-    return lambda tx: payments_by_id(tx, ACCOUNT, ids)
-
-
-def _told(payment_id: str) -> Ask:
-    return lambda tx: read_timeline(tx, ACCOUNT, payment_id)
-
-
-def _home(tx: Tx) -> object:
-    days = last_days(NOW_MS, DAYS, 330)
-    numbers = numbers_by_day(days, read_tallies(tx, ACCOUNT, days))
-    return (
-        numbers,
-        count_created(tx, ACCOUNT, NOW_MS - DAY_MS, 10_000),
-        count_open(tx, ACCOUNT, 10_000),
-        account_matters(tx, ACCOUNT, NOW_MS),
-    )
+    seconds: float = 5.0
+    """Of the statuses that are read meanwhile."""
 
 
 async def dashboard_lines(folder: Path, plan: Browse, say: Callable[[str], None]) -> list[Line]:
-    """Every question, at every number of payments."""
+    """Every page, at every number of payments."""
     lines: list[Line] = []
-    with bridge():
-        for payments in plan.payments:
-            path = folder / f"realm{payments}.db"
-            say(f"{payments:,} payments are made")
-            fill(path, payments)
-            async with open_database(path, "realm") as db:
-                for title, question in questions(payments).items():
-                    say(f"{title}, {payments:,} payments")
-                    ours, alone = await _measure(db, path, question, plan.asks)
-                    lines.append(_line(title, payments, ours, alone))
+    for payments in plan.payments:
+        place = folder / f"dashboard{payments}"
+        place.mkdir()
+        say(f"{payments:,} payments are made")
+        at = await furnish(place, None)
+        realm = Realm(payments, system_wall_ms())
+        account_id = _account_of(at)
+        fill(place / "data" / "test.db", payments, account_id=account_id, now_ms=realm.now_ms)
+        token = seat(place / "data", account_id)
+        asked = await _listen(at, realm, account_id, token, plan.asks)
+        server = Server(place, KEEPS)
+        try:
+            await server.start()
+            lines += await _measure(server, at, realm, token, asked, say)
+            lines += await _share(server, at, realm, token, plan.seconds, say)
+        finally:
+            await server.put_away()
     return lines
 
 
-async def _measure(
-    db: Database, path: Path, question: Callable[[random.Random], Ask], asks: int
-) -> tuple[list[float], list[float]]:
-    """Milliseconds of each asking, through the store and by SQLite alone, one after the other."""
+def _account_of(at: Furnished) -> str:
+    with closing(sqlite3.connect(at.folder / "data" / "test.db")) as tx:
+        (account_id,) = tx.execute("SELECT account_id FROM merchants").fetchone()
+    return str(account_id)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One visit, and what it asks the stores."""
+
+    path: str
+    statements: list[Said]
+
+
+async def _listen(
+    at: Furnished, realm: Realm, account_id: str, token: str, asks: int
+) -> dict[str, list[Ask]]:
+    """Every visit that will be measured, made once where its statements can be heard."""
     dice = random.Random(11)
-    ours, alone = [], []
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as plain:
-        for _ in range(asks):
-            ask = question(dice)
-            statements = _statements(plain, ask)
-            started_s = time.perf_counter()
-            await db.read(ask)
-            ours.append((time.perf_counter() - started_s) * 1000)
-            started_s = time.perf_counter()
-            for statement in statements:
-                plain.execute(statement).fetchall()
-            alone.append((time.perf_counter() - started_s) * 1000)
-    return ours, alone
+    asked: dict[str, list[Ask]] = {}
+    async with listening_house(at, account_id, token) as visitor:
+        for title, way in ways(realm).items():
+            paths = [way(dice) for _ in range(asks)]
+            asked[title] = [Ask(path, await statements_of(visitor, path)) for path in paths]
+        asked[CSV] = [Ask(CSV_PATH, await statements_of_csv(visitor))] * asks
+    return asked
 
 
-def _statements(plain: sqlite3.Connection, ask: Ask) -> list[str]:
-    """What a question runs, with its values in it."""
-    seen: list[str] = []
-    plain.set_trace_callback(seen.append)
-    ask(plain)
-    plain.set_trace_callback(None)
-    return seen
+async def _measure(
+    server: Server,
+    at: Furnished,
+    realm: Realm,
+    token: str,
+    asked: dict[str, list[Ask]],
+    say: Callable[[str], None],
+) -> list[Line]:
+    browser = Browser(server.port, token)
+    lines: list[Line] = []
+    with _alone(at.folder / "data") as alone:
+        for title, visits in asked.items():
+            say(f"{title}, {realm.payments:,} payments")
+            ours, sql = [], []
+            for visit in visits:
+                ours.append(await (browser.first_row if title == CSV else browser.get)(visit.path))
+                sql.append(_run(alone, visit.statements))
+            lines.append(_line(title, realm.payments, ours, sql))
+    await browser.close()
+    return lines
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[Alone]:
+    with (
+        closing(
+            sqlite3.connect(f"file:{folder}/office.db?mode=ro", uri=True, isolation_level=None)
+        ) as office,
+        closing(sqlite3.connect(f"file:{folder}/test.db?mode=ro", uri=True, isolation_level=None)) as test,
+    ):
+        test.create_function("casefold", 1, str.casefold, deterministic=True)
+        yield {"office": office, "test": test}
+
+
+def _run(alone: Alone, statements: list[Said]) -> float:
+    """Milliseconds that SQLite takes for them."""
+    started_s = time.perf_counter()
+    for store, statement in statements:
+        alone[store].execute(statement).fetchall()
+    return (time.perf_counter() - started_s) * 1000
+
+
+async def _share(
+    server: Server, at: Furnished, realm: Realm, token: str, seconds: float, say: Callable[[str], None]
+) -> list[Line]:
+    """Statuses that a backend reads, alone and while people look at pages."""
+    requests = status_requests(at, realm.payments, STATUSES)
+    job = Job(server.port, READERS, requests, seconds, seconds / 10)
+    say(f"statuses, {realm.payments:,} payments")
+    quiet = await send_load(job)
+    seen: list[float] = []
+    async with trio.open_nursery() as nursery:
+        for number in range(VISITORS):
+            nursery.start_soon(_look_around, Browser(server.port, token), realm, number, seen)
+        busy = await send_load(job)
+        nursery.cancel_scope.cancel()
+    for report in (quiet, busy):
+        assert not report.refused, f"{report.refused} statuses were refused"
+    words, goal = f"{realm.payments:,} payments", GOAL if realm.payments >= GOAL_FROM else "–"
+    return [
+        ("a status, nobody looks at pages", words, _of(quiet), "–", "–", "–"),
+        (
+            "a status, people look at pages",
+            words,
+            _of(busy),
+            "–",
+            f"**{busy.p50_ms / quiet.p50_ms:.2f}**",
+            "–",
+        ),
+        ("those pages meanwhile", words, _both(seen), "–", "–", goal),
+    ]
+
+
+async def _look_around(browser: Browser, realm: Realm, number: int, seen: list[float]) -> None:
+    dice, all_ways = random.Random(number), ways(realm)
+    try:
+        while True:
+            for title in SHARED:
+                seen.append(await browser.get(all_ways[title](dice)))
+    finally:
+        with trio.CancelScope(shield=True):
+            await browser.close()
+
+
+def _of(report: Report) -> str:
+    return f"{report.p50_ms:.2f} / {report.p99_ms:.2f}"
 
 
 def _line(title: str, payments: int, ours: list[float], alone: list[float]) -> Line:
-    goal = "p99 < 300 ms" if payments >= 100_000 else "–"
-    return (
-        title,
-        f"{payments:,} payments",
-        _both(ours),
-        _both(alone),
-        f"**{median(ours) / median(alone):.2f}**",
-        goal,
-    )
+    goal = GOAL if payments >= GOAL_FROM else "–"
+    ratio = f"**{median(ours) / median(alone):.2f}**"
+    return (title, f"{payments:,} payments", _both(ours), _both(alone), ratio, goal)
 
 
 def _both(times_ms: list[float]) -> str:

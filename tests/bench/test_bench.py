@@ -8,14 +8,17 @@ import pytest
 
 from payd.net.http import Client, Target, tls_context
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
-from tests.bench.dashboard import Browse, dashboard_lines, questions
+from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows, measure_follows, measure_idle
 from tests.bench.follow_table import HEADER as FOLLOW_HEADER
 from tests.bench.follow_table import idle_lines, latency_lines
+from tests.bench.growth import HEADER as GROWTH_HEADER
+from tests.bench.growth import Grows, growth_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.pages import CSV, Realm, ways
 from tests.bench.sink import Expect, Receivers, open_sink
 from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
@@ -124,12 +127,25 @@ async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> No
     assert 40 < min(idle) <= max(idle) < 120
 
 
-async def test_the_dashboards_questions_are_measured_beside_their_own_sql(tmp_path: Path) -> None:
-    lines = await dashboard_lines(tmp_path, Browse(payments=(60, 120), asks=2), lambda _words: None)
+async def test_the_dashboards_pages_are_measured_beside_their_own_sql(tmp_path: Path) -> None:
+    plan = Browse(payments=(120,), asks=2, seconds=0.2)
+    lines = await dashboard_lines(tmp_path, plan, lambda _words: None)
 
     assert {len(line) for line in lines} == {len(DASHBOARD_HEADER)}
-    assert [line[0] for line in lines] == 2 * list(questions(60))
-    assert all(float(line[2].partition(" / ")[0]) > 0 for line in lines)
+    pages, shared = lines[:-3], lines[-3:]
+    assert [line[0] for line in pages] == [*ways(Realm(120, 0)), CSV]
+    assert all(float(line[3].partition(" / ")[0]) > 0 for line in pages)
+    assert all(float(line[2].partition(" / ")[0]) > 0 for line in (*pages, *shared))
+
+
+async def test_growth_is_measured_against_the_server_that_holds_the_fewest(tmp_path: Path) -> None:
+    plan = Grows(payments=(40, 80), rounds=1, seconds=0.1, clients=2)
+    lines = await growth_lines(tmp_path, plan, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(GROWTH_HEADER)}
+    assert [line[1] for line in lines] == ["40", "80"] * 4
+    assert {line[5] for line in lines[::2]} == {"**1.00**"}
+    assert all(float(line[4].replace(",", "")) > 0 for line in lines)
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:

@@ -16,6 +16,7 @@ from payd.core.tally import (
     SECONDS_END,
     Counted,
     Tally,
+    added_up,
     median_s,
     numbers_by_day,
     numbers_of,
@@ -117,3 +118,10 @@ def test_a_day_without_payments_is_there() -> None:
         (date(2026, 5, 17), 0),
         (date(2026, 5, 18), 1),
     ]
+
+
+def test_the_same_thing_is_added_up_and_different_things_are_not() -> None:
+    tallies = [Tally("succeeded", "EUR", 1, 5), Tally("failed", "EUR"), Tally("succeeded", "EUR", 2, 7)]
+
+    assert added_up(tallies) == (Tally("succeeded", "EUR", 3, 12), Tally("failed", "EUR"))
+    assert numbers_of(added_up(tallies)) == numbers_of(tallies)

@@ -12,7 +12,7 @@ import trio
 
 from tests.crash.client import Client
 from tests.crash.process import Furnished, Server, furnish
-from tests.crash.shoppers import ClockMover, Ledger, Shopper, listen_to_account, watch_pages
+from tests.crash.shoppers import ClockMover, Door, Ledger, Shopper, listen_to_account, watch_pages
 from tests.receiver import Does, Received, Receiver, Script, always
 
 SHOPPERS: Final = 8
@@ -29,8 +29,8 @@ POLL_S: Final = 0.05
 OF_EVENTS: Final = "kind = 'event'"
 # Who has not heard of an event by now will not.
 HEAR_MAX_S: Final = 5
-# What makes a hang a failure; a run takes half of it.
-WHOLE_RUN_MAX_S: Final = 90
+# What makes a hang a failure, on a machine that is busy too.
+WHOLE_RUN_MAX_S: Final = 300
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
     ledger = Ledger()
     with trio.fail_after(WHOLE_RUN_MAX_S):
         async with trio.open_nursery() as nursery:
-            receiver = Receiver(nursery, _moody(Random(rng.random())))
+            receiver = Receiver(nursery, moody(Random(rng.random())))
             at = await furnish(folder, f"http://127.0.0.1:{await receiver.listen()}/hook")
             server = Server(folder)
             try:
@@ -90,7 +90,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
                 async with Client(server.port) as client:
                     await come_to_rest(client, at)
                     events = await all_events(client, at)
-                    details = await _all_details(client, at, ledger)
+                    details = await all_details(client, at, ledger)
                 with trio.move_on_after(HEAR_MAX_S):
                     while len(ledger.heard) < len(events):  # the server decides when
                         await trio.sleep(POLL_S)
@@ -113,7 +113,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
     )
 
 
-def _moody(rng: Random) -> Script:
+def moody(rng: Random) -> Script:
     """A receiver that is mostly well: now slow, now broken, now gone."""
 
     def script(_: Received) -> Does:
@@ -136,9 +136,9 @@ async def _shop_and_die(server: Server, at: Furnished, ledger: Ledger, rng: Rand
     await server.start()
     async with trio.open_nursery() as shop:
         for number in range(SHOPPERS):
-            shopper = Shopper(f"shopper{number}", server, at, ledger, Random(rng.random()))
+            shopper = Shopper(f"shopper{number}", server.door, at, ledger, Random(rng.random()))
             shop.start_soon(shopper.run, enough)
-        shop.start_soon(ClockMover(server, at, ledger, Random(rng.random())).run, enough)
+        shop.start_soon(ClockMover(server.door, at, ledger, Random(rng.random())).run, enough)
         ends_at_s = trio.current_time() + DYING_S
         while deaths < DEATHS_MIN or trio.current_time() < ends_at_s:
             await trio.sleep(0.1 + 2 * rng.random())
@@ -161,7 +161,7 @@ async def _shop_and_die(server: Server, at: Furnished, ledger: Ledger, rng: Rand
     return deaths
 
 
-async def come_to_rest(client: Client, at: Furnished, after: str = REST) -> None:
+async def come_to_rest(client: Door, at: Furnished, after: str = REST) -> None:
     """Move the clock past all retries and deadlines, and wait for what was due on the way."""
     moved = await client.ask("POST", "/v1/test/clock", {"advance": after}, at.headers)
     assert moved.status == 202, moved.raw
@@ -172,7 +172,7 @@ async def come_to_rest(client: Client, at: Furnished, after: str = REST) -> None
         await trio.sleep(POLL_S)
 
 
-async def all_events(client: Client, at: Furnished) -> list[dict[str, Any]]:
+async def all_events(client: Door, at: Furnished) -> list[dict[str, Any]]:
     """All pages of `GET /v1/events`, oldest first."""
     events: list[dict[str, Any]] = []
     cursor = ""
@@ -184,7 +184,8 @@ async def all_events(client: Client, at: Furnished) -> list[dict[str, Any]]:
         cursor = f"&cursor={page['nextCursor']}"
 
 
-async def _all_details(client: Client, at: Furnished, ledger: Ledger) -> dict[str, dict[str, Any]]:
+async def all_details(client: Door, at: Furnished, ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """`GET /v1/payments/{id}` of every payment that a client knows."""
     details = {}
     for payment_id in ledger.payments:
         found = await client.ask("GET", f"/v1/payments/{payment_id}", None, at.headers)

@@ -16,10 +16,12 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from payd.clock import WallMs, system_wall_ms
 from payd.config import load
+from payd.entropy import Entropy, system_entropy
 from payd.server import open_house
 from payd.web.commands import run_command
-from tests.crash.client import Client
+from tests.crash.client import Answered, Client
 from tests.shop import USDC_BASE, WALLET
 
 ROOT: Final = Path(__file__).parents[2]
@@ -67,9 +69,12 @@ def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str
     return kept | own | dict(more or {})
 
 
-async def furnish(folder: Path, hook_url: str | None) -> Furnished:
+async def furnish(
+    folder: Path, hook_url: str | None, *, wall: WallMs = system_wall_ms, entropy: Entropy = system_entropy
+) -> Furnished:
     """Make a data directory that a server can be started on; without `hook_url`, no webhook endpoint."""
-    async with open_house(load(None, environment(folder)), inline=True) as house:
+    config = load(None, environment(folder))
+    async with open_house(config, inline=True, wall=wall, entropy=entropy) as house:
 
         async def do(command: str, **args: str) -> dict[str, Any]:
             made = await run_command(house, command, msgspec.json.encode(args))
@@ -84,6 +89,28 @@ async def furnish(folder: Path, hook_url: str | None) -> Furnished:
         )
         secret = "" if hook_url is None else (await do("webhook.set", url=hook_url))["secret"]
         return Furnished(folder, key, merchant_id, secret)
+
+
+class ServerDoor:
+    """One client's connection to the server that runs now; after a death it finds the next one."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._client = Client(0)
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answered:
+        """One request to the server that runs now, once one does. Raises `Lost`."""
+        port = await self._server.wait_up()
+        if self._client.port != port:
+            await self._client.close()
+            self._client = Client(port)
+        return await self._client.ask(method, path, body, headers)
+
+    async def close(self) -> None:
+        """End the connection at once."""
+        await self._client.close()
 
 
 @dataclass
@@ -111,6 +138,10 @@ class Server:
         """The port, once the server answers there."""
         await self._up.wait()
         return self.port
+
+    def door(self) -> ServerDoor:
+        """For one client."""
+        return ServerDoor(self)
 
     async def spawn(self) -> None:
         """Start the process; it does not answer yet."""

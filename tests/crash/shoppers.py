@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +14,7 @@ import trio
 from trio_websocket import ConnectionClosed, HandshakeError, wrap_client_stream
 
 from payd.web.cursor import encode_cursor
-from tests.crash.client import Answered, Client, Lost
+from tests.crash.client import Answered, Lost
 from tests.crash.process import Furnished, Server
 from tests.shop import APPROVES, BUYER, SIGNATURE
 
@@ -72,25 +72,33 @@ class Ledger:
     """The payment that was created last: pages follow it."""
 
 
-class Caller:
-    """One client with one connection, which finds the server again after each death."""
+class Door(Protocol):
+    """Where one client asks, one request at a time."""
 
-    def __init__(self, server: Server, at: Furnished, ledger: Ledger, rng: Random) -> None:
-        self.server = server
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answered:
+        """Raises `Lost` where there is no whole answer."""
+
+    async def close(self) -> None:
+        """Go away."""
+
+
+class Caller:
+    """One client of a server that dies, and is found again."""
+
+    def __init__(self, open_door: Callable[[], Door], at: Furnished, ledger: Ledger, rng: Random) -> None:
         self.at = at
         self.ledger = ledger
         self.rng = rng
-        self._client = Client(0)
+        self._open_door = open_door
+        self._door = open_door()
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answered:
         """One request to the server that runs now. Raises `Lost`."""
-        port = await self.server.wait_up()
-        if self._client.port != port:
-            await self._client.close()
-            self._client = Client(port)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
-            answered = await self._client.ask(method, path, body, self.at.headers | named)
+            answered = await self._door.ask(method, path, body, self.at.headers | named)
         except Lost:
             self.ledger.lost += 1
             await trio.lowlevel.checkpoint()
@@ -114,7 +122,7 @@ class Caller:
             await self.live(until)
         finally:
             with trio.CancelScope(shield=True):
-                await self._client.close()
+                await self._door.close()
 
     async def live(self, until: trio.Event) -> None:
         """What this client does all day."""
@@ -126,10 +134,20 @@ class Caller:
 
 
 class Shopper(Caller):
-    """Creates payments and takes each one somewhere, one after the other."""
+    """Creates payments and takes each one somewhere, one after the other.
 
-    def __init__(self, name: str, server: Server, at: Furnished, ledger: Ledger, rng: Random) -> None:
-        super().__init__(server, at, ledger, rng)
+    Attributes:
+        pause_max_s: Between two payments.
+        glimpse_s: Between two looks of who looks on.
+    """
+
+    pause_max_s = PAUSE_MAX_S
+    glimpse_s = GLIMPSE_S
+
+    def __init__(
+        self, name: str, open_door: Callable[[], Door], at: Furnished, ledger: Ledger, rng: Random
+    ) -> None:
+        super().__init__(open_door, at, ledger, rng)
         self.name = name
         self._ways: tuple[Callable[[Told], Awaitable[None]], ...] = (
             self._leave,
@@ -151,7 +169,7 @@ class Shopper(Caller):
                 await self._take(told, self.rng.choice(self._ways))
                 for _ in range(self.rng.randrange(3)):
                     await self._read(told)
-            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            await trio.sleep(self.rng.random() * self.pause_max_s)
 
     async def _create(self, reference: str) -> Told | None:
         value = str(self.rng.randrange(100, 100_000))
@@ -181,7 +199,9 @@ class Shopper(Caller):
         """Take a payment somewhere, mostly with somebody looking on."""
         async with trio.open_nursery() as nursery:
             if self.rng.random() < 0.7:
-                nursery.start_soon(look_on, self.server, self.at, self.ledger, told.payment_id)
+                nursery.start_soon(
+                    look_on, self._open_door(), self.at, self.ledger, told.payment_id, self.glimpse_s
+                )
             await way(told)
             nursery.cancel_scope.cancel()
 
@@ -260,24 +280,29 @@ class Shopper(Caller):
 class ClockMover(Caller):
     """Moves the realm's clock now and then, so that retries and expiries fall due between the deaths."""
 
+    pause_max_s = 1.3
+
     async def live(self, until: trio.Event) -> None:
         while not until.is_set():
-            await trio.sleep(0.3 + self.rng.random())
+            await trio.sleep(self.pause_max_s * (0.25 + 0.75 * self.rng.random()))
             try:
                 await self.ask("POST", "/v1/test/clock", {"advance": self.rng.choice(ADVANCES)})
             except Lost:
                 continue
 
 
-async def look_on(server: Server, at: Furnished, ledger: Ledger, payment_id: str) -> None:
+async def look_on(door: Door, at: Furnished, ledger: Ledger, payment_id: str, every_s: float) -> None:
     """Read a payment's status again and again while somebody else moves it."""
-    with contextlib.suppress(Lost):
-        async with Client(await server.wait_up()) as client:
+    try:
+        with contextlib.suppress(Lost):
             while True:
-                found = await client.ask("GET", f"/v1/payments/{payment_id}/status", None, at.headers)
+                found = await door.ask("GET", f"/v1/payments/{payment_id}/status", None, at.headers)
                 if found.status == 200:
                     ledger.glimpses.add((payment_id, found.body["status"]))
-                await trio.sleep(GLIMPSE_S)
+                await trio.sleep(every_s)
+    finally:
+        with trio.CancelScope(shield=True):
+            await door.close()
 
 
 async def watch_pages(server: Server, ledger: Ledger) -> None:

@@ -23,8 +23,8 @@ UP_MAX_S: Final = 0.5
 # 17 h 35 min and to 27 h 35 min, and the last payments end in the first half hour.
 SEVEN_ATTEMPTS: Final = "19h"
 EIGHTH_ATTEMPT: Final = "12h"
-# What makes a hang a failure; a run takes half of it.
-WHOLE_RUN_MAX_S: Final = 120
+# What makes a hang a failure, on a machine that is busy too.
+WHOLE_RUN_MAX_S: Final = 400
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Run:
         await self._start(0)
         async with trio.open_nursery() as shop:
             for number in range(SHOPPERS):
-                buyer = Buyer(f"buyer{number}", self.server, at, self.ledger, Random(self.rng.random()))
+                buyer = Buyer(f"buyer{number}", self.server.door, at, self.ledger, Random(self.rng.random()))
                 shop.start_soon(buyer.run, enough)
             for life in range(1, KILLS + 1):
                 await trio.sleep(self.rng.random() * UP_MAX_S)

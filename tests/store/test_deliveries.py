@@ -230,6 +230,6 @@ async def test_a_delivery_is_found_without_a_walk_through_all(
 async def test_a_page_of_one_state_is_read_from_an_index_in_its_order(realm_db: Database) -> None:
     plan = plan_of(realm_db, lambda tx: list_deliveries(tx, "acct_1", state="failed", limit=9))
 
-    first, _, _ = plan.partition(" / ")
-    assert first == "SEARCH d USING INDEX deliveries_by_state (account_id=? AND state=? AND seq<?)"
+    by_state = "deliveries_by_state (account_id=? AND state=? AND seq<?)"
+    assert f"SEARCH deliveries USING COVERING INDEX {by_state}" in plan
     assert "TEMP B-TREE" not in plan

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from payd.web.house import Realm
     from payd.web.schema import Words
 
-# Rows in one read: others' lists wait for it some milliseconds.
-PAGE: Final = 500
+# Rows in one read: others' lists wait for it a millisecond or two, and every request while they are written.
+PAGE: Final = 100
 
 COLUMNS: Final = (
     "payment_id",

@@ -13,7 +13,7 @@ from typing import Final
 from payd.core.attention import Matter
 from payd.core.money import exponent, fiat_amount, format_units
 from payd.core.period import Days, day_start_ms, last_days
-from payd.core.tally import Numbers, numbers_by_day, numbers_of
+from payd.core.tally import Counted, Numbers, numbers_by_day, numbers_of
 from payd.store.db import Tx
 from payd.store.tallies import count_created, count_open, read_tallies
 from payd.web.attention import matters_of
@@ -22,6 +22,7 @@ from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_filter import offset_of
 from payd.web.dashboard.payments_view import amount_words
 from payd.web.dashboard.visit import Visit
+from payd.web.ended_days import EndedBlock, block_of, split
 
 DAYS: Final = 30
 COUNT_MAX: Final = 10_000
@@ -73,22 +74,28 @@ class HomeNumbers:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    by_day: Mapping[date, Numbers]
-    whole: Numbers
+    ended: EndedBlock
+    since: tuple[Counted, ...]
     created: int
     open: int
 
 
 async def home_numbers(visit: Visit) -> HomeNumbers:
     """The numbers of this account in this mode, by the clock of who looks."""
-    now_ms, offset = visit.realm.clock.now_ms(), offset_of(visit)
-    days = last_days(now_ms, DAYS, offset)
-    counts = await visit.realm.db.read(_counts, visit.account_id, days)
-    matters = await matters_of(visit.house, visit.realm, visit.account_id)
-    reasons = [*counts.whole.reasons.items()][:REASONS_MAX]
+    realm, account_id = visit.realm, visit.account_id
+    now_ms = realm.clock.now_ms()
+    days = last_days(now_ms, DAYS, offset_of(visit))
+    over, rest = split(days, now_ms)
+    known = realm.ended_days.find(account_id, over, now_ms)
+    counts = await realm.db.read(_counts, account_id, over, rest, known, now_ms)
+    realm.ended_days.keep(account_id, counts.ended)
+    by_day = {**counts.ended.by_day, **numbers_by_day(rest, counts.since)}
+    whole = numbers_of([*counts.ended.tallies, *(one.tally for one in counts.since)])
+    matters = await matters_of(visit.house, realm, account_id)
+    reasons = [*whole.reasons.items()][:REASONS_MAX]
     return HomeNumbers(
-        today=today_of(visit, counts.by_day[days.last], counts.created, counts.open),
-        charts=charts_of(counts.by_day) if counts.whole.ended else (),
+        today=today_of(visit, by_day[days.last], counts.created, counts.open),
+        charts=charts_of(by_day) if whole.ended else (),
         reasons=tuple(Reason(words, count) for words, count in reasons),
         looks=tuple(look_of(visit, one) for one in matters),
     )
@@ -169,12 +176,13 @@ def _fiat(code: str) -> Callable[[int], str]:
     return lambda value: format_units(value, exponent(code))
 
 
-def _counts(tx: Tx, account_id: str, days: Days) -> _Counts:
-    counted = read_tallies(tx, account_id, days)
-    start_ms = day_start_ms(days.last, days.offset_min)
+def _counts(
+    tx: Tx, account_id: str, over: Days, rest: Days, known: EndedBlock | None, now_ms: int
+) -> _Counts:
+    start_ms = day_start_ms(rest.last, rest.offset_min)
     return _Counts(
-        numbers_by_day(days, counted),
-        numbers_of(one.tally for one in counted),
+        known or block_of(over, read_tallies(tx, account_id, over), now_ms),
+        tuple(read_tallies(tx, account_id, rest)),
         count_created(tx, account_id, start_ms, COUNT_MAX),
         count_open(tx, account_id, COUNT_MAX),
     )

@@ -158,7 +158,7 @@ async def _show(
         is_rotated=is_rotated,
         tested=tested,
         tested_type=tested.type if tested else "payment.succeeded",
-        owed=_owed(visit, view),
+        owed=await _owed(visit, view),
         missed=await _missed(visit, endpoint),
         live=visit.to("webhooks", was=view.word),
         **values,
@@ -172,14 +172,14 @@ async def _live(visit: Visit, endpoint: Endpoint | None) -> Answer:
     return visit.page(
         "webhooks_live.html",
         endpoint=view,
-        owed=None if view is None else _owed(visit, view),
+        owed=None if view is None else await _owed(visit, view),
         changed="" if visit.query("was") == word else word,
         here=visit.to("webhooks"),
     )
 
 
-def _owed(visit: Visit, endpoint: EndpointView) -> dict[str, str]:
-    owed: Owed = visit.realm.db.point(owed_to, visit.account_id, endpoint.id)
+async def _owed(visit: Visit, endpoint: EndpointView) -> dict[str, str]:
+    owed: Owed = await visit.realm.db.read(owed_to, visit.account_id, endpoint.id)
     return {
         name: f"more than {COUNT_MAX - 1}" if count >= COUNT_MAX else str(count)
         for name, count in owed._asdict().items()

@@ -13,10 +13,12 @@ from payd.core.advice import advice
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.errors import InvalidParams, NotFound
 from payd.store.attempts import AttemptRow, attempts_of
+from payd.store.db import Tx
 from payd.store.deliveries import find_delivery
 from payd.store.delivery_list import (
     COUNT_MAX,
     DeliveryFilter,
+    Listed,
     body_of,
     count_newer,
     deliveries_again,
@@ -76,7 +78,7 @@ async def page(visit: Visit) -> Answer:
     offset_min = zone_offset_min(visit.request.headers)
     chosen = _filter(visit, offset_min)
     if visit.is_fragment:
-        return _live(visit, chosen)
+        return await _live(visit, chosen)
     cursor = visit.query("cursor")
     before_seq = decode_cursor(cursor, (int,))[0] if cursor else None
     rows = await visit.realm.db.read(page_of_deliveries, chosen, before_seq, PAGE_ROWS + 1)
@@ -163,14 +165,17 @@ def _filter(visit: Visit, offset_min: int) -> DeliveryFilter:
     )
 
 
-def _live(visit: Visit, chosen: DeliveryFilter) -> Answer:
+async def _live(visit: Visit, chosen: DeliveryFilter) -> Answer:
     """What changes of the rows that are shown, in their places, and how many came since."""
     after = visit.query("after")
     ids = visit.request.query.get("id", [])[:PAGE_ROWS]
-    new = 0
-    if after.isascii() and after.isdecimal() and len(after) < 19:
-        new = visit.realm.db.point(count_newer, chosen, int(after))
-    rows = visit.realm.db.point(deliveries_again, visit.account_id, ids) if ids else []
+    since = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
+
+    def look(tx: Tx) -> tuple[int, list[Listed]]:
+        new = 0 if since is None else count_newer(tx, chosen, since)
+        return new, deliveries_again(tx, visit.account_id, ids) if ids else []
+
+    new, rows = await visit.realm.db.read(look)
     asked = {name: visit.query(name) for name in FILTERS}
     return visit.page(
         "webhooks_deliveries_live.html",

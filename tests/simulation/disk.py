@@ -1,0 +1,93 @@
+"""The disk under a house: what of it is left when the house dies, and what it refuses.
+
+A death leaves what was synced. In the middle of a commit, which appends to SQLite's log, any part of what it
+appends may be on the disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final, Literal
+from unittest.mock import patch
+
+from payd.store.batch import Failure, Step, run_batch
+
+Fault = Literal["dies before", "dies within", "dies after", "is full", "fails, not stored", "fails, stored"]
+
+DEATHS: Final[tuple[Fault, ...]] = ("dies before", "dies within", "dies after")
+REFUSALS: Final[tuple[Fault, ...]] = ("is full", "fails, not stored", "fails, stored")
+# Rebuilt by whoever opens the database.
+_FORGOTTEN: Final = "-shm"
+
+
+class Disk:
+    """Holds one life's folder.
+
+    Args:
+        folder: What the house works on.
+        heir: What the next life finds; made by `leave`.
+        rng: Where a commit is torn.
+        die: Called when a commit is to be the last.
+    """
+
+    def __init__(self, folder: Path, heir: Path, rng: Random, die: Callable[[], None]) -> None:
+        self.folder = folder
+        self.heir = heir
+        self.faults: dict[int, Fault] = {}
+        """What happens at a commit, by its number in this life, from 1."""
+        self.commits = 0
+        self.happened: list[Fault] = []
+        self._rng = rng
+        self._die = die
+
+    def leave(self) -> None:
+        """Keep what is on the disk now for the next life; what comes later does not count."""
+        if not self.heir.exists():
+            shutil.copytree(self.folder, self.heir, ignore=shutil.ignore_patterns(f"*{_FORGOTTEN}", "*.sock"))
+
+    def commit(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+        """Stands in for `run_batch`."""
+        self.commits += 1
+        fault = self.faults.get(self.commits)
+        if fault is None or self.heir.exists():
+            return run_batch(tx, batch)
+        self.happened.append(fault)
+        match fault:
+            case "is full":
+                return Failure("no", "the disk is full: free some space where the data directory is")
+            case "fails, not stored":
+                return Failure("unknown", "the disk answers with errors")
+            case "fails, stored":
+                return run_batch(tx, batch) or Failure("unknown", "the disk answers with errors")
+            case "dies before":
+                self.leave()
+            case "dies within":
+                return self._tear(tx, batch)
+        found = run_batch(tx, batch)
+        self.leave()
+        self._die()
+        return found
+
+    def _tear(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+        [(_, _, path)] = tx.execute("PRAGMA database_list").fetchall()
+        log = Path(f"{path}-wal")
+        self.leave()
+        before = log.read_bytes() if log.exists() else b""
+        found = run_batch(tx, batch)
+        after = log.read_bytes()
+        cut = self._rng.randrange(len(after) + 1)
+        (self.heir / log.relative_to(self.folder)).write_bytes(after[:cut] + before[cut:])
+        self._die()
+        return found
+
+
+@contextmanager
+def under(disk: Disk) -> Iterator[None]:
+    """All databases of this process commit to this disk."""
+    with patch("payd.store.db.run_batch", disk.commit):
+        yield

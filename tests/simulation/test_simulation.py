@@ -1,0 +1,59 @@
+"""A bounded set of seeds; `scripts/simulate` goes on where this ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from tests.crash.truths import broken
+from tests.simulation.__main__ import Verdict
+from tests.simulation.disk import DEATHS, REFUSALS
+from tests.simulation.world import simulate
+
+ROOT: Final = Path(__file__).parents[2]
+SEEDS: Final = 24
+
+
+def judged(*arguments: str) -> list[Verdict]:
+    """What `scripts/simulate` says of some seeds, in a process of its own: sets have one order there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--json", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return [msgspec.json.decode(line, type=Verdict) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.crash
+def test_every_promise_holds_whatever_happens_and_a_seed_is_one_history() -> None:
+    verdicts = judged("--seeds", str(SEEDS))
+    again = judged("--seeds", "3", "--jobs", "1")
+
+    assert {one.seed: one.wrong for one in verdicts} == {seed: {} for seed in range(SEEDS)}
+    digests = {one.seed: one.digest for one in verdicts}
+    assert {one.seed: one.digest for one in again} == {seed: digests[seed] for seed in range(3)}
+    assert len(set(digests.values())) == SEEDS
+    happened: Counter[str] = Counter()
+    for one in verdicts:
+        happened.update(one.counts)
+    assert {f"disk {fault}" for fault in (*DEATHS, *REFUSALS)} <= happened.keys()
+    assert happened["answers lost"]
+    assert happened["webhooks received"] > happened["events"], "deaths and moods repeat some"
+
+
+def test_a_house_that_forgets_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event that is stored and never told is what the promises are there to find."""
+    monkeypatch.setattr("payd.store.payments.owe", lambda *_args, **_more: None, raising=True)
+
+    assert "every_event_has_one_delivery_and_it_succeeded" in broken(simulate(tmp_path, 7).left)

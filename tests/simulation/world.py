@@ -1,0 +1,421 @@
+"""A whole house under a seed: its lives and deaths, people at its doors, network, disk and clock.
+
+Nothing waits for real and nothing is left to the machine: the same seed is the same history, step by step.
+
+Source: DESIGN.md, "1. What payd is for".
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+import structlog
+import trio
+from trio.abc import Instrument
+from trio.testing import memory_stream_pair
+
+from payd.actors.maintenance import Maintenance
+from payd.actors.supervisor import keep_running
+from payd.config import load
+from payd.core.errors import OutcomeUnknown, StoreUnavailable
+from payd.server import open_house
+from payd.web.call import Answer
+from payd.web.house import House
+from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest, moody, read_rows
+from tests.crash.client import Answered, Lost
+from tests.crash.process import Furnished, environment, furnish
+from tests.crash.shoppers import ClockMover, Ledger, Shopper
+from tests.receiver import Does, Receiver, always
+from tests.shop import START_MS, knock
+from tests.simulation.chance import Chance
+from tests.simulation.chance import run as run_by_chance
+from tests.simulation.disk import DEATHS, REFUSALS, Disk, Fault, under
+from tests.simulation.followers import follow_account, follow_newest
+
+SHOPPERS: Final = 3
+PAGES: Final = 2
+LIVES_MAX: Final = 5
+# A life of this many steps has seen some fifty requests.
+STEPS_MAX: Final = 6000
+COMMITS_MAX: Final = 60
+# Virtual, as all that follow: who shops takes its time.
+LIFE_MAX_S: Final = 600.0
+GAPS_S: Final = (0.1, 5.0, 600.0, 86_400.0)
+JUMPS_MS: Final = (-600_000, -2000, 3000, 7_200_000)
+HEAR_MAX_S: Final = 60.0
+# An address: nothing is looked up.
+HOOK: Final = "http://93.184.216.34/hook"
+KEEP_DAYS: Final = 30
+# The log's own deeds are no part of a history.
+LOUD: Final = ("error", "critical", "exception")
+
+
+class SlowShopper(Shopper):
+    """Has all the time of the world, which is virtual."""
+
+    pause_max_s = 20.0
+    glimpse_s = 0.4
+
+
+class SlowClockMover(ClockMover):
+    """Moves the clock now and then."""
+
+    pause_max_s = 90.0
+
+
+class Steps(Instrument):
+    """Counts task steps, and does something after some: so a death comes at any await."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._left = 0
+        self._then: Callable[[], None] = lambda: None
+
+    def after(self, count: int, then: Callable[[], None]) -> None:
+        """Have something happen so many steps from now, in place of what was to happen before."""
+        self._left, self._then = count, then
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Trio calls it."""
+        self.taken += 1
+        self._left -= 1
+        if self._left == 0:
+            self._then()
+
+
+class Life:
+    """A house from its start to its death."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.dead = trio.Event()
+        self.scope = trio.CancelScope()
+        self.house: House
+        self.nursery: trio.Nursery
+        self._listeners: set[trio.CancelScope] = set()
+
+    def die(self) -> None:
+        """What is on the disk now is all that is left; nobody hears anything more of this life."""
+        self.disk.leave()
+        self.dead.set()
+        self.scope.cancel()
+        for listener in self._listeners:
+            listener.cancel()
+
+    @contextmanager
+    def hears(self) -> Iterator[trio.CancelScope]:
+        """What is done within ends with this life."""
+        with trio.CancelScope() as scope:
+            self._listeners.add(scope)
+            try:
+                yield scope
+            finally:
+                self._listeners.discard(scope)
+
+
+class World:
+    """What goes on while houses come and go.
+
+    Args:
+        folder: Each life has a folder in it.
+        seed: Of all that is left to chance.
+        at: What the first house was furnished with.
+        steps: Counts.
+        nursery: Of the world.
+
+    Attributes:
+        ledger: What people were told.
+        receiver: The merchant's, for webhooks.
+        faults: What the disks did.
+        complaints: What houses logged as an error.
+        calm: Whether nothing goes wrong any more.
+    """
+
+    def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
+        self.at = at
+        self.nursery = nursery
+        self.ledger = Ledger()
+        self.chance = Chance(seed)
+        self.receiver = Receiver(nursery, moody(self.chance.of("receiver")))
+        self.faults: list[Fault] = []
+        self.complaints: list[dict[str, Any]] = []
+        self.calm = False
+        self._folder = folder
+        self._config = load(None, environment(folder))
+        self._steps = steps
+        self._rng = self.chance.of("lives")
+        self._doors = 0
+        self._life: Life | None = None
+        self._up = trio.Event()
+        self._skew_ms = 0
+        self._began_s = trio.current_time()
+
+    def wall_ms(self) -> int:
+        """The machine's clock, which is set now and then."""
+        return START_MS + round((trio.current_time() - self._began_s) * 1000) + self._skew_ms
+
+    async def life(self) -> Life:
+        """The house that answers, once one does."""
+        while self._life is None or self._life.dead.is_set():
+            await self._up.wait()
+        return self._life
+
+    def door(self) -> Door:
+        """For one client."""
+        self._doors += 1
+        return Door(self, self.chance.of(f"door{self._doors}"))
+
+    def folder_of(self, number: int) -> Path:
+        """Where a life's files are."""
+        return self._folder / f"life{number}"
+
+    async def go_through(self, lives: int, calm: trio.Event) -> None:
+        """So many lives that end in a death, then one without a fault, until cancelled."""
+        for number in range(lives):
+            await self._live(number)
+            await trio.sleep(self._rng.choice(GAPS_S) * self._rng.random())
+            if self._rng.random() < 0.3:
+                self._skew_ms += self._rng.choice(JUMPS_MS)
+        self.calm = True
+        self.receiver.script = always(Does())
+        calm.set()
+        await self._live(lives)
+
+    async def _live(self, number: int) -> None:
+        rng = Random(self._rng.random())
+        disk = Disk(self.folder_of(number), self.folder_of(number + 1), rng, lambda: life.die())
+        life = Life(disk)
+        if not self.calm:
+            self._plan(life, rng)
+        config = replace(self._config, data_dir=disk.folder)
+        try:
+            with under(disk), life.scope:
+                async with (
+                    open_house(config, inline=True, wall=self.wall_ms, entropy=rng.randbytes) as life.house,
+                    trio.open_nursery() as life.nursery,
+                ):
+                    try:
+                        await self._serve(life)
+                    finally:
+                        self._life = None
+        except (StoreUnavailable, OutcomeUnknown):  # a house that finds its disk sick does not start
+            if not disk.happened:
+                raise
+            disk.leave()
+        self._steps.after(0, lambda: None)
+        self.faults += disk.happened
+
+    def _plan(self, life: Life, rng: Random) -> None:
+        """How this life ends, and what goes wrong before."""
+        if rng.random() < 0.5:
+            self._steps.after(rng.randrange(1, STEPS_MAX), life.die)
+        else:
+            life.disk.faults[rng.randrange(1, COMMITS_MAX)] = rng.choice(DEATHS)
+        if rng.random() < 0.3:
+            life.disk.faults.setdefault(rng.randrange(1, COMMITS_MAX), rng.choice(REFUSALS))
+
+    async def _serve(self, life: Life) -> None:
+        """What a server starts in a house without chains, and its doors, until the end."""
+        realm = life.house.realms["test"]
+        realm.deliveries.http.dial = partial(self._dial, life)
+        await life.nursery.start(realm.deliveries.run)
+        maintenance = Maintenance(realm.db, realm.clock, KEEP_DAYS, KEEP_DAYS)
+        assert realm.advance is not None
+        for chore in (realm.payments.tending.deadlines.run, maintenance.run, realm.advance.run):
+            life.nursery.start_soon(keep_running, "chore", chore)
+        self._life = life
+        up, self._up = self._up, trio.Event()
+        up.set()
+        if not self.calm:
+            await trio.sleep(LIFE_MAX_S)
+            life.die()
+        await trio.sleep_forever()
+
+    async def _dial(self, life: Life, _address: str, _port: int) -> trio.abc.Stream:
+        """A connection to the merchant's receiver, over which nothing goes after the death."""
+        await trio.lowlevel.checkpoint()
+        ours, theirs = memory_stream_pair()
+        self.nursery.start_soon(self.receiver.serve, theirs)
+        return trio.StapledStream(Outgoing(ours.send_stream, life), ours.receive_stream)
+
+
+class Door:
+    """Where one client asks: slow, torn, asked twice, and gone with the house."""
+
+    def __init__(self, world: World, rng: Random) -> None:
+        self._world = world
+        self._rng = rng
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answered:
+        """One request to the house that answers, once one does. Raises `Lost`."""
+        rng, sent = self._rng, headers or {}
+        life = await self._world.life()
+        data = b"" if body is None else msgspec.json.encode(body)
+        asked = partial(knock, life.house, method, path, sent, data)
+        if self._world.calm:
+            return await _answer(life, asked)
+        await trio.sleep(rng.random() * 0.2)
+        if rng.random() < 0.05 and (method == "GET" or "idempotency-key" in sent) and not life.dead.is_set():
+            life.nursery.start_soon(asked)
+        with trio.move_on_after(rng.random() * 0.3 if rng.random() < 0.05 else LIFE_MAX_S):
+            answered = await _answer(life, asked)
+            await trio.sleep(rng.random() * 0.1)
+            if not life.dead.is_set():
+                return answered
+        raise Lost(f"{method} {path}")
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+        await trio.lowlevel.checkpoint()
+
+
+async def _answer(life: Life, asked: Callable[[], Awaitable[Answer]]) -> Answered:
+    """What the house says, in a task of its own. Who leaves takes that along; a sick disk's word is none."""
+    said: list[Answer] = []
+    done = trio.Event()
+    handling = trio.CancelScope()
+
+    async def handle() -> None:
+        try:
+            with handling:
+                said.append(await asked())
+        finally:
+            done.set()
+
+    if life.dead.is_set():
+        raise Lost("dead")
+    life.nursery.start_soon(handle)
+    try:
+        await done.wait()
+    finally:
+        handling.cancel()
+    if life.dead.is_set() or not said or (said[0].status >= 500 and life.disk.happened):
+        raise Lost("no answer")
+    return Answered(said[0].status, dict(said[0].headers), said[0].body)
+
+
+class Outgoing(trio.abc.SendStream):
+    """What a house sends, as long as it lives."""
+
+    def __init__(self, stream: trio.abc.SendStream, life: Life) -> None:
+        self._stream = stream
+        self._life = life
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As the stream does. Raises trio.BrokenResourceError after the death."""
+        if self._life.dead.is_set():
+            raise trio.BrokenResourceError("the house is dead")
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As the stream does."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """As the stream does."""
+        await self._stream.aclose()
+
+
+class History(msgspec.Struct, frozen=True):
+    """What a seed came to.
+
+    Attributes:
+        left: What is left.
+        steps: Task steps.
+        faults: What the disks did.
+        digest: Of everything that people were told and that is stored: the same seed, the same digest.
+    """
+
+    left: Aftermath
+    steps: int
+    faults: tuple[Fault, ...]
+    digest: str
+
+
+def simulate(folder: Path, seed: int) -> History:
+    """The whole history of a seed, in an empty folder."""
+    steps = Steps()
+    return run_by_chance(partial(_simulate, folder, seed, steps), seed, steps)
+
+
+async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
+    at = await furnish(folder, HOOK, wall=lambda: START_MS, entropy=Random(seed).randbytes)
+    async with trio.open_nursery() as nursery:
+        world = World(folder, seed, at, steps, nursery)
+        shutil.move(folder / "data", world.folder_of(0))
+        lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
+        calm = trio.Event()
+        with _heard(world.complaints):
+            nursery.start_soon(follow_account, world)
+            for number in range(PAGES):
+                nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
+            nursery.start_soon(world.go_through, lives, calm)
+            await _shop(world, calm)
+            door = world.door()
+            await come_to_rest(door, at)
+            events = await all_events(door, at)
+            details = await all_details(door, at, world.ledger)
+            with trio.move_on_after(HEAR_MAX_S):
+                while len(world.ledger.heard) < len(events):
+                    await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+    left = Aftermath(
+        seed=seed,
+        at=at,
+        ledger=world.ledger,
+        received=world.receiver.received,
+        events=events,
+        details=details,
+        rows=read_rows(world.folder_of(lives) / "test.db"),
+        exit_code=0,
+        deaths=lives,
+        ready_after_s=[],
+        complaints=[] if world.faults else world.complaints,
+    )
+    return History(left, steps.taken, tuple(world.faults), _digest(left))
+
+
+async def _shop(world: World, calm: trio.Event) -> None:
+    """People, until all is calm and what they began is finished."""
+    async with trio.open_nursery() as shop:
+        for number in range(SHOPPERS):
+            draws = world.chance.of(f"shopper{number}")
+            shopper = SlowShopper(f"shopper{number}", world.door, world.at, world.ledger, draws)
+            shop.start_soon(shopper.run, calm)
+        mover = SlowClockMover(world.door, world.at, world.ledger, world.chance.of("clock"))
+        shop.start_soon(mover.run, calm)
+
+
+@contextmanager
+def _heard(complaints: list[dict[str, Any]]) -> Iterator[None]:
+    """Keep what houses log as an error, and let go of the rest."""
+
+    def keep(_logger: Any, level: str, said: Any) -> Any:
+        if level in LOUD:
+            complaints.append({"level": level, **said})
+        raise structlog.DropEvent
+
+    was = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**was)
+
+
+def _digest(left: Aftermath) -> str:
+    told = (left.ledger.answers, left.ledger.heard, sorted(left.ledger.frames), left.details)
+    received = [(one.at_s, one.headers, one.body) for one in left.received]
+    stored = (left.rows.payments, left.rows.events, left.rows.deliveries, left.rows.attempts)
+    return sha256(msgspec.json.encode((told, received, stored))).hexdigest()
