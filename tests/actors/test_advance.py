@@ -11,7 +11,6 @@ from payd.entropy import new_id
 from payd.store.clock import OFFSET_MAX_MS, get_clock, start_clock_job
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
-
 JOB = new_id("job_", 0)
 
 

@@ -278,7 +278,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         },
         "Answered": {"id": FIELD_ID, "value": _ANSWER},
         "CollectedField": {"id": FIELD_ID, "value": _ANSWER},
-        "CollectData": {"url": {"type": "string", "description": "A page; it names the accounts that it asks for."}},
+        "CollectData": {"url": {"type": "string", "description": "A page that asks, for these accounts."}},
         "CollectedData": {"fields": {"maxItems": FIELDS_MAX}},
         "CreatePayment": {
             "expiresAt": UNIX | {"description": "Unix seconds, in the future, at most 24 hours ahead."}
