@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from payd.core.ids import ENTROPY_BYTES, make_id
+from payd.core.option import ACCOUNTS_MAX
 from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import new_id
+from payd.web.accounts import AccountsIn
 from payd.web.openapi.document import bodies
-from payd.web.openapi.fields import identifier
+from payd.web.openapi.fields import ACCOUNT, identifier
 from payd.web.openapi.schemas import Schemas, narrowed, shown_name
 
 
@@ -63,6 +65,13 @@ def test_the_patterns_of_ids_fit_the_ids_that_are_made() -> None:
 def test_an_action_is_one_of_two_kinds(version: str) -> None:
     action = Schemas(version, bodies()).shapes["Action"]
     assert [one["$ref"].rpartition("/")[2] for one in action["oneOf"]] == ["WalletRpc", "Build"]
+
+
+def test_a_bare_list_is_one_of_accounts() -> None:
+    bare, named = Schemas(DEFAULT, bodies()).of(list[str] | AccountsIn)["anyOf"]
+    assert bare["maxItems"] == ACCOUNTS_MAX
+    assert bare["items"] == ACCOUNT
+    assert named == {"$ref": "#/components/schemas/AccountsIn"}
 
 
 def test_a_type_is_its_reference_and_its_words_are_those_of_its_docstring() -> None:
