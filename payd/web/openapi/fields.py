@@ -66,7 +66,13 @@ INSTANT: Final[Schema] = {
     "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
     "description": "ISO 8601, UTC, with milliseconds.",
 }
-UNIX: Final[Schema] = {"type": "integer", "format": "int64", "minimum": 0, "description": "Unix seconds."}
+UNIX: Final[Schema] = {
+    "type": "integer",
+    "format": "int64",
+    "minimum": 0,
+    "maximum": 253_402_300_799,  # the year 9999
+    "description": "Unix seconds.",
+}
 CHAIN: Final[Schema] = {
     "type": "string",
     "pattern": f"^{_CHAIN}$",
@@ -358,7 +364,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         },
         "Preview": {"kind": JOB_KIND, "since": INSTANT, "matched": COUNT},
         "StartJob": {
-            "since": {"description": "From when on: RFC 3339 with a time zone, or Unix seconds."},
+            "since": UNIX | {"description": "From when on: RFC 3339 with a time zone, or Unix seconds."},
             "preview": {"description": "Only count what the job would send; false unless it says so."},
         },
         "FetchIn": _BUILD,
