@@ -5,7 +5,7 @@
     │  └─ office, test, live         databases: a committer and a keeper each
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
-       ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, API log
+       ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, held changes, API log
        ├─ live chains: a watcher and a relayer each
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
@@ -42,6 +42,7 @@ from payd.actors.office import OfficeChores
 from payd.actors.payments import Payments, Tell
 from payd.actors.pictures import Pictures
 from payd.actors.poster import Poster, WebhookRules, house_client, webhook_client
+from payd.actors.settlement_changes import SettlementChanges
 from payd.actors.supervisor import keep_running
 from payd.chains.assets import AssetBook, shipped_book
 from payd.chains.rates import RateTable
@@ -129,6 +130,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
             chores.start_soon(keep_running, f"{name}.logos", realm.logos.run)
+            chores.start_soon(keep_running, f"{name}.settlement_changes", realm.settlement_changes.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
             for live in realm.live_chains:
@@ -257,6 +259,13 @@ async def _open_realm(
             deliveries=deliveries,
             canary=_canary(db, clock, seal, entropy, deliveries),
             logos=Logos(db=db, clock=clock, http=deliveries.http, pictures=pictures, user_agent=USER_AGENT),
+            settlement_changes=SettlementChanges(
+                db=db,
+                clock=clock,
+                entropy=entropy,
+                deliveries=deliveries,
+                delay_ms=config.settlements.change_delay_s * 1000 if live else 0,
+            ),
             payment_feed=PaymentFeed(),
             account_feed=account_feed,
             seal=seal,

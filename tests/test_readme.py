@@ -7,6 +7,7 @@ the one that `scripts/run` starts, on a free port with its own data: the address
 address, and `svc_test_…` (or another prefix with `…`) by the first such value that it printed. A block under
 `<!-- test: install -->` names commands that set up the machine itself: they are checked, not run. Under
 `<!-- test: terminals -->` each line has its own terminal: the last one ends by itself, the others after it.
+Blocks under `<!-- test: shop -->` are the shops of `receivers/test_receivers.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,11 +30,12 @@ README = ROOT / "README.md"
 BIN = Path(sys.executable).parent
 
 FENCE = re.compile(r"(?:^<!-- test: (\w+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
-TAGS = {"sh", "python", "toml", "json", "text", "html"}
+TAGS = {"sh", "python", "toml", "json", "text", "html", "js", "php"}
 
 END = "== the end of README.md"  # a block that left the shell would hide those after it
 
-START_S_MAX = 30.0
+START_S_MAX = 60.0
+LAST_PRINTED = "/setup?token="
 PAGE_S_MAX = 180.0
 
 
@@ -73,7 +74,7 @@ def script_of(blocks: list[Block]) -> str:
 def for_this_server(script: str, base_url: str, printed: str) -> str:
     """Put the scratch server's address and ids where the page has its own."""
     script = re.sub(
-        r"\b(http|ws)://(?:127\.0\.0\.1|localhost):\d+", rf"\1{base_url.removeprefix('http')}", script
+        r"\b(http|ws)://(?:127\.0\.0\.1|localhost):8420", rf"\1{base_url.removeprefix('http')}", script
     )
 
     def value(placeholder: re.Match[str]) -> str:
@@ -130,16 +131,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_ready(base_url: str, server: subprocess.Popen[bytes]) -> None:
+def wait_until_ready(server: subprocess.Popen[bytes], log: Path) -> None:
+    """Until it has printed all that a reader waits for."""
     give_up_at_s = time.monotonic() + START_S_MAX
-    while True:
-        try:
-            with urllib.request.urlopen(f"{base_url}/readyz", timeout=5):
-                return
-        except OSError:
-            assert server.poll() is None, "the server ended before it was ready"
-            assert time.monotonic() < give_up_at_s, "the server does not become ready"
-            time.sleep(0.05)
+    while LAST_PRINTED not in log.read_text():
+        assert server.poll() is None, "the server ended before it was ready"
+        assert time.monotonic() < give_up_at_s, "the server does not become ready"
+        time.sleep(0.05)
 
 
 def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None:
@@ -148,10 +146,20 @@ def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None
 
     assert page.count("\n```") == 2 * len(blocks), "a fence that is not closed, or is indented"
     assert [block for block in blocks if block.tag not in TAGS] == []
-    assert {block.mark for block in blocks} <= {"", "install", "terminals"}
+    assert {block.mark for block in blocks} <= {"", "install", "shop", "terminals"}
     for block in blocks:
         if block.tag == "json":
             assert json.loads(block.text) is not None
+
+
+def test_every_link_inside_the_page_leads_to_a_heading() -> None:
+    page = README.read_text()
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.M)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#([^)]*)\)", page)
+
+    assert links
+    assert [link for link in links if link not in anchors] == []
 
 
 def test_the_commands_that_set_up_the_machine_are_there() -> None:
@@ -210,7 +218,7 @@ def test_every_block_works_in_the_order_of_the_page(tmp_path: Path) -> None:
         subprocess.Popen(server_command, stdout=output, stderr=output, env=env, cwd=ROOT) as server,
     ):
         try:
-            wait_until_ready(base_url, server)
+            wait_until_ready(server, log)
             page = subprocess.run(
                 ["bash", "-c", for_this_server(script, base_url, log.read_text())],
                 cwd=scratch,

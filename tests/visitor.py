@@ -154,13 +154,29 @@ async def add_session(house: House, user_id: str, account_id: str) -> str:
     return token
 
 
-def seat(folder: Path, account_id: str, role: Role = Role.OWNER) -> str:
+def seat(
+    folder: Path,
+    account_id: str,
+    role: Role = Role.OWNER,
+    *,
+    email: str = "ada@example.com",
+    proved_ago_ms: int = 0,
+) -> str:
     """As `sign_in`, in the data directory of a server that does not run yet; the token."""
     now_ms = system_wall_ms()
-    user = User(new_id("usr_", now_ms), "ada@example.com", "-", now_ms, None, now_ms)
+    user = User(new_id("usr_", now_ms), email, "-", now_ms, None, now_ms)
     token = new_token(system_entropy, now_ms)
+    proved_at_ms = now_ms - proved_ago_ms
     session = Session(
-        new_id("ses_", now_ms), user.id, account_id, "test", now_ms, now_ms, now_ms, "127.0.0.1", "a test"
+        new_id("ses_", now_ms),
+        user.id,
+        account_id,
+        "test",
+        now_ms,
+        now_ms,
+        proved_at_ms,
+        "127.0.0.1",
+        "a test",
     )
     with closing(sqlite3.connect(folder / "office.db")) as tx, tx:
         insert_user(tx, user)

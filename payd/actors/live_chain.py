@@ -12,6 +12,7 @@ from payd.chains.rpc import Rpc
 
 if TYPE_CHECKING:
     from payd.actors.relay_stats import RelayerStats
+    from payd.chains.defaults import DepthPolicy
 
 
 class Evidence(Protocol):
@@ -52,6 +53,7 @@ class LiveChain:
         name: CAIP-2.
         relayer: None where buyers bring everything there themselves.
         prices: What things cost; the same one for all chains.
+        depth: Confirmations that a transfer has before its payment succeeds.
     """
 
     name: str
@@ -60,3 +62,4 @@ class LiveChain:
     watcher: Watcher
     relayer: Bringing | None
     prices: Prices
+    depth: DepthPolicy

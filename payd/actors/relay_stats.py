@@ -14,8 +14,10 @@ class RelayerStats(msgspec.Struct, frozen=True):
     """Of one chain. Amounts are in smallest units of its native coin.
 
     Attributes:
-        balance: What its account has; None is not known yet.
+        address: Of its account, as the chain writes it; empty: buyers pay for themselves.
+        balance: What it has; None is not known yet.
         spent_today: In the last 24 hours.
+        per_day: What may be spent in 24 hours.
         in_flight: Transactions that were sent and have not landed yet.
         queued: What waits to be sent.
         oldest_queued_ms: Since when the one waits that waits longest; None: none does.
@@ -26,8 +28,10 @@ class RelayerStats(msgspec.Struct, frozen=True):
         alarms: What a person should look at.
     """
 
+    address: str
     balance: int | None
     spent_today: int
+    per_day: int
     in_flight: int
     queued: int
     oldest_queued_ms: int | None

@@ -135,8 +135,10 @@ class Relayer:
     def stats(self) -> RelayerStats:
         """For metrics and the doctor."""
         return RelayerStats(
+            address=self._sender,
             balance=self._purse.balance,
             spent_today=self._purse.spent,
+            per_day=self._limits.gas_per_day,
             in_flight=len(self._open()),
             queued=self._db.point(count_queued, self._chain, QUEUED_MAX),
             oldest_queued_ms=self._db.point(oldest_queued_ms, self._chain),

@@ -72,6 +72,7 @@ class Submitter:
     ) -> None:
         self._db = db
         self._clock = clock
+        self._terms = terms
         self._chain = str(terms.chain)
         self._news = news
         self._wanted = wanted
@@ -101,8 +102,10 @@ class Submitter:
         left, stays = self._db.point(count_open, self._chain)
         counts = self._flight.counts
         return RelayerStats(
+            address=str(self._purse.payer or ""),
             balance=self._purse.balance,
             spent_today=self._purse.spent().cost,
+            per_day=self._terms.spend_per_day,
             in_flight=left,
             queued=stays,
             oldest_queued_ms=self._oldest_ms(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from payd.cli.options import Operator, operates
@@ -25,6 +27,31 @@ def create(operator: Operator, name: str) -> None:
         return
     show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
     click.echo(f"Next: {pasted('key create --mode test')}")
+
+
+@account.command("rename")
+@click.argument("account_name", metavar="ACCOUNT")
+@click.argument("name")
+@operates
+def rename(operator: Operator, account_name: str, name: str) -> None:
+    """Give an account another name. ACCOUNT is its name or id; ids, keys and links stay as they are."""
+    _show_moved(operator, operator.ask("account.rename", account=account_name, name=name))
+
+
+@account.command("set-version")
+@click.argument("account_name", metavar="ACCOUNT")
+@click.argument("version")
+@operates
+def set_version(operator: Operator, account_name: str, version: str) -> None:
+    """Answer an account's requests in a newer VERSION of the API from now on. There is no way back."""
+    _show_moved(operator, operator.ask("account.version", account=account_name, version=version))
+
+
+def _show_moved(operator: Operator, account: dict[str, Any]) -> None:
+    if operator.as_json:
+        show_json(account)
+        return
+    show_fields({"Account": account["name"], "Id": account["id"], "API version": account["apiVersion"]})
 
 
 @account.command("list")

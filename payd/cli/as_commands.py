@@ -15,6 +15,11 @@ _COMMANDS: Final = tuple(
         (r"; POST /v1/webhooks/endpoint/resume first\.", "Let it go on first", "webhook resume"),
         (r"; POST /v1/webhooks/endpoint/test sends another\.", "Send another", "webhook test"),
         (
+            r"\. Change its destination with PUT instead\.",
+            "Change its destination",
+            "merchant change-destination MERCHANT DESTINATION ADDRESS",
+        ),
+        (
             r"\. Send its event to the present one: POST /v1/webhooks/replay-missing since (\S+)\.",
             "Send its event to the present one",
             r"webhook replay-missing --since \1",

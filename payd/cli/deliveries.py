@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -17,6 +17,7 @@ from payd.core.retry import ATTEMPTS_MAX
 
 STATES: Final = ("pending", "succeeded", "failed", "cancelled")
 PAGE_MAX: Final = 100  # as the API has it
+ANSWER_SHOWN_MAX: Final = 200  # characters: a sentence; a page of errors is in --json
 
 REASONS: Final = {
     "endpoint_disabled": "its endpoint was disabled",
@@ -140,6 +141,7 @@ def show_advice(attempts: Iterable[Row]) -> None:
 
 
 def _show(operator: Operator, found: dict[str, Any]) -> None:
+    log = found["attemptLog"]
     show_fields(
         {
             "Delivery": found["id"],
@@ -149,10 +151,10 @@ def _show(operator: Operator, found: dict[str, Any]) -> None:
             "State": _state(found),
             "Created": f"{moment(found['createdAt'])} UTC",
             "Next attempt": found["nextAttemptAt"] and f"{_next(found)}{'' if _is_held(found) else ' UTC'}",
+            "Answer": _last_words(log),
         }
     )
     click.echo()
-    log = found["attemptLog"]
     columns = {
         "n": "No.",
         "time": "Time (UTC)",
@@ -167,6 +169,13 @@ def _show(operator: Operator, found: dict[str, Any]) -> None:
         show_advice(log)
         words, command = _way_on(found)
         click.echo(f"\n{words}: {operator.pasted(command)}")
+
+
+def _last_words(log: Sequence[Row]) -> str | None:
+    """What the endpoint said last, in a line; None where it said nothing. No control characters."""
+    body = next((one["body"] for one in reversed(log) if one["body"]), "")
+    line = " ".join("".join(each if each.isprintable() else " " for each in body).split())
+    return f"{line[:ANSWER_SHOWN_MAX]}…" if len(line) > ANSWER_SHOWN_MAX else line or None
 
 
 def _state(found: Row) -> str:

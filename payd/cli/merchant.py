@@ -69,7 +69,7 @@ def add_destination(operator: Operator, merchant_id: str, asset: str, destinatio
     if operator.as_json:
         show_json(made)
         return
-    show_fields({"Settlement": made["id"], "Asset": made["asset"], "Destination": made["destination"]})
+    _show_destination(made)
 
 
 @merchant.command(
@@ -121,8 +121,68 @@ def destinations(operator: Operator, merchant_id: str) -> None:
         show_json(found)
         return
     columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
+    if any("pending" in one for one in found):
+        columns |= {"next": "Changes to", "at": "On"}
+        waiting = [one.get("pending", {}) for one in found]
+        found = [
+            {**one, "next": change.get("destination"), "at": change.get("appliesAt")}
+            for one, change in zip(found, waiting, strict=True)
+        ]
     add = pasted("merchant add-destination MERCHANT ASSET ADDRESS")
     show_rows(found, columns, f"There is none. Add one: {add}")
+
+
+@merchant.command("change-destination")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("settlement_id", metavar="DESTINATION")
+@click.argument("address")
+@on_realm
+def change_destination(operator: Operator, merchant_id: str, settlement_id: str, address: str) -> None:
+    """Send an asset elsewhere. DESTINATION is the id that `merchant destinations` shows.
+
+    ADDRESS is a CAIP-10 account. In live mode [settlements] change_delay_s holds the change back; until then
+    `merchant cancel-change` takes it back.
+    """
+    changed = operator.ask("destination.change", merchant=merchant_id, id=settlement_id, destination=address)
+    if operator.as_json:
+        show_json(changed)
+        return
+    _show_destination(changed)
+    if "pending" in changed:
+        click.echo("To take it back: " + pasted(f"merchant cancel-change {merchant_id} {settlement_id}"))
+
+
+@merchant.command("cancel-change")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("settlement_id", metavar="DESTINATION")
+@on_realm
+def cancel_change(operator: Operator, merchant_id: str, settlement_id: str) -> None:
+    """Take back a change of a destination that is held back."""
+    kept = operator.ask("destination.cancel", merchant=merchant_id, id=settlement_id)
+    if operator.as_json:
+        show_json(kept)
+        return
+    _show_destination(kept)
+
+
+@merchant.command("delete-destination")
+@click.argument("merchant_id", metavar="MERCHANT")
+@click.argument("settlement_id", metavar="DESTINATION")
+@on_realm
+def delete_destination(operator: Operator, merchant_id: str, settlement_id: str) -> None:
+    """Take an asset no more, from now on."""
+    gone = operator.ask("destination.delete", merchant=merchant_id, id=settlement_id)
+    if operator.as_json:
+        show_json(gone)
+        return
+    click.echo(f"{gone['id']} is deleted. Buyers are not offered its asset any more.")
+
+
+def _show_destination(one: dict[str, Any]) -> None:
+    fields = {"Settlement": one["id"], "Asset": one["asset"], "Destination": one["destination"]}
+    if "pending" in one:
+        fields |= {"Changes to": one["pending"]["destination"], "On": one["pending"]["appliesAt"]}
+    show_fields(fields)
 
 
 @merchant.command("origins")

@@ -48,7 +48,7 @@ def serve(
         elif demo:
             await _first_steps(house, hint("demo"))
         else:
-            click.echo(f"There is no account yet. Make one with: {hint('account create NAME')}")
+            click.echo(f"There is no account yet. The dashboard makes one, or: {hint('account create NAME')}")
         await _way_in(house)
 
     with writing(config.data_dir):

@@ -26,8 +26,10 @@ NEAR: Final = 0.8  # how alike a name must be to be what was meant; most variabl
 
 OTHER_VARIABLES: Final = (
     "PAYD_CONFIG",
-    "PAYD_API_KEY",  # `payd listen`
-    "PAYD_WEBHOOK_SECRET",  # `payd webhook verify`
+    "PAYD_API_KEY",  # `payd listen`, and the shops in README.md
+    "PAYD_WEBHOOK_SECRET",  # `payd webhook verify`, and these shops
+    "PAYD_API",  # these shops
+    "PAYD_MERCHANT_ID",  # these shops
     "PAYD_RELAYER_PASSWORD",  # wherever the keystore is opened
 )
 """Variables that are read and are no key."""

@@ -43,6 +43,7 @@ from payd.config.kinds import (
     number,
     split_list,
 )
+from payd.core.settlement_change import DELAY_S_MAX
 
 LISTEN_DEFAULT: Final = Address("127.0.0.1", 8420)
 PAIRS_MAX: Final = 1000  # more than there are assets and currencies that a shop takes
@@ -122,6 +123,15 @@ class Payments:
     collected_days: Annotated[
         int, number("days", 1, 3650), "How long what buyers answered to a merchant's questions is kept."
     ] = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Settlements:
+    """`[settlements]`: where live money goes."""
+
+    change_delay_s: Annotated[
+        int, number("seconds", 0, DELAY_S_MAX), "How long a live destination's change is held back; 0 is off."
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +259,7 @@ class Config:
     api: Api = field(default_factory=Api)
     rate_limits: RateLimits = field(default_factory=RateLimits)
     payments: Payments = field(default_factory=Payments)
+    settlements: Settlements = field(default_factory=Settlements)
     test: Simulated = field(default_factory=Simulated)
     webhooks: Webhooks = field(default_factory=Webhooks)
     notify: Notify = field(default_factory=Notify)

@@ -58,6 +58,7 @@ def _plain(value: Any) -> Any:
 _FOR_PAGES: Final = (
     "base_url",
     "payments.",
+    "settlements.",
     "fee.",
     "rates.",
     "test.",

@@ -14,7 +14,19 @@ from payd.core.event import API_VERSION, iso_ms
 
 NoticeType: TypeAlias = Literal["endpoint.warning", "endpoint.disabled", "endpoint.recovered", "notify.test"]
 
+MovedType: TypeAlias = Literal[
+    "destination.changed",
+    "destination.change_requested",
+    "destination.change_cancelled",
+    "destination.deleted",
+    "destination.added",
+]
+
 DESTINATION_CHANGED: Final = "destination.changed"
+CHANGE_REQUESTED: Final = "destination.change_requested"
+CHANGE_CANCELLED: Final = "destination.change_cancelled"
+DESTINATION_DELETED: Final = "destination.deleted"
+DESTINATION_ADDED: Final = "destination.added"
 
 _HOUR_MS: Final = 3_600_000
 
@@ -45,36 +57,67 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A destination that was changed, as a notice says it; `actor` is a key, a person or the command line."""
+    """A destination that is changed, as a notice says it.
+
+    Attributes:
+        old: Where the money goes, or went before; None: nowhere, as the asset was not taken.
+        new: Where it goes then; None: nowhere, as the destination is deleted.
+        actor: Who asked for it: a key, a person or the command line.
+        applies_at: ISO 8601, of a change that is held back.
+    """
 
     settlement_id: str
     merchant_id: str
     account_id: str
     asset: str
-    old: str
-    new: str
+    old: str | None
+    new: str | None
     actor: str
+    applies_at: str | None = None
 
 
 class MovedNotice(msgspec.Struct, frozen=True):
     """The body of a notice about a destination; signed as every delivery is."""
 
     id: str
-    type: str
+    type: MovedType
     api_version: str
     created_at: str
     text: str
     data: Moved
 
 
-def render_moved(moved: Moved, *, event_id: str, now_ms: int) -> bytes:
-    """The bytes of a notice that live money goes elsewhere from now on."""
-    text = (
-        f"{moved.asset} of merchant {moved.merchant_id} goes to {moved.new} from now on; before it went to"
-        f" {moved.old}. {moved.actor} changed it. If that was nobody of yours, change it back at once."
-    )
-    notice = MovedNotice(event_id, DESTINATION_CHANGED, API_VERSION, iso_ms(now_ms), text, moved)
-    return msgspec.json.encode(notice)
+def render_moved(kind: MovedType, moved: Moved, *, event_id: str, now_ms: int) -> bytes:
+    """The bytes of a notice that live money goes elsewhere, or is to."""
+    text = _moved_words(kind, moved)
+    return msgspec.json.encode(MovedNotice(event_id, kind, API_VERSION, iso_ms(now_ms), text, moved))
+
+
+def _moved_words(kind: MovedType, moved: Moved) -> str:
+    what = f"{moved.asset} of merchant {moved.merchant_id}"
+    match kind:
+        case "destination.changed":
+            return (
+                f"{what} goes to {moved.new} from now on; before it went to {moved.old}. {moved.actor}"
+                " changed it. If that was nobody of yours, change it back at once."
+            )
+        case "destination.change_requested":
+            return (
+                f"{what} is to go to {moved.new} from {moved.applies_at} on; until then to {moved.old}."
+                f" {moved.actor} asked for it. If that was nobody of yours, cancel it before then."
+            )
+        case "destination.change_cancelled":
+            return f"{what} goes to {moved.old} as before; {moved.actor} took the change to {moved.new} back."
+        case "destination.added":
+            return (
+                f"{what} is taken from now on, and goes to {moved.new}. {moved.actor} added it. If that was"
+                " nobody of yours, delete it at once."
+            )
+        case "destination.deleted":
+            return (
+                f"{what} went to {moved.old}. {moved.actor} deleted that destination: nobody is offered"
+                " the asset any more."
+            )
 
 
 def notice_type(before: Endpoint, after: Endpoint) -> NoticeType | None:

@@ -32,6 +32,32 @@ def newest_stable(versions: Sequence[str] = VERSIONS) -> str:
 DEFAULT: Final = newest_stable()
 
 
+def newer_stable(pinned: str, versions: Sequence[str] = VERSIONS) -> tuple[str, ...]:
+    """The versions that an account pinned to `pinned` can be moved to, oldest first."""
+    return tuple(one for one in versions[versions.index(pinned) + 1 :] if not is_preview(one))
+
+
+def check_move(pinned: str, wanted: str, versions: Sequence[str] = VERSIONS) -> None:
+    """Refuse a version that an account cannot be moved to: it only goes forward, and never to a preview.
+
+    Args:
+        pinned: The account's own version, from `versions`.
+        wanted: What it is to become; the same again is fine.
+        versions: All versions, oldest first.
+
+    Raises:
+        UnknownApiVersion: There is no such version.
+        InvalidApiVersion: It is a preview.
+        ApiVersionDowngrade: It is older than the account's own.
+    """
+    if wanted not in versions:
+        raise UnknownApiVersion(f"There is no version {wanted}.", details={"versions": list(versions)})
+    if is_preview(wanted):
+        raise InvalidApiVersion(f"{wanted} may still change. Only a request's own header can ask for it.")
+    if versions.index(wanted) < versions.index(pinned):
+        raise ApiVersionDowngrade(f"This account is pinned to {pinned}; it can only go to a newer version.")
+
+
 def resolve(header: str | None, pinned: str, versions: Sequence[str] = VERSIONS) -> str:
     """The version a request is answered in.
 

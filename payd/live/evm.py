@@ -75,7 +75,7 @@ def open_evm(
         prices=parts.prices,
         can_relay=(lambda buyer: False) if relayer is None else relayer.can_relay,
     )
-    made.append(LiveChain(chain.id, rpc, evm, watcher, relayer, parts.prices))
+    made.append(LiveChain(chain.id, rpc, evm, watcher, relayer, parts.prices, chain.depth))
     return made[0]
 
 

@@ -80,7 +80,7 @@ def open_solana(
         fee_payer=payer,
         can_sponsor=(lambda buyer: False) if submitter is None else submitter.can_sponsor,
     )
-    made.append(LiveChain(chain.id, rpc, solana, watcher, submitter, parts.prices))
+    made.append(LiveChain(chain.id, rpc, solana, watcher, submitter, parts.prices, chain.depth))
     return made[0]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from payd.core.errors import InvalidParams, NotFound
+from payd.core.version import check_move
+from payd.store.audit import insert_audit
 
 NAME_MAX: Final = 100  # it stands on one line wherever it is shown
 ACCOUNTS_MAX: Final = 10_000  # lists of accounts are not paged
@@ -42,6 +45,50 @@ def insert_account(tx: sqlite3.Connection, account: Account) -> Account:
     return account
 
 
+def rename_account(tx: sqlite3.Connection, account_id: str, name: str, *, actor: str, now_ms: int) -> Account:
+    """Give an account another name; the same again is no act.
+
+    Raises:
+        NotFound: There is no such account.
+        InvalidParams: The name is another's, or unusable.
+    """
+    check_name(name)
+    account = _existing(tx, account_id)
+    if name == account.name:
+        return account
+    if tx.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+        raise InvalidParams(f"There is an account named {name}. Choose another name.")
+    tx.execute("UPDATE accounts SET name = ? WHERE id = ?", (name, account_id))
+    _audit(tx, account_id, "account.rename", account.name, name, actor, now_ms)
+    return msgspec.structs.replace(account, name=name)
+
+
+def move_account(
+    tx: sqlite3.Connection,
+    account_id: str,
+    version: str,
+    *,
+    versions: Sequence[str],
+    actor: str,
+    now_ms: int,
+) -> Account:
+    """Pin an account to a newer version of the API; the same again is no act.
+
+    Raises:
+        NotFound: There is no such account.
+        UnknownApiVersion: There is no such version.
+        InvalidApiVersion: It is a preview.
+        ApiVersionDowngrade: It is older than the account's own.
+    """
+    account = _existing(tx, account_id)
+    check_move(account.api_version, version, versions)
+    if version == account.api_version:
+        return account
+    tx.execute("UPDATE accounts SET api_version = ? WHERE id = ?", (version, account_id))
+    _audit(tx, account_id, "account.version", account.api_version, version, actor, now_ms)
+    return msgspec.structs.replace(account, api_version=version)
+
+
 def find_account(tx: sqlite3.Connection, account_id: str) -> Account | None:
     """The account with this id: one indexed read."""
     row = tx.execute(f"SELECT {_COLUMNS} FROM accounts WHERE id = ?", (account_id,)).fetchone()
@@ -73,6 +120,27 @@ def choose_account(tx: sqlite3.Connection, wanted: str | None) -> Account:
 def list_accounts(tx: sqlite3.Connection) -> list[Account]:
     """All accounts, oldest first; at most `ACCOUNTS_MAX`."""
     return [Account(*row) for row in tx.execute(f"SELECT {_COLUMNS} FROM accounts ORDER BY id")]
+
+
+def _existing(tx: sqlite3.Connection, account_id: str) -> Account:
+    account = find_account(tx, account_id)
+    if account is None:
+        raise NotFound(f"There is no account {account_id}.")
+    return account
+
+
+def _audit(
+    tx: sqlite3.Connection, account_id: str, act: str, before: str, after: str, actor: str, now_ms: int
+) -> None:
+    insert_audit(
+        tx,
+        at_ms=now_ms,
+        account_id=account_id,
+        actor=actor,
+        act=act,
+        subject=account_id,
+        details={"from": before, "to": after},
+    )
 
 
 def check_name(name: str) -> None:

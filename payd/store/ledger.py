@@ -29,6 +29,18 @@ def newest_seq(tx: Tx) -> int:
     return seq or 0
 
 
+def currencies_used(tx: Tx, account_id: str) -> list[str]:
+    """The currencies that the account's payments are in, in order: one look at an index for each."""
+    rows = tx.execute(
+        "WITH RECURSIVE used (code) AS (SELECT min(currency) FROM payments INDEXED BY payments_by_amount"
+        " WHERE account_id = ?1 UNION ALL SELECT (SELECT min(currency) FROM payments"
+        " INDEXED BY payments_by_amount WHERE account_id = ?1 AND currency > code)"
+        " FROM used WHERE code IS NOT NULL) SELECT code FROM used WHERE code IS NOT NULL",
+        (account_id,),
+    )
+    return [str(row[0]) for row in rows]
+
+
 def count_new(tx: Tx, chosen: PaymentFilter, since_seq: int) -> int:
     """How many payments that pass the filter were made since then; at most `NEW_MAX` are counted."""
     where, values = conditions(chosen)

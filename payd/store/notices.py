@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from payd.core.endpoint import NOTIFY, Endpoint
-from payd.core.notice import DESTINATION_CHANGED, Moved, NoticeType, render_moved, render_notice
+from payd.core.notice import Moved, MovedType, NoticeType, render_moved, render_notice
 from payd.core.signature import make_secret
 from payd.store.deliveries import owe_message
 from payd.store.seal import Seal
@@ -68,14 +68,16 @@ class Notices:
         )
 
 
-def owe_moved(tx: Tx, moved: Moved, fresh_id: Callable[[str, int], str], now_ms: int) -> bool:
-    """Owe a notice that a destination was changed; returns as `Notices.owe` does."""
+def owe_moved(
+    tx: Tx, kind: MovedType, moved: Moved, fresh_id: Callable[[str, int], str], now_ms: int
+) -> bool:
+    """Owe a notice of what happens to a destination; returns as `Notices.owe` does."""
     return owe_message(
         tx,
         endpoint_id=NOTIFY,
         kind="notice",
-        event_type=DESTINATION_CHANGED,
-        body=render_moved(moved, event_id=fresh_id("evt_", now_ms), now_ms=now_ms),
+        event_type=kind,
+        body=render_moved(kind, moved, event_id=fresh_id("evt_", now_ms), now_ms=now_ms),
         delivery_id=fresh_id("dlv_", now_ms),
         message_id=fresh_id("msg_", now_ms),
         now_ms=now_ms,

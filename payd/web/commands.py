@@ -18,9 +18,7 @@ from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
-from payd.core.version import DEFAULT
 from payd.entropy import new_id
-from payd.store.accounts import Account, insert_account, list_accounts
 from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.attempts import attempts_of
 from payd.store.clock import newest_event_seq
@@ -28,7 +26,8 @@ from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
-from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, real_ms, realm_of
+from payd.web.account_commands import ACCOUNT_COMMANDS
+from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
 from payd.web.merchant_commands import MERCHANT_COMMANDS
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
 NOTICES_SHOWN: Final = 10  # they are rare; more are history
 
 
-class _AccountCreate(Args, frozen=True):
-    name: str
-
-
 class _KeyCreate(OfMode, frozen=True, kw_only=True):
     name: str = "unnamed"
     scopes: list[str] | None = None
@@ -56,13 +51,6 @@ class _KeyCreate(OfMode, frozen=True, kw_only=True):
 
 class _Named(OfMode, frozen=True, kw_only=True):
     name: str
-
-
-class _AccountWire(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
-    name: str
-    api_version: str
-    created_at: str
 
 
 class _KeyWire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -115,18 +103,6 @@ async def run_command(house: House, name: str, args: bytes | msgspec.Raw) -> Any
     except msgspec.DecodeError as error:
         raise InvalidParams(f"{name}: {error}") from None
     return await command.run(house, decoded)
-
-
-async def _account_create(house: House, args: _AccountCreate) -> _AccountWire:
-    now_ms = real_ms(house)
-    made = Account(new_id("acct_", now_ms, house.entropy), args.name, DEFAULT, now_ms)
-    account = await house.office.write(insert_account, made)
-    house.accounts[account.id] = account
-    return _account_wire(account)
-
-
-async def _account_list(house: House, _args: Args) -> list[_AccountWire]:
-    return [_account_wire(account) for account in await house.office.read(list_accounts)]
 
 
 async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
@@ -307,8 +283,7 @@ def _chain_state(live: LiveChain) -> dict[str, Any]:
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "account.create": Command(_AccountCreate, _account_create),
-    "account.list": Command(Args, _account_list, changes=False),
+    **ACCOUNT_COMMANDS,
     "key.create": Command(_KeyCreate, _key_create),
     "key.list": Command(OfMode, _key_list, changes=False),
     "key.revoke": Command(OfId, _key_revoke),
@@ -325,11 +300,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "notify.test": Command(OfMode, _notify_test, needs_server=True),
     "status": Command(Args, _status, needs_server=True, changes=False),
 }
-"""Every command of an operator; merchants, payments, webhooks and people have tables of their own."""
-
-
-def _account_wire(account: Account) -> _AccountWire:
-    return _AccountWire(account.id, account.name, account.api_version, iso_ms(account.created_at_ms))
+"""Every command of an operator; accounts, merchants, payments, webhooks and people have own tables."""
 
 
 def _key_wire(key: Key, mode: Mode) -> _KeyWire:

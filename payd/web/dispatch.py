@@ -213,7 +213,8 @@ def _check_scope(caller: Caller, scope: str) -> None:
 def _version(house: House, caller: Caller, request: Request) -> str:
     header = next((request.headers[name] for name in VERSION_HEADERS if name in request.headers), None)
     account = None if caller.account_id is None else house.accounts.get(caller.account_id)
-    return resolve(header, house.default_version if account is None else account.api_version)
+    pinned = house.default_version if account is None else account.api_version
+    return resolve(header, pinned, house.versions)
 
 
 def _check_merchant(call: Call, route: Route) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from payd.core.errors import StoreUnavailable
-from payd.core.version import VERSIONS, is_preview
+from payd.core.version import is_preview
 from payd.web.call import Answer, Call
 
 if TYPE_CHECKING:
@@ -113,9 +113,10 @@ def _clock_warnings(call: Call) -> list[str]:
 
 async def versions(call: Call) -> Answer:
     """GET /versions."""
+    known = call.house.versions
     return Answer.json(
         Versions(
-            stable=[version for version in VERSIONS if not is_preview(version)],
-            preview=[version for version in VERSIONS if is_preview(version)],
+            stable=[version for version in known if not is_preview(version)],
+            preview=[version for version in known if is_preview(version)],
         )
     )

@@ -18,12 +18,13 @@ from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.logos import Logos
 from payd.actors.payments import Payments
+from payd.actors.settlement_changes import SettlementChanges
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import Realm as RealmName
 from payd.core.ids import realm_of
-from payd.core.version import DEFAULT
+from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import Entropy
 from payd.store.accounts import Account
 from payd.store.db import Database
@@ -70,6 +71,7 @@ class Realm:
     deliveries: Deliveries
     canary: Canary
     logos: Logos
+    settlement_changes: SettlementChanges
     payment_feed: PaymentFeed
     account_feed: AccountFeed
     seal: Seal
@@ -105,6 +107,9 @@ class House:
     passwords: Passwords
     accounts: dict[str, Account] = field(default_factory=dict)
     default_version: str = DEFAULT
+    versions: tuple[str, ...] = VERSIONS
+    """All versions of the API, oldest first."""
+
     settings: tuple[Setting, ...] = ()
     """What payd.toml says, for pages that show it."""
 

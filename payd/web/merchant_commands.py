@@ -41,6 +41,14 @@ class _DestinationAdd(_OfMerchant, frozen=True, kw_only=True):
     destination: str
 
 
+class _OfDestination(_OfMerchant, frozen=True, kw_only=True):
+    id: str
+
+
+class _DestinationChange(_OfDestination, frozen=True, kw_only=True):
+    destination: str
+
+
 class _Logo(_OfMerchant, frozen=True, kw_only=True):
     """`picture` is the file's bytes; without it and without `remove`: what is shown now."""
 
@@ -83,6 +91,18 @@ async def _destination_list(house: House, args: _OfMerchant) -> Any:
     return (await ask(house, args, "GET", path))["crypto"]
 
 
+async def _destination_change(house: House, args: _DestinationChange) -> Any:
+    return await ask(house, args, "PUT", _destination(args), {"destination": args.destination})
+
+
+async def _destination_cancel(house: House, args: _OfDestination) -> Any:
+    return await ask(house, args, "DELETE", f"{_destination(args)}/pending")
+
+
+async def _destination_delete(house: House, args: _OfDestination) -> Any:
+    return await ask(house, args, "DELETE", _destination(args))
+
+
 async def _origins(house: House, args: _Origins) -> Any:
     """Whose pages may frame the checkout; with some named, these from now on."""
     path = _path(args)
@@ -104,12 +124,19 @@ def _path(args: _OfMerchant) -> str:
     return f"/v1/merchants/{quote(args.merchant, safe='')}"
 
 
+def _destination(args: _OfDestination) -> str:
+    return f"{_path(args)}/settlements/crypto/{quote(args.id, safe='')}"
+
+
 MERCHANT_COMMANDS: Final[dict[str, Command]] = {
     "merchant.create": Command(_MerchantCreate, _merchant_create),
     "merchant.list": Command(OfMode, _merchant_list, changes=False),
     "merchant.collect": Command(_MerchantCollect, _merchant_collect),
     "destination.add": Command(_DestinationAdd, _destination_add),
     "destination.list": Command(_OfMerchant, _destination_list, changes=False),
+    "destination.change": Command(_DestinationChange, _destination_change),
+    "destination.cancel": Command(_OfDestination, _destination_cancel),
+    "destination.delete": Command(_OfDestination, _destination_delete),
     "merchant.origins": Command(_Origins, _origins),
     "merchant.logo": Command(_Logo, _logo),
 }

@@ -29,6 +29,7 @@ from payd.store.merchants import (
     update_merchant,
 )
 from payd.store.origins import list_origins, origins_of, replace_origins
+from payd.store.settlement_changes import changes_of
 from payd.store.settlements import list_settlements
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -313,8 +314,10 @@ def _store_origins(tx: Tx, call: Call, merchant_id: str, origins: tuple[str, ...
 
 
 def _settlements(call: Call) -> SettlementsOut:
-    found = call.realm.db.point(list_settlements, call.params["merchantId"])
-    return SettlementsOut([settlement_out(one) for one in found], [])
+    merchant_id = call.params["merchantId"]
+    pending = call.realm.db.point(changes_of, merchant_id)
+    found = call.realm.db.point(list_settlements, merchant_id)
+    return SettlementsOut([settlement_out(one, pending.get(one.id)) for one in found], [])
 
 
 def _gone() -> NotFound:

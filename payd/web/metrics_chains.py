@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
     from payd.actors.relay_stats import RelayerStats
     from payd.actors.watcher import WatcherStats
+    from payd.chains.defaults import DepthPolicy
     from payd.chains.market.source import SourceHealth
 
 
@@ -42,6 +43,7 @@ class SeenChain(NamedTuple):
     calls: Mapping[str, int]
     disagreements: int
     relayer: RelayerStats | None
+    depth: DepthPolicy
 
 
 class _Number(NamedTuple):
@@ -198,7 +200,9 @@ def see_chain(live: LiveChain) -> SeenChain:
     rpc = live.rpc
     nodes = [SeenNode(node.name, node.is_healthy, node.failures_ever, rpc.lag(node)) for node in rpc.nodes]
     stats, evidence = live.watcher.stats(), live.chain.evidence
-    return SeenChain(live.name, stats, nodes, rpc.calls, evidence.disagreements, _relayer_of(live))
+    return SeenChain(
+        live.name, stats, nodes, rpc.calls, evidence.disagreements, _relayer_of(live), live.depth
+    )
 
 
 def sources_of(chains: Sequence[LiveChain], now_ms: int) -> list[SourceHealth]:

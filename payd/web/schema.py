@@ -17,6 +17,7 @@ from payd.core.event import iso_ms
 from payd.core.money import AmountWire, exponent
 from payd.core.option import Display
 from payd.core.payment import Payment
+from payd.core.settlement_change import SettlementChange
 from payd.core.status import FINAL, Status
 from payd.store.settlements import Settlement
 from payd.store.transfers import Transfer
@@ -237,17 +238,30 @@ class Deleted(_Wire, frozen=True):
     deleted: bool = True
 
 
+class PendingChangeOut(_Wire, frozen=True):
+    """Where the money is to go, and from when on."""
+
+    destination: str
+    requested_at: str
+    applies_at: str
+
+
 class SettlementOut(_Wire, frozen=True):
-    """Where what is paid in an asset goes."""
+    """Where what is paid in an asset goes; `pending` is there while a change of it is held back."""
 
     id: str
     asset: str
     destination: str
+    pending: PendingChangeOut | msgspec.UnsetType = msgspec.UNSET
 
 
-def settlement_out(settlement: Settlement) -> SettlementOut:
-    """A settlement as it was sent."""
-    return SettlementOut(settlement.id, settlement.asset, settlement.destination)
+def settlement_out(settlement: Settlement, change: SettlementChange | None = None) -> SettlementOut:
+    """A settlement as it was sent, with the change of it that waits."""
+    shown = SettlementOut(settlement.id, settlement.asset, settlement.destination)
+    if change is None:
+        return shown
+    pending = PendingChangeOut(change.destination, iso_ms(change.asked_at_ms), iso_ms(change.due_at_ms))
+    return msgspec.structs.replace(shown, pending=pending)
 
 
 class Words:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import structlog
 
 from payd.core.caip import (
     AssetId,
@@ -23,27 +22,18 @@ from payd.core.caip import (
 )
 from payd.core.endpoint import NOTIFY
 from payd.core.errors import ChainUnavailable, InvalidParams, Issue, NotFound, ParamsValidation
-from payd.core.notice import Moved
+from payd.core.notice import DESTINATION_ADDED, Moved
 from payd.entropy import new_id
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import find_merchant
-from payd.store.notices import owe_moved
-from payd.store.settlements import (
-    Settlement,
-    delete_settlement,
-    find_settlement,
-    insert_settlement,
-    set_destination,
-)
+from payd.store.settlement_changes import occupy, record_moved
+from payd.store.settlements import Settlement, has_settlement, insert_settlement
 from payd.web.call import Answer, Call
 from payd.web.house import Realm
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_merchant
-from payd.web.schema import Deleted, SettlementOut, settlement_out
-
-log = structlog.get_logger("payd.settlements")
+from payd.web.schema import SettlementOut, settlement_out
 
 ITEMS_MAX: Final = 50
 
@@ -65,13 +55,6 @@ class SettlementsCreated(msgspec.Struct):
     """In the order in which they were sent."""
 
     settlements: list[SettlementOut]
-
-
-class PutSettlement(msgspec.Struct, rename="camel"):
-    """The new destination; the asset stays. With `expected`, only if that is where the money goes now."""
-
-    destination: str
-    expected: str | None = None
 
 
 async def create(call: Call) -> Answer:
@@ -102,58 +85,18 @@ async def create(call: Call) -> Answer:
     def work(tx: Tx) -> Outcome:
         if find_merchant(tx, merchant.id) is None:
             raise NotFound("There is no such merchant.")
+        # Where nothing was taken nothing can be led astray: setting up a merchant is no news.
+        is_news = call.realm.live and has_settlement(tx, merchant.id)
         for settlement in wanted:
+            occupy(tx, settlement, now_ms)
             insert_settlement(tx, settlement)
-            _audit(tx, call, now_ms, "settlement.create", settlement, {"to": settlement.destination})
+            _record(tx, call, now_ms, settlement, is_news=is_news)
         out = SettlementsCreated([settlement_out(settlement) for settlement in wanted])
         return Outcome(201, msgspec.json.encode(out))
 
-    return outcome_answer(await call.realm.db.write(once, request, work))
-
-
-async def put(call: Call) -> Answer:
-    """PUT /v1/merchants/{merchantId}/settlements/crypto/{id}: change the destination."""
-    own_merchant(call)
-    body = call.json(PutSettlement)
-    # A settlement's asset never changes, so that what is checked here holds in the step.
-    asset = call.realm.db.point(_own_settlement, call).asset
-    check_destination(asset, body.destination, "destination")
-    await check_on_chain(call.realm, asset, body.destination, "destination")
-    now_ms = call.realm.clock.now_ms()
-
-    def step(tx: Tx) -> Settlement:
-        settlement = _own_settlement(tx, call)
-        if body.expected not in (None, settlement.destination):
-            raise InvalidParams(
-                f"The destination was changed meanwhile: it is {settlement.destination} now. Look again.",
-                details={"field": "expected"},
-            )
-        set_destination(tx, settlement.id, body.destination, now_ms)
-        details = {"from": settlement.destination, "to": body.destination}
-        _audit(tx, call, now_ms, "settlement.change", settlement, details)
-        if call.realm.live:
-            _notify(tx, call, now_ms, settlement, body.destination)
-        return msgspec.structs.replace(settlement, destination=body.destination)
-
-    changed = await call.realm.db.write(step)
+    outcome = await call.realm.db.write(once, request, work)
     call.realm.deliveries.wake(NOTIFY)
-    named = {"id": changed.id, "merchant": changed.merchant_id, "actor": call.actor}
-    log.warning("settlement.changed", live=call.realm.live, **named)
-    return Answer.json(settlement_out(changed))
-
-
-async def delete(call: Call) -> Answer:
-    """DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}."""
-    own_merchant(call)
-    now_ms = call.realm.clock.now_ms()
-
-    def step(tx: Tx) -> str:
-        settlement = _own_settlement(tx, call)
-        delete_settlement(tx, settlement.id)
-        _audit(tx, call, now_ms, "settlement.delete", settlement, {"from": settlement.destination})
-        return settlement.id
-
-    return Answer.json(Deleted(await call.realm.db.write(step)))
+    return outcome_answer(outcome)
 
 
 def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
@@ -250,36 +193,15 @@ def serves(realm: Realm, asset: AssetId) -> bool:
     return chain is not None and chain.display(asset) is not None
 
 
-def _own_settlement(tx: Tx, call: Call) -> Settlement:
-    settlement = find_settlement(tx, call.params["merchantId"], call.params["id"])
-    if settlement is None:
-        raise NotFound("There is no such settlement.")
-    return settlement
-
-
-def _notify(tx: Tx, call: Call, now_ms: int, before: Settlement, destination: str) -> None:
-    """Tell the operator that live money goes elsewhere: a stolen key or session must not do it silently."""
-    moved = Moved(
-        before.id,
-        before.merchant_id,
+def _record(tx: Tx, call: Call, now_ms: int, settlement: Settlement, *, is_news: bool) -> None:
+    added = Moved(
+        settlement.id,
+        settlement.merchant_id,
         call.account_id,
-        before.asset,
-        before.destination,
-        destination,
+        settlement.asset,
+        None,
+        settlement.destination,
         call.actor,
     )
-    owe_moved(tx, moved, partial(new_id, entropy=call.house.entropy), now_ms)
-
-
-def _audit(
-    tx: Tx, call: Call, now_ms: int, act: str, settlement: Settlement, details: dict[str, str]
-) -> None:
-    insert_audit(
-        tx,
-        at_ms=now_ms,
-        account_id=call.account_id,
-        actor=call.actor,
-        act=act,
-        subject=settlement.id,
-        details={"merchant": settlement.merchant_id, "asset": settlement.asset, **details},
-    )
+    fresh_id = partial(new_id, entropy=call.house.entropy) if is_news else None
+    record_moved(tx, DESTINATION_ADDED, added, now_ms, actor=call.actor, fresh_id=fresh_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,21 +13,6 @@ from tests.browser.dashboard import violations
 pytestmark = [pytest.mark.browser, pytest.mark.real_time]
 
 HOME = "/d/test/"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_home_has_no_barrier_and_does_not_scroll_sideways(
-    open_desk: Callable[..., Page], scheme: Literal["light", "dark"], width: int
-) -> None:
-    page = open_desk(color_scheme=scheme, viewport={"width": width, "height": 800})
-    page.goto(HOME)
-    expect(page.get_by_role("heading", name="Home")).to_be_visible()
-    assert violations(page) == []
-    page.get_by_text("ada@example.com").click()
-    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
-    assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_mode_shows_without_colours(open_desk: Callable[..., Page]) -> None:

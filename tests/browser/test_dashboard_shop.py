@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Till, Watch
-from tests.browser.dashboard import violations
 from tests.pictures import plain
 from tests.shop import WALLET
 
@@ -123,34 +122,6 @@ def test_a_logo_is_sent_from_this_machine_and_shown(open_desk: OpenDesk, till: T
     press(page, "Send picture")
     expect(page.get_by_text("This is the logo from now on.")).to_be_visible()
     assert page.locator(".preview img").evaluate("one => one.naturalWidth") > 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_page_has_a_barrier_or_scrolls_sideways(
-    open_desk: OpenDesk, till: Till, snap: Snap, scheme: Literal["light", "dark"], width: int
-) -> None:
-    page = open_desk(color_scheme=scheme, viewport={"width": width, "height": 800})
-    merchant = f"/d/test/merchants/{till.merchant_id}"
-    pages = {
-        "merchants": "/d/test/merchants",
-        "merchant": merchant,
-        "add": f"{merchant}/add",
-        "keys": "/d/test/keys",
-        "status": "/status",
-        "live": "/settings/live",
-        "settings": "/settings/account",
-    }
-    for name, path in pages.items():
-        page.goto(path)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
-        snap(page, f"dash-{name}-{scheme}-{width}")
-        assert violations(page) == [], path
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-    page.goto(merchant)
-    page.get_by_role("link", name="Change where").first.click()
-    expect(page.get_by_role("heading", name="Send it elsewhere")).to_be_visible()
-    assert violations(page) == []
 
 
 def test_the_status_page_keeps_itself_up_to_date_until_it_is_paused(open_desk: OpenDesk) -> None:

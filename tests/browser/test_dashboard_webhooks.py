@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -42,41 +41,6 @@ def bare(till: Till) -> Iterator[HookReceiver]:
 def newest(till: Till) -> str:
     """The newest delivery."""
     return str(till.call("GET", "/v1/webhooks/deliveries")["data"][0]["id"])
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_page_has_a_barrier_or_scrolls_sideways(
-    open_desk: Callable[..., Page],
-    till: Till,
-    receiver: HookReceiver,
-    scheme: Literal["light", "dark"],
-    width: int,
-) -> None:
-    receiver.status, receiver.body = 500, HOSTILE
-    page = open_desk(color_scheme=scheme, viewport={"width": width, "height": 800})
-    till.pay()
-    page.goto(PAGE)
-    expect(page.locator("#endpoint-state")).to_have_text("Failing")
-    shown = {
-        "endpoint": PAGE,
-        "deliveries": f"{PAGE}/deliveries",
-        "delivery": f"{PAGE}/deliveries/{newest(till)}",
-        "replay": f"{PAGE}/replay",
-        "events": f"{PAGE}/events",
-        "log": "/d/test/log",
-    }
-    for name, path in shown.items():
-        page.goto(path)
-        page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
-        assert violations(page) == [], name
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-        assert "owned" not in page.title()
-        page.screenshot(path=SCREENS / f"dash-webhooks-{name}-{scheme}-{width}.png", full_page=True)
-    page.goto(f"{PAGE}/replay")
-    page.get_by_role("button", name="Count them").click()
-    expect(page.get_by_role("heading", name=re.compile("deliver(y|ies) since"))).to_be_visible()
-    assert violations(page) == []
 
 
 def test_an_endpoint_is_added_and_its_secret_seen_once(
@@ -152,13 +116,8 @@ def test_states_change_in_their_place_unless_paused(
     till.pay(reference="LIVE-2")
     expect(page.locator("#fresh")).to_contain_text(re.compile(r"\d+ new"))
     expect(page.locator(f"#state-{delivery}")).to_have_text("Delivered")
-    now = row.bounding_box()
-    assert place is not None
-    assert now is not None
-    assert (now["width"], page.locator("tbody tr").first.locator(f"#state-{delivery}").count()) == (
-        place["width"],
-        1,
-    )
+    assert row.locator(f"#state-{delivery}").count() == 1
+    assert place == row.bounding_box()
     page.get_by_role("link", name="Show").click()
     expect(page.locator(f"#state-{newest(till)}")).to_be_visible()
     page.get_by_role("button", name="Pause live updates").click()

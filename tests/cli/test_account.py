@@ -26,3 +26,14 @@ def test_a_name_is_taken_once(payd: Terminal) -> None:
 
 def test_an_account_needs_a_name(payd: Terminal) -> None:
     assert "NAME" in payd.error("account", "create", code=2)
+
+
+def test_an_account_is_renamed_and_goes_to_no_version_that_is_not_there(payd: Terminal) -> None:
+    made = payd.json("account", "create", "main")
+    renamed = payd.json("account", "rename", "main", "Shop")
+    assert renamed == made | {"name": "Shop"}
+    assert "Shop" in payd("account", "rename", made["id"], "Shop").output
+    assert "There is no account main" in payd.error("account", "rename", "main", "x")
+    assert "There is no version 2020-01-01" in payd.error("account", "set-version", "Shop", "2020-01-01")
+    same = payd("account", "set-version", "Shop", made["apiVersion"]).output
+    assert made["apiVersion"] in same

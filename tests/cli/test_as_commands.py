@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from payd.cli.as_commands import _COMMANDS, as_commands
+from payd.cli.merchant import merchant
 from payd.cli.webhook import webhook
-from payd.core.errors import NotFound, PaydError
+from payd.core.errors import NotFound, PaydError, SettlementAssetConflict
 from payd.store.db import Database
 from payd.store.deliveries import check_resend
 from payd.store.endpoints import Act, delete_endpoint, get_endpoint, switch_endpoint
+from payd.store.settlements import Settlement, insert_settlement
 from payd.store.webhook_jobs import start_job
 from tests.store.test_deliveries import happen, register
 
@@ -71,7 +73,18 @@ async def test_what_an_endpoint_that_is_off_refuses_names_the_command_that_switc
 def test_every_command_that_is_named_exists() -> None:
     for _, _, command in _COMMANDS:
         noun, name, *_ = command.split()
-        assert (noun, name in webhook.commands) == ("webhook", True)
+        assert name in {"webhook": webhook, "merchant": merchant}[noun].commands
+
+
+async def test_an_asset_that_is_taken_names_the_command_that_sends_it_elsewhere(realm_db: Database) -> None:
+    one = Settlement("crypto_1", "mrch_1", "eip155:1/slip44:60", "eip155:1/slip44:60", "eip155:1:0xa", 0)
+    await realm_db.write(insert_settlement, one)
+    with pytest.raises(SettlementAssetConflict) as refused:
+        await realm_db.write(insert_settlement, one)
+    assert told(refused.value.message) == (
+        "A settlement for eip155:1/slip44:60 exists. Change its destination:"
+        " payd merchant change-destination MERCHANT DESTINATION ADDRESS --mode test"
+    )
 
 
 def test_what_a_command_gives_once_has_no_place_in_a_list() -> None:

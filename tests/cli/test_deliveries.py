@@ -100,6 +100,26 @@ def test_on_a_narrow_terminal_no_id_is_folded(
     ]
 
 
+@pytest.mark.parametrize(
+    ("bodies", "shown"),
+    [
+        (["not yet", "no order\n  of this\tshop"], "no order of this shop"),
+        (["the last that said something", ""], "the last that said something"),
+        (["\x1b[2Jgone \u202egnihton"], "[2Jgone gnihton"),
+        (["é" * 201], "é" * 200 + "…"),
+        (["", "\n\n"], None),
+    ],
+)
+def test_one_delivery_shows_the_endpoint_s_last_words_in_a_line(
+    payd: Terminal, answers: dict[str, Any], bodies: list[str], shown: str | None
+) -> None:
+    log = [{**attempt(n, 200, None), "body": body} for n, body in enumerate(bodies, 1)]
+    answers["webhook.delivery"] = {**ONE, "state": "succeeded", "attemptLog": log}
+    lines = payd("webhook", "delivery", "dlv_1").output.splitlines()
+    said = [line.split(None, 1)[1] for line in lines if line.startswith("Answer ")]
+    assert said == ([] if shown is None else [shown])
+
+
 def test_a_page_says_that_there_is_another_and_how_to_see_it(payd: Terminal, answers: dict[str, Any]) -> None:
     answers["webhook.deliveries"] = page(ONE, more="abc")
     shown = payd("webhook", "deliveries", "--state", "failed", "--limit", "1", "--account", "shop").output

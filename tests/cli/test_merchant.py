@@ -133,3 +133,39 @@ def test_why_a_logo_is_not_there_is_said_where_merchants_are_listed(
     ]
     assert "failed: The address answers 404" in begun("merchant", "list").output
     assert "failed: The address answers 404" in begun("merchant", "logo", "mrch_1").output
+
+
+OTHER = "eip155:8453:0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+
+
+def test_a_destination_is_changed_and_deleted(begun: Terminal) -> None:
+    merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
+    made = begun.json("merchant", "add-destination", merchant, USDC, WALLET)
+    assert OTHER in begun("merchant", "change-destination", merchant, made["id"], OTHER).output
+    assert begun.json("merchant", "destinations", merchant) == [made | {"destination": OTHER}]
+    assert "No change of this destination waits" in begun.error(
+        "merchant", "cancel-change", merchant, made["id"]
+    )
+    assert "is deleted" in begun("merchant", "delete-destination", merchant, made["id"]).output
+    assert begun.json("merchant", "destinations", merchant) == []
+
+
+def test_a_change_that_waits_is_shown_with_its_time_and_how_to_take_it_back(
+    payd: Terminal, answers: dict[str, Any]
+) -> None:
+    one = {"id": "crypto_1", "asset": USDC, "destination": WALLET}
+    waits = {"destination": OTHER, "requestedAt": "2026-05-18T00:00:00.000Z"}
+    waits |= {"appliesAt": "2026-05-19T00:00:00.000Z"}
+    answers["destination.list"] = [one | {"pending": waits}, one]
+    answers["destination.change"] = one | {"pending": waits}
+    answers["destination.cancel"] = one
+    listed = payd("merchant", "destinations", "mrch_1").output
+    shown = payd("merchant", "change-destination", "mrch_1", "crypto_1", OTHER).output
+    for output in (listed, shown):
+        assert OTHER in output
+        assert "2026-05-19T00:00:00.000Z" in output
+    assert "payd merchant cancel-change mrch_1 crypto_1" in shown
+    kept = payd("merchant", "cancel-change", "mrch_1", "crypto_1").output
+    assert WALLET in kept
+    assert OTHER not in kept
+    assert answers["asked"][-1][0] == "destination.cancel"

@@ -58,7 +58,12 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(file: Path) -> None:
 
 def test_variables_that_set_nothing_are_no_error_and_can_be_asked_for() -> None:
     env = {"PAYD_LISTN": "x", "PAYD_LISTEN": "127.0.0.1:1", "PAYD_CONFIG": "x", "HOME": "/", "PAYD_PORT": "1"}
-    others = {"PAYD_WEBHOOK_SECRET": "x", "PAYD_RELAYER_PASSWORD": "x"}
+    others = {
+        "PAYD_WEBHOOK_SECRET": "x",
+        "PAYD_RELAYER_PASSWORD": "x",
+        "PAYD_API": "x",
+        "PAYD_MERCHANT_ID": "x",
+    }
     assert config.unknown_variables({**env, **others}) == {
         "PAYD_LISTN": "PAYD_LISTEN",
         "PAYD_PORT": None,

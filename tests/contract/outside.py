@@ -356,7 +356,7 @@ def open_server(directory: Path, configuration: str) -> Iterator[Server]:
         command = [sys.executable, "-m", "payd", "serve"]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        until(lambda: process.poll() is not None or is_ready(url), timeout_s=2 * PATIENCE_S)
+        until(lambda: process.poll() is not None or is_ready(url), timeout_s=6 * PATIENCE_S)
         assert process.poll() is None, (directory / "log").read_text()
         yield Server(url, environment)
     finally:

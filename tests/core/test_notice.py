@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from payd.core.endpoint import CANARY, NOTIFY, EndpointState, after_attempt
-from payd.core.notice import Moved, NoticeType, notice_type, render_moved, render_notice
+from payd.core.notice import Moved, MovedType, NoticeType, notice_type, render_moved, render_notice
 from tests.core.test_endpoint import HOUR_MS, START_MS, an_endpoint
 
 
@@ -121,8 +121,28 @@ def test_money_that_goes_elsewhere_is_told_with_both_addresses_and_who_did_it() 
     moved = Moved(
         "crypto_1", "mrch_1", "acct_1", "eip155:1/slip44:60", "eip155:1:0xa", "eip155:1:0xb", "usr_1"
     )
-    body = msgspec.json.decode(render_moved(moved, event_id="evt_1", now_ms=0))
+    body = msgspec.json.decode(render_moved("destination.changed", moved, event_id="evt_1", now_ms=0))
     assert (body["type"], body["created_at"]) == ("destination.changed", "1970-01-01T00:00:00.000Z")
     for words in ("mrch_1", "0xa", "0xb", "usr_1"):
         assert words in body["text"]
     assert (body["data"]["old"], body["data"]["new"]) == ("eip155:1:0xa", "eip155:1:0xb")
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "words"),
+    [
+        ("destination.change_requested", "0xa", "0xb", ("0xa", "0xb", "2026-05-18", "cancel it before then")),
+        ("destination.change_cancelled", "0xa", "0xb", ("goes to 0xa as before", "0xb")),
+        ("destination.deleted", "0xa", None, ("went to 0xa", "nobody is offered")),
+        ("destination.added", None, "0xb", ("goes to 0xb", "delete it at once")),
+    ],
+)
+def test_each_thing_that_happens_to_a_destination_is_told_in_its_own_words(
+    kind: MovedType, old: str | None, new: str | None, words: tuple[str, ...]
+) -> None:
+    moved = Moved("crypto_1", "mrch_1", "acct_1", "eip155:1/slip44:60", old, new, "usr_1", "2026-05-18")
+    body = msgspec.json.decode(render_moved(kind, moved, event_id="evt_1", now_ms=0))
+    assert body["type"] == kind
+    for one in ("usr_1", *words):
+        assert one in body["text"]
+    assert "None" not in body["text"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from payd.core.errors import ApiVersionDowngrade, InvalidApiVersion, PaydError, UnknownApiVersion
-from payd.core.version import DEFAULT, VERSIONS, is_preview, newest_stable, resolve
+from payd.core.version import DEFAULT, VERSIONS, check_move, is_preview, newer_stable, newest_stable, resolve
 
 LONGER = (
     "2026-02-18",
@@ -41,6 +41,21 @@ def test_a_header_may_ask_for_the_same_or_a_newer_version_only(pinned: str, aske
 def test_a_preview_becomes_older_when_its_stable_version_appears() -> None:
     with pytest.raises(ApiVersionDowngrade):
         resolve("2026-02-19.preview", "2026-02-19", LONGER)
+
+
+def test_an_account_goes_forward_and_never_to_a_preview() -> None:
+    assert newer_stable("2026-02-18", LONGER) == ("2026-02-19", "2026-06-01")
+    assert newer_stable("2026-06-01", LONGER) == ()
+    for wanted in ("2026-02-19", "2026-06-01"):
+        check_move("2026-02-19", wanted, LONGER)
+    for wanted, refusal in (
+        ("2026-02-18", ApiVersionDowngrade),
+        ("2026-07-01.preview", InvalidApiVersion),
+        ("2027-01-01", UnknownApiVersion),
+        ("", UnknownApiVersion),
+    ):
+        with pytest.raises(refusal):
+            check_move("2026-02-19", wanted, LONGER)
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,14 @@ class World:
         """The machine's clock, which is set now and then."""
         return START_MS + round((trio.current_time() - self._began_s) * 1000) + self._skew_ms
 
+    @property
+    def is_up(self) -> bool:
+        """Whether a house answers."""
+        return self._life is not None and not self._life.dead.is_set()
+
     async def life(self) -> Life:
         """The house that answers, once one does."""
-        while self._life is None or self._life.dead.is_set():
+        while self._life is None or not self.is_up:
             await self._up.wait()
         return self._life
 
@@ -207,7 +212,7 @@ class World:
                         await self._serve(life)
                     finally:
                         self._life = None
-        except (StoreUnavailable, OutcomeUnknown):  # a house that finds its disk sick does not start
+        except* (StoreUnavailable, OutcomeUnknown):  # a house that finds its disk sick does not start
             if not disk.happened:
                 raise
             disk.leave()
@@ -356,7 +361,7 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
         shutil.move(folder / "data", world.folder_of(0))
         lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
         calm = trio.Event()
-        with _heard(world.complaints):
+        with _heard(world):
             nursery.start_soon(follow_account, world)
             for number in range(PAGES):
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
@@ -398,12 +403,12 @@ async def _shop(world: World, calm: trio.Event) -> None:
 
 
 @contextmanager
-def _heard(complaints: list[dict[str, Any]]) -> Iterator[None]:
-    """Keep what houses log as an error, and let go of the rest."""
+def _heard(world: World) -> Iterator[None]:
+    """Keep what houses log as an error while they live, and let go of the rest."""
 
     def keep(_logger: Any, level: str, said: Any) -> Any:
-        if level in LOUD:
-            complaints.append({"level": level, **said})
+        if level in LOUD and world.is_up:
+            world.complaints.append({"level": level, **said})
         raise structlog.DropEvent
 
     was = structlog.get_config()

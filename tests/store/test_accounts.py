@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 
 import payd
-from payd.core.errors import InvalidParams, NotFound
+from payd.core.errors import ApiVersionDowngrade, InvalidParams, NotFound
 from payd.core.version import DEFAULT
 from payd.store import accounts
 from payd.store.accounts import Account
+from payd.store.audit import list_audit
 
-OFFICE = Path(payd.__file__).parent / "store/migrations/office/0001_initial.sql"
+OFFICE = Path(payd.__file__).parent / "store/migrations/office"
 
 
 @pytest.fixture
 def tx() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(OFFICE.read_text())
+    for migration in sorted(OFFICE.glob("*.sql")):
+        connection.executescript(migration.read_text())
     yield connection
     connection.close()
 
@@ -89,3 +91,35 @@ def test_there_is_an_end_to_accounts(tx: sqlite3.Connection, monkeypatch: pytest
     make(tx, "one")
     with pytest.raises(InvalidParams, match="more cannot be made"):
         make(tx, "two", 2)
+
+
+def audited(tx: sqlite3.Connection) -> list[tuple[str, str, dict[str, str]]]:
+    return [(act.actor, act.act, act.details) for act in list_audit(tx, "acct_1", None, 9)]
+
+
+def test_a_new_name_is_audited_and_refused_like_a_first_one(tx: sqlite3.Connection) -> None:
+    make(tx, "main")
+    make(tx, "other", 2)
+    renamed = accounts.rename_account(tx, "acct_1", "Shop", actor="usr_1", now_ms=5)
+    assert accounts.find_account(tx, "acct_1") == renamed == Account("acct_1", "Shop", DEFAULT, 1001)
+    accounts.rename_account(tx, "acct_1", "Shop", actor="usr_1", now_ms=6)
+    for name, words in (("other", "an account named other"), ("", "printable"), ("a\n", "printable")):
+        with pytest.raises(InvalidParams, match=words):
+            accounts.rename_account(tx, "acct_1", name, actor="usr_1", now_ms=7)
+    with pytest.raises(NotFound):
+        accounts.rename_account(tx, "acct_9", "x", actor="usr_1", now_ms=8)
+    assert audited(tx) == [("usr_1", "account.rename", {"from": "main", "to": "Shop"})]
+
+
+def test_a_newer_version_is_audited_and_an_older_one_refused(tx: sqlite3.Connection) -> None:
+    make(tx, "main")
+    versions = (DEFAULT, "2027-01-01")
+
+    def move(version: str) -> Account:
+        return accounts.move_account(tx, "acct_1", version, versions=versions, actor="usr_1", now_ms=5)
+
+    assert move("2027-01-01").api_version == "2027-01-01"
+    assert move("2027-01-01") == accounts.find_account(tx, "acct_1")
+    with pytest.raises(ApiVersionDowngrade):
+        move(DEFAULT)
+    assert audited(tx) == [("usr_1", "account.version", {"from": DEFAULT, "to": "2027-01-01"})]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from payd.store.audit import insert_audit
-from payd.store.db import Database, Tx
+from payd.store.audit import insert_audit, list_audit
+from payd.store.db import Database, Tx, open_database
+from payd.store.migrate import Schema
+from tests.store.test_events import plan_of
 
 
 def record(tx: Tx) -> None:
@@ -41,3 +45,11 @@ async def test_an_act_that_fails_leaves_no_record(realm_db: Database) -> None:
         await realm_db.write(act)
 
     assert realm_db.point(rows) == []
+
+
+@pytest.mark.parametrize("schema", ["realm", "office"])
+async def test_an_accounts_acts_are_read_from_an_index_in_their_order(tmp_path: Path, schema: Schema) -> None:
+    async with open_database(tmp_path / "any.db", schema, inline=True) as db:
+        for before in (None, 5):
+            plan = plan_of(db, lambda tx, before=before: list_audit(tx, "acct_1", before, 50))  # type: ignore[misc]
+            assert plan == "SEARCH audit USING INDEX audit_of_account (account_id=? AND seq<?)"

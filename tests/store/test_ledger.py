@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from payd.core.search import read_search
 from payd.store.db import Database, Tx
-from payd.store.ledger import NEW_MAX, ROWS_MAX, count_new, newest_seq, payments_by_id
+from payd.store.ledger import NEW_MAX, ROWS_MAX, count_new, currencies_used, newest_seq, payments_by_id
 from payd.store.migrate import migrate, read_migrations
 from payd.store.payments import PaymentFilter, list_payments
 from payd.store.transfers import Transfer, insert_transfer
@@ -175,3 +175,26 @@ async def test_a_list_finds_by_transaction_whoever_told_of_it(realm_db: Database
     assert (
         await listed(one.id, "acct_2") == await listed(paid, "acct_2") == await listed(told, "acct_2") == []
     )
+
+
+async def test_currencies_are_found_by_a_look_for_each_and_of_this_account_alone(realm_db: Database) -> None:
+    asked: list[str] = []
+
+    def fill(tx: Tx) -> None:
+        for code in ("USD", "EUR", "USD", "JPY", "EUR"):
+            sell(tx, "requires_action", currency=code)
+        sell(tx, "requires_action", currency="GBP", account_id="acct_2")
+
+    def plan(tx: Tx) -> list[str]:
+        tx.set_trace_callback(asked.append)
+        currencies_used(tx, "acct_1")
+        tx.set_trace_callback(None)
+        return [row[3] for row in tx.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+
+    await realm_db.write(fill)
+    assert realm_db.point(currencies_used, "acct_1") == ["EUR", "JPY", "USD"]
+    assert realm_db.point(currencies_used, "acct_9") == []
+    looks = [step for step in await realm_db.write(plan) if " payments " in step]
+    assert len(looks) == 2
+    assert all("COVERING INDEX payments_by_amount (account_id=?" in look for look in looks)
+    assert sum("currency>?" in look for look in looks) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from payd.core.endpoint import NOTIFY
-from payd.core.notice import Moved
+from payd.core.notice import DESTINATION_CHANGED, Moved
 from payd.core.signature import key_of
 from payd.entropy import new_id
 from payd.store.db import Database
@@ -64,8 +64,8 @@ def test_the_secret_stays_the_same_as_long_as_the_seal_key_does() -> None:
 
 async def test_a_change_of_a_destination_is_owed_like_any_notice(realm_db: Database) -> None:
     moved = Moved("crypto_1", "mrch_1", "acct_1", "asset", "old", "new", "usr_1")
-    assert not await realm_db.write(owe_moved, moved, new_id, 1000)
+    assert not await realm_db.write(owe_moved, DESTINATION_CHANGED, moved, new_id, 1000)
     await realm_db.write(put_house_endpoint, NOTIFY, URL, b"sealed", 0)
-    assert await realm_db.write(owe_moved, moved, new_id, 1000)
+    assert await realm_db.write(owe_moved, DESTINATION_CHANGED, moved, new_id, 1000)
     [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
     assert row.event_type == "destination.changed"

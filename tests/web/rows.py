@@ -80,6 +80,9 @@ TABLE: dict[str, Row] = {
         CRYPTO + "/{settlement}", {"destination": DESTINATION}
     ),
     "DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}": Row(CRYPTO + "/{settlement}"),
+    "DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}/pending": Row(
+        CRYPTO + "/{settlement}/pending", own=(404, "not_found")
+    ),
     "POST /v1/payments": Row("/v1/payments", NEW_PAYMENT, own=(201, "")),
     "GET /v1/payments": Row("/v1/payments", limited=FINE, live=FINE),
     "GET /v1/payments/{id}": payment_row("/v1/payments/{payment}"),

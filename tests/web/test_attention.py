@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from payd.actors.relay_stats import RelayerStats
+from payd.chains.defaults import DepthPolicy
 from payd.core.attention import SPACE_LOW, SPACE_NONE
 from payd.web.attention import house_matters, matters_of, state_of
 from payd.web.metrics_chains import SeenChain, SeenNode
@@ -47,7 +48,7 @@ def test_a_chains_numbers_become_what_people_need() -> None:
     stats: dict[str, Any] = dict.fromkeys(RelayerStats.__struct_fields__, 0)
     relayer = RelayerStats(**stats | {"alarms": frozenset({"balance_low"})})
     nodes = [SeenNode("a.test", True, 0, 0), SeenNode("b.test", False, 1, 0)]
-    state = state_of(SeenChain("eip155:8453", WATCHER, nodes, {}, 0, relayer))
+    state = state_of(SeenChain("eip155:8453", WATCHER, nodes, {}, 0, relayer, DepthPolicy.of(5)))
 
     assert (state.down, state.nodes, state.behind) == (["b.test"], 2, WATCHER.blocks_behind)
     assert state.alarms[0].startswith("The relayer's account is running low")

@@ -96,11 +96,9 @@ async def test_a_version_that_is_none_is_refused_and_nothing_is_done(shop: Shop)
     assert (await shop.call("GET", "/v1/payments")).body["data"] == []
 
 
-async def test_a_header_may_not_go_back_behind_the_accounts_version(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_header_may_not_go_back_behind_the_accounts_version(shop: Shop) -> None:
     newer = "2027-01-01"
-    monkeypatch.setattr("payd.core.version.resolve.__defaults__", ((DEFAULT, newer),))
+    shop.house.versions = (DEFAULT, newer)
     shop.house.accounts[shop.account_id] = Account(shop.account_id, "one", newer, 0)
 
     found = await shop.call("GET", "/v1/merchants", service_version=DEFAULT)

@@ -16,6 +16,7 @@ from payd.actors.relay_alarms import WORDS
 from payd.actors.relay_stats import RelayerStats
 from payd.actors.relayer import Relayer
 from payd.actors.watcher import WatcherStats
+from payd.chains.defaults import DepthPolicy
 from payd.chains.market.source import SourceHealth
 from payd.config import load
 from payd.core.errors import StoreUnavailable
@@ -45,8 +46,10 @@ WATCHER = WatcherStats(
     skipped=5,
 )
 RELAYER = RelayerStats(
+    address="0x1111111111111111111111111111111111111111",
     balance=2 * 10**18,
     spent_today=10**17,
+    per_day=10**18,
     in_flight=6,
     queued=7,
     oldest_queued_ms=NOW_MS - 9000,
@@ -56,8 +59,9 @@ RELAYER = RelayerStats(
     fillers=11,
     alarms=frozenset({"balance_low"}),
 )
+DEPTH = DepthPolicy.of(5)
 NODES = (SeenNode("https://a.example", True, 0, 0), SeenNode("https://b.example", False, 12, 40))
-BUSY = SeenChain(CHAIN, WATCHER, NODES, {"eth_call": 13, "eth_getLogs": 14}, 15, RELAYER)
+BUSY = SeenChain(CHAIN, WATCHER, NODES, {"eth_call": 13, "eth_getLogs": 14}, 15, RELAYER, DEPTH)
 FRESH = SeenChain(
     CHAIN,
     msgspec.structs.replace(WATCHER, head=None, head_time_s=None, read=None, read_time_s=None, final=None),
@@ -65,6 +69,7 @@ FRESH = SeenChain(
     {},
     0,
     None,
+    DEPTH,
 )
 SOURCES = (SourceHealth("kraken", 1500, 2, ""), SourceHealth("coinbase", None, 3, "timeout"))
 

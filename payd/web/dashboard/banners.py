@@ -1,4 +1,4 @@
-"""What is said on every page because it must not wait until somebody looks: webhooks that fail or are off.
+"""What is said on every page because it must not wait until somebody looks: failing webhooks, moving money.
 
 Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 """
@@ -12,6 +12,7 @@ from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
 from payd.core.errors import StoreUnavailable
 from payd.core.span import span
 from payd.store.endpoints import find_endpoint
+from payd.store.settlement_changes import next_change_of
 
 if TYPE_CHECKING:
     from payd.web.dashboard.visit import Visit
@@ -33,11 +34,18 @@ def banners_of(visit: Visit) -> tuple[Banner, ...]:
     """Those of the account in the visit's mode; none while its store cannot be read, which pages say."""
     try:
         endpoint = visit.realm.db.point(find_endpoint, visit.account_id)
+        change = visit.realm.db.point(next_change_of, visit.account_id)
     except StoreUnavailable:
         return ()
+    found: tuple[Banner, ...] = ()
+    if change is not None:
+        place = f"merchants/{change.merchant_id}"
+        words = "The address to which money goes is to change, first on"
+        found = (Banner("wait", words, change.due_at_ms, ".", visit.to(place), "Look, or cancel it"),)
     if endpoint is None:
-        return ()
-    return endpoint_banners(endpoint, visit.realm.clock.now_ms(), visit.to("webhooks"), visit.mode)
+        return found
+    now_ms = visit.realm.clock.now_ms()
+    return (*found, *endpoint_banners(endpoint, now_ms, visit.to("webhooks"), visit.mode))
 
 
 def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> tuple[Banner, ...]:

@@ -1,4 +1,4 @@
-"""Bar charts: where each bar stands in an SVG, what it says, and the same numbers as a table.
+"""Bar charts: where each bar is in an SVG, what it says, and the same numbers as a table.
 
 Geometry only, in the units of the chart's own `viewBox`; a template draws it.
 """
@@ -23,6 +23,12 @@ BAR_WIDTH_MAX: Final = 48.0
 HEIGHT_MIN: Final = 1.5
 LABELS_MAX: Final = 8
 TICKS: Final = 4
+# A bar that lies below its own words, and the number behind it.
+ROW_HEIGHT: Final = 36.0
+ROW_BAR: Final = 10.0
+ROW_NUMBER: Final = 64.0
+# So many letters fit above a bar; the whole text is in the bar's title and in the table.
+ROW_LETTERS: Final = 76
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -72,6 +78,60 @@ class BarChart(msgspec.Struct, frozen=True):
     labels: tuple[Tick, ...]
     rows: tuple[tuple[str, str], ...]
     is_empty: bool
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A bar that lies: its words are above it, its number is behind it; `title` says both whole."""
+
+    words_y: float
+    bar_y: float
+    width: float
+    words: str
+    number: str
+    title: str
+
+
+class RowChart(msgspec.Struct, frozen=True):
+    """Things that are counted, one below the other; without `rows` there is nothing to draw."""
+
+    title: str
+    summary: str
+    width: float
+    height: float
+    thick: float
+    rows: tuple[Row, ...]
+    table: tuple[tuple[str, str], ...]
+
+
+def row_chart(title: str, counts: Sequence[tuple[str, int]], *, nothing: str = "no data") -> RowChart:
+    """A chart of what has names that are sentences, in the order in which it is given.
+
+    Args:
+        title: What it shows.
+        counts: Names, and how often; none is negative.
+        nothing: What is said when there is none.
+    """
+    assert all(count >= 0 for _, count in counts), "bars begin at the left"
+    largest = max((count for _, count in counts), default=0)
+    if not largest:
+        return RowChart(title, f"{title}: {nothing}.", WIDTH, 0, ROW_BAR, (), ())
+    first, most = max(counts, key=lambda one: one[1])
+    return RowChart(
+        title=title,
+        summary=f"{title}. Most often: {first}, {most}.",
+        width=WIDTH,
+        height=ROW_HEIGHT * len(counts),
+        thick=ROW_BAR,
+        rows=tuple(_row(n, words, count, largest) for n, (words, count) in enumerate(counts)),
+        table=tuple((words, str(count)) for words, count in counts),
+    )
+
+
+def _row(n: int, words: str, count: int, largest: int) -> Row:
+    top = ROW_HEIGHT * n
+    width = max(HEIGHT_MIN, count * 1_000_000 // largest / 1_000_000 * (WIDTH - ROW_NUMBER)) if count else 0.0
+    shown = words if len(words) <= ROW_LETTERS else f"{words[: ROW_LETTERS - 1]}…"
+    return Row(top + 14, top + 20, _near(width), shown, str(count), f"{words}: {count}")
 
 
 def bar_chart(

@@ -13,8 +13,12 @@ from typing import Final
 
 from payd.core.caip import AccountId, MalformedCaip, parse_account, parse_asset, to_checksum_address
 from payd.core.errors import InvalidParams, NotFound
+from payd.core.settlement_change import SettlementChange
+from payd.core.span import span
 from payd.store.merchants import Merchant, find_merchant
+from payd.store.settlement_changes import changes_of, find_change
 from payd.store.settlements import Settlement, find_settlement, list_settlements
+from payd.store.users import names_of
 from payd.web.call import Answer
 from payd.web.dashboard.visit import Visit
 from payd.web.settlements import check_destination, serves
@@ -41,6 +45,16 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """A change that is held back: where to, from when on, who asked for it, and where it is taken back."""
+
+    address: Address
+    at_ms: int
+    who: str
+    cancel: str
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """Where one asset goes."""
 
@@ -51,6 +65,7 @@ class Destination:
     network: str
     address: Address
     works: bool
+    pending: Pending | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,8 @@ class Network:
 def destinations_of(visit: Visit, merchant_id: str) -> tuple[Destination, ...]:
     """Where a merchant of this account is paid."""
     rows = visit.realm.db.point(list_settlements, merchant_id)
-    return tuple(_shown(visit, row) for row in rows)
+    pending = visit.realm.db.point(changes_of, merchant_id)
+    return tuple(_shown(visit, row, pending.get(row.id)) for row in rows)
 
 
 async def add_page(visit: Visit) -> Answer:
@@ -97,53 +113,69 @@ async def add(visit: Visit) -> Answer:
 
 async def change_page(visit: Visit) -> Answer:
     """GET /d/{mode}/merchants/{merchant}/destinations/{destination}: where the money goes now."""
-    merchant, settlement = _own(visit)
+    merchant, settlement, pending = _own(visit)
     return visit.page(
         "destination.html",
         name=merchant.name,
         back=visit.to(f"merchants/{merchant.id}"),
-        one=_shown(visit, settlement),
-        may_change=visit.may("change_destinations"),
+        one=_shown(visit, settlement, pending),
+        delay=_delay(visit),
     )
 
 
 async def compare(visit: Visit) -> Answer:
     """POST …/destinations/{destination}/compare: the old address beside the new one; changes nothing."""
-    merchant, settlement = _own(visit)
+    merchant, settlement, pending = _own(visit)
     wanted = _account(settlement.asset, visit.typed("address"))
     check_destination(settlement.asset, wanted, "The new address")
     if wanted == settlement.destination:
-        raise InvalidParams("That is the address to which the money goes already.")
+        keep = "" if pending is None else " To keep it, cancel the change that waits."
+        raise InvalidParams(f"That is the address to which the money goes already.{keep}")
     return visit.page(
         "destination_compare.html",
         name=merchant.name,
         back=visit.to(f"merchants/{merchant.id}"),
-        one=_shown(visit, settlement),
+        one=_shown(visit, settlement, pending),
         new=mark(parse_account(wanted)),
-        was=settlement.destination,
+        was=settlement.destination if pending is None else pending.destination,
         end=END,
+        delay=_delay(visit),
     )
 
 
 async def change(visit: Visit) -> Answer:
-    """POST …/destinations/{destination}: the money goes elsewhere from now on."""
-    merchant, settlement = _own(visit)
+    """POST …/destinations/{destination}: the money goes elsewhere, from now on or after a while."""
+    merchant, settlement, _ = _own(visit)
     address = visit.typed("address")
     wanted = _account(settlement.asset, address)
     if not _same(wanted[-END:], visit.typed("code_end"), wanted):
         raise InvalidParams(f"Those are not the new address's last {END} characters. Nothing was changed.")
-    await visit.ask(
-        "PUT",
-        f"/v1/merchants/{merchant.id}/settlements/crypto/{settlement.id}",
-        {"destination": wanted, "expected": visit.typed("was")},
+    changed = await visit.ask(
+        "PUT", _path(settlement), {"destination": wanted, "expected": visit.typed("was")}
     )
-    return visit.redirect(f"merchants/{merchant.id}", f"The money goes to …{wanted[-END:]} from now on.")
+    said = f"The money goes to …{wanted[-END:]} from now on."
+    if "pending" in changed:
+        said = f"The change to …{wanted[-END:]} waits. Until it takes effect, you can cancel it here."
+    return visit.redirect(f"merchants/{merchant.id}", said)
+
+
+async def cancel(visit: Visit) -> Answer:
+    """POST …/destinations/{destination}/cancel: the money goes where it goes.
+
+    Nobody is asked again who they are: this moves no money, and may have to be quick.
+    """
+    merchant, settlement, _ = _own(visit)
+    await visit.ask("DELETE", f"{_path(settlement)}/pending")
+    return visit.redirect(
+        f"merchants/{merchant.id}",
+        f"Cancelled: the money goes to …{settlement.destination[-END:]} as before.",
+    )
 
 
 async def delete(visit: Visit) -> Answer:
     """POST …/destinations/{destination}/delete: the asset is not taken any more."""
-    merchant, settlement = _own(visit)
-    await visit.ask("DELETE", f"/v1/merchants/{merchant.id}/settlements/crypto/{settlement.id}")
+    merchant, settlement, _ = _own(visit)
+    await visit.ask("DELETE", _path(settlement))
     return visit.redirect(f"merchants/{merchant.id}", "Removed. Buyers are not offered it any more.")
 
 
@@ -172,27 +204,45 @@ def mark(account: AccountId) -> Address:
     return Address(address[:head], address[head:-END], address[-END:], checked)
 
 
-def _own(visit: Visit) -> tuple[Merchant, Settlement]:
+def _own(visit: Visit) -> tuple[Merchant, Settlement, SettlementChange | None]:
     merchant = own_merchant(visit)
     settlement = visit.realm.db.point(find_settlement, merchant.id, visit.params["destination"])
     if settlement is None:
         raise NotFound("There is no such destination.")
-    return merchant, settlement
+    return merchant, settlement, visit.realm.db.point(find_change, settlement.id)
 
 
-def _shown(visit: Visit, row: Settlement) -> Destination:
+def _path(row: Settlement) -> str:
+    return f"/v1/merchants/{row.merchant_id}/settlements/crypto/{row.id}"
+
+
+def _delay(visit: Visit) -> str:
+    """How long a change is held back, in words; empty: not at all."""
+    delay_ms = visit.realm.settlement_changes.delay_ms
+    return span(delay_ms) if delay_ms else ""
+
+
+def _shown(visit: Visit, row: Settlement, change: SettlementChange | None) -> Destination:
     asset = parse_asset(row.asset)
     display = visit.realm.assets.display(asset)
     network = (display and display.network_name) or str(asset.chain)
+    href = visit.to(f"merchants/{row.merchant_id}/destinations/{row.id}")
     return Destination(
         row.id,
-        visit.to(f"merchants/{row.merchant_id}/destinations/{row.id}"),
+        href,
         row.asset,
         row.asset if display is None else display.asset_symbol,
         network,
         mark(parse_account(row.destination)),
         serves(visit.realm, asset),
+        None if change is None else _pending(visit, change, f"{href}/cancel"),
     )
+
+
+def _pending(visit: Visit, change: SettlementChange, cancel: str) -> Pending:
+    names = visit.house.office.point(names_of, [change.actor])
+    who = names.get(change.actor, "the command line" if change.actor == "cli" else change.actor)
+    return Pending(mark(parse_account(change.destination)), change.due_at_ms, who, cancel)
 
 
 def _networks(visit: Visit, search: str) -> tuple[Network, ...]:

@@ -19,7 +19,15 @@ from payd.web.accept import prefers_html
 from payd.web.call import Answer, Request
 from payd.web.client import rate_key
 from payd.web.command import real_ms
-from payd.web.dashboard.cookies import Cookies, form_token, is_token, new_token, token_hash, unpack_flash
+from payd.web.dashboard.cookies import (
+    Cookies,
+    form_token,
+    is_form_token,
+    is_token,
+    new_token,
+    token_hash,
+    unpack_flash,
+)
 from payd.web.dashboard.proof import prove
 from payd.web.dashboard.routes import Page, find_pages
 from payd.web.dashboard.visit import FIELDS_MAX, Visit
@@ -118,7 +126,7 @@ async def _post(visit: Visit, page: Page) -> Answer:
     else:
         visit.form = read_form(visit.request, FIELDS_MAX)
     said = visit.typed(FORM_TOKEN) or visit.request.headers.get("x-form-token", "")
-    if said != visit.form_token:
+    if not is_form_token(said, visit.form_token):
         raise Forbidden(
             "This page is too old, or was open for another account. Go back, reload it, and try again."
         )

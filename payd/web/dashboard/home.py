@@ -43,14 +43,14 @@ def test_steps(visit: Visit, done: FirstSteps) -> tuple[Step, ...]:
             visit.to("merchants"),
         ),
         Step("Make a test key", "Your backend sends it with each request.", done.key, visit.to("keys")),
+        Step("Add a webhook", "Your backend hears of each payment.", done.webhook, visit.to("webhooks")),
         Step("Create a payment", "It has a link for the buyer.", done.payment, visit.to("payments/create")),
         Step(
             "Pay it with the Test Wallet",
-            "Open the link and press Approve in its Test Console.",
+            "Choose the payment, open the buyer's page, and press Approve in its Test Console.",
             done.paid,
             visit.to("payments"),
         ),
-        Step("Add a webhook", "Your backend hears of each payment.", done.webhook, visit.to("webhooks")),
         Step(
             "Go live",
             "Add [[chains]] to payd.toml and start the server again. It has its own merchants and keys.",

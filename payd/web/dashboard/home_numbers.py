@@ -17,7 +17,7 @@ from payd.core.tally import Counted, Numbers, numbers_by_day, numbers_of
 from payd.store.db import Tx
 from payd.store.tallies import count_created, count_open, read_tallies
 from payd.web.attention import matters_of
-from payd.web.dashboard.charts import BarChart, Point, bar_chart
+from payd.web.dashboard.charts import BarChart, Point, RowChart, bar_chart, row_chart
 from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_filter import offset_of
 from payd.web.dashboard.payments_view import amount_words
@@ -55,20 +55,12 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """Why payments failed, and how often."""
-
-    words: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class HomeNumbers:
     """All of it; without charts while nothing has ended."""
 
     today: tuple[Figure, ...]
     charts: tuple[BarChart, ...]
-    reasons: tuple[Reason, ...]
+    reasons: RowChart
     looks: tuple[Look, ...]
 
 
@@ -96,7 +88,7 @@ async def home_numbers(visit: Visit) -> HomeNumbers:
     return HomeNumbers(
         today=today_of(visit, by_day[days.last], counts.created, counts.open),
         charts=charts_of(by_day) if whole.ended else (),
-        reasons=tuple(Reason(words, count) for words, count in reasons),
+        reasons=row_chart("Failures by reason", reasons),
         looks=tuple(look_of(visit, one) for one in matters),
     )
 

@@ -288,7 +288,8 @@ def _sample(visit: Visit, api_key: str, key: Key, seen: _Seen) -> str:
     if "payments:write" in key.scopes and merchant is not None:
         body = '{"referenceId": "ORDER-1", "amount": {"unit": "iso4217/USD", "value": "1250"}}'
         return (
-            f'curl -sS {base}/v1/payments \\\n  -H "Api-Key: {api_key}" -H "Merchant-Id: {merchant}" \\\n'
+            f'curl -sS {base}/v1/payments \\\n  -H "Api-Key: {api_key}" \\\n'
+            f'  -H "Merchant-Id: {merchant}" \\\n'
             f'  -H "Content-Type: application/json" -H "Idempotency-Key: order-1" \\\n  -d \'{body}\''
         )
     path = {"merchants:read": "merchants", "payments:read": "payments", "webhooks:read": "webhooks/endpoint"}

@@ -11,11 +11,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import ipaddress
+import sys
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+import trio
 
 from payd.core.errors import Forbidden, InvalidParams
 from payd.entropy import new_id
@@ -99,7 +102,8 @@ async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
     Raises:
         Forbidden: It is unknown, or its answer is wrong, too late, or was given before.
     """
-    from webauthn import verify_authentication_response  # brings cryptography: only who needs it waits
+    await _bring()
+    from webauthn import verify_authentication_response
     from webauthn.helpers.exceptions import WebAuthnException
 
     challenge = _open(visit, sealed)
@@ -131,12 +135,13 @@ async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
     return passkey
 
 
-def check_new(visit: Visit, answer: str, sealed: str, name: str) -> Passkey:
+async def check_new(visit: Visit, answer: str, sealed: str, name: str) -> Passkey:
     """The passkey that a device has just made, to be stored.
 
     Raises:
         InvalidParams: What the browser sent is not what it was asked for.
     """
+    await _bring()
     from webauthn import verify_registration_response
     from webauthn.helpers.exceptions import WebAuthnException
 
@@ -159,6 +164,12 @@ def check_new(visit: Visit, answer: str, sealed: str, name: str) -> Passkey:
         name or "Passkey",
         visit.now_ms,
     )
+
+
+async def _bring() -> None:
+    """Import what checks passkeys, off the loop: it brings cryptography, 50 ms that payments would wait."""
+    if "webauthn" not in sys.modules:
+        await trio.to_thread.run_sync(import_module, "webauthn")
 
 
 def _seal(visit: Visit, challenge: bytes) -> str:

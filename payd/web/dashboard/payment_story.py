@@ -38,7 +38,7 @@ _ACTS: Final = {
     "payment.cancel": "Cancelled by hand",
     "payment.simulate": "Simulated",
     "payment.refund": "Refund recorded by hand",
-    "payment.match": "Transfer matched by hand",
+    "transfer.assign": "Transfer matched by hand",
 }
 _KINDS: Final = {
     "matched": ("It pays this payment.", "good"),
@@ -105,7 +105,9 @@ def line_of(entry: Entry, words: Words, people: dict[str, str]) -> Line:
         case DeliveryTried():
             return _tried(entry)
         case Acted():
-            said = ", ".join(f"{name}: {value}" for name, value in sorted(entry.details.items()))
+            said = ", ".join(
+                f"{name}: {value}" for name, value in sorted(entry.details.items()) if value is not None
+            )
             who = people.get(entry.actor, entry.actor)
             return Line(
                 entry.at_ms,

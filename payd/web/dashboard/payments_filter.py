@@ -10,10 +10,12 @@ from typing import Final
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
 from payd.core.errors import InvalidParams
+from payd.core.money import MINOR_UNITS
 from payd.core.period import OFFSET_MIN_HIGHEST, OFFSET_MIN_LOWEST, QUARTER_MIN, bounds_ms
 from payd.core.search import read_search
 from payd.core.status import Status
 from payd.store.db import Tx
+from payd.store.ledger import currencies_used
 from payd.store.merchants import list_merchants
 from payd.store.payments import PaymentFilter
 from payd.store.settlements import assets_taken
@@ -41,6 +43,7 @@ class Chosen:
     q: str = ""
     status: str = ""
     merchant: str = ""
+    currency: str = ""
     asset: str = ""
     network: str = ""
     since: str = ""
@@ -63,6 +66,7 @@ class Choices:
 
     statuses: Pairs
     merchants: Pairs
+    currencies: Pairs
     assets: Pairs
     networks: Pairs
 
@@ -87,6 +91,8 @@ def filter_of(visit: Visit, chosen: Chosen) -> PaymentFilter:
     start_ms, end_ms = bounds_ms(chosen.since, chosen.until, offset_of(visit))
     if chosen.status and chosen.status not in STATUS_WORDS:
         raise InvalidParams("There is no such status.")
+    if chosen.currency and chosen.currency not in MINOR_UNITS:
+        raise InvalidParams("There is no such currency.")
     text = read_search(chosen.q)
     if chosen.q and text is None:
         raise InvalidParams("That is too long to be looked for.")
@@ -103,12 +109,13 @@ def filter_of(visit: Visit, chosen: Chosen) -> PaymentFilter:
         merchants=(chosen.merchant,) if chosen.merchant else None,
         asset=asset,
         networks=networks,
+        currency=chosen.currency or None,
         text=text,
     )
 
 
 def choices_of(tx: Tx, account_id: str, words: Words) -> Choices:
-    """What an account can choose from: its merchants, and the assets that they take."""
+    """What an account can choose from: its merchants, what they take, and what its payments are in."""
     merchants, _ = list_merchants(tx, account_id, limit=MERCHANTS_MAX)
     assets, networks = [], {}
     for asset in assets_taken(tx, account_id):
@@ -119,6 +126,7 @@ def choices_of(tx: Tx, account_id: str, words: Words) -> Choices:
     return Choices(
         (("", "Any status"), *((one.value, STATUS_WORDS[one.value].word) for one in Status)),
         (("", "All merchants"), *((one.id, one.name) for one in merchants)),
+        (("", "Any currency"), *((code, code) for code in currencies_used(tx, account_id))),
         (("", "Any asset"), *sorted(assets, key=lambda pair: pair[1])),
         (("", "Any network"), *sorted(networks.items(), key=lambda pair: pair[1])),
     )

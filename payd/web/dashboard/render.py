@@ -5,11 +5,13 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
+from markupsafe import Markup, escape
 
 from payd.core.event import iso_ms
 from payd.web.call import Answer
@@ -51,7 +53,27 @@ def _environment() -> jinja2.Environment:
     made = environment(PACKAGE)
     made.filters["iso"] = iso_ms
     made.filters["utc"] = utc
+    made.filters["labelled"] = labelled
     return made
+
+
+_CELLS: Final = re.compile(r"<(tr|t[dh])\b")
+
+
+def labelled(rows: str, columns: Sequence[str]) -> Markup:
+    """The rows of a table, each cell with the name of its column: a phone shows no head of a table."""
+    place = 0
+
+    def label(found: re.Match[str]) -> str:
+        nonlocal place
+        if found[1] == "tr":
+            place = 0
+            return found[0]
+        name = columns[place] if place < len(columns) else ""
+        place += 1
+        return f'{found[0]} data-label="{escape(name)}"'
+
+    return Markup(_CELLS.sub(label, rows))
 
 
 def utc(at_ms: int) -> str:

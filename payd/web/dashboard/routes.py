@@ -198,6 +198,13 @@ PAGES: Final[tuple[Page, ...]] = (
     ),
     Page(
         "POST",
+        f"{DESTINATION}/cancel",
+        destinations.cancel,
+        "change_destinations",
+        destinations.change_page,
+    ),
+    Page(
+        "POST",
         f"{DESTINATION}/delete",
         destinations.delete,
         "change_destinations",
@@ -212,6 +219,8 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", f"{KEYS}/apps/{{app}}/revoke", keys.revoke_one_app, "manage_keys", keys.page),
     Page("GET", "/status", status.page, "view"),
     Page("GET", "/settings/account", settings.page, "change_settings"),
+    Page("POST", "/settings/account", settings.rename_account, "change_settings", settings.page),
+    Page("POST", "/settings/account/version", settings.move_account, "change_settings", settings.page),
     Page("GET", "/settings/live", live.page, "view"),
 )
 

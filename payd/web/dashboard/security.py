@@ -140,7 +140,7 @@ async def add_passkey(visit: Visit) -> Answer:
     Raises:
         InvalidParams: It is not what was asked for, or there are too many.
     """
-    made = check_new(visit, visit.secret("passkey"), visit.typed("challenge"), visit.typed("name"))
+    made = await check_new(visit, visit.secret("passkey"), visit.typed("challenge"), visit.typed("name"))
 
     def step(tx: Tx) -> None:
         insert_passkey(tx, made)

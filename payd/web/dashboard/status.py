@@ -16,7 +16,7 @@ from typing import Final
 from payd import __version__
 from payd.actors.relay_alarms import WORDS
 from payd.chains.assets import AssetBook
-from payd.chains.defaults import coin_decimals_of
+from payd.chains.defaults import DepthPolicy, coin_decimals_of
 from payd.core.attention import BEHIND_MAX, SPACE_LOW, Matter, worst_first
 from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
@@ -46,8 +46,10 @@ class Node:
 class Purse:
     """Who brings transactions to a chain and pays for them; amounts in the chain's coin."""
 
+    address: str
     balance: str
     spent: str
+    per_day: str
     queued: int
     in_flight: int
     alarms: tuple[str, ...]
@@ -64,6 +66,7 @@ class ChainView:
     head: str
     behind: int
     age: str
+    depth: str
     trouble: str
     nodes: tuple[Node, ...]
     purse: Purse | None
@@ -71,10 +74,10 @@ class ChainView:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of prices."""
+    """A source of prices; whether it `works` is not known before it was asked."""
 
     name: str
-    works: bool
+    works: bool | None
     words: str
 
 
@@ -146,10 +149,17 @@ def chain_view(seen: SeenChain, book: AssetBook, now_ms: int) -> ChainView:
         head="–" if stats.head is None else str(stats.head),
         behind=stats.blocks_behind,
         age="–" if age_ms is None else f"{span_words(age_ms // 1000)} ago",
+        depth=depth_words(seen.depth),
         trouble=stats.trouble,
         nodes=tuple(Node(one.name, one.is_up, one.behind, one.failures) for one in seen.nodes),
         purse=_purse(seen),
     )
+
+
+def depth_words(policy: DepthPolicy) -> str:
+    """`2`; by amounts `1, from 100 USD 5, from 10000 USD finalized`."""
+    first, *more = policy.steps
+    return ", ".join([str(first.depth), *(f"from {step.from_usd} USD {step.depth}" for step in more)])
 
 
 def span_words(seconds: int) -> str:
@@ -183,8 +193,10 @@ def _purse(seen: SeenChain) -> Purse | None:
         return None
     decimals = coin_decimals_of(seen.name)
     return Purse(
+        stats.address,
         "–" if stats.balance is None else _coins(stats.balance, decimals),
         _coins(stats.spent_today, decimals),
+        _coins(stats.per_day, decimals),
         stats.queued,
         stats.in_flight,
         tuple(WORDS[alarm] for alarm in sorted(stats.alarms)),
@@ -200,7 +212,7 @@ def _sources(realm: Realm) -> Iterator[Source]:
         if one.error:
             yield Source(one.source, False, f"failed: {one.error}")
         elif one.ok_age_ms is None:
-            yield Source(one.source, True, "not asked yet")
+            yield Source(one.source, None, "it is asked when somebody wants to pay")
         else:
             yield Source(one.source, True, f"answered {span_words(one.ok_age_ms // 1000)} ago")
 

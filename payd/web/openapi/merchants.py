@@ -6,7 +6,7 @@ from typing import Final
 
 from payd.core.errors import ChainUnavailable, InvalidParams, SettlementAssetConflict, UnsupportedMediaType
 from payd.core.picture import LOGO_TYPE
-from payd.web import merchants, settlements
+from payd.web import merchants, settlement_changes, settlements
 from payd.web.logos import LogoAnswer
 from payd.web.openapi import fields as names
 from payd.web.openapi.operation import (
@@ -121,9 +121,18 @@ OPERATIONS: Final[Operations] = {
         summary="Change a destination",
         words="The asset stays. Who was handed a way to pay before still pays the account of then.",
         path=SETTLEMENT_PATH,
-        body=settlements.PutSettlement,
+        body=settlement_changes.PutSettlement,
         answers={200: SettlementOut},
         refusals=(*NO_MERCHANT, ChainUnavailable),
+    ),
+    "DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}/pending": Operation(
+        id="CryptoSettlement_keep",
+        tag=SETTLEMENTS_TAG,
+        summary="Call a held change off",
+        words="The destination stays as it is. Nothing is held back: 404.",
+        path=SETTLEMENT_PATH,
+        answers={200: SettlementOut},
+        refusals=NO_MERCHANT,
     ),
     "DELETE /v1/merchants/{merchantId}/settlements/crypto/{id}": Operation(
         id="CryptoSettlement_delete",

@@ -38,6 +38,7 @@ from payd.web import (
     health,
     merchants,
     payments,
+    settlement_changes,
     settlements,
     simulation,
     transfers,
@@ -238,7 +239,7 @@ def _of_merchants() -> dict[Any, Examples]:
             "usdc": settlements.CreateSettlements([settlements.SettlementIn(ASSET, WALLET)])
         },
         settlements.SettlementsCreated: {"usdc": settlements.SettlementsCreated([_SETTLEMENT])},
-        settlements.PutSettlement: {"wallet": settlements.PutSettlement(WALLET)},
+        settlement_changes.PutSettlement: {"wallet": settlement_changes.PutSettlement(WALLET)},
         SettlementOut: {"usdc": _SETTLEMENT},
         Deleted: {"deleted": Deleted(MERCHANT_ID)},
     }

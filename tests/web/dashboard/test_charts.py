@@ -12,11 +12,14 @@ from payd.web.dashboard.charts import (
     HEIGHT_MIN,
     LABELS_MAX,
     LEFT,
+    ROW_LETTERS,
+    ROW_NUMBER,
     TOP,
     WIDTH,
     Point,
     bar_chart,
     round_above,
+    row_chart,
 )
 
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 10**24)), max_size=100)
@@ -79,3 +82,32 @@ def test_an_axis_ends_at_a_short_number_not_far_above(largest: int) -> None:
     assert top <= max(4, 2 * largest)
     assert top % 4 == 0
     assert len(str(top).rstrip("0")) <= 2
+
+
+def test_a_bar_that_lies_is_as_long_as_its_count_and_says_its_words_whole() -> None:
+    long = "x" * (ROW_LETTERS + 1)
+    chart = row_chart("Failures", [("Refused", 4), (long, 2), ("Never", 0)])
+
+    assert [row.width for row in chart.rows] == [WIDTH - ROW_NUMBER, (WIDTH - ROW_NUMBER) / 2, 0]
+    assert [row.words for row in chart.rows] == ["Refused", f"{long[: ROW_LETTERS - 1]}…", "Never"]
+    assert [row.title for row in chart.rows] == ["Refused: 4", f"{long}: 2", "Never: 0"]
+    assert chart.table == (("Refused", "4"), (long, "2"), ("Never", "0"))
+    assert chart.summary == "Failures. Most often: Refused, 4."
+    for nothing in ([], [("Never", 0)]):
+        empty = row_chart("Failures", nothing)
+        assert (empty.rows, empty.summary) == ((), "Failures: no data.")
+
+
+@given(st.lists(st.tuples(st.text(max_size=200), st.integers(0, 10**24)), max_size=30))
+def test_every_bar_that_lies_is_inside_below_the_one_before_and_leaves_room_for_its_number(
+    counts: list[tuple[str, int]],
+) -> None:
+    chart = row_chart("Any", counts)
+
+    ends = [0.0]
+    for row in chart.rows:
+        assert 0 <= row.width <= WIDTH - ROW_NUMBER
+        assert ends[-1] < row.words_y < row.bar_y
+        ends.append(row.bar_y + chart.thick)
+    assert ends[-1] <= chart.height
+    assert all(row.width > 0 for row, (_, count) in zip(chart.rows, counts, strict=False) if count)

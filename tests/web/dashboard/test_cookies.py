@@ -11,6 +11,7 @@ from payd.web.dashboard.cookies import (
     FLASH_MAX,
     Cookies,
     form_token,
+    is_form_token,
     is_token,
     new_token,
     pack_flash,
@@ -77,3 +78,12 @@ def test_the_zone_is_what_the_page_measured() -> None:
     assert zone_offset_min({"cookie": "payd-zone=-210"}) == -210
     assert zone_offset_min({"cookie": "payd-zone=9999"}) == 0
     assert zone_offset_min({}) == 0
+
+
+def test_a_forms_token_is_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = form_token(b"1", "a")
+    for said in ("", own[:-1], own + "0", own.upper(), "é", "\udcff"):
+        assert not is_form_token(said, own)
+    assert is_form_token(own, own)
+    monkeypatch.setattr("payd.web.dashboard.cookies.hmac.compare_digest", lambda _said, _own: True)
+    assert is_form_token("x", own), "nothing else compares it"

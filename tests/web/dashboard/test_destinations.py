@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 import trio
 
+from payd.core.event import iso_ms
 from payd.core.roles import Role
 from payd.store.db import Tx
 from payd.store.settlements import list_settlements
+from payd.web.dashboard.proof import FRESH_MS
 from tests.shop import SOLANA_WALLET, USDC_BASE, USDC_SOLANA, WALLET, Shop
 from tests.visitor import Page, Visitor, sign_in
+from tests.web.dashboard.test_dispatch import age
+from tests.web.test_settlement_changes import DELAY_S, NEW, Till, open_till
 
 OTHER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 THIRD = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
@@ -140,3 +148,84 @@ async def test_a_destination_of_another_merchant_is_not_there(shop: Shop) -> Non
     other = await shop.new_merchant()
     found = place(shop)[0].replace(shop.merchant_id, other)
     assert (await visitor.get(found)).status == 404
+
+
+@pytest.fixture
+async def till(tmp_path: Path) -> AsyncIterator[Till]:
+    async with open_till(tmp_path / "data") as opened:
+        yield opened
+
+
+def at(till: Till, below: str = "") -> str:
+    return f"/d/live/merchants/{till.merchant}{below and f'/destinations/{till.id}{below}'}"
+
+
+async def ask(visitor: Visitor, till: Till, to: str, was: str = WALLET) -> Page:
+    form = {"address": to, "code_end": to[-6:], "was": f"eip155:8453:{was}"}
+    return await visitor.post(f"/d/live/merchants/{till.merchant}/destinations/{till.id}", form)
+
+
+async def test_a_live_change_waits_stands_on_every_page_and_is_taken_back(till: Till) -> None:
+    visitor = await sign_in(till.shop)
+    compared = await visitor.post(at(till, "/compare"), {"address": OTHER})
+    assert "takes effect 10 min from now" in compared.text
+    assert (await ask(visitor, till, OTHER)).to == at(till)
+    page = await visitor.get(at(till))
+    assert f"The change to …{OTHER[-6:]} waits" in page.text
+    due = iso_ms(till.realm.clock.now_ms() + DELAY_S * 1000)
+    for where in (at(till), f"{at(till)}/destinations/{till.id}"):
+        page = await visitor.get(where)
+        for address in (WALLET, OTHER):
+            assert f"<mark>{address[:8]}</mark>{address[8:-6]}<mark>{address[-6:]}</mark>" in page.html
+        assert f"Then {OTHER[:8]} {OTHER[8:-6]} {OTHER[-6:]} From" in page.text
+        assert due[:-5] in page.html
+        assert f"{visitor.user_id}@example.com asked" in page.text
+        assert "Cancel the change" in page.text
+    home = await visitor.get("/d/live/")
+    assert "The address to which money goes is to change, first on" in home.text
+    assert f'href="{at(till)}">Look, or cancel it' in home.html
+    assert "is to change" not in (await visitor.get("/d/test/")).text
+    await visitor.shop.house.office.write(age, 2 * FRESH_MS)
+    done = await visitor.post(at(till, "/cancel"))
+    assert done.to == at(till), "it must not wait for a password"
+    page = await visitor.get(at(till))
+    assert f"Cancelled: the money goes to …{WALLET[-6:]} as before." in page.text
+    assert "Cancel the change" not in page.text
+    assert till.acts() == ["create", "change_request", "change_cancel"]
+    again = await visitor.post(at(till, "/cancel"))
+    assert (again.status, "No change of this destination waits" in again.text) == (404, True)
+
+
+async def test_nobody_but_an_owner_takes_a_change_back_and_others_see_it(till: Till) -> None:
+    await till.put(NEW)
+    for role in (Role.VIEWER, Role.SUPPORT, Role.DEVELOPER):
+        visitor = await sign_in(till.shop, role)
+        assert (await visitor.post(at(till, "/cancel"))).status == 403
+        page = await visitor.get(at(till))
+        assert NEW[-6:] in page.text
+        assert "Cancel the change" not in page.text
+    other = await sign_in(till.shop, account_id=list(till.shop.house.accounts)[-1])
+    assert (await other.post(at(till, "/cancel"))).status == 404
+    assert "is to change" not in (await other.get("/d/live/")).text
+    assert (await till.listed())[0]["pending"]["destination"] == NEW
+
+
+async def test_of_two_owners_the_second_sees_that_the_first_was_faster(till: Till) -> None:
+    visitor = await sign_in(till.shop)
+    assert (await ask(visitor, till, OTHER)).status == 303
+    late = await ask(await sign_in(till.shop), till, THIRD)
+    assert (late.status, "was changed meanwhile" in late.text) == (400, True)
+    compared = await visitor.post(at(till, "/compare"), {"address": THIRD})
+    assert "this one takes its place" in compared.text
+    assert compared.hidden("was") == f"eip155:8453:{OTHER}"
+    assert (await ask(visitor, till, THIRD, was=OTHER)).status == 303
+    kept = await visitor.post(at(till, "/compare"), {"address": WALLET})
+    assert "cancel the change that waits" in kept.text
+
+
+async def test_of_a_deleted_merchant_no_page_says_that_it_changes(till: Till) -> None:
+    await till.put(NEW)
+    visitor = await sign_in(till.shop)
+    assert "is to change" in (await visitor.get("/d/live/")).text
+    await till.shop.call("DELETE", f"/v1/merchants/{till.merchant}", key=till.key)
+    assert "is to change" not in (await visitor.get("/d/live/")).text

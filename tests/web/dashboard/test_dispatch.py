@@ -11,11 +11,13 @@ import pytest
 
 from payd.core.ids import Realm, hash_api_key
 from payd.core.roles import LEAST, Role
+from payd.core.settlement_change import SettlementChange
 from payd.entropy import new_id
 from payd.store.apps import insert_app
 from payd.store.db import Tx
 from payd.store.keys import find_key
 from payd.store.sessions import IDLE_MS, LIFETIME_MS, SEEN_EVERY_MS, list_sessions
+from payd.store.settlement_changes import put_change
 from payd.web.command import real_ms
 from payd.web.dashboard.proof import FRESH_MS
 from payd.web.dashboard.routes import PAGES, Page
@@ -78,6 +80,7 @@ async def ids_of(shop: Shop, account: str, realm: Realm) -> dict[str, str]:
             f"eip155:8453:{WALLET}",
             key=key,
         )
+        await opened.write(put_change, waiting(ids["destination"], merchant, account_id))
         ids["job"] = await hook_that_waits(shop, key)
         body = {"referenceId": "OTHER-ORDER", "amount": {"unit": "iso4217/USD", "value": "100"}}
         paid = await shop.call("POST", "/v1/payments", body, key=key, merchant_id=merchant)
@@ -85,6 +88,11 @@ async def ids_of(shop: Shop, account: str, realm: Realm) -> dict[str, str]:
         [delivery] = (await shop.call("GET", "/v1/webhooks/deliveries", key=key)).body["data"]
         ids |= {"delivery": delivery["id"], "event": delivery["eventId"]}
     return ids
+
+
+def waiting(destination: str, merchant: str, account_id: str) -> SettlementChange:
+    """A change of a destination that somebody could take back."""
+    return SettlementChange(destination, merchant, account_id, f"eip155:8453:{WALLET}", "cli", 0, 1 << 41)
 
 
 async def hook_that_waits(shop: Shop, key: str) -> str:

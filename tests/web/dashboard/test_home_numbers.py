@@ -66,11 +66,31 @@ async def test_each_currency_has_a_chart_and_each_chart_a_table_and_a_title(shop
         "Volume a day, USD",
         "Success rate",
         "Usual time to succeed",
+        "Failures by reason",
     ]
     assert page.html.count('<svg viewBox="0 0 640.0 160.0" role="img"') == 5
-    assert page.html.count("As a table") == 5
-    assert "Failures by reason" in page.text
-    assert "cancelled_by_user 1" in page.text
+    assert page.html.count("As a table") == 6
+
+
+async def test_failures_are_drawn_by_reason_the_most_frequent_first(shop: Shop) -> None:
+    await fill(shop, "failed", reason="The buyer <b>left</b>.")
+    await fill(shop, "failed", "failed", reason="No node answered.")
+    page = await (await sign_in(shop)).get("/d/test/")
+    drawn = page.html.partition("Failures by reason")[2].partition("</figure>")[0]
+    assert "Failures by reason. Most often: No node answered., 2.</title>" in drawn
+    bars = re.findall(r'<rect x="0" y="([0-9.]+)" width="([0-9.]+)"', drawn)
+    assert len(bars) == 2
+    assert float(bars[0][1]) == 2 * float(bars[1][1])
+    assert float(bars[0][0]) < float(bars[1][0])
+    assert re.findall(r'<th scope="row">([^<]*)</th><td class="number">(\d+)', drawn) == [
+        ("No node answered.", "2"),
+        ("The buyer &lt;b&gt;left&lt;/b&gt;.", "1"),
+    ]
+
+
+async def test_without_a_failure_there_is_no_chart_of_reasons(shop: Shop) -> None:
+    await fill(shop, "succeeded")
+    assert "Failures by reason" not in (await (await sign_in(shop)).get("/d/test/")).text
 
 
 async def test_what_is_older_or_anothers_is_not_in_them(shop: Shop) -> None:

@@ -19,7 +19,7 @@ async def log(shop: Shop, *entries: Logged) -> None:
 
 
 def shown(html: str) -> list[str]:
-    return re.findall(r"<td><code>(req_\w+)</code></td>", html)
+    return re.findall(r"<td[^>]*><code>(req_\w+)</code></td>", html)
 
 
 def entry(shop: Shop, number: int, **more: object) -> Logged:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
-
-import pytest
-import trio
 
 from payd.core.roles import Role
+from payd.entropy import system_entropy
 from payd.store.db import Tx
+from payd.store.seal import KEY_BYTES, Seal
 from payd.web.dashboard.payment import rate_words
-from payd.web.dashboard.visit import Visit
 from payd.web.schema import Words
 from tests.ledger import sell
 from tests.shop import BUYER, Shop, open_shop
 from tests.visitor import Page, sign_in
+from tests.web.asking import ANSWERS, SECRET, SHOWN, ask_for, confirm
 
 
 def at(payment: str, below: str = "") -> str:
@@ -132,17 +130,25 @@ async def test_a_viewer_sees_and_does_nothing(shop: Shop) -> None:
     assert "shown from the role support on" in page.text
 
 
-async def test_what_the_buyer_told_is_for_support(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_buyer_told_is_for_support(shop: Shop) -> None:
+    await ask_for(shop)
     payment = await shop.pay()
+    [option] = await shop.options(payment, [BUYER])
+    assert (await confirm(shop, payment, option["id"], ANSWERS)).status == 200
     people = {role: await sign_in(shop, role) for role in (Role.VIEWER, Role.SUPPORT)}
-
-    async def ask(visit: Visit, method: str, path: str) -> Any:
-        await trio.lowlevel.checkpoint()
-        return {"collectedData": {"fields": [{"id": "name", "name": "Full name", "value": "Ada L."}]}}
-
-    monkeypatch.setattr(Visit, "ask", ask)
-    assert "Ada L." not in (await people[Role.VIEWER].get(at(payment))).html
-    assert "Full name Ada L." in (await people[Role.SUPPORT].get(at(payment))).text
+    for seen in (
+        await people[Role.VIEWER].get(at(payment)),
+        await people[Role.SUPPORT].get("/d/test/payments"),
+    ):
+        assert SECRET not in seen.html
+    text = (await people[Role.SUPPORT].get(at(payment))).text
+    for one in SHOWN:
+        assert f"{one['name']} {one['value']}" in text
+    assert "The buyer gave the details that were asked for" in text
+    shop.realm.seal = Seal(system_entropy(KEY_BYTES))
+    sealed = await people[Role.SUPPORT].get(at(payment))
+    assert (sealed.status, SECRET in sealed.html) == (200, False)
+    assert "Sealed with another key cannot be read" in sealed.text
 
 
 async def test_live_parts_come_only_when_something_happened(shop: Shop) -> None:

@@ -55,7 +55,12 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     (seen("late"), "Transfer of 1.5 USDC seen", "bad", "too late"),
     (seen("surplus", on_chain=False, by_hand=True), "Transfer of 1.5 USDC seen", "wait", "Matched by hand."),
     (Acted(1, "usr_1", "payment.cancel", {}), "Cancelled by hand", "soft", "By eva@example.com."),
-    (Acted(1, "key_1", "payment.match", {"tx_id": TX}), "Transfer matched by hand", "soft", "By key_1."),
+    (
+        Acted(1, "key_1", "transfer.assign", {"txId": TX, "before": None}),
+        "Transfer matched by hand",
+        "soft",
+        f"By key_1. txId: {TX}",
+    ),
     (EventKept(1, "evt_1", "payment.created", 0), "Event payment.created", "soft", "Version 0."),
     (
         DeliveryOwed(1, "dlv_1", "msg_1", "payment.created", "ep_1", "pending", None, 5),

@@ -19,7 +19,7 @@ LIST = "/d/test/payments"
 
 def listed(page: Page) -> list[str]:
     """The references of the rows."""
-    return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', page.html)
+    return re.findall(r'<th [^>]*scope="row"><a href="[^"]*">([^<]*)</a>', page.html)
 
 
 def known(page: Page) -> list[str]:
@@ -179,3 +179,42 @@ async def test_the_export_has_the_filters_own_rows(shop: Shop, visitor: Visitor)
     assert [row["reference_id"] for row in await taken(page)] == ["'=X-2"]
     everything = await taken(await visitor.get(f"{LIST}.csv"))
     assert [row["reference_id"] for row in everything] == ["'=X-2", "X-1"]
+
+
+async def test_a_currency_is_chosen_from_those_there_are_and_combines_with_all_else(
+    shop: Shop, visitor: Visitor
+) -> None:
+    await shop.pay("A-1", "2500", "iso4217/EUR")
+    one = await visitor.get(LIST)
+    assert 'name="currency"' not in one.html, "one currency is no choice"
+    assert 'type="hidden" name="currency" value="EUR"' in (await visitor.get(f"{LIST}?currency=EUR")).html
+    await shop.pay("A-2")
+    await move(shop, await shop.pay("B-3", "700", "iso4217/JPY"), "succeeded")
+    await move(shop, await shop.pay("A-4", "2500", "iso4217/EUR"), "succeeded")
+    page = await visitor.get(f"{LIST}?currency=EUR")
+    assert listed(page) == ["A-4", "A-1"]
+    assert re.findall(r'<option value="([A-Z]{3})"( selected)?>', page.html) == [
+        ("EUR", " selected"),
+        ("JPY", ""),
+        ("USD", ""),
+    ]
+    for query, found in (
+        ("currency=EUR&status=succeeded", ["A-4"]),
+        ("currency=EUR&q=A-&network=eip155:8453", ["A-4"]),
+        ("currency=JPY&q=A-", []),
+        (f"currency=JPY&merchant={shop.merchant_id}", ["B-3"]),
+        ("currency=USD&since=2020-01-01&until=2020-01-02", []),
+    ):
+        assert listed(await visitor.get(f"{LIST}?{query}")) == found, query
+        rows = await taken(await visitor.get(f"{LIST}.csv?{query}"))
+        assert [row["reference_id"] for row in rows] == found, query
+    assert f'href="{LIST}.csv?currency=EUR"' in page.html
+    refused = await visitor.get(f"{LIST}?currency=XYZ")
+    assert (refused.status, "no such currency" in refused.text) == (400, True)
+
+
+async def test_what_is_new_is_counted_in_the_chosen_currency(shop: Shop, visitor: Visitor) -> None:
+    page = await visitor.get(f"{LIST}?currency=EUR")
+    await shop.pay("A-1")
+    await shop.pay("A-2", "2500", "iso4217/EUR")
+    assert "1 new —" in (await visitor.get(live_of(page), hx_request="true")).text

@@ -50,7 +50,15 @@ async def test_an_asset_is_found_by_any_of_its_spellings(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [Chosen(status="x"), Chosen(asset="x"), Chosen(since="x"), Chosen(q="x" * 999)]
+    "chosen",
+    [
+        Chosen(status="x"),
+        Chosen(currency="XYZ"),
+        Chosen(currency="usd"),
+        Chosen(asset="x"),
+        Chosen(since="x"),
+        Chosen(q="x" * 999),
+    ],
 )
 async def test_what_cannot_be_is_refused(shop: Shop, chosen: Chosen) -> None:
     with pytest.raises(InvalidParams):
@@ -64,4 +72,5 @@ async def test_only_what_the_account_has_can_be_chosen(shop: Shop) -> None:
     assert ("eip155:8453", "Base") in found.networks
     assert shop.merchant_id in dict(found.merchants)
     other = await shop.realm.db.read(choices_of, "acct_other", words)
-    assert [len(one) for one in (other.merchants, other.assets, other.networks)] == [1, 1, 1]
+    nothing = (other.merchants, other.currencies, other.assets, other.networks)
+    assert [len(one) for one in nothing] == [1, 1, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from payd.web.dashboard.render import WITH_PAGE, utc
+from payd.web.dashboard.render import WITH_PAGE, labelled, utc
 from payd.web.static import ASSETS
 from tests.shop import Shop
 from tests.visitor import sign_in
@@ -30,3 +30,15 @@ async def test_names_of_people_are_text(shop: Shop) -> None:
 
 def test_an_instant_reads_without_a_script() -> None:
     assert utc(1_780_000_000_123) == "2026-05-28 20:26:40 UTC"
+
+
+def test_each_cell_says_its_column_and_typed_markup_stays_text() -> None:
+    rows = '<tr><th scope="row">a</th><td class="number">&lt;td&gt;</td></tr>'
+    rows += "<tr><th>b</th><td></td><td></td></tr>"
+    assert re.findall(r"<(t[hd])([^>]*)>([^<]*)", labelled(rows, ["Name", 'Size "L"'])) == [
+        ("th", ' data-label="Name" scope="row"', "a"),
+        ("td", ' data-label="Size &#34;L&#34;" class="number"', "&lt;td&gt;"),
+        ("th", ' data-label="Name"', "b"),
+        ("td", ' data-label="Size &#34;L&#34;"', ""),
+        ("td", ' data-label=""', ""),
+    ]

@@ -11,9 +11,10 @@ import pytest
 from payd import __version__
 from payd.actors.relay_stats import RelayerStats
 from payd.chains.assets import shipped_book
+from payd.chains.defaults import DepthPolicy
 from payd.core.attention import SPACE_NONE
 from payd.core.roles import Role
-from payd.web.dashboard.status import chain_view, size_words, span_words
+from payd.web.dashboard.status import chain_view, depth_words, size_words, span_words
 from payd.web.metrics_chains import SeenChain, SeenNode
 from tests.shop import Shop
 from tests.visitor import sign_in
@@ -57,9 +58,11 @@ async def test_what_is_wrong_is_said_first_and_once(shop: Shop, monkeypatch: pyt
 
 def test_a_chain_says_how_far_it_is_read_and_what_its_nodes_and_purse_need() -> None:
     stats: dict[str, Any] = dict.fromkeys(RelayerStats.__struct_fields__, 0)
-    relayer = RelayerStats(**stats | {"alarms": frozenset({"balance_low"}), "balance": 15 * 10**17})
+    relayer = RelayerStats(
+        **stats | {"alarms": frozenset({"balance_low"}), "balance": 15 * 10**17, "per_day": 10**18}
+    )
     nodes = [SeenNode("a.test", True, 0, 0), SeenNode("b.test", False, 1, 3)]
-    seen = SeenChain("eip155:8453", WATCHER, nodes, {}, 0, relayer)
+    seen = SeenChain("eip155:8453", WATCHER, nodes, {}, 0, relayer, DepthPolicy.of(5))
     assert WATCHER.read_time_s is not None
     view = chain_view(seen, shipped_book(), (WATCHER.read_time_s + 90) * 1000)
     assert (view.name, view.age) == ("Base", "1 min 30 s ago")
@@ -68,9 +71,14 @@ def test_a_chain_says_how_far_it_is_read_and_what_its_nodes_and_purse_need() -> 
         ("b.test", False, 3),
     ]
     assert view.purse is not None
-    assert view.purse.balance == "1.5"
+    assert (view.depth, view.purse.balance, view.purse.per_day) == ("5", "1.5", "1")
     assert view.purse.alarms[0].startswith("The relayer's account is running low")
     assert chain_view(seen._replace(relayer=None), shipped_book(), 0).purse is None
+
+
+def test_a_depth_by_amounts_is_said_step_by_step() -> None:
+    policy = DepthPolicy.of({"0": 1, "100": 5, "10000": "finalized"})
+    assert depth_words(policy) == "1, from 100 USD 5, from 10000 USD finalized"
 
 
 @pytest.mark.parametrize(

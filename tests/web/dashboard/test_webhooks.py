@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from payd.config import load
 from payd.core.endpoint import EVENT_TYPES, EndpointState
 from payd.core.roles import Role
 from payd.store.db import Tx
@@ -57,6 +58,18 @@ async def test_without_an_endpoint_the_page_teaches_and_has_the_form(hooked: Hoo
     viewer = await (await sign_in(hooked.shop, Role.VIEWER)).get(PAGE)
     assert "There is no webhook endpoint" in viewer.text
     assert 'name="url"' not in viewer.html
+
+
+async def test_who_has_a_receiver_on_a_laptop_reads_what_to_write_and_that_is_enough(
+    shop: Shop, tmp_path: Path
+) -> None:
+    shown = (await (await sign_in(shop)).get(PAGE)).html
+    [lines] = re.findall(r'aria-label="Lines of payd.toml"><code>(.*?)</code>', shown, re.S)
+    (tmp_path / "payd.toml").write_text(html.unescape(lines))
+    told = load(tmp_path / "payd.toml").webhooks.test
+    assert told.allow_http
+    assert [str(one) for one in told.allow_networks] == ["127.0.0.0/8", "::1/128"]
+    assert load(tmp_path / "payd.toml").webhooks.live.allow_networks == ()
 
 
 async def test_one_is_added_and_its_secret_is_shown_once(hooked: Hooked) -> None:
