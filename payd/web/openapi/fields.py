@@ -179,9 +179,9 @@ _UP_TO: Final = "[1-9][0-9]{0,"
 
 _INSTANTS: Final = (
     "createdAt", "lastUpdatedAt", "seenAt", "collectedAt", "cancelledAt", "settledAt", "nextAttemptAt", "at",
-    "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "requestedAt", "appliesAt",
-    "created_at", "expires_at", "processing_at", "succeeded_at", "failed_at", "cancelled_at", "expired_at",
-    "settled_at",
+    "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "requestedAt",
+    "appliesAt", "created_at", "expires_at", "processing_at", "succeeded_at", "failed_at", "cancelled_at",
+    "expired_at", "settled_at",
 )  # fmt: skip
 
 _BUILD: Final[Mapping[str, Schema]] = MappingProxyType({"data": {"description": "That of the build action."}})
