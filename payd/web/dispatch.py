@@ -38,7 +38,8 @@ from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
 from payd.web.errors import error_answer
 from payd.web.house import House
 from payd.web.limits import refuse_for
-from payd.web.routes import Route, match_route, methods_of
+from payd.web.openapi.table import check_parameters
+from payd.web.routes import PAYMENT_PATHS, Route, match_route, methods_of
 
 log = structlog.get_logger("payd.http")
 
@@ -47,7 +48,6 @@ CORS_MAX_AGE_S: Final = 86_400
 CORS_METHODS: Final = "GET, POST, OPTIONS"
 EXPOSED_HEADERS: Final = "Request-Id, Service-Version, Retry-After"
 UNROUTED: Final = "unknown"
-PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
 VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 
 
@@ -152,6 +152,8 @@ async def _routed(
     headers.append(("Service-Version", version))
     call = Call(request, params, request_id, house, caller, caller.realm, version)
     _check_merchant(call, route)
+    if route.family == "key":
+        check_parameters(route, request.query)
     if route.idempotency != "none":
         check_key(request.headers.get("idempotency-key"), route.idempotency == "required")
     return await route.handler(call)

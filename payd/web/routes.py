@@ -35,6 +35,7 @@ from payd.web import (
 from payd.web.call import Answer, Call
 from payd.web.checkout import collect, funds
 from payd.web.checkout import routes as checkout
+from payd.web.openapi import serve as openapi
 from payd.web.route_table import SEGMENT, RouteTable
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -199,6 +200,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),
+    Route("GET", "/openapi/{version}.json", openapi.read, None, "open"),
+    Route("GET", "/docs", openapi.page, None, "open"),
+    Route("GET", "/docs/{version}", openapi.page, None, "open"),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
     Route("POST", "/canary/{realm}", canary.arrive, None, "open", unlimited=True),
@@ -214,6 +218,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", f"{logos.LOGO_PATH}/{{name}}", logos.show, None, "open"),
 )
 
+
+PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
+"""Where a `Merchant-Id` only has to match the payment in the path."""
 
 # A payment link that was percent-encoded once: the door has decoded it.
 _LINK: Final = "https?:/.+"
