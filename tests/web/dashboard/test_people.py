@@ -8,7 +8,7 @@ from payd.store.links import list_invitations
 from payd.store.users import find_user, role_in
 from payd.web.command import real_ms
 from tests.shop import Shop
-from tests.visitor import Visitor, add_user, sign_in
+from tests.visitor import Page, Visitor, add_user, sign_in
 
 HERE = "/settings/users"
 
@@ -43,6 +43,25 @@ async def test_who_is_removed_is_out_at_once_and_forgotten(shop: Shop) -> None:
     assert (await owner.post(f"{HERE}/remove", {"id": other.user_id})).status == 303
     assert (await other.get("/d/test/")).to.startswith("/login")
     assert shop.house.office.point(find_user, other.user_id) is None
+
+
+async def test_who_was_an_owner_comes_back_by_no_invitation_of_their_own(shop: Shop) -> None:
+    owner = await sign_in(shop)
+    kept = link_in(await owner.post(HERE, {"role": "viewer"}))
+    for path, form in ((f"{HERE}/remove", {}), (f"{HERE}/role", {"role": "support"})):
+        other = await sign_in(shop)
+        link = link_in(await other.post(HERE, {"role": "owner"}))
+        assert (await Visitor(shop).get(link)).status == 200
+        assert (await owner.post(path, {"id": other.user_id} | form)).status == 303
+        assert (await Visitor(shop).get(link)).status == 404
+        [said, *_] = shop.house.office.point(list_audit, shop.account_id, None, 1)
+        assert said.details["invitationsTakenBack"] == "1"
+    assert (await Visitor(shop).get(kept)).status == 200
+
+
+def link_in(page: Page) -> str:
+    """The path of the invitation that a page shows."""
+    return page.html.partition('data-copy="')[2].partition('"')[0].removeprefix("https://pay.example")
 
 
 async def test_the_last_owner_can_neither_go_nor_be_less(shop: Shop) -> None:
