@@ -301,6 +301,11 @@ async def test_what_is_not_there_looks_the_same_to_everybody(shop: Shop, path: s
     assert "Sign in" in found.text or found.to.startswith("/login")
 
 
+async def test_a_strangers_path_adds_no_header_and_can_be_sent(shop: Shop) -> None:
+    for mode, quoted in (("\r\nSet-Cookie: a=b", "%0D%0ASet-Cookie%3A%20a%3Db"), ("你", "%E4%BD%A0")):
+        assert (await Visitor(shop).get(f"/d/{mode}")).to == f"/d/{quoted}/"
+
+
 async def test_a_slash_that_was_forgotten_is_added(shop: Shop) -> None:
     assert (await (await sign_in(shop)).get("/d/test")).to == "/d/test/"
 
