@@ -102,6 +102,16 @@ async def test_another_devices_signature_or_challenge_opens_nothing(shop: Shop) 
         assert (await enters(shop, answer, challenge, browser)).status == 403
 
 
+async def test_nesting_without_end_is_an_answer_that_is_wrong(shop: Shop) -> None:
+    visitor, browser = await sign_in(shop), Visitor(shop)
+    for nested in ("[" * 20_000, '{"id":"AAAA","more":' + "[" * 20_000):
+        _, challenge = asked(await browser.get("/login"))
+        assert (await enters(shop, nested, challenge, browser)).status == 403
+        _, challenge = asked(await visitor.get("/settings/security"))
+        form = {"passkey": nested, "challenge": challenge, "name": "Phone"}
+        assert (await visitor.post("/settings/security/passkeys", form)).status == 400
+
+
 async def test_one_that_was_removed_opens_nothing(shop: Shop) -> None:
     owner, device = await with_passkey(shop)
     [stored] = shop.house.office.point(list_passkeys, owner.user_id)
