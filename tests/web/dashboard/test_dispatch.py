@@ -217,6 +217,36 @@ def age(tx: Tx, by_ms: int) -> None:
     tx.execute("UPDATE sessions SET proved_at_ms = proved_at_ms - ?", (by_ms,))
 
 
+# What moves money, opens a door that stays open when the session is over, shows a secret, or cannot be undone.
+HARMFUL: Final = {
+    "POST /prove",
+    "POST /settings/security/password",
+    "GET /settings/security/app",
+    "POST /settings/security/app",
+    "POST /settings/security/app/remove",
+    "POST /settings/security/passkeys",
+    "POST /settings/security/passkeys/remove",
+    "POST /settings/security/codes",
+    "POST /settings/users",
+    "POST /settings/users/role",
+    "POST /settings/users/remove",
+    "POST /d/{mode}/webhooks",
+    "POST /d/{mode}/webhooks/reveal",
+    "POST /d/{mode}/webhooks/rotate",
+    "POST /d/{mode}/webhooks/delete",
+    "POST /d/{mode}/merchants/{merchant}/delete",
+    "POST /d/{mode}/merchants/{merchant}/add",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}/compare",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}/delete",
+    "POST /d/{mode}/keys/live",
+}
+
+
+def test_what_does_harm_is_known_by_name() -> None:
+    assert {name_of(page) for page in PAGES if page.proof} == HARMFUL
+
+
 async def test_what_does_harm_asks_again_who_it_is(shop: Shop) -> None:
     ids = await ids_of(shop, "one", "test")
     visitor = await sign_in(shop)
