@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+import webauthn  # noqa: F401  # while a thread imports it, virtual time would run on past what is fresh
 from hypothesis import given
 from hypothesis import strategies as st
 
