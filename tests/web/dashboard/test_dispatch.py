@@ -217,7 +217,7 @@ def age(tx: Tx, by_ms: int) -> None:
     tx.execute("UPDATE sessions SET proved_at_ms = proved_at_ms - ?", (by_ms,))
 
 
-# What moves money, opens a door that stays open when the session is over, shows a secret, or cannot be undone.
+# What moves money, opens a door that outlives the session, shows a secret, or cannot be undone.
 HARMFUL: Final = {
     "POST /prove",
     "POST /settings/security/password",
