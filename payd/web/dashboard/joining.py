@@ -160,8 +160,8 @@ async def reset(visit: Visit) -> Answer:
         end_sessions(tx, user.id)
 
     await visit.house.office.write(step)
-    user = msgspec.structs.replace(user, password_hash=hashed, password_set_at_ms=visit.now_ms)
-    return await enter(visit, user, "link", "/settings/security?first=1")
+    renewed = msgspec.structs.replace(user, password_hash=hashed, password_set_at_ms=visit.now_ms)
+    return await enter(visit, renewed, "link", "/settings/security?first=1")
 
 
 async def new_password(visit: Visit, email: str) -> str:
