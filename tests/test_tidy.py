@@ -43,6 +43,7 @@ NAMELESS = re.compile(r"common|helpers?|lib|managers?|misc|models|services|utils
 STARTERS = {
     "payd/actors/": "the tasks that live long",
     "payd/server.py": "the tree of them all",
+    "payd/cli/backup.py": "a server's copy and the look at how far it is; both end with the command",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
     "payd/cli/demo_live.py": "the feed beside one payment, which ends with the command",
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",

@@ -77,9 +77,10 @@ async def answer(house: House, request: Request) -> Answer:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
         broken = InternalError("Something broke on our side. Try again.")
         found = _refused(house, request, broken, request_id)
-    house.answered[UNROUTED if route is None else route.path, found.status] += 1
+    took_s = monotonic_s() - began_s
+    house.count_answer(UNROUTED if route is None else route.path, found.status, took_s)
     if route is not None and callers:
-        _log_request(request, request_id, route, params, callers[0], found, monotonic_s() - began_s)
+        _log_request(request, request_id, route, params, callers[0], found, took_s)
     if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
@@ -115,8 +116,9 @@ def _log_request(
 
 async def _page(house: House, request: Request, request_id: str) -> Answer:
     """What the dashboard answers, which lets people in by rules of its own."""
+    began_s = monotonic_s()
     found, counted = await answer_page(house, request, request_id)
-    house.answered[counted, found.status] += 1
+    house.count_answer(counted, found.status, monotonic_s() - began_s)
     return replace(found, headers=(*found.headers, ("Request-Id", request_id)))
 
 

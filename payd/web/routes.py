@@ -14,6 +14,7 @@ from payd.web import (
     canary,
     deliveries,
     events,
+    faults,
     feed,
     gateway,
     health,
@@ -21,6 +22,8 @@ from payd.web import (
     merchants,
     metrics,
     payments,
+    samples,
+    scenarios,
     settlement_changes,
     settlements,
     simulation,
@@ -98,6 +101,8 @@ MERCHANT: Final = "/v1/merchants/{merchantId}"
 CRYPTO: Final = f"{MERCHANT}/settlements/crypto"
 GATEWAY: Final = "/v1/gateway/payment/{id}"
 WEBHOOKS: Final = "/v1/webhooks"
+FAULTS: Final = "/v1/test/webhooks/inject"
+SCENARIOS: Final = "/v1/test/scenarios"
 SOLANA_PAY: Final = "/v1/solana-pay/{id}"
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -182,6 +187,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _account("GET", "/v1/test/clock", simulation.read_clock, "test"),
     _account("POST", "/v1/test/clock", simulation.advance_clock, "test", "optional"),
+    _account("GET", FAULTS, faults.list_all, "test"),
+    _account("POST", FAULTS, faults.inject, "test", "optional"),
+    _account("DELETE", FAULTS, faults.end_all, "test"),
+    _account("DELETE", f"{FAULTS}/{{id}}", faults.end_one, "test"),
+    Route("GET", "/v1/test/webhooks/samples", samples.list_all, "test"),
+    Route("GET", "/v1/test/webhooks/samples/{type}", samples.read, "test"),
+    _account("POST", "/v1/test/webhooks/send", webhooks.test, "test"),
+    Route("GET", SCENARIOS, scenarios.list_all, "test"),
+    Route("POST", f"{SCENARIOS}/{{name}}", scenarios.run, "test", merchant="optional"),
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),
