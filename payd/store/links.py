@@ -119,6 +119,15 @@ def take_back(tx: Tx, *, account_id: str, link_id: str, actor: str, now_ms: int)
     return gone == 1
 
 
+def take_back_of(tx: Tx, account_id: str, user_id: str) -> int:
+    """Close the account's open invitations that a person made; returns how many."""
+    return tx.execute(
+        "DELETE FROM links WHERE account_id = ? AND created_by = ? AND purpose = 'invite'"
+        " AND used_at_ms IS NULL",
+        (account_id, user_id),
+    ).rowcount
+
+
 def prune_links(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget links that were over before that, `limit` at a time; returns how many."""
     return tx.execute(

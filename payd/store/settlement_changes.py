@@ -183,6 +183,12 @@ def vacate(tx: Tx, settlement: Settlement, until_ms: int) -> None:
     )
 
 
+def has_vacancy(tx: Tx, merchant_id: str) -> bool:
+    """Whether the merchant took something once that was deleted, and was not registered again."""
+    row = tx.execute("SELECT 1 FROM vacancies WHERE merchant_id = ? LIMIT 1", (merchant_id,))
+    return row.fetchone() is not None
+
+
 def occupy(tx: Tx, settlement: Settlement, now_ms: int) -> None:
     """Let a new settlement be registered, unless it changes what a deletion left behind too soon.
 

@@ -14,6 +14,7 @@ import msgspec
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.roles import Role
 from payd.store.audit import insert_audit
+from payd.store.links import take_back_of
 
 # Lists of people are not paged: an account is a shop, and its staff fits on a page.
 USERS_MAX: Final = 200
@@ -90,6 +91,9 @@ def put_membership(
 ) -> None:
     """Give a person a part in an account, or another one than before, with its audit row.
 
+    Who is an owner no more may invite nobody: invitations that they made are taken back, or they could come
+    back by one as what they were.
+
     Raises:
         InvalidParams: The account would be left without an owner, or has too many people.
     """
@@ -104,6 +108,7 @@ def put_membership(
         " ON CONFLICT (account_id, user_id) DO UPDATE SET role = excluded.role",
         (account_id, user_id, role.value, now_ms),
     )
+    taken_back = 0 if role is Role.OWNER else take_back_of(tx, account_id, user_id)
     insert_audit(
         tx,
         at_ms=now_ms,
@@ -111,7 +116,9 @@ def put_membership(
         actor=actor,
         act="user.add" if before is None else "user.role",
         subject=user_id,
-        details={"role": role.value} | ({} if before is None else {"before": before.value}),
+        details={"role": role.value}
+        | ({} if before is None else {"before": before.value})
+        | _taken_back(taken_back),
     )
 
 
@@ -119,6 +126,8 @@ def remove_membership(
     tx: sqlite3.Connection, *, account_id: str, user_id: str, actor: str, now_ms: int
 ) -> None:
     """Take a person's part in an account away, with its audit row; who has none left is forgotten.
+
+    Invitations that they made are taken back, or they could come back by one.
 
     Raises:
         NotFound: They have none.
@@ -139,7 +148,8 @@ def remove_membership(
         actor=actor,
         act="user.remove",
         subject=user_id,
-        details={"email": user.email if user else "", "role": before.value},
+        details={"email": user.email if user else "", "role": before.value}
+        | _taken_back(take_back_of(tx, account_id, user_id)),
     )
     if not accounts_of(tx, user_id):
         for table in ("sessions", "passkeys", "recovery_codes", "links"):
@@ -194,6 +204,10 @@ def list_members(tx: sqlite3.Connection, account_id: str) -> list[Member]:
         (account_id,),
     )
     return [Member(User(*row[:-2]), Role(row[-2]), row[-1]) for row in rows]
+
+
+def _taken_back(invitations: int) -> dict[str, str]:
+    return {"invitationsTakenBack": str(invitations)} if invitations else {}
 
 
 def _check_other_owner(tx: sqlite3.Connection, account_id: str, user_id: str) -> None:

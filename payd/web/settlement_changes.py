@@ -154,8 +154,8 @@ def _delete(tx: Tx, *, call: Call) -> _Done:
     settlement, delay_ms = _own_settlement(tx, call), call.realm.settlement_changes.delay_ms
     kinds = _take_back(tx, call, settlement)
     delete_settlement(tx, settlement.id)
-    if delay_ms:
-        vacate(tx, settlement, call.realm.clock.now_ms() + delay_ms)
+    # Also where nothing is held back: who registers something else then tells the operator of it.
+    vacate(tx, settlement, call.realm.clock.now_ms() + delay_ms)
     kinds += _record(tx, call, DESTINATION_DELETED, settlement, None)
     return _Done(Deleted(settlement.id), kinds)
 

@@ -27,7 +27,7 @@ from payd.entropy import new_id
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import find_merchant
-from payd.store.settlement_changes import occupy, record_moved
+from payd.store.settlement_changes import has_vacancy, occupy, record_moved
 from payd.store.settlements import Settlement, has_settlement, insert_settlement
 from payd.web.call import Answer, Call
 from payd.web.house import Realm
@@ -85,8 +85,9 @@ async def create(call: Call) -> Answer:
     def work(tx: Tx) -> Outcome:
         if find_merchant(tx, merchant.id) is None:
             raise NotFound("There is no such merchant.")
-        # Where nothing was taken nothing can be led astray: setting up a merchant is no news.
-        is_news = call.realm.live and has_settlement(tx, merchant.id)
+        # Where nothing was ever taken nothing can be led astray: setting up a merchant is no news.
+        took = has_settlement(tx, merchant.id) or has_vacancy(tx, merchant.id)
+        is_news = call.realm.live and took
         for settlement in wanted:
             occupy(tx, settlement, now_ms)
             insert_settlement(tx, settlement)

@@ -212,7 +212,7 @@ async def test_to_delete_and_register_is_no_way_around(till: Till) -> None:
         assert "change_delay_s" in refused.body["message"]
     assert (await till.register(USDC_BASE, OLD.lower())).status == 201
     assert "pending" not in (await till.listed())[0]
-    assert till.told() == ["change_requested", "change_cancelled", "deleted"]
+    assert till.told() == ["change_requested", "change_cancelled", "deleted", "added"]
     till.id = (await till.listed())[0]["id"]
     assert (await till.put(NEW)).body["pending"]["destination"] == NEW
     await till.delete()
@@ -226,6 +226,15 @@ async def test_a_first_destination_works_at_once_and_another_asset_is_told(till:
     assert (made.status, "pending" in made.body["settlements"][0]) == (201, False)
     assert [one["destination"] for one in await till.listed()] == [OLD, NEW]
     assert till.told() == ["added"]
+
+
+@pytest.mark.parametrize("delay_s", [0, DELAY_S])
+async def test_who_deletes_everything_first_is_told_of_all_the_same(tmp_path: Path, delay_s: int) -> None:
+    async with open_till(tmp_path / "data", delay_s=delay_s) as till:
+        await till.delete()
+        till.woken.clear()
+        assert (await till.register(ETH_BASE, NEW)).status == 201
+        assert (till.told(), till.woken) == (["deleted", "added"], [NOTIFY])
 
 
 async def test_of_a_merchant_that_is_deleted_meanwhile_nothing_changes(till: Till) -> None:
@@ -301,7 +310,7 @@ async def test_without_a_delay_and_in_test_mode_nothing_waits(tmp_path: Path) ->
         assert (await till.put(NEW)).body["destination"] == NEW
         await till.delete()
         assert (await till.register(USDC_BASE, THIRD)).status == 201
-        assert till.told() == ["changed", "deleted"]
+        assert till.told() == ["changed", "deleted", "added"]
     async with open_till(tmp_path / "data") as till:
         shop = till.shop
         merchant = await shop.new_merchant()

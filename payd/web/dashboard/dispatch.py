@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import structlog
 
@@ -209,7 +209,7 @@ def _nothing_here(visit: Visit, methods: tuple[str, ...]) -> Answer:
     """A refusal that tells strangers nothing, and a slash that was forgotten."""
     _find_session(visit)
     if visit.request.method == "GET" and find_pages(f"{visit.request.path}/")[0]:
-        return visit.redirect(f"{visit.request.path}/")
+        return visit.redirect(quote(f"{visit.request.path}/"))
     if methods:
         raise MethodNotAllowed(
             f"{visit.request.method} is not possible here.", details={"allowed": list(methods)}

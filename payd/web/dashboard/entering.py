@@ -17,7 +17,7 @@ from payd.store.db import Tx
 from payd.store.sessions import Session, end_session, insert_session, renew_session
 from payd.store.sign_ins import Outcome, SignIn, Way, insert_sign_in
 from payd.store.tries import Who, begin_try, forgive
-from payd.store.users import User, accounts_of
+from payd.store.users import User, accounts_of, find_user
 from payd.web.client import rate_key
 from payd.web.dashboard.cookies import form_token, new_token, token_hash
 
@@ -96,7 +96,7 @@ async def enter(visit: Visit, user: User, way: Way, to: str = "", said: str = ""
     """Sign a person in: a session with a new token, in place of the browser's session before.
 
     Raises:
-        Forbidden: They have no part in any account any more.
+        Forbidden: They have no part in any account any more, or their login was changed meanwhile.
     """
     house, now_ms = visit.house, visit.now_ms
     accounts = house.office.point(accounts_of, user.id)
@@ -110,6 +110,7 @@ async def enter(visit: Visit, user: User, way: Way, to: str = "", said: str = ""
     before = visit.signed_in
 
     def step(tx: Tx) -> None:
+        _check_unchanged(tx, user)
         if before is not None:
             end_session(tx, before.user.id, before.session.id)
         insert_session(tx, session, token_hash(token))
@@ -131,6 +132,17 @@ async def renew(visit: Visit) -> None:
     if not await visit.house.office.write(renew_session, visit.session.id, token_hash(token), visit.now_ms):
         raise Forbidden("This session was ended. Sign in again.")
     visit.set_cookies.append(visit.cookies.session(token))
+
+
+def _check_unchanged(tx: Tx, user: User) -> None:
+    """Refuse who showed what counts no more: checking it took a while, and a new password ends all sessions.
+
+    Raises:
+        Forbidden: The password is another one.
+    """
+    now = find_user(tx, user.id)
+    if now is None or now.password_hash != user.password_hash:
+        raise Forbidden("Your login was changed a moment ago. Sign in again.")
 
 
 def _known(visit: Visit, user: User, nonce: str) -> str:

@@ -9,6 +9,8 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from payd.core.errors import Forbidden, InvalidParams, NotFound
 from payd.core.password import check_password
 from payd.core.roles import Role
@@ -158,7 +160,8 @@ async def reset(visit: Visit) -> Answer:
         end_sessions(tx, user.id)
 
     await visit.house.office.write(step)
-    return await enter(visit, user, "link", "/settings/security?first=1")
+    renewed = msgspec.structs.replace(user, password_hash=hashed, password_set_at_ms=visit.now_ms)
+    return await enter(visit, renewed, "link", "/settings/security?first=1")
 
 
 async def new_password(visit: Visit, email: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from payd.core.errors import InvalidParams, NotFound
-from payd.core.roles import Role
+from payd.core.errors import Forbidden, InvalidParams, NotFound
+from payd.core.roles import Role, may
 from payd.entropy import new_id
+from payd.store.db import Tx
 from payd.store.links import LIFETIME_MS, Link, insert_link, list_invitations, take_back
 from payd.store.second_factors import users_with_factor
 from payd.store.users import list_members, names_of, put_membership, remove_membership, role_in
@@ -71,7 +72,12 @@ async def invite(visit: Visit) -> Answer:
         new_id("inv_", visit.now_ms, visit.house.entropy), "invite", visit.account_id, None, role, email,
         visit.actor, visit.now_ms, visit.now_ms + LIFETIME_MS["invite"],
     )  # fmt: skip
-    await visit.house.office.write(insert_link, link, token_hash(token))
+
+    def step(tx: Tx) -> None:
+        _check_may(tx, visit)
+        insert_link(tx, link, token_hash(token))
+
+    await visit.house.office.write(step)
     return _page(visit, f"{visit.house.base_url}/join?token={token}")
 
 
@@ -101,16 +107,21 @@ async def change_role(visit: Visit) -> Answer:
         InvalidParams: The account would be left without an owner.
     """
     user_id, role = visit.typed("id"), _role(visit)
-    if visit.house.office.point(role_in, visit.account_id, user_id) is None:
-        raise NotFound("There is no such user in this account.")
-    await visit.house.office.write(
-        put_membership,
-        account_id=visit.account_id,
-        user_id=user_id,
-        role=role,
-        actor=visit.actor,
-        now_ms=visit.now_ms,
-    )
+
+    def step(tx: Tx) -> None:
+        _check_may(tx, visit)
+        if role_in(tx, visit.account_id, user_id) is None:
+            raise NotFound("There is no such user in this account.")
+        put_membership(
+            tx,
+            account_id=visit.account_id,
+            user_id=user_id,
+            role=role,
+            actor=visit.actor,
+            now_ms=visit.now_ms,
+        )
+
+    await visit.house.office.write(step)
     return visit.redirect(HERE, "The role is changed.")
 
 
@@ -121,14 +132,30 @@ async def remove(visit: Visit) -> Answer:
         NotFound: The account has no such user.
         InvalidParams: The account would be left without an owner.
     """
-    await visit.house.office.write(
-        remove_membership,
-        account_id=visit.account_id,
-        user_id=visit.typed("id"),
-        actor=visit.actor,
-        now_ms=visit.now_ms,
-    )
+
+    def step(tx: Tx) -> None:
+        _check_may(tx, visit)
+        remove_membership(
+            tx,
+            account_id=visit.account_id,
+            user_id=visit.typed("id"),
+            actor=visit.actor,
+            now_ms=visit.now_ms,
+        )
+
+    await visit.house.office.write(step)
     return visit.redirect(HERE, "The user is removed.")
+
+
+def _check_may(tx: Tx, visit: Visit) -> None:
+    """Refuse who was let in to the page, and is no owner any more now that it counts.
+
+    Raises:
+        Forbidden: Another owner was faster.
+    """
+    role = role_in(tx, visit.account_id, visit.actor)
+    if role is None or not may(role, "manage_users"):
+        raise Forbidden("You are no owner of this account any more.")
 
 
 def _page(visit: Visit, made: str) -> Answer:

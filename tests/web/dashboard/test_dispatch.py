@@ -217,6 +217,36 @@ def age(tx: Tx, by_ms: int) -> None:
     tx.execute("UPDATE sessions SET proved_at_ms = proved_at_ms - ?", (by_ms,))
 
 
+# What moves money, opens a door that outlives the session, shows a secret, or cannot be undone.
+HARMFUL: Final = {
+    "POST /prove",
+    "POST /settings/security/password",
+    "GET /settings/security/app",
+    "POST /settings/security/app",
+    "POST /settings/security/app/remove",
+    "POST /settings/security/passkeys",
+    "POST /settings/security/passkeys/remove",
+    "POST /settings/security/codes",
+    "POST /settings/users",
+    "POST /settings/users/role",
+    "POST /settings/users/remove",
+    "POST /d/{mode}/webhooks",
+    "POST /d/{mode}/webhooks/reveal",
+    "POST /d/{mode}/webhooks/rotate",
+    "POST /d/{mode}/webhooks/delete",
+    "POST /d/{mode}/merchants/{merchant}/delete",
+    "POST /d/{mode}/merchants/{merchant}/add",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}/compare",
+    "POST /d/{mode}/merchants/{merchant}/destinations/{destination}/delete",
+    "POST /d/{mode}/keys/live",
+}
+
+
+def test_what_does_harm_is_known_by_name() -> None:
+    assert {name_of(page) for page in PAGES if page.proof} == HARMFUL
+
+
 async def test_what_does_harm_asks_again_who_it_is(shop: Shop) -> None:
     ids = await ids_of(shop, "one", "test")
     visitor = await sign_in(shop)
@@ -299,6 +329,11 @@ async def test_what_is_not_there_looks_the_same_to_everybody(shop: Shop, path: s
     found = await Visitor(shop).get(path)
     assert found.status in (303, 404)
     assert "Sign in" in found.text or found.to.startswith("/login")
+
+
+async def test_a_strangers_path_adds_no_header_and_can_be_sent(shop: Shop) -> None:
+    for mode, quoted in (("\r\nSet-Cookie: a=b", "%0D%0ASet-Cookie%3A%20a%3Db"), ("你", "%E4%BD%A0")):
+        assert (await Visitor(shop).get(f"/d/{mode}")).to == f"/d/{quoted}/"
 
 
 async def test_a_slash_that_was_forgotten_is_added(shop: Shop) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pyotp
@@ -12,7 +12,9 @@ from payd.core.roles import Role
 from payd.core.totp import STEP_MS, make_recovery_codes, recovery_hash
 from payd.store.db import Tx
 from payd.store.second_factors import factors_of, put_recovery_codes, set_app
+from payd.store.sessions import list_sessions
 from payd.store.sign_ins import list_sign_ins
+from payd.store.tries import Who, forgive
 from payd.store.users import put_membership, set_password
 from payd.web.command import real_ms
 from tests.shop import Shop, open_shop
@@ -108,6 +110,44 @@ async def test_who_is_unknown_costs_as_much(shop: Shop, monkeypatch: pytest.Monk
     monkeypatch.setattr(shop.house.passwords, "verify", counting)
     await knock(shop, email="eve@example.com")
     assert asked == [None]
+
+
+@pytest.mark.parametrize("change", ["password", "gone"])
+async def test_what_changes_while_a_password_is_checked_counts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    verify = shop.house.passwords.verify
+
+    async def changing(password_hash: str | None, password: str) -> bool:
+        right = await verify(password_hash, password)
+        if change == "gone":
+            await shop.house.office.write(forget_everybody)
+        else:
+            await shop.house.office.write(set_password, ada(shop), "another hash", 0)
+        return right
+
+    monkeypatch.setattr(shop.house.passwords, "verify", changing)
+    found = await knock(shop)
+    assert (found.status, found.to) == (403, "")
+    assert not shop.house.office.point(list_sessions, ada(shop), real_ms(shop.house))
+
+
+async def test_a_code_lets_nobody_in_whose_password_was_changed_meanwhile(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_app(shop)
+    browser = Visitor(shop)
+    half = (await knock(shop, browser=browser)).hidden("half")
+    note = forgive
+
+    def changing(tx: Tx, whos: Sequence[Who]) -> None:
+        set_password(tx, ada(shop), "another hash", 0)
+        note(tx, whos)
+
+    monkeypatch.setattr("payd.web.dashboard.entering.forgive", changing)
+    found = await browser.post("/login/code", {"half": half, "code": code(shop)})
+    assert (found.status, found.to) == (403, "")
+    assert not shop.house.office.point(list_sessions, ada(shop), real_ms(shop.house))
 
 
 async def test_it_leads_to_where_one_wanted_and_never_off_the_site(shop: Shop) -> None:

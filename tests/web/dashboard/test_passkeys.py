@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+import webauthn  # noqa: F401  # while a thread imports it, virtual time would run on past what is fresh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,16 @@ async def test_another_devices_signature_or_challenge_opens_nothing(shop: Shop) 
     assert (await enters(shop, device.sign(other, ORIGIN), challenge, browser)).status == 403
     for answer in ("", "{}", "[]", '{"id": 1}', '{"id": "é"}', "x" * 5000):
         assert (await enters(shop, answer, challenge, browser)).status == 403
+
+
+async def test_nesting_without_end_is_an_answer_that_is_wrong(shop: Shop) -> None:
+    visitor, browser = await sign_in(shop), Visitor(shop)
+    for nested in ("[" * 20_000, '{"id":"AAAA","more":' + "[" * 20_000):
+        _, challenge = asked(await browser.get("/login"))
+        assert (await enters(shop, nested, challenge, browser)).status == 403
+        _, challenge = asked(await visitor.get("/settings/security"))
+        form = {"passkey": nested, "challenge": challenge, "name": "Phone"}
+        assert (await visitor.post("/settings/security/passkeys", form)).status == 400
 
 
 async def test_one_that_was_removed_opens_nothing(shop: Shop) -> None:

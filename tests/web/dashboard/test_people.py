@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import trio
+
 from payd.core.roles import Role
 from payd.store.audit import list_audit
 from payd.store.links import list_invitations
-from payd.store.users import find_user, role_in
+from payd.store.users import find_user, put_membership, role_in
 from payd.web.command import real_ms
 from tests.shop import Shop
-from tests.visitor import Visitor, add_user, sign_in
+from tests.visitor import Page, Visitor, add_user, sign_in
 
 HERE = "/settings/users"
 
@@ -43,6 +45,72 @@ async def test_who_is_removed_is_out_at_once_and_forgotten(shop: Shop) -> None:
     assert (await owner.post(f"{HERE}/remove", {"id": other.user_id})).status == 303
     assert (await other.get("/d/test/")).to.startswith("/login")
     assert shop.house.office.point(find_user, other.user_id) is None
+
+
+async def test_who_was_an_owner_comes_back_by_no_invitation_of_their_own(shop: Shop) -> None:
+    owner = await sign_in(shop)
+    kept = link_in(await owner.post(HERE, {"role": "viewer"}))
+    for path, form in ((f"{HERE}/remove", {}), (f"{HERE}/role", {"role": "support"})):
+        other = await sign_in(shop)
+        link = link_in(await other.post(HERE, {"role": "owner"}))
+        assert (await Visitor(shop).get(link)).status == 200
+        assert (await owner.post(path, {"id": other.user_id} | form)).status == 303
+        assert (await Visitor(shop).get(link)).status == 404
+        [said, *_] = shop.house.office.point(list_audit, shop.account_id, None, 1)
+        assert said.details["invitationsTakenBack"] == "1"
+    assert (await Visitor(shop).get(kept)).status == 200
+
+
+async def test_who_is_removed_while_their_role_changes_stays_out(shop: Shop) -> None:
+    owner, second = await sign_in(shop), await sign_in(shop)
+    other = await sign_in(shop, Role.VIEWER)
+    elsewhere = next(one for one in shop.house.accounts if one != shop.account_id)
+    await shop.house.office.write(
+        put_membership,
+        account_id=elsewhere,
+        user_id=other.user_id,
+        role=Role.VIEWER,
+        actor="test",
+        now_ms=real_ms(shop.house),
+    )
+    found: list[int] = []
+
+    async def post(visitor: Visitor, path: str) -> None:
+        found.append((await visitor.post(f"{HERE}/{path}", form, token=tokens[visitor.user_id])).status)
+
+    form = {"id": other.user_id, "role": "owner"}
+    tokens = {one.user_id: await one.token() for one in (owner, second)}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post, owner, "remove")
+        nursery.start_soon(post, second, "role")
+    assert 303 in found
+    assert {*found} <= {303, 404}
+    assert role(shop, other.user_id) is None
+
+
+async def test_of_two_owners_who_remove_each_other_one_stays_and_the_other_does_nothing_more(
+    shop: Shop,
+) -> None:
+    await sign_in(shop)  # a third owner, or the last one could not go anyway
+    owners = [await sign_in(shop) for _ in range(2)]
+    tokens = [await one.token() for one in owners]
+
+    async def post(place: int, path: str, form: dict[str, str]) -> None:
+        await owners[place].post(f"{HERE}{path}", form, token=tokens[place])
+
+    async with trio.open_nursery() as nursery:
+        for place in (0, 1):
+            nursery.start_soon(post, place, "/remove", {"id": owners[1 - place].user_id})
+            nursery.start_soon(post, place, "", {"role": "owner"})
+    stayed = [one.user_id for one in owners if role(shop, one.user_id) is Role.OWNER]
+    assert len(stayed) == 1
+    links = shop.house.office.point(list_invitations, shop.account_id, real_ms(shop.house))
+    assert {one.created_by for one in links} <= {*stayed}
+
+
+def link_in(page: Page) -> str:
+    """The path of the invitation that a page shows."""
+    return page.html.partition('data-copy="')[2].partition('"')[0].removeprefix("https://pay.example")
 
 
 async def test_the_last_owner_can_neither_go_nor_be_less(shop: Shop) -> None:
