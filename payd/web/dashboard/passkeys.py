@@ -120,7 +120,7 @@ async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
             credential_current_sign_count=passkey.sign_count,
             require_user_verification=True,
         )
-    except (WebAuthnException, ValueError):
+    except (WebAuthnException, ValueError, RecursionError):
         raise Forbidden(WRONG) from None
     used = await visit.house.office.write(
         use_passkey,
@@ -153,7 +153,7 @@ async def check_new(visit: Visit, answer: str, sealed: str, name: str) -> Passke
             expected_origin=origin_of(visit.house.base_url),
             require_user_verification=True,
         )
-    except (WebAuthnException, ValueError, Forbidden):
+    except (WebAuthnException, ValueError, RecursionError, Forbidden):
         raise InvalidParams("The passkey could not be made. Try again.") from None
     return Passkey(
         new_id("pky_", visit.now_ms, visit.house.entropy),
@@ -190,7 +190,7 @@ class _Answer(msgspec.Struct):
 def _credential_id(answer: str) -> bytes:
     try:
         return from_base64(msgspec.json.decode(answer, type=_Answer).id)
-    except (msgspec.DecodeError, ValueError):
+    except (ValueError, RecursionError):
         raise Forbidden(WRONG) from None
 
 
