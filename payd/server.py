@@ -25,6 +25,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -33,6 +34,7 @@ import trio
 from payd import __version__
 from payd.actors.advance import Advance
 from payd.actors.api_log import ApiLog
+from payd.actors.backups import Backups
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, PaymentFeed
@@ -57,6 +59,7 @@ from payd.entropy import Entropy, new_id, system_entropy
 from payd.net.proxy import Proxy
 from payd.store.accounts import list_accounts
 from payd.store.apps import ensure_checkout_app
+from payd.store.backup import Keystore
 from payd.store.bridge import bridge
 from payd.store.clock import get_clock
 from payd.store.db import Database, open_database
@@ -64,6 +67,7 @@ from payd.store.endpoints import put_house_endpoint
 from payd.store.lock import hold_data_dir
 from payd.store.notices import Notices, notify_secret
 from payd.store.seal import Seal, load_key
+from payd.store.upgrade import upgrade
 from payd.web.admin import SOCKET_NAME, serve_admin
 from payd.web.app import make_app
 from payd.web.client import TrustedProxies
@@ -125,7 +129,11 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             await chores.start(realm.deliveries.run)
             chores.start_soon(keep_running, f"{name}.deadlines", payments.tending.deadlines.run)
             maintenance = Maintenance(
-                realm.db, realm.clock, config.webhooks.keep_days, config.payments.collected_days
+                realm.db,
+                realm.clock,
+                config.webhooks.keep_days,
+                config.payments.collected_days,
+                config.audit.keep_days,
             )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
@@ -137,7 +145,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
                 chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
                 if live.relayer is not None:
                     chores.start_soon(keep_running, f"{live.name}.relayer", live.relayer.run)
-        office = OfficeChores(house.office, house.realms["test"].clock.real_ms)
+        office = OfficeChores(house.office, house.realms["test"].clock.real_ms, config.audit.keep_days)
         chores.start_soon(keep_running, "office", office.run)
         chores.start_soon(keep_running, "listeners", partial(check_listeners, house))
         await chores.start(serve_admin, house, config.data_dir / SOCKET_NAME)
@@ -169,6 +177,7 @@ async def open_house(
         DataDirectoryBusy: Another process has the data directory.
     """
     with hold_data_dir(config.data_dir), bridge():
+        _upgrade(config.data_dir, wall())
         async with open_database(config.data_dir / "office.db", "office", inline=inline) as office:
             seal = Seal(load_key(config.data_dir / "seal.key", entropy), entropy)
             realms: dict[RealmName, Realm] = {}
@@ -184,6 +193,12 @@ async def open_house(
                 passwords=Passwords(entropy, inline=inline),
                 metrics_token=config.metrics.token,
                 data_dir=config.data_dir,
+                backups=Backups(
+                    config.data_dir,
+                    Keystore(config.relayer.keystore, config.relayer.password_file),
+                    wall,
+                    inline=inline,
+                ),
                 settings=tuple(Setting(*one) for one in settings_for_pages(config)),
                 started_ms=wall(),
                 accounts={account.id: account for account in await office.read(list_accounts)},
@@ -204,6 +219,14 @@ async def open_house(
                 else:
                     async with build("live") as realms["live"]:
                         yield house
+
+
+def _upgrade(data_dir: Path, now_ms: int) -> None:
+    """Have every database be of this version, with the old ones as a snapshot where they were of another."""
+    done = upgrade(data_dir, now_ms)
+    if done is not None:
+        versions = {each.name: f"{each.version} to {each.newest}" for each in done.databases}
+        log.info("store.upgraded", databases=versions, snapshot=done.snapshot)
 
 
 @asynccontextmanager
@@ -330,7 +353,13 @@ async def _open_deliveries(
     )
     notices = Notices(live, partial(new_id, entropy=entropy))
     return Deliveries(
-        db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, config_key=f"webhooks.{name}"
+        db=db,
+        clock=clock,
+        poster=poster,
+        entropy=entropy,
+        notices=notices,
+        config_key=f"webhooks.{name}",
+        injects=not live,
     )
 
 

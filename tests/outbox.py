@@ -217,6 +217,7 @@ def make_outbox(
         entropy=system_entropy,
         notices=Notices(False, new_id),
         config_key="webhooks.test",
+        injects=True,
     )
     outbox = Outbox(db, clock, nursery, deliveries, seal, hosts if hosts is not None else {})
     return outbox

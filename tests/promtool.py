@@ -35,6 +35,18 @@ def complaints(page: bytes) -> list[str]:
     return lines if lines or done.returncode == 0 else [f"promtool ended with {done.returncode}"]
 
 
+def rule_complaints(rules: Path) -> list[str]:
+    """What `promtool check rules` says about a file of alerts; empty when it is content."""
+    done = subprocess.run(
+        [find_promtool(), "check", "rules", "--lint-fatal", str(rules)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.stdout.decode().splitlines() if done.returncode else []
+
+
 @cache
 def find_promtool() -> str:
     """The program's path. Where it is not installed, it is taken from Debian's package, once."""

@@ -29,6 +29,7 @@ from payd.store.keys import SCOPES, insert_key
 from payd.web.call import Answer, Request
 from payd.web.dispatch import answer
 from payd.web.house import House, Realm
+from tests.described import Query, check_described
 
 USDC_BASE: Final = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ETH_BASE: Final = "eip155:8453/slip44:60"
@@ -194,7 +195,9 @@ async def knock(house: House, method: str, path: str, headers: Mapping[str, str]
     request = Request.from_head(method, target, query.encode(), head)
     request.body = data
     request.client_ip = "203.0.113.7"
+    request.query = Query(request.query)
     found = await answer(house, request)
+    check_described(request, found)
     if found.parts is not None:
         found = replace(found, body=b"".join([part async for part in found.parts]))
     return found

@@ -1,12 +1,13 @@
 """README.md does what it says: its blocks run in order, as a reader pastes them, against a scratch server.
 
 `sh` and `python` blocks run in one shell, in one folder, so that what one block sets the next can use. `toml`
-blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye, and the `html`
-block is a page in `browser/test_embed.py`. The server is
+blocks go through `payd check-config`, `json` blocks are parsed, `text` blocks are for the eye; `html` is a
+page in `browser/test_embed.py`, and `yaml` has rules that `web/test_metrics.py` checks. The server is
 the one that `scripts/run` starts, on a free port with its own data: the address in a block is replaced by its
 address, and `svc_test_…` (or another prefix with `…`) by the first such value that it printed. A block under
 `<!-- test: install -->` names commands that set up the machine itself: they are checked, not run. Under
 `<!-- test: terminals -->` each line has its own terminal: the last one ends by itself, the others after it.
+Those under `<!-- test: release -->` install what `scripts/build` made: `release/test_installed.py` runs them.
 Blocks under `<!-- test: shop -->` are the shops of `receivers/test_receivers.py`.
 """
 
@@ -30,7 +31,7 @@ README = ROOT / "README.md"
 BIN = Path(sys.executable).parent
 
 FENCE = re.compile(r"(?:^<!-- test: (\w+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
-TAGS = {"sh", "python", "toml", "json", "text", "html", "js", "php"}
+TAGS = {"sh", "python", "toml", "json", "text", "html", "js", "php", "yaml"}
 
 END = "== the end of README.md"  # a block that left the shell would hide those after it
 
@@ -146,7 +147,7 @@ def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None
 
     assert page.count("\n```") == 2 * len(blocks), "a fence that is not closed, or is indented"
     assert [block for block in blocks if block.tag not in TAGS] == []
-    assert {block.mark for block in blocks} <= {"", "install", "shop", "terminals"}
+    assert {block.mark for block in blocks} <= {"", "install", "release", "shop", "terminals"}
     for block in blocks:
         if block.tag == "json":
             assert json.loads(block.text) is not None

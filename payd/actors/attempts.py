@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 import structlog
 import trio
 
+from payd.actors.faults import Faults, without_request
 from payd.actors.poster import Poster
 from payd.clock import Clock
 from payd.core.endpoint import CANARY, NOTIFY, Endpoint, EndpointState
 from payd.core.event import iso_ms, sample_event
+from payd.core.fault import Fault
 from payd.core.notice import render_notice
 from payd.core.retry import ATTEMPTS_MAX
 from payd.entropy import Entropy, new_id
@@ -53,6 +55,7 @@ class Attempts:
         entropy: For ids.
         notices: Writes what the operator is told of endpoints.
         wake: Has an endpoint's actor look at what it is owed.
+        faults: What is done to attempts on purpose; None where nothing ever is.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class Attempts:
         entropy: Entropy,
         notices: Notices,
         wake: Callable[[str], None],
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults
         self._db = db
         self._clock = clock
         self._poster = poster
@@ -90,10 +95,24 @@ class Attempts:
             SealBroken: The endpoint's secret was sealed with another key.
             StoreUnavailable, OutcomeUnknown: It was made, and may not be recorded: it will be made again.
         """
+        if self._faults is None or (fault := await self._faults.take(work, trigger)) is None:
+            made = await self._make(work, trigger)
+        elif fault.kind == "duplicate":
+            made = await self._make(work, trigger)
+            await self._make(work, trigger, fault)
+        else:
+            made = await self._make(work, trigger, fault)
+        if self._faults is not None:
+            await self._faults.release(work)
+        return made
+
+    async def _make(
+        self, work: Work, trigger: Trigger, fault: Fault | None = None
+    ) -> tuple[AttemptEnd, Recorded]:
         started_ms, endpoint_id = self._clock.now_ms(), work.endpoint.id
         self._unanswered[endpoint_id] += 1
         try:
-            end = await self._poster.post(work.endpoint, work.secrets, work.message_id, work.body, trigger)
+            end = await self._end_of(work, trigger, fault)
         except trio.Cancelled:
             await self._interrupted(work, trigger, started_ms)
             raise
@@ -104,12 +123,31 @@ class Attempts:
         # Answers to one endpoint's requests come close together: one commit for all of them costs half.
         write = self._db.write_in_company if others and trigger != "manual" else self._db.write
         recorded = await write(record_attempt, work.delivery_id, end, self._notices)
-        if work.endpoint.id != CANARY:
+        if fault is not None:
+            self._stats.fault(fault.kind)
+        elif work.endpoint.id != CANARY:
             self._stats.attempt(trigger, end.error_class, end.duration_ms)
-        if work.kind == "event" and work.attempts == 0 and work.priority == FRESH and trigger == "auto":
+        # The first that was ever logged: what was held back on purpose is late by no fault of ours.
+        is_first = work.attempts == 0 and recorded.n == 1 and fault is None and trigger == "auto"
+        if is_first and work.kind == "event" and work.priority == FRESH:
             self._stats.first_attempt(end.at_ms - work.created_at_ms)
         self._tell(work.delivery_id, work.message_id, work.event_type, end, recorded)
         return end, recorded
+
+    async def _end_of(self, work: Work, trigger: Trigger, fault: Fault | None) -> AttemptEnd:
+        """How the request ended, or how it ended without one."""
+        if fault is not None:
+            end = without_request(fault, trigger, self._clock.now_ms())
+            if end is not None:
+                return end
+        return await self._poster.post(
+            work.endpoint,
+            work.secrets,
+            work.message_id,
+            work.body,
+            trigger,
+            None if fault is None else fault.kind,
+        )
 
     async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int) -> None:
         """Log a request that a deletion cut off; one that the server's end cuts off is made again."""
@@ -140,6 +178,7 @@ class Attempts:
             of=None if end.trigger == "test" else ATTEMPTS_MAX,
             status=end.status,
             error_class=end.error_class,
+            fault=end.fault,
             duration_ms=end.duration_ms,
             state=recorded.state,
             next_at=None if recorded.next_at_ms is None else iso_ms(recorded.next_at_ms),

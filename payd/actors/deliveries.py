@@ -14,6 +14,7 @@ import trio
 
 from payd.actors.attempts import Attempts, TestResult
 from payd.actors.backlog import look_back
+from payd.actors.faults import Faults
 from payd.actors.lane import Lane
 from payd.actors.poster import Poster
 from payd.actors.supervisor import RESTART, in_background, keep_running
@@ -71,8 +72,10 @@ class Deliveries:
         entropy: For ids.
         notices: Writes what the operator is told of endpoints.
         config_key: The realm's table in the configuration, such as `webhooks.test`, for refusals.
+        injects: Whether developers may have faults made on purpose; never where deliveries are real.
 
     Attributes:
+        faults: What is done on purpose; None where nothing ever is.
         http: The client for accounts' endpoints.
         house_http: The client for the house's own.
         rules: What endpoints may be.
@@ -88,7 +91,9 @@ class Deliveries:
         entropy: Entropy,
         notices: Notices,
         config_key: str,
+        injects: bool = False,
     ) -> None:
+        self.faults = Faults(db, clock, self.wake) if injects else None
         self.http, self.house_http = poster.http, poster.house_http
         self.rules, self.stats = poster.rules, poster.stats
         self._db = db
@@ -97,7 +102,13 @@ class Deliveries:
         self._draw_jitter = poster.draw_jitter
         self._config_key = config_key
         self._attempts = Attempts(
-            db=db, clock=clock, poster=poster, entropy=entropy, notices=notices, wake=self.wake
+            db=db,
+            clock=clock,
+            poster=poster,
+            entropy=entropy,
+            notices=notices,
+            wake=self.wake,
+            faults=self.faults,
         )
         self._gate = trio.CapacityLimiter(IN_FLIGHT_MAX)
         self._lanes: dict[str, Lane] = {}

@@ -132,6 +132,11 @@ class Topics(Generic[F]):
         """How many follow `topic` now."""
         return len(self._followers.get(topic, ()))
 
+    @property
+    def total(self) -> int:
+        """How many follow anything. Looks at every topic."""
+        return sum(map(len, self._followers.values()))
+
     def followers(self, topic: str) -> tuple[F, ...]:
         """Who follows `topic` now."""
         return tuple(self._followers.get(topic, ()))

@@ -20,13 +20,18 @@ from payd.store.db import Database, Tx
 from payd.store.idempotency import prune_answers
 from payd.store.retention import (
     Pruned,
+    prune_apps,
+    prune_audit,
     prune_deliveries,
+    prune_endpoints,
     prune_events,
     prune_fillers,
     prune_jobs,
+    prune_keys,
     prune_relays,
     prune_secrets,
     prune_submissions,
+    prune_vacancies,
     shrink,
 )
 from payd.store.watches import prune_watches
@@ -48,6 +53,9 @@ STRAY_ANSWERS_KEPT_MS: Final = DAY_MS
 REQUESTS_KEPT_MS: Final = 14 * DAY_MS
 """How long the log of API requests is kept: as far as events can be sent again."""
 
+AUDIT_DAYS: Final = 3650
+"""How long the audit is kept where nobody says: as long as tax offices may ask."""
+
 # A prune must never hold the writer for long.
 BATCH_MAX: Final = 500
 # Between two batches: a long prune leaves room for everything else.
@@ -62,13 +70,22 @@ class Maintenance:
         clock: Its clock, by which things get old.
         keep_days: How long events, deliveries and attempts are kept.
         collected_days: How long buyers' answers are kept.
+        audit_days: How long the audit is kept, and what it names.
     """
 
-    def __init__(self, db: Database, clock: Clock, keep_days: int, collected_days: int) -> None:
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        keep_days: int,
+        collected_days: int,
+        audit_days: int = AUDIT_DAYS,
+    ) -> None:
         self._db = db
         self._clock = clock
         self._keep_ms = keep_days * DAY_MS
         self._collected_ms = collected_days * DAY_MS
+        self._audit_ms = audit_days * DAY_MS
 
     async def run(self) -> None:
         """Do all chores every hour, for ever."""
@@ -80,6 +97,7 @@ class Maintenance:
         """Forget what is old; returns how many rows of each kind."""
         now_ms = self._clock.now_ms()
         before_ms = now_ms - self._keep_ms
+        audit_before_ms = now_ms - self._audit_ms
         relays_before_ms = now_ms - max(self._keep_ms, RELAYS_KEPT_MS)
         pruned = {
             "answers": await self._prune(prune_answers, now_ms - ANSWERS_KEPT_MS),
@@ -87,6 +105,7 @@ class Maintenance:
             "events": await self._prune_pages(prune_events, before_ms),
             "jobs": await self._prune(prune_jobs, before_ms),
             "secrets": await self._prune(prune_secrets, before_ms),
+            "endpoints": await self._prune(prune_endpoints, before_ms),
             "relays": await self._prune_pages(prune_relays, relays_before_ms),
             "submissions": await self._prune_pages(prune_submissions, relays_before_ms),
             "builds": await self._prune(prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS)
@@ -96,6 +115,10 @@ class Maintenance:
             "stray_answers": await self._prune_pages(sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
             "requests": await self._prune_pages(prune_logged, now_ms - REQUESTS_KEPT_MS),
+            "vacancies": await self._prune(prune_vacancies, now_ms),
+            "audit": await self._prune(prune_audit, audit_before_ms),
+            "keys": await self._prune(prune_keys, audit_before_ms),
+            "apps": await self._prune(prune_apps, audit_before_ms),
         }
         if any(pruned.values()):
             log.info("store.pruned", **pruned)

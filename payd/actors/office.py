@@ -11,10 +11,12 @@ from typing import Final
 import structlog
 import trio
 
+from payd.actors.maintenance import AUDIT_DAYS, DAY_MS
 from payd.clock import WallMs
 from payd.core.tries import FORGOTTEN_MS
 from payd.store.db import Database, Tx
 from payd.store.links import prune_links
+from payd.store.retention import prune_audit
 from payd.store.second_factors import prune_challenges
 from payd.store.sessions import LIFETIME_MS, prune_sessions
 from payd.store.sign_ins import KEPT_MS, prune_sign_ins
@@ -28,11 +30,12 @@ BATCH_MAX: Final = 500
 
 
 class OfficeChores:
-    """The chores of the office; `wall` gives Unix milliseconds."""
+    """The chores of the office; `wall` gives Unix milliseconds, the audit is kept for `audit_days`."""
 
-    def __init__(self, db: Database, wall: WallMs) -> None:
+    def __init__(self, db: Database, wall: WallMs, audit_days: int = AUDIT_DAYS) -> None:
         self._db = db
         self._wall = wall
+        self._audit_ms = audit_days * DAY_MS
 
     async def run(self) -> None:
         """Do all chores every hour, for ever."""
@@ -49,6 +52,7 @@ class OfficeChores:
             "challenges": await self._prune(prune_challenges, now_ms),
             "tries": await self._prune(prune_tries, now_ms - FORGOTTEN_MS),
             "sign_ins": await self._prune(prune_sign_ins, now_ms - KEPT_MS),
+            "audit": await self._prune(prune_audit, now_ms - self._audit_ms),
         }
         if any(pruned.values()):
             log.info("office.pruned", **pruned)

@@ -24,7 +24,7 @@ from payd.core.errors import (
 )
 from payd.core.event import encode_event
 from payd.core.ids import is_id
-from payd.core.payment import Payment, Transition, Trigger, open_payment, transition
+from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
 from payd.store.db import Database, Tx
@@ -147,6 +147,9 @@ class Payments:
         entropy: For ids.
         tell: Who hears of changes.
         nursery: Where turns and background work run; cancelled last.
+
+    Attributes:
+        reached: How many payments came to each of `STAGES` since the start.
     """
 
     def __init__(
@@ -170,6 +173,8 @@ class Payments:
         self._prefix = "pay_l" if live else "pay_t"
         self._tell = tell
         self.tending = Tending(self)
+        # A series that first appears with a one shows no increase: all begin with a zero.
+        self.reached: dict[str, int] = dict.fromkeys(STAGES, 0)
         db.on_reload(self._reload)
 
     # Asking.
@@ -345,6 +350,7 @@ class Payments:
 
     def tell_all(self, payment: Payment, endpoint_id: str | None) -> None:
         """Tell everyone who follows; only after the change is stored."""
+        self.reached[stage_of(payment)] += 1
         due_at_ms = self.due_at_ms(payment)
         if due_at_ms is not None:
             self.tending.deadlines.add(payment.id, due_at_ms)

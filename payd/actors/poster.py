@@ -15,8 +15,9 @@ import trio
 from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
 from payd.core.endpoint import Endpoint, valid_secrets
+from payd.core.fault import ACCEPTED, FORGED, STALE_BY_S, WORDS, FaultKind
 from payd.core.retry import read_date_s, read_retry_after_s
-from payd.core.signature import sign
+from payd.core.signature import SECRET_BYTES, make_secret, sign
 from payd.entropy import Entropy
 from payd.net.addresses import Network, may_call
 from payd.net.dial import dial_from
@@ -123,8 +124,11 @@ class Poster:
         message_id: str,
         body: bytes,
         trigger: Trigger,
+        fault: FaultKind | None = None,
     ) -> AttemptEnd:
         """One attempt. A refusal or a dead network is an end like any other.
+
+        A forgery that a receiver takes is a failure: what it takes of anybody, it was not told by us.
 
         Args:
             endpoint: Where to, as stored now.
@@ -132,12 +136,12 @@ class Poster:
             message_id: The `webhook-id`, the same in every attempt.
             body: The frozen bytes.
             trigger: auto, manual, replay or test.
+            fault: What is done to it on purpose.
 
         Raises:
             SealBroken: The endpoint's secret was sealed with another key.
         """
         started_ms = self._clock.now_ms()
-        timestamp_s = self._clock.real_ms() // 1000
         target = self._target(endpoint.url)
         if target.scheme == "http" and not (self.rules.allow_http or endpoint.is_house):
             words = "Plain http is not allowed in this mode."
@@ -145,19 +149,19 @@ class Poster:
         # Only what is valid is opened: the times alone decide that.
         valid = valid_secrets(secrets, started_ms)
         opened = [self.open_secret(one.sealed, endpoint.id) for one in valid]
-        signature = sign(opened, message_id, timestamp_s, body)
         headers = (
             ("content-type", "application/json"),
             ("user-agent", self._user_agent),
             ("webhook-id", message_id),
-            ("webhook-timestamp", str(timestamp_s)),
-            ("webhook-signature", signature),
+            *self._signature(opened, message_id, body, fault),
             *(ONCE if endpoint.is_house else self._added(endpoint)),
         )
         http = self.house_http if endpoint.is_house else self.http
         started_s = trio.current_time()
         reply = await http.send("POST", target, headers, body)
         error_class = verdict(reply)
+        if error_class is None and fault in FORGED:
+            error_class = ACCEPTED
         self._compare_clocks(endpoint, reply)
         return AttemptEnd(
             trigger=trigger,
@@ -168,7 +172,7 @@ class Poster:
             duration_ms=reply.duration_ms,
             remote_ip=reply.remote_ip,
             body=reply.body,
-            error="" if error_class is None else reply.detail,
+            error=_said(fault, "" if error_class is None else reply.detail),
             headers=_header_lines(reply),
             is_whole=reply.is_whole or reply.status is None,
             dns_ms=reply.timing.dns_ms,
@@ -177,7 +181,23 @@ class Poster:
             total_ms=round((trio.current_time() - started_s) * 1000),
             retry_after_s=None if error_class is None else self._retry_after_s(reply),
             jitter=0.0 if error_class is None else self.draw_jitter(),
+            fault=fault,
         )
+
+    def _signature(
+        self, secrets: Sequence[str], message_id: str, body: bytes, fault: FaultKind | None
+    ) -> tuple[tuple[str, str], ...]:
+        """The headers that say when and by whom; forged where that is wanted."""
+        timestamp_s = self._clock.real_ms() // 1000
+        match fault:
+            case "stale_timestamp":
+                timestamp_s -= STALE_BY_S
+            case "wrong_secret":
+                secrets = [make_secret(self._entropy(SECRET_BYTES))]
+            case "bad_signature":
+                body += b" "
+        signature = sign(secrets, message_id, timestamp_s, body)
+        return ("webhook-timestamp", str(timestamp_s)), ("webhook-signature", signature)
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret.
@@ -234,6 +254,11 @@ def verdict(reply: Reply) -> str | None:
     if reply.status is None or 200 <= reply.status <= 299:
         return reply.error_class
     return "redirect" if 300 <= reply.status <= 399 else "http_status"
+
+
+def _said(fault: FaultKind | None, detail: str) -> str:
+    """What happened, with what was done on purpose before it."""
+    return detail if fault is None else " ".join(filter(None, (WORDS[fault], detail)))
 
 
 def _header_lines(reply: Reply) -> bytes:

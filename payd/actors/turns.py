@@ -77,6 +77,11 @@ class Turns(Generic[A]):
     def __len__(self) -> int:
         return len(self._awake)
 
+    @property
+    def waiting(self) -> int:
+        """How many turns wait in inboxes. Looks at every awake actor."""
+        return sum(len(actor.inbox) for actor in self._awake.values() if actor.inbox)
+
     def peek(self, key: str) -> A | None:
         """The actor if it is awake."""
         return self._awake.get(key)

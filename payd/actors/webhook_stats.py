@@ -9,13 +9,14 @@ Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Final
 
 import msgspec
+
+from payd.core.fault import FAULT_KINDS, FaultKind
+from payd.core.histogram import Histogram
 
 # How an attempt can fail: what `net.http.Reply.error_class` and `actors.poster.verdict` say.
 ERROR_CLASSES: Final = (
@@ -47,32 +48,6 @@ FIRST_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.
 SKEW_HOSTS_MAX: Final = 20
 
 
-class Histogram:
-    """How often a value was at most each of some bounds."""
-
-    __slots__ = ("_counts", "bounds", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.total = 0.0
-        self._counts = [0] * (len(bounds) + 1)
-
-    @property
-    def count(self) -> int:
-        """How many values were observed."""
-        return sum(self._counts)
-
-    def observe(self, value: float) -> None:
-        """Count a value; one below zero, from a clock that was set back, as zero: a sum must not fall."""
-        value = max(0.0, value)
-        self.total += value
-        self._counts[bisect_left(self.bounds, value)] += 1
-
-    def cumulative(self) -> list[tuple[float, int]]:
-        """Each bound, and infinity at the end, with the number of values up to and including it."""
-        return list(zip((*self.bounds, float("inf")), accumulate(self._counts), strict=True))
-
-
 class Backlog(msgspec.Struct, frozen=True):
     """What a look into the store found; too dear to be looked up by every scrape.
 
@@ -94,6 +69,7 @@ class WebhookStats:
 
     Attributes:
         ok: Attempts that were answered with a 2xx.
+        faults: Attempts that were touched on purpose, by what was done; they count nowhere else.
         failed: Attempts that were not, by error class; every known class is there from the start.
         attempt_s: How long attempts took, in seconds, however they ended.
         first_attempt_s: From an event's commit to its first attempt at an endpoint, in seconds.
@@ -114,6 +90,7 @@ class WebhookStats:
         "canary_ok_at_s",
         "canary_took_s",
         "failed",
+        "faults",
         "first_attempt_s",
         "notices",
         "ok",
@@ -123,6 +100,7 @@ class WebhookStats:
         self.ok = 0
         # A series that first appears with a one shows no increase: all begin with a zero.
         self.failed = dict.fromkeys((*ERROR_CLASSES, OTHER), 0)
+        self.faults = dict.fromkeys(FAULT_KINDS, 0)
         self.attempt_s = Histogram(ATTEMPT_BOUNDS_S)
         self.first_attempt_s = Histogram(FIRST_BOUNDS_S)
         self.notices = dict.fromkeys(NOTICES, 0)
@@ -149,6 +127,10 @@ class WebhookStats:
         else:
             self.failed[error_class if error_class in self.failed else OTHER] += 1
         self.attempt_s.observe(duration_ms / 1000)
+
+    def fault(self, kind: FaultKind) -> None:
+        """Count an attempt that was touched on purpose: it says nothing about receivers."""
+        self.faults[kind] += 1
 
     def first_attempt(self, late_ms: int) -> None:
         """Count a delivery's first attempt, which began so long after its event was committed."""

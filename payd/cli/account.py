@@ -8,15 +8,32 @@ import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd account create main
+payd account list
+"""),
+)
 def account() -> None:
     """Make and show accounts, which own merchants, keys and endpoints."""
 
 
-@account.command("create")
+@account.command(
+    "create",
+    epilog=teach(
+        """
+payd account create main
+payd account create "Second shop" --json
+""",
+        then="payd key create --mode test",
+    ),
+)
 @click.argument("name")
 @operates
 def create(operator: Operator, name: str) -> None:
@@ -29,7 +46,12 @@ def create(operator: Operator, name: str) -> None:
     click.echo(f"Next: {pasted('key create --mode test')}")
 
 
-@account.command("rename")
+@account.command(
+    "rename",
+    epilog=teach("""
+payd account rename main "My shop"
+"""),
+)
 @click.argument("account_name", metavar="ACCOUNT")
 @click.argument("name")
 @operates
@@ -38,7 +60,12 @@ def rename(operator: Operator, account_name: str, name: str) -> None:
     _show_moved(operator, operator.ask("account.rename", account=account_name, name=name))
 
 
-@account.command("set-version")
+@account.command(
+    "set-version",
+    epilog=teach("""
+payd account set-version main 2026-02-19.preview
+"""),
+)
 @click.argument("account_name", metavar="ACCOUNT")
 @click.argument("version")
 @operates
@@ -54,7 +81,13 @@ def _show_moved(operator: Operator, account: dict[str, Any]) -> None:
     show_fields({"Account": account["name"], "Id": account["id"], "API version": account["apiVersion"]})
 
 
-@account.command("list")
+@account.command(
+    "list",
+    epilog=teach("""
+payd account list
+payd account list --json
+"""),
+)
 @operates
 def list_all(operator: Operator) -> None:
     """Show all accounts."""

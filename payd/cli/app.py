@@ -6,10 +6,18 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd app create --name "My wallet" --mode test
+payd app list
+"""),
+)
 def app() -> None:
     """Make, show and revoke app ids for wallets.
 
@@ -17,7 +25,16 @@ def app() -> None:
     """
 
 
-@app.command("create")
+@app.command(
+    "create",
+    epilog=teach(
+        """
+payd app create --name "My wallet" --mode test
+payd app create --mode live --json
+""",
+        then="send it as App-Id, with any Client-Id, on gateway paths",
+    ),
+)
 @click.option("--name", default="Wallet", show_default=True, help="For you, to recognise it later.")
 @on_realm
 def create(operator: Operator, name: str) -> None:
@@ -29,7 +46,12 @@ def create(operator: Operator, name: str) -> None:
     show_fields({"App id": made["appId"], "Name": made["name"], "Mode": made["mode"]})
 
 
-@app.command("list")
+@app.command(
+    "list",
+    epilog=teach("""
+payd app list --mode live
+"""),
+)
 @on_realm
 def list_all(operator: Operator) -> None:
     """Show the app ids, revoked ones too."""
@@ -42,7 +64,12 @@ def list_all(operator: Operator) -> None:
     show_rows(apps, columns, f"There is no app. Make one: {make}")
 
 
-@app.command("revoke")
+@app.command(
+    "revoke",
+    epilog=teach("""
+payd app revoke app_…
+"""),
+)
 @click.argument("app_id", metavar="ID")
 @on_realm
 def revoke(operator: Operator, app_id: str) -> None:

@@ -11,6 +11,7 @@ import click
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, moment, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.core.advice import advice, words_for
 from payd.core.endpoint import REPLAY_REACH_MS
 from payd.core.retry import ATTEMPTS_MAX
@@ -27,7 +28,17 @@ REASONS: Final = {
 """Why a delivery ended that its receiver neither took nor refused to the end."""
 
 
-@click.command("deliveries")
+@click.command(
+    "deliveries",
+    epilog=teach(
+        """
+payd webhook deliveries
+payd webhook deliveries --state failed --mode live
+payd webhook deliveries --payment pay_… --limit 20 --json
+""",
+        then="payd webhook delivery ID",
+    ),
+)
 @click.option("--state", type=click.Choice(STATES), help="Only these.")
 @click.option("--payment", metavar="ID", help="Only those of one payment.")
 @click.option(
@@ -66,7 +77,16 @@ def deliveries(
         click.echo(f"\nThere are more. --limit shows up to {PAGE_MAX} at once; the next: {more}")
 
 
-@click.command("delivery")
+@click.command(
+    "delivery",
+    epilog=teach(
+        """
+payd webhook delivery dlv_…
+payd webhook delivery evt_… --json
+""",
+        then="payd webhook resend ID",
+    ),
+)
 @click.argument("delivery_id", metavar="ID")
 @on_realm
 def delivery(operator: Operator, delivery_id: str) -> None:
@@ -81,7 +101,15 @@ def delivery(operator: Operator, delivery_id: str) -> None:
     _show(operator, found)
 
 
-@click.command("resend")
+@click.command(
+    "resend",
+    epilog=teach(
+        """
+payd webhook resend dlv_…
+""",
+        codes="the endpoint did not take it",
+    ),
+)
 @click.argument("delivery_id", metavar="ID")
 @on_realm
 def resend(operator: Operator, delivery_id: str) -> None:
@@ -135,7 +163,8 @@ def show_advice(attempts: Iterable[Row]) -> None:
     lines = {
         f"{attempt['status'] or _sentence(words_for(attempt['errorClass']))}: {words}": None
         for attempt in attempts
-        if attempt.get("errorClass") and (words := advice(attempt["status"], attempt["errorClass"]))
+        if attempt.get("errorClass")
+        and (words := advice(attempt["status"], attempt["errorClass"], attempt.get("fault")))
     }
     click.echo("".join(f"\n{line}" for line in lines), nl=bool(lines))
 
@@ -163,6 +192,8 @@ def _show(operator: Operator, found: dict[str, Any]) -> None:
         "error": "Error",
         "durationMs": "ms",
     }
+    if any(one.get("fault") for one in log):
+        columns["fault"] = "Injected fault"
     rows = [{**one, "time": moment(one["at"]), "error": failure(one)} for one in log]
     show_rows(rows, columns, "There was no attempt yet.")
     if found["state"] != "succeeded":

@@ -29,6 +29,7 @@ from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
 from payd.cli.running import base_url_of, do, interruptible, undo
 from payd.cli.show import show_json
+from payd.cli.teaching import teach
 from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
@@ -153,7 +154,16 @@ def cents_of(amount: str) -> int:
     return cents
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd demo
+payd demo --scratch --json
+payd demo --mode live --chain eip155:31337
+""",
+        codes="something did not happen; the message says what",
+    )
+)
 @click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm. [test]")
 @click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
 @_live_options

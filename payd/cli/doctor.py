@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from payd import logs
+from payd.cli.doctor_files import examine_files
 from payd.cli.doctor_house import (
     config_problems,
     examine_config,
@@ -19,21 +20,32 @@ from payd.cli.doctor_house import (
     examine_server,
     examine_webhooks,
 )
+from payd.cli.doctor_machine import examine_machine
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.config import Config, ConfigError
 
 COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-@click.command("doctor")
+@click.command(
+    "doctor",
+    epilog=teach(
+        """
+payd doctor
+payd doctor --json | python3 -m json.tool
+""",
+        codes="there is an error",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
 @click.pass_context
 def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Look for what is wrong, or soon will be: configuration, disk, server, nodes, prices, relayer.
+    """Look for what is wrong, or soon will be: configuration, files, keys, backups, server, nodes, prices.
 
     Works beside a running server and without one; changes nothing, and shows no secret. Exit code 0: there is
     no error, though there may be warnings. 1: there is one, also where it is in payd.toml.
@@ -58,6 +70,8 @@ def _examine(config_file: str | None, data_dir: str | None) -> list[Finding]:
     return [
         *examine_config(config, os.environ),
         *examine_data(Path(config.data_dir)),
+        *examine_files(Path(config.data_dir), system_wall_ms()),
+        *examine_machine(config),
         *examine_server(config),
         *examine_webhooks(config),
         *_examine_live(config),

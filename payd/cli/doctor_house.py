@@ -26,6 +26,7 @@ from payd.config import Config, ConfigError, unknown_variables
 from payd.core.attention import BEHIND_MAX, GIB, SPACE_LOW, SPACE_NONE
 from payd.store.unwritable import Unwritable, why_unwritable
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
+from payd.web.health import SKEW_MAX_S
 
 _UNWRITABLE: Final = {
     Unwritable.FORBIDDEN: ("this user may not write to it", "Give this user the directory."),
@@ -107,6 +108,11 @@ def _examine_status(config: Config, status: Mapping[str, Any]) -> Iterator[Findi
             yield Finding("error", f"{name} mode", realm["failure"], "No payment moves until this is mended.")
         for problem in realm.get("problems", ()):
             yield Finding("error", f"{name} mode", problem)
+        skew_s = realm.get("clockSkewS")
+        if skew_s is not None and abs(skew_s) > SKEW_MAX_S:
+            words = f"receivers of webhooks say that our clock is {abs(skew_s):.0f} s {_side(skew_s)}"
+            todo = "At 300 s they refuse webhooks. Run: timedatectl set-ntp true"
+            yield Finding("warning", f"{name} mode", words, todo)
         for chain in realm.get("chains", ()):
             yield from _examine_chain(chain)
 
@@ -155,6 +161,10 @@ def _examine_authorities(section: str, file: Path) -> Finding:
         todo = f"Correct ca_file in [{section}]: a PEM file with certificates."
         return Finding("error", "webhooks", f"{file} cannot be used: {error.strerror or error}", todo)
     return Finding("ok", "webhooks", f"the authorities in {file} can be used")
+
+
+def _side(skew_s: float) -> str:
+    return "ahead" if skew_s > 0 else "behind"
 
 
 def _listed(names: set[str]) -> str:

@@ -12,10 +12,15 @@ from typing import Final
 
 import click
 
+from payd.cli.exit_codes import MISCONFIGURED, REFUSED, UNREACHABLE
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
+from payd.store.backup import BackupRefused
+from payd.store.durable import DraftBusy
 from payd.store.lock import DataDirectoryBusy
+from payd.store.manifest import BackupUnusable
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
+from payd.store.restore import RestoreRefused
 from payd.store.seal import SealKeyUnusable
 from payd.store.unwritable import Unwritable, why_unwritable
 
@@ -23,19 +28,19 @@ from payd.store.unwritable import Unwritable, why_unwritable
 class Refused(click.ClickException):
     """It cannot be done, or something is missing."""
 
-    exit_code = 1
+    exit_code = REFUSED
 
 
 class Misconfigured(click.ClickException):
     """There is a mistake in payd.toml or in a variable; click itself uses the same code for wrong usage."""
 
-    exit_code = 2
+    exit_code = MISCONFIGURED
 
 
 class Unreachable(click.ClickException):
     """The server is needed and does not run, or it holds the data directory and does not answer."""
 
-    exit_code = 3
+    exit_code = UNREACHABLE
 
 
 UNWRITABLE: Final = {
@@ -52,6 +57,10 @@ REASONS: Final = (
     SealKeyUnusable,
     DatabaseTooNew,
     MigrationFailed,
+    BackupRefused,
+    BackupUnusable,
+    RestoreRefused,
+    DraftBusy,
     OSError,
     click.ClickException,
 )

@@ -12,6 +12,7 @@ from payd.cli.failure import writing
 from payd.cli.options import config_options, is_named, load_config
 from payd.cli.pasted import pasted
 from payd.cli.show import show_json
+from payd.cli.teaching import teach
 from payd.config import Config
 from payd.store.lock import check_free
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from payd.cli.seed import Seeded
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd init
+payd init --data-dir /srv/payd --json
+""",
+        then="payd serve",
+    )
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
 def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:

@@ -8,11 +8,20 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.store.keys import DEFAULT_SCOPES, SCOPES
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd key create --mode test
+payd key list --mode live
+payd key revoke key_…
+"""),
+)
 def key() -> None:
     """Make, show and revoke API keys.
 
@@ -20,7 +29,17 @@ def key() -> None:
     """
 
 
-@key.command("create", epilog=f"Scopes: {', '.join(SCOPES)}.")
+@key.command(
+    "create",
+    epilog=teach(
+        """
+payd key create --mode test
+payd key create --mode live --name shop --scope payments:write
+payd key create --merchant mrch_… --json  for one merchant alone
+""",
+        notes=f"Scopes: {', '.join(SCOPES)}.",
+    ),
+)
 @click.option("--name", default="unnamed", show_default=True, help="For you, to recognise it later.")
 @click.option(
     "--scope",
@@ -43,7 +62,13 @@ def create(operator: Operator, name: str, scopes: tuple[str, ...], merchants: tu
     click.echo("Keep it now: it is not stored and cannot be shown again.")
 
 
-@key.command("list")
+@key.command(
+    "list",
+    epilog=teach("""
+payd key list
+payd key list --mode live --all --json
+"""),
+)
 @click.option("--all", "with_revoked", is_flag=True, help="Revoked ones, too.")
 @on_realm
 def list_all(operator: Operator, with_revoked: bool) -> None:
@@ -65,7 +90,15 @@ def list_all(operator: Operator, with_revoked: bool) -> None:
     show_rows(rows, columns, f"There is no key. Make one: {make}")
 
 
-@key.command("revoke")
+@key.command(
+    "revoke",
+    epilog=teach(
+        """
+payd key revoke key_…
+""",
+        then="payd key create, if it was replaced",
+    ),
+)
 @click.argument("key_id", metavar="ID")
 @on_realm
 def revoke(operator: Operator, key_id: str) -> None:

@@ -26,6 +26,7 @@ from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers,
 from payd.cli.options import Operator, config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
+from payd.cli.teaching import teach
 from payd.cli.ticker import HIDDEN, Head, JsonTicker, PlainTicker, Stopped, Ticker, told
 from payd.clock import system_wall_ms
 from payd.core.endpoint import EVENT_TYPES
@@ -58,7 +59,17 @@ class Wanted:
     again: str
 
 
-@click.command(epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
+@click.command(
+    epilog=teach(
+        """
+payd listen
+payd listen --forward-to localhost:4242/hook
+payd listen --events payment.succeeded,payment.settled --json
+payd listen --url https://pay.example.com --api-key svc_test_…
+""",
+        notes=f"Event types: {', '.join(EVENT_TYPES)}.",
+    )
+)
 @click.option("--forward-to", metavar="URL", help="Your receiver, such as localhost:4242/hook or :4242/hook.")
 @click.option("--events", "lists", multiple=True, metavar="A,B", help="Only these types. Without: all.")
 @click.option("-H", "--header", "lines", multiple=True, metavar="'K: V'", help="Add a header; repeat.")
@@ -73,6 +84,7 @@ class Wanted:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: an object a line."
 )
+@click.option("--json", "form", flag_value="json", help="As --format json.")
 @click.option("--url", metavar="URL", help="A server elsewhere, such as https://pay.example.com.")
 @click.option("--api-key", metavar="KEY", help="Its key, with the scope webhooks:read. [PAYD_API_KEY]")
 @click.option(
@@ -115,7 +127,7 @@ def listen(
         url=None if forward_to is None else receiver_url(forward_to),
         headers=extra_headers(lines),
         events=chosen_events(lists),
-        cursor=_begins(after, file),
+        cursor=begins(after, file),
         origin="--after" if after else str(file),
         file=file,
         again=_again(typed, lists, lines, api_key),
@@ -136,8 +148,8 @@ def listen(
     if forward_to is None and print_secret:
         return
     progress = Progress(file)
-    run_until_told(partial(_follow, wanted, door, ticker, progress), door)
-    ticker.state(Stopped(progress.cursor, _go_on(wanted, progress.cursor)))
+    run_until_told(partial(follow, wanted, door, ticker, progress), door)
+    ticker.state(Stopped(progress.cursor, go_on(wanted, progress.cursor)))
 
 
 def run_until_told(run: Callable[[], Awaitable[None]], door: ListenDoor) -> None:
@@ -164,7 +176,8 @@ async def _until_told(run: Callable[[], Awaitable[None]]) -> None:
                 return nursery.cancel_scope.cancel()
 
 
-async def _follow(wanted: Wanted, door: ListenDoor, ticker: Ticker, progress: Progress) -> None:
+async def follow(wanted: Wanted, door: ListenDoor, ticker: Ticker, progress: Progress) -> None:
+    """Do with events what is wanted, until cancelled: those that come while the server is away come later."""
     inbox = Inbox()
     follower = Follower(door, inbox, ticker.state, cursor=wanted.cursor, begin=progress.move)
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
@@ -214,7 +227,8 @@ def _remote(url: str, api_key: str | None, secret: str | None, *, signs: bool, t
     return RemoteDoor(server_url(url), key, secret=secret, fallback=fallback, signs=signs, tell=tell)
 
 
-def _begins(after: str | None, file: Path | None) -> str | None:
+def begins(after: str | None, file: Path | None) -> str | None:
+    """The cursor behind which to begin, of the two options; None: behind the newest event."""
     if after and file:
         words = (
             "--after and --cursor do not go together: the file says where to go on. Leave one of them out."
@@ -256,7 +270,8 @@ def _options(command: str, options: dict[str, str | None]) -> str:
     return " ".join([command, *given])
 
 
-def _go_on(wanted: Wanted, cursor: str | None) -> str | None:
+def go_on(wanted: Wanted, cursor: str | None) -> str | None:
+    """The command that goes on behind a cursor; None where nothing was ever read."""
     if cursor is None:
         return None
     return wanted.again if wanted.file else f"{wanted.again} --after {cursor}"

@@ -10,16 +10,36 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.core.picture import BYTES_MAX, kind_of
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach(
+        """
+payd merchant create "My Shop" --email shop@example.com
+payd merchant list
+""",
+        then="payd merchant add-destination --help",
+    ),
+)
 def merchant() -> None:
     """Make and show merchants, and where they are paid."""
 
 
-@merchant.command("create")
+@merchant.command(
+    "create",
+    epilog=teach(
+        """
+payd merchant create "My Shop" --email shop@example.com
+payd merchant create "My Shop" --email shop@example.com --mode live
+""",
+        then="payd merchant add-destination --help",
+    ),
+)
 @click.argument("name")
 @click.option("--email", required=True, help="Where the merchant is reached.")
 @on_realm
@@ -33,7 +53,13 @@ def create(operator: Operator, name: str, email: str) -> None:
     click.echo("Next: " + pasted(f"merchant add-destination {made['id']} ASSET ADDRESS"))
 
 
-@merchant.command("list")
+@merchant.command(
+    "list",
+    epilog=teach("""
+payd merchant list --mode live
+payd merchant list --json
+"""),
+)
 @on_realm
 def list_all(operator: Operator) -> None:
     """Show the merchants."""
@@ -50,14 +76,19 @@ def list_all(operator: Operator) -> None:
 
 @merchant.command(
     "add-destination",
-    epilog="""\b
-Examples, USDC and ETH on Base, and USDC on Solana, where your wallet is named
-and no token account of it:
-  payd merchant add-destination mrch_… \\
-    eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 eip155:8453:0xYOURS
-  payd merchant add-destination mrch_… eip155:8453/slip44:60 eip155:8453:0xYOURS
-  payd merchant add-destination mrch_… \\
-    solana:mainnet/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v solana:mainnet:YOURS""",
+    epilog=teach(
+        """
+payd merchant add-destination mrch_… eip155:8453/slip44:60 eip155:8453:0x…
+payd merchant add-destination mrch_… \\
+  eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 \\
+  eip155:8453:0x…
+payd merchant add-destination mrch_… \\
+  solana:mainnet/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v \\
+  solana:mainnet:…
+""",
+        notes="These are ETH and USDC on Base, and USDC on Solana, where your wallet is named and no token"
+        " account of it.",
+    ),
 )
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("asset")
@@ -74,11 +105,15 @@ def add_destination(operator: Operator, merchant_id: str, asset: str, destinatio
 
 @merchant.command(
     "collect",
-    epilog="""\b
-A FIELD is ID:TYPE:NAME. TYPE is text, date or checkbox; NAME is what buyers
-read; a question mark after the id lets them leave it out:
-  payd merchant collect mrch_… "fullName:text:Full name" "note?:text:Note" \\
-    "tosConfirmed:checkbox:I agree to the terms\"""",
+    epilog=teach(
+        """
+payd merchant collect mrch_… "fullName:text:Full name" "note?:text:Note"
+payd merchant collect mrch_… "tosConfirmed:checkbox:I agree to the terms"
+payd merchant collect mrch_… --none
+""",
+        notes="A FIELD is ID:TYPE:NAME. TYPE is text, date or checkbox; NAME is what buyers read; a question"
+        " mark after the id lets them leave it out.",
+    ),
 )
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("fields", metavar="[FIELD]...", nargs=-1)
@@ -111,7 +146,12 @@ def _field(text: str) -> dict[str, Any]:
     }
 
 
-@merchant.command("destinations")
+@merchant.command(
+    "destinations",
+    epilog=teach("""
+payd merchant destinations mrch_…
+"""),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @on_realm
 def destinations(operator: Operator, merchant_id: str) -> None:
@@ -132,7 +172,15 @@ def destinations(operator: Operator, merchant_id: str) -> None:
     show_rows(found, columns, f"There is none. Add one: {add}")
 
 
-@merchant.command("change-destination")
+@merchant.command(
+    "change-destination",
+    epilog=teach(
+        """
+payd merchant change-destination mrch_… crypto_… eip155:8453:0x…
+""",
+        then="payd merchant destinations MERCHANT",
+    ),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("settlement_id", metavar="DESTINATION")
 @click.argument("address")
@@ -152,7 +200,12 @@ def change_destination(operator: Operator, merchant_id: str, settlement_id: str,
         click.echo("To take it back: " + pasted(f"merchant cancel-change {merchant_id} {settlement_id}"))
 
 
-@merchant.command("cancel-change")
+@merchant.command(
+    "cancel-change",
+    epilog=teach("""
+payd merchant cancel-change mrch_… crypto_… --mode live
+"""),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("settlement_id", metavar="DESTINATION")
 @on_realm
@@ -165,7 +218,12 @@ def cancel_change(operator: Operator, merchant_id: str, settlement_id: str) -> N
     _show_destination(kept)
 
 
-@merchant.command("delete-destination")
+@merchant.command(
+    "delete-destination",
+    epilog=teach("""
+payd merchant delete-destination mrch_… crypto_…
+"""),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("settlement_id", metavar="DESTINATION")
 @on_realm
@@ -185,7 +243,14 @@ def _show_destination(one: dict[str, Any]) -> None:
     show_fields(fields)
 
 
-@merchant.command("origins")
+@merchant.command(
+    "origins",
+    epilog=teach("""
+payd merchant origins mrch_…                       show them
+payd merchant origins mrch_… https://shop.example
+payd merchant origins mrch_… --none
+"""),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("origins", metavar="[ORIGIN]...", nargs=-1)
 @click.option("--none", is_flag=True, help="Nobody's.")
@@ -205,7 +270,13 @@ def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...], none
     click.echo("Allowed: " + (", ".join(allowed) or "no page; the checkout opens in a tab of its own"))
 
 
-@merchant.command("logo")
+@merchant.command(
+    "logo",
+    epilog=teach("""
+payd merchant logo mrch_… logo.png
+payd merchant logo mrch_… --remove
+"""),
+)
 @click.argument("merchant_id", metavar="MERCHANT")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--remove", is_flag=True, help="Show none any more.")

@@ -7,10 +7,18 @@ import click
 from payd.cli.deliveries import how, outcome, show_advice
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
+from payd.cli.sections import Sections
 from payd.cli.show import moment, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd notify show
+payd notify test
+"""),
+)
 def notify() -> None:
     """Show and test where warnings about webhook endpoints go.
 
@@ -20,7 +28,13 @@ def notify() -> None:
     """
 
 
-@notify.command("show")
+@notify.command(
+    "show",
+    epilog=teach("""
+payd notify show
+payd notify show --mode live --json
+"""),
+)
 @on_realm
 def show(operator: Operator) -> None:
     """Show the address, the secret that signs, and the last notices with how they fared.
@@ -41,7 +55,15 @@ def show(operator: Operator) -> None:
     show_advice(each for each in notices if each["state"] != "succeeded")
 
 
-@notify.command("test")
+@notify.command(
+    "test",
+    epilog=teach(
+        """
+payd notify test
+""",
+        codes="it was not answered with a 2xx",
+    ),
+)
 @on_realm
 def test(operator: Operator) -> None:
     """Send a test notice and show what came of it; anything but a 2xx is a failure."""

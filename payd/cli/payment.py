@@ -11,7 +11,9 @@ import click
 from payd.chains.defaults import SOLANA
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
+from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.core.ids import realm_of
 from payd.core.money import format_units
 
@@ -19,12 +21,24 @@ LINKED: Final = ("matched", "recorded")
 """What of a match comes to something."""
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd payment show pay_…
+payd payment match pay_… 0x… --mode live
+"""),
+)
 def payment() -> None:
     """Show a payment, and have a transaction counted for it."""
 
 
-@payment.command("show")
+@payment.command(
+    "show",
+    epilog=teach("""
+payd payment show pay_…
+payd payment show pay_… --json
+"""),
+)
 @click.argument("payment_id", metavar="PAYMENT")
 @on_realm
 def show(operator: Operator, payment_id: str) -> None:
@@ -38,7 +52,16 @@ def show(operator: Operator, payment_id: str) -> None:
     _show_transfers(found["transfers"])
 
 
-@payment.command("match")
+@payment.command(
+    "match",
+    epilog=teach(
+        """
+payd payment match pay_… 0x… --mode live
+payd payment match pay_… 0x… --mode live --chain eip155:8453
+""",
+        codes="it came to nothing; the message says why",
+    ),
+)
 @click.argument("payment_id", metavar="PAYMENT")
 @click.argument("tx", metavar="TX")
 @click.option("--chain", metavar="CAIP-2", help="Where to look, such as eip155:8453. Without: everywhere.")

@@ -12,7 +12,9 @@ import click
 import msgspec
 
 from payd.cli.failure import Refused
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
 
 if TYPE_CHECKING:
     from payd.chains.keystore import Addresses
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd relayer create relayer.json
+payd relayer show relayer.json
+"""),
+)
 def relayer() -> None:
     """Make and show the key that pays for gas.
 
@@ -29,7 +37,16 @@ def relayer() -> None:
     """
 
 
-@relayer.command("create")
+@relayer.command(
+    "create",
+    epilog=teach(
+        """
+payd relayer create relayer.json
+payd relayer create relayer.json --password-file relayer.password --json
+""",
+        then="send it a little of the coin, and payd doctor",
+    ),
+)
 @click.argument("file", type=FILE)
 @click.option(
     "--password-file",
@@ -54,7 +71,13 @@ def create(file: Path, password_file: Path | None, small: bool, as_json: bool) -
         _explain(file, password_file)
 
 
-@relayer.command("show")
+@relayer.command(
+    "show",
+    epilog=teach("""
+payd relayer show relayer.json
+payd relayer show relayer.json --json
+"""),
+)
 @click.argument("file", type=FILE)
 @click.option(
     "--password-file",
@@ -78,9 +101,15 @@ def show(file: Path, password_file: Path | None, as_json: bool) -> None:
     _show(addresses, file, as_json)
 
 
-@relayer.command("export")
+@relayer.command(
+    "export",
+    epilog=teach("""
+payd relayer export relayer.json
+"""),
+)
 @click.argument("file", type=FILE)
-def export(file: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def export(file: Path, as_json: bool) -> None:
     """Print the Solana key of FILE, to bring what is left on it elsewhere.
 
     A Solana wallet imports it ("import private key"), and then moves its SOL like any other. Stop the server
@@ -98,6 +127,9 @@ def export(file: Path) -> None:
     password = click.prompt(f"Password of {file}", hide_input=True, err=True)
     with _told():
         key = read_key(file, password)
+    if as_json:
+        show_json({"solana_address": addresses_of(key).solana, "key": exported(key)})
+        return
     click.echo(f"Address: {addresses_of(key).solana}", err=True)
     click.echo(exported(key))
 

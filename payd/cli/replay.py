@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, console, moment, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 Job: TypeAlias = dict[str, Any]
 
@@ -38,7 +39,18 @@ def _replays(function: Callable[..., None]) -> Callable[..., None]:
     return since(preview(wait(on_realm(function))))
 
 
-@click.command("recover")
+@click.command(
+    "recover",
+    epilog=teach(
+        """
+payd webhook recover --since 2h --preview  count first
+payd webhook recover --since 2h --wait
+payd webhook recover --since 2026-11-20T00:00:00Z --mode live
+""",
+        codes="with --wait, not all of it was delivered",
+        then="payd webhook jobs",
+    ),
+)
 @_replays
 def recover(operator: Operator, since: str, preview: bool, wait: bool) -> None:
     """Send again what failed for good since a time.
@@ -48,7 +60,17 @@ def recover(operator: Operator, since: str, preview: bool, wait: bool) -> None:
     _replay(operator, "recover", since, preview=preview, wait=wait)
 
 
-@click.command("replay-missing")
+@click.command(
+    "replay-missing",
+    epilog=teach(
+        """
+payd webhook replay-missing --since 3d --preview  count first
+payd webhook replay-missing --since 3d --wait
+""",
+        codes="with --wait, not all of it was delivered",
+        then="payd webhook jobs",
+    ),
+)
 @_replays
 def replay_missing(operator: Operator, since: str, preview: bool, wait: bool) -> None:
     """Send what the endpoint was never told of since a time.
@@ -58,7 +80,13 @@ def replay_missing(operator: Operator, since: str, preview: bool, wait: bool) ->
     _replay(operator, "replay-missing", since, preview=preview, wait=wait)
 
 
-@click.command("jobs")
+@click.command(
+    "jobs",
+    epilog=teach("""
+payd webhook jobs
+payd webhook jobs --mode live --json
+"""),
+)
 @on_realm
 def jobs(operator: Operator) -> None:
     """Show the jobs of recover and replay-missing, newest first."""
@@ -83,7 +111,12 @@ def jobs(operator: Operator) -> None:
     )
 
 
-@click.command("job")
+@click.command(
+    "job",
+    epilog=teach("""
+payd webhook job job_…
+"""),
+)
 @click.argument("job_id", metavar="ID")
 @on_realm
 def job(operator: Operator, job_id: str) -> None:
@@ -91,7 +124,12 @@ def job(operator: Operator, job_id: str) -> None:
     _show(operator, operator.ask("webhook.job", id=job_id))
 
 
-@click.command("cancel-job")
+@click.command(
+    "cancel-job",
+    epilog=teach("""
+payd webhook cancel-job job_…
+"""),
+)
 @click.argument("job_id", metavar="ID")
 @on_realm
 def cancel_job(operator: Operator, job_id: str) -> None:

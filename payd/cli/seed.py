@@ -34,7 +34,7 @@ DESTINATIONS: Final = (
 """USDC and ETH on Base, USDC on Solana."""
 
 LAPTOP_TOML: Final = """\
-# Written by payd for a first start on a laptop. The payd.toml of the source shows every key.
+# Written by payd for a first start on a laptop. `payd check-config` shows every key.
 data_dir = "."
 
 [webhooks.test]

@@ -13,13 +13,23 @@ from payd.cli.address import check_address, check_ca_file, check_sources_are_our
 from payd.cli.failure import writing
 from payd.cli.options import config_options, is_named, load_config
 from payd.cli.pasted import pasted
+from payd.cli.teaching import teach
 from payd.store.lock import check_free
 
 if TYPE_CHECKING:
     from payd.web.house import House
 
 
-@click.command()
+@click.command(
+    epilog=teach(
+        """
+payd serve --demo                  a key and a shop to play with
+payd serve --data-dir /srv/payd --config /etc/payd.toml
+payd serve --listen 0.0.0.0:8420 --base-url https://pay.example
+""",
+        then="payd service install, to have it start with the machine",
+    )
+)
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve. [PAYD_LISTEN; 127.0.0.1:8420]")
 @click.option("--base-url", metavar="URL", help="What links begin with. [PAYD_BASE_URL; http://LISTEN]")
 @click.option(

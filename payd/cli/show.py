@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import click
 import msgspec
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
+
+from payd.cli.leaving import wants_colour
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -32,7 +34,7 @@ def show_rows(
         columns: Heading by field, in order.
         empty: What to say when there are no rows.
         brief: A row in a few lines, for terminals that are too narrow for the table: ids that are folded
-            into columns cannot be copied.
+            into columns cannot be copied. Without, it is a line a field.
     """
     if not rows:
         click.echo(empty)
@@ -43,9 +45,9 @@ def show_rows(
     for row in rows:
         table.add_row(*(_text(row.get(field)) for field in columns))
     screen = console()
-    if brief is not None and screen.measure(table, options=_unfolded(screen)).maximum > screen.width:
+    if screen.measure(table, options=_unfolded(screen)).maximum > screen.width:
         for row in rows:
-            click.echo(brief(row))
+            click.echo(_stacked(row, columns) if brief is None else brief(row))
     else:
         screen.print(table)
 
@@ -63,10 +65,28 @@ def moment(instant: str | None) -> str | None:
     return None if instant is None else instant[:19].replace("T", " ")
 
 
+class Screen(Console):
+    """A console that leaves it to the program what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise again what rich caught; it would end with 1."""
+        raise
+
+
 def console() -> Console:
     """A console for what is standard output now."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=UNFOLDED)
+    colours: Literal["auto"] | None = "auto" if wants_colour() else None
+    made = Screen(highlight=False, color_system=colours)
+    return made if made.is_terminal else Screen(highlight=False, color_system=colours, width=UNFOLDED)
+
+
+def _stacked(row: Row, columns: Mapping[str, str]) -> str:
+    """A row in lines of its own, the first of them bold; what is None is left out."""
+    (first, _), *others = columns.items()
+    there = {heading: row[field] for field, heading in others if row.get(field) is not None}
+    width = max(map(len, there), default=0)
+    lines = [f"  {heading.ljust(width)}  {_text(value)}" for heading, value in there.items()]
+    return "\n".join([click.style(str(_text(row.get(first))), bold=True), *lines])
 
 
 def _unfolded(screen: Console) -> ConsoleOptions:

@@ -6,19 +6,34 @@ import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.pasted import pasted
+from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 
 ROLES = ("owner", "developer", "support", "viewer")
 
 account_option = click.option("--account", metavar="NAME|ID", help="Which. Needed when there are several.")
 
 
-@click.group()
+@click.group(
+    cls=Sections,
+    epilog=teach("""
+payd user setup-link
+payd user invite --role support --email grace@example.com
+payd user list
+"""),
+)
 def user() -> None:
     """Show and remove users of the dashboard, and make links that let one in once."""
 
 
-@user.command("list")
+@user.command(
+    "list",
+    epilog=teach("""
+payd user list
+payd user list --json
+"""),
+)
 @operates
 def list_all(operator: Operator) -> None:
     """Show all users, with their part in each account."""
@@ -43,14 +58,31 @@ def list_all(operator: Operator) -> None:
     show_rows(rows, columns, f"There is no user yet. Make a link for the first: {pasted('user setup-link')}")
 
 
-@user.command("setup-link")
+@user.command(
+    "setup-link",
+    epilog=teach(
+        """
+payd user setup-link
+""",
+        then="open it in a browser",
+    ),
+)
 @operates
 def setup_link(operator: Operator) -> None:
     """Make the link by which the first user is made; the one before opens nothing any more."""
     _show_link(operator, operator.ask("user.setup_link"))
 
 
-@user.command("invite")
+@user.command(
+    "invite",
+    epilog=teach(
+        """
+payd user invite --role support --email grace@example.com
+payd user invite --account main --json
+""",
+        then="send it to whom it is for",
+    ),
+)
 @click.option(
     "--role", type=click.Choice(ROLES), default="developer", show_default=True, help="What they may do."
 )
@@ -62,7 +94,12 @@ def invite(operator: Operator, role: str, email: str | None) -> None:
     _show_link(operator, operator.ask("user.invite", role=role, email=email))
 
 
-@user.command("reset")
+@user.command(
+    "reset",
+    epilog=teach("""
+payd user reset grace@example.com
+"""),
+)
 @click.argument("email", metavar="EMAIL")
 @operates
 def reset(operator: Operator, email: str) -> None:
@@ -70,7 +107,12 @@ def reset(operator: Operator, email: str) -> None:
     _show_link(operator, operator.ask("user.reset", email=email))
 
 
-@user.command("remove")
+@user.command(
+    "remove",
+    epilog=teach("""
+payd user remove grace@example.com --account main
+"""),
+)
 @click.argument("email", metavar="EMAIL")
 @account_option
 @operates

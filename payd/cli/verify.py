@@ -12,6 +12,7 @@ import click
 from payd.cli.failure import Refused, told
 from payd.cli.options import Operator, config_options, load_config, realm_options
 from payd.cli.show import moment, show_json
+from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.core.diagnosis import Kind, Received, diagnose
 
@@ -20,11 +21,14 @@ BODY_BYTES_MAX: Final = 1 << 20
 # Events are far smaller, and a command to the server has 64 KiB.
 ASK_BYTES_MAX: Final = 32 * 1024
 
-EPILOG: Final = """\b
-With a delivery's headers in shell variables and its raw body in a file:
-  payd webhook verify --secret "$SECRET" --id "$ID" --timestamp "$TIMESTAMP" \\
-    --signature "$SIGNATURE" --body delivery.json
-"""
+EPILOG: Final = teach(
+    """
+payd webhook verify --secret "$SECRET" --id "$ID" --timestamp "$TIMESTAMP" \\
+  --signature "$SIGNATURE" --body delivery.json
+""",
+    notes="With a delivery's headers in shell variables and its raw body in a file.",
+    codes="it is not authentic; the message says why",
+)
 
 
 @click.command("verify", epilog=EPILOG)

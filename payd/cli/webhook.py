@@ -8,9 +8,12 @@ import click
 
 from payd.cli.deliveries import deliveries, delivery, failure, outcome, resend, show_advice
 from payd.cli.failure import Refused
+from payd.cli.faults import clear_faults, fault, faults
 from payd.cli.options import Operator, on_realm
 from payd.cli.replay import cancel_job, job, jobs, recover, replay_missing
+from payd.cli.sections import Sections
 from payd.cli.show import console, moment, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
 from payd.cli.verify import verify
 from payd.core.endpoint import EVENT_TYPES, FAILURE_GAP_MAX_MS
 
@@ -21,21 +24,24 @@ SECTIONS: Final = {
     "The endpoint": ("set", "show", "test", "pause", "resume", "disable", "enable", "delete"),
     "Its signing secret": ("reveal", "rotate", "verify"),
     "Deliveries": ("deliveries", "delivery", "resend"),
+    "Faults on purpose, in test mode": ("fault", "faults", "clear-faults"),
     "After an outage": ("recover", "replay-missing", "jobs", "job", "cancel-job"),
 }
 """In the order in which they are needed."""
 
 
-class _Sections(click.Group):
-    """Shows its commands by what they are for, not by their letters."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])
-
-
-@click.group(cls=_Sections)
+@click.group(
+    cls=Sections,
+    sections=SECTIONS,
+    epilog=teach(
+        """
+payd webhook set --url https://shop.example/hook
+payd webhook test
+payd webhook deliveries --state failed
+""",
+        then="payd listen --help, while you write your receiver",
+    ),
+)
 def webhook() -> None:
     """Set and test the webhook endpoint, and repair what failed.
 
@@ -43,7 +49,18 @@ def webhook() -> None:
     """
 
 
-@webhook.command("set", epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
+@webhook.command(
+    "set",
+    epilog=teach(
+        """
+payd webhook set --url https://shop.example/hook
+payd webhook set --mode live --url https://shop.example/hook \\
+  --event payment.succeeded --header "Authorization: Bearer …"
+""",
+        notes=f"Event types: {', '.join(EVENT_TYPES)}.",
+        then="payd webhook reveal, and payd webhook test",
+    ),
+)
 @click.option("--url", required=True, help="Where deliveries go.")
 @click.option(
     "--event", "events", multiple=True, metavar="TYPE", help="Only these types; repeat. Without: all."
@@ -67,14 +84,28 @@ def set_endpoint(
     _show(operator, operator.ask("webhook.set", url=url, events=events or None, headers=sent))
 
 
-@webhook.command("show")
+@webhook.command(
+    "show",
+    epilog=teach("""
+payd webhook show --mode live
+payd webhook show --json
+"""),
+)
 @on_realm
 def show(operator: Operator) -> None:
     """Show the endpoint, without its secret."""
     _show(operator, operator.ask("webhook.show"))
 
 
-@webhook.command("rotate")
+@webhook.command(
+    "rotate",
+    epilog=teach(
+        """
+payd webhook rotate
+""",
+        then="put the new secret into your receiver within 24 hours",
+    ),
+)
 @on_realm
 def rotate(operator: Operator) -> None:
     """Make a new signing secret; the old one signs along for 24 hours.
@@ -84,7 +115,13 @@ def rotate(operator: Operator) -> None:
     _show(operator, operator.ask("webhook.rotate"))
 
 
-@webhook.command("reveal")
+@webhook.command(
+    "reveal",
+    epilog=teach("""
+payd webhook reveal
+payd webhook reveal --mode live --json
+"""),
+)
 @on_realm
 def reveal(operator: Operator) -> None:
     """Show the current signing secret.
@@ -98,21 +135,42 @@ def reveal(operator: Operator) -> None:
         click.echo(endpoint["secret"])
 
 
-@webhook.command("pause")
+@webhook.command(
+    "pause",
+    epilog=teach(
+        """
+payd webhook pause --mode live
+""",
+        then="payd webhook resume",
+    ),
+)
 @on_realm
 def pause(operator: Operator) -> None:
     """Deliver nothing for a while; events are kept, and sent on resume."""
     _show(operator, operator.ask("webhook.pause"))
 
 
-@webhook.command("resume")
+@webhook.command(
+    "resume",
+    epilog=teach("""
+payd webhook resume --mode live
+"""),
+)
 @on_realm
 def resume(operator: Operator) -> None:
     """Deliver again, beginning with what was kept during the pause."""
     _show(operator, operator.ask("webhook.resume"))
 
 
-@webhook.command("enable")
+@webhook.command(
+    "enable",
+    epilog=teach(
+        """
+payd webhook enable --mode live
+""",
+        then="payd webhook replay-missing and recover; it says from when",
+    ),
+)
 @on_realm
 def enable(operator: Operator) -> None:
     """Deliver again, after the endpoint was disabled.
@@ -135,14 +193,28 @@ def enable(operator: Operator) -> None:
         click.echo(f"\n{failed} {deliveries} failed for good. Send them again: {recover}")
 
 
-@webhook.command("disable")
+@webhook.command(
+    "disable",
+    epilog=teach(
+        """
+payd webhook disable --mode live
+""",
+        then="payd webhook enable",
+    ),
+)
 @on_realm
 def disable(operator: Operator) -> None:
     """Deliver nothing; what is owed is cancelled."""
     _show(operator, operator.ask("webhook.disable"))
 
 
-@webhook.command("delete")
+@webhook.command(
+    "delete",
+    epilog=teach("""
+payd webhook delete
+payd webhook delete --mode live --yes  for scripts
+"""),
+)
 @click.confirmation_option(
     "--yes", prompt="The endpoint and its secret are gone for good. Go on?", help="Do not ask."
 )
@@ -152,7 +224,18 @@ def delete(operator: Operator) -> None:
     _show(operator, operator.ask("webhook.delete"))
 
 
-@webhook.command("test", epilog=f"Event types: {', '.join(EVENT_TYPES)}.")
+@webhook.command(
+    "test",
+    epilog=teach(
+        """
+payd webhook test
+payd webhook test --type payment.settled
+payd webhook test --all --json
+""",
+        notes=f"Event types: {', '.join(EVENT_TYPES)}.",
+        codes="one was not answered with a 2xx",
+    ),
+)
 @click.option("--type", "event_type", metavar="TYPE", help=f"Which event to send. Without: {TEST_TYPE}.")
 @click.option("--all", "every", is_flag=True, help="Send one of each type.")
 @on_realm
@@ -182,7 +265,11 @@ def test(operator: Operator, event_type: str | None, every: bool) -> None:
         raise Refused(f"{operator.ask('webhook.show')['url']} {outcome(sent)}")
 
 
-for _command in (deliveries, delivery, resend, verify, recover, replay_missing, jobs, job, cancel_job):
+for _command in (
+    *(deliveries, delivery, resend, verify),
+    *(fault, faults, clear_faults),
+    *(recover, replay_missing, jobs, job, cancel_job),
+):
     webhook.add_command(_command)
 
 

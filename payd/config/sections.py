@@ -187,6 +187,15 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """`[audit]`: who did what."""
+
+    keep_days: Annotated[
+        int, number("days", 90, 36_500), "How long acts are kept, with keys and apps that were revoked."
+    ] = 3650
+
+
+@dataclass(frozen=True, slots=True)
 class Feeds:
     """`[feeds]`: websockets."""
 
@@ -263,6 +272,7 @@ class Config:
     test: Simulated = field(default_factory=Simulated)
     webhooks: Webhooks = field(default_factory=Webhooks)
     notify: Notify = field(default_factory=Notify)
+    audit: Audit = field(default_factory=Audit)
     feeds: Feeds = field(default_factory=Feeds)
     metrics: Metrics = field(default_factory=Metrics)
     rates: Rates = field(default_factory=Rates)

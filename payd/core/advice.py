@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from payd.core.endpoint import RESPONSE_DEADLINE_S
+from payd.core.fault import ACCEPTED, FORGED, INJECTED
 
 _UNAUTHENTIC: Final = (
     "Does your receiver verify the raw bytes of the body with this endpoint's secret?"
@@ -17,6 +18,7 @@ _MOVED: Final = (
     "Redirects are not followed; often the URL misses its trailing slash or https. Set the final URL."
 )
 _REFUSED: Final = "Your receiver refused the request; its own log says why. Only a 2xx counts."
+_AS_IT_SHOULD: Final = "Your receiver refused what was forged, as it should. The next attempt is a real one."
 _OUTAGE: Final = "Your receiver is down or overloaded, or the proxy before it is; their logs say which."
 
 WORDS: Final = {
@@ -24,7 +26,9 @@ WORDS: Final = {
     "connection_refused": "the connection was refused",
     "connection_reset": "the connection was closed before an answer",
     "dns_error": "its name does not resolve",
+    "forgery_accepted": "it took what it should refuse",
     "http_status": "its status is not a 2xx",
+    "injected_fault": "a fault that you injected",
     "interrupted": "the attempt was interrupted",
     "network_unreachable": "its network cannot be reached",
     "protocol_error": "the answer is not HTTP/1.1",
@@ -44,7 +48,12 @@ BY_CLASS: Final = {
     "connection_refused": "Is your receiver running, and does it listen on this port?",
     "connection_reset": "Does your receiver speak HTTP there, and did it crash?",
     "dns_error": "Is the host spelled right, and does its name resolve from payd's machine?",
+    "forgery_accepted": (
+        "Your receiver took what was forged on purpose, as it would from anybody. Have it verify signature"
+        " and time, and answer 400."
+    ),
     "http_status": _REFUSED,
+    "injected_fault": "This was done on purpose, by a fault of test mode; the next attempt is a real one.",
     "interrupted": "payd was stopped during this attempt; it is made once more.",
     "network_unreachable": "payd's machine has no route there. Is it online, and over IPv4 or IPv6 alike?",
     "protocol_error": "Is this your receiver's port, and is it http or https?",
@@ -87,14 +96,17 @@ def words_for(error_class: str) -> str:
     return WORDS.get(error_class, error_class.replace("_", " "))
 
 
-def advice(status: int | None, error_class: str | None) -> str | None:
+def advice(status: int | None, error_class: str | None, fault: str | None = None) -> str | None:
     """What to do about an attempt that ended so; None when it succeeded, or when there is nothing to say.
 
     Args:
         status: Of the answer; None when there was none.
         error_class: As in the attempt log: of `net.http.Reply`, or redirect, http_status, interrupted.
+        fault: What was done to the attempt on purpose: a receiver that refused a forgery did what it should.
     """
-    if status is None:
+    if fault is not None and error_class not in (ACCEPTED, INJECTED):
+        return _AS_IT_SHOULD if fault in FORGED and status in _CLIENT else None
+    if status is None or error_class == ACCEPTED:
         return BY_CLASS.get(error_class or "")
     if status in BY_STATUS:
         return BY_STATUS[status]

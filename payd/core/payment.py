@@ -188,6 +188,17 @@ TRANSITIONS: Final[dict[tuple[Status | None, type[Trigger]], tuple[Status, str]]
 """Status before and trigger → status after and event type. What is not here cannot happen."""
 
 
+STAGES: Final = ("created", *(one.value for one in Status if one is not Status.REQUIRES_ACTION), "settled")
+"""What a payment comes to, one after the other, for who counts them."""
+
+
+def stage_of(payment: Payment) -> str:
+    """Which of `STAGES` a payment came to last."""
+    if payment.status is Status.REQUIRES_ACTION:
+        return "created"
+    return payment.status.value if payment.settled is None else "settled"
+
+
 def open_payment(draft: Payment) -> Transition:
     """The first transition: a payment comes to be at version 0."""
     assert draft.version == 0

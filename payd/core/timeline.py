@@ -161,7 +161,7 @@ class DeliveryOwed(Entry, frozen=True):
 
 
 class DeliveryTried(Entry, frozen=True):
-    """One HTTP request of a delivery, and how it ended."""
+    """One HTTP request of a delivery, and how it ended; `fault` is what was done to it on purpose."""
 
     rank = 10
     delivery_id: str
@@ -173,6 +173,7 @@ class DeliveryTried(Entry, frozen=True):
     error: str | None
     duration_ms: int
     next_at_ms: int | None
+    fault: str | None = None
 
 
 class Refunded(Entry, frozen=True):

@@ -85,6 +85,10 @@ def insert_logged(tx: Tx, entries: Sequence[Logged]) -> None:
 
 def list_logged(tx: Tx, chosen: LogFilter, before_seq: int | None, limit: int) -> list[LogRow]:
     """A page of requests, newest first, older than `before_seq`."""
+    return _select(tx, chosen, ("l.seq < ?", before_seq), "l.seq DESC", limit)
+
+
+def _select(tx: Tx, chosen: LogFilter, place: tuple[str, int | None], order: str, limit: int) -> list[LogRow]:
     where, values = ["l.account_id = ?"], [chosen.account_id]
     more: list[int] = []
     for column, value in (
@@ -105,7 +109,7 @@ def list_logged(tx: Tx, chosen: LogFilter, before_seq: int | None, limit: int) -
         ("l.status <= ?", highest),
         ("l.at_ms >= ?", chosen.start_ms),
         ("l.at_ms < ?", chosen.end_ms),
-        ("l.seq < ?", before_seq),
+        place,
     ):
         if number is not None:
             where.append(condition)
@@ -113,10 +117,21 @@ def list_logged(tx: Tx, chosen: LogFilter, before_seq: int | None, limit: int) -
     rows = tx.execute(
         f"SELECT l.seq, {', '.join(f'l.{name}' for name in _COLUMNS.split(', '))}, k.name, k.last4"
         f" FROM api_log l LEFT JOIN api_keys k ON k.id = l.actor WHERE {' AND '.join(where)}"
-        " ORDER BY l.seq DESC LIMIT ?",
+        f" ORDER BY {order} LIMIT ?",
         (*values, *more, limit),
     )
     return [LogRow(row[0], Logged(*row[1:-2]), row[-2], row[-1]) for row in rows]
+
+
+def logged_after(tx: Tx, chosen: LogFilter, after_seq: int, limit: int) -> list[LogRow]:
+    """What was written behind a cursor, oldest first: what somebody who follows goes on with."""
+    return _select(tx, chosen, ("l.seq > ?", after_seq), "l.seq", limit)
+
+
+def newest_logged(tx: Tx) -> int:
+    """The cursor behind which there is nothing yet; 0 before the first request."""
+    (newest,) = tx.execute("SELECT coalesce(max(seq), 0) FROM api_log").fetchone()
+    return int(newest)
 
 
 def last_used(tx: Tx, account_id: str) -> dict[str, int]:
@@ -131,7 +146,7 @@ def last_used(tx: Tx, account_id: str) -> dict[str, int]:
 
 def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     """Forget requests from before that, and the oldest of more than `ROWS_MAX`; `limit` at a time."""
-    (newest,) = tx.execute("SELECT coalesce(max(seq), 0) FROM api_log").fetchone()
+    newest = newest_logged(tx)
     rows = tx.execute(
         "SELECT seq FROM api_log WHERE seq > ?1 AND (at_ms < ?2 OR seq <= ?3) ORDER BY seq LIMIT ?4",
         (after_seq, before_ms, newest - ROWS_MAX, limit),

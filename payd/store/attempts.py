@@ -9,10 +9,12 @@ import msgspec
 
 from payd.core import endpoint as rules
 from payd.core.endpoint import Endpoint, EndpointState
+from payd.core.fault import HELD, FaultKind
 from payd.core.notice import NoticeType, notice_type
 from payd.core.retry import ATTEMPTS_MAX, next_attempt_at_ms
 from payd.store.deliveries import FRESH, RETRY
 from payd.store.endpoints import cancel_pending, columns_of, endpoint_of_id, endpoint_of_row, save_endpoint
+from payd.store.faults import close_use
 from payd.store.notices import Notices
 
 Tx: TypeAlias = sqlite3.Connection
@@ -38,6 +40,8 @@ class AttemptEnd(NamedTuple):
         total_ms: With the body, where `duration_ms` ends with the status line; None without a request.
         retry_after_s: What the receiver asked for.
         jitter: 0 to 1: how much of a step's largest jitter to add.
+        fault: What was done to it on purpose.
+        held_until_ms: When a delivery that was held back on purpose is due.
     """
 
     trigger: Trigger
@@ -57,6 +61,8 @@ class AttemptEnd(NamedTuple):
     total_ms: int | None = None
     retry_after_s: int | None = None
     jitter: float = 0.0
+    fault: FaultKind | None = None
+    held_until_ms: int | None = None
 
 
 class Recorded(NamedTuple):
@@ -89,6 +95,7 @@ class AttemptRow(NamedTuple):
     headers: bytes | None
     body: bytes
     truncated: bool
+    fault: str | None
 
 
 def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) -> Recorded:
@@ -96,7 +103,8 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
 
     An attempt by hand settles the delivery when it succeeds and changes nothing when it fails. An endpoint
     that has failed for too long is disabled here, and what it is owed is cancelled; the notice of that is
-    owed in the same step. A canary is not sent again.
+    owed in the same step. A canary is not sent again. What was done on purpose tells nothing about the
+    endpoint; a copy changes nothing, and what was held back has used no attempt.
 
     Args:
         tx: The step's transaction.
@@ -107,9 +115,16 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
     Source: SPEC.md, "Delivery rules".
     """
     seq, kind, state, attempts, next_at_ms, n, *before = tx.execute(_BEFORE, (delivery_id,)).fetchone()
-    by_schedule = end.trigger in ("auto", "replay")
+    if end.fault is not None:
+        close_use(tx, delivery_id)
+    if end.fault == "duplicate":
+        _log_attempt(tx, delivery_id, n, end, None)
+        return Recorded(state, next_at_ms, endpoint_of_row(before), n, None)
+    by_schedule = end.trigger in ("auto", "replay") and end.fault not in HELD
     attempts += by_schedule
-    if end.error_class is None:
+    if end.fault in HELD:
+        next_at_ms = end.held_until_ms if state == "pending" else next_at_ms
+    elif end.error_class is None:
         state, next_at_ms = "succeeded", None
     elif by_schedule and state == "pending":
         next_at_ms = next_attempt_at_ms(
@@ -126,7 +141,9 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
         " priority = CASE WHEN priority = ? AND ? THEN ? ELSE priority END WHERE seq = ?",
         (state, attempts, end.status, next_at_ms, state, FRESH, by_schedule, RETRY, seq),
     )
-    endpoint, notice = _move_failure_clock(tx, endpoint_of_row(before), end, notices)
+    endpoint, notice = endpoint_of_row(before), None
+    if end.fault is None:
+        endpoint, notice = _move_failure_clock(tx, endpoint, end, notices)
     if endpoint.state is EndpointState.DISABLED and state == "pending":
         state, next_at_ms = "cancelled", None
     _log_attempt(tx, delivery_id, n, end, next_at_ms)
@@ -182,11 +199,11 @@ def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
     """The newest of a delivery's log, at most `LOG_SHOWN_MAX`, oldest attempt first."""
     rows = tx.execute(
         "SELECT n, trigger, at_ms, status, error_class, error, duration_ms, dns_ms, connect_ms, tls_ms,"
-        " total_ms, remote_ip, retry_after_s, next_at_ms, headers, body, truncated FROM attempts"
+        " total_ms, remote_ip, retry_after_s, next_at_ms, headers, body, truncated, fault FROM attempts"
         " WHERE delivery_id = ? ORDER BY seq DESC LIMIT ?",
         (delivery_id, LOG_SHOWN_MAX),
     )
-    return [AttemptRow._make((*row[:-1], bool(row[-1]))) for row in rows][::-1]
+    return [AttemptRow._make((*row[:-2], bool(row[-2]), row[-1])) for row in rows][::-1]
 
 
 _NEXT_N: Final = "(SELECT coalesce(max(a.n), 0) + 1 FROM attempts a WHERE a.delivery_id = d.id)"
@@ -200,8 +217,8 @@ def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: 
     tx.execute(
         "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, error_class, error, duration_ms,"
         " dns_ms, connect_ms, tls_ms, total_ms, remote_ip, retry_after_s, next_at_ms, headers, body,"
-        " truncated)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " truncated, fault)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             delivery_id,
             n,
@@ -221,6 +238,7 @@ def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: 
             end.headers or None,
             end.body,
             not end.is_whole,
+            end.fault,
         ),
     )
 

@@ -43,12 +43,12 @@ class Collected(msgspec.Struct, frozen=True):
         Raises:
             SealBroken: Another key sealed them.
         """
-        return _decode(seal.open(self.sealed, _subject(self.payment_id, self.holder)))
+        return _decode(seal.open(self.sealed, subject_of(self.payment_id, self.holder)))
 
 
 def sealed_answers(seal: Seal, payment_id: str, holder: str, answers: Sequence[Answered]) -> bytes:
     """Answers, readable only with the key, and only as those of this payment and holder."""
-    return seal.seal(_encode(list(answers)), _subject(payment_id, holder))
+    return seal.seal(_encode(list(answers)), subject_of(payment_id, holder))
 
 
 def put_collected(tx: Tx, collected: Collected) -> None:
@@ -132,5 +132,6 @@ def _buyer(payment: Payment) -> str | None:
     return holder_of(parse_account(payment.processing.buyer))
 
 
-def _subject(payment_id: str, holder: str) -> str:
+def subject_of(payment_id: str, holder: str) -> str:
+    """What answers are sealed for."""
     return f"collected:{payment_id}:{holder}"

@@ -28,6 +28,7 @@ Raw = TypeVar("Raw", bound="StagedConnection")
 
 Tx: TypeAlias = sqlite3.Connection
 
+SQLITE: Final = sqlite3.sqlite_version
 SQLITE_OLDEST: Final = (3, 38, 0)  # the first with `->>`; RETURNING and UPDATE FROM are older
 
 # Another process may hold the write lock for a moment: a backup, a person with the sqlite3 shell.

@@ -24,6 +24,7 @@ import trio
 
 from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
+from payd.core.histogram import Histogram
 from payd.store.batch import Failure, Step, run_batch, words_for
 from payd.store.bridge import check_bridge
 from payd.store.connection import (
@@ -53,6 +54,9 @@ READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
 COMPANY_MAX_S: Final = 0.002
 
+# Seconds: a fast disk's fsync, a slow one's, and what nobody should wait for.
+COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
 CHECKPOINT_STEPS: Final = 250  # steps that are worth a checkpoint: a log of a few MiB
@@ -78,16 +82,20 @@ class StoreStats(msgspec.Struct, frozen=True):
         steps: Steps in them, also those that were refused.
         failures: Batches that failed as a whole.
         staged: Steps that wait for the next transaction.
-        last_commit_ms: How long the last transaction took.
+        commit_s: How long transactions took, in seconds, with their fsync.
         checkpoints: Checkpoints of the WAL.
+        file_bytes: Of the database file; None: it cannot be seen.
+        log_bytes: Of its write-ahead log; 0 where there is none.
     """
 
     commits: int
     steps: int
     failures: int
     staged: int
-    last_commit_ms: float
+    commit_s: Histogram
     checkpoints: int
+    file_bytes: int | None
+    log_bytes: int
 
 
 class Database:
@@ -113,7 +121,7 @@ class Database:
         self._retry_s = RETRY_FIRST_S
         self._callbacks: list[Callable[[], None]] = []
         self._commits = self._steps = self._failures = self._checkpoints = 0
-        self._last_commit_ms = 0.0
+        self._commit_s = Histogram(COMMIT_BOUNDS_S)
 
     @property
     def healthy(self) -> bool:
@@ -144,8 +152,10 @@ class Database:
             steps=self._steps,
             failures=self._failures,
             staged=len(self._staged),
-            last_commit_ms=self._last_commit_ms,
+            commit_s=self._commit_s,
             checkpoints=self._checkpoints,
+            file_bytes=_bytes_of(self._path),
+            log_bytes=_bytes_of(self._path.with_name(f"{self._path.name}-wal")) or 0,
         )
 
     async def write(self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -293,7 +303,7 @@ class Database:
         if self._in_flight.cancelled_caught:
             failure = Failure("unknown", "the thread of the database ended")
         self._in_flight = None
-        self._last_commit_ms = (monotonic_s() - started_s) * 1000
+        self._commit_s.observe(monotonic_s() - started_s)
         if failure is None:
             self._retry_s = RETRY_FIRST_S
             self._commits += 1
@@ -474,6 +484,13 @@ def _rewrite_version(tx: Tx, version: int) -> None:
         raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
     tx.execute(f"PRAGMA user_version = {version}")
     tx.execute("COMMIT")
+
+
+def _bytes_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _take_log(tx: Tx, mode: str) -> int:

@@ -34,9 +34,9 @@ class MigrationFailed(RuntimeError):
 class DatabaseTooNew(RuntimeError):
     """The database was written by a newer payd. There is no way back but a backup."""
 
-    def __init__(self, found: int, known: int) -> None:
+    def __init__(self, found: int, known: int, name: str = "the database") -> None:
         super().__init__(
-            f"the database is at schema version {found}, and this payd knows versions up to {known}: "
+            f"{name} is at schema version {found}, and this payd knows versions up to {known}: "
             "run the newer payd again, or restore the backup that was made before the upgrade"
         )
         self.found = found

@@ -1,4 +1,4 @@
-"""What is forgotten with age: deliveries, attempts, events, old secrets, replay jobs, relays, submissions.
+"""What is forgotten with age: deliveries, attempts, events, secrets, jobs, relays, submissions, the audit.
 
 Each function does a little, for a transaction that holds nobody up. Payments stay, and their transfers.
 
@@ -50,6 +50,7 @@ def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Prun
     old = [row for row in rows if row[2] < before_ms]
     gone = [(seq, delivery_id) for seq, delivery_id, _, stays in old if not stays]
     tx.executemany("DELETE FROM attempts WHERE delivery_id = ?", [(each,) for _, each in gone])
+    tx.executemany("DELETE FROM fault_uses WHERE delivery_id = ?", [(each,) for _, each in gone])
     tx.executemany("DELETE FROM deliveries WHERE seq = ?", [(seq,) for seq, _ in gone])
     return _pruned(len(gone), rows, old, limit)
 
@@ -90,6 +91,58 @@ def prune_secrets(tx: Tx, before_ms: int, limit: int) -> int:
     return tx.execute(
         "DELETE FROM endpoint_secrets WHERE seq IN"
         " (SELECT seq FROM endpoint_secrets WHERE expires_at_ms < ? LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
+def prune_audit(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget what was done before that, `limit` acts at a time; returns how many. Of a realm or the office.
+
+    It is in the order of its making, but for a clock that was set back: those acts wait.
+    """
+    rows = tx.execute("SELECT seq, at_ms FROM audit ORDER BY seq LIMIT ?", (limit,)).fetchall()
+    gone = [(seq,) for seq, at_ms in rows if at_ms < before_ms]
+    tx.executemany("DELETE FROM audit WHERE seq = ?", gone)
+    return len(gone)
+
+
+def prune_endpoints(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget endpoints that were deleted before that, with their secrets; returns how many.
+
+    One got nothing after its end: where the oldest delivery of all is younger, none of its own is left.
+    """
+    gone = tx.execute(
+        "SELECT id FROM endpoints e WHERE state = 'deleted' AND updated_at_ms < ?"
+        " AND updated_at_ms < coalesce((SELECT created_at_ms FROM deliveries ORDER BY seq LIMIT 1), 1 << 62)"
+        " AND NOT EXISTS (SELECT 1 FROM webhook_jobs j WHERE j.endpoint_id = e.id) LIMIT ?",
+        (before_ms, limit),
+    ).fetchall()
+    tx.executemany("DELETE FROM endpoint_secrets WHERE endpoint_id = ?", gone)
+    tx.executemany("DELETE FROM endpoints WHERE id = ?", gone)
+    return len(gone)
+
+
+def prune_keys(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget keys that were revoked before that; returns how many. The audit knew them as long."""
+    return tx.execute(
+        "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE revoked_at_ms < ? LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
+def prune_apps(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget app ids that were revoked before that; returns how many."""
+    return tx.execute(
+        "DELETE FROM apps WHERE id IN (SELECT id FROM apps WHERE revoked_at_ms < ? LIMIT ?)",
+        (before_ms, limit),
+    ).rowcount
+
+
+def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
+    """Forget what had to be kept free until then; returns how many."""
+    return tx.execute(
+        "DELETE FROM vacancies WHERE (merchant_id, asset_key) IN"
+        " (SELECT merchant_id, asset_key FROM vacancies WHERE until_ms < ? LIMIT ?)",
         (before_ms, limit),
     ).rowcount
 

@@ -213,7 +213,7 @@ def _deliveries(tx: Tx, payment_id: str) -> Iterator[Entry]:
 def _attempts(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
         "SELECT a.at_ms, d.id, d.event_type, a.n, a.trigger, a.status, a.error_class, a.error, a.duration_ms,"
-        " a.next_at_ms FROM events e JOIN deliveries d ON d.event_seq = e.seq"
+        " a.next_at_ms, a.fault FROM events e JOIN deliveries d ON d.event_seq = e.seq"
         " JOIN attempts a ON a.delivery_id = d.id WHERE e.payment_id = ? ORDER BY a.seq",
         (payment_id,),
     )

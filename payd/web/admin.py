@@ -97,12 +97,18 @@ async def serve_admin(
             _forget(path)
 
 
-async def call_admin(path: Path, command: str, args: msgspec.Struct | dict[str, Any]) -> Reply:
+async def call_admin(
+    path: Path,
+    command: str,
+    args: msgspec.Struct | dict[str, Any],
+    *,
+    deadline_s: float = ANSWER_DEADLINE_S,
+) -> Reply:
     """Have the running server do a command.
 
     Raises:
         NoServer: None listens on `path`.
-        NoAnswer: It went away, or took longer than `ANSWER_DEADLINE_S`.
+        NoAnswer: It went away, or took longer than `deadline_s`.
     """
     request = msgspec.json.encode({"command": command, "args": args})
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling:
@@ -113,7 +119,7 @@ async def call_admin(path: Path, command: str, args: msgspec.Struct | dict[str, 
             raise NoServer(str(error)) from None
         stream = trio.SocketStream(calling)
         try:
-            with trio.fail_after(ANSWER_DEADLINE_S):
+            with trio.fail_after(deadline_s):
                 await stream.send_all(request + b"\n")
                 line = await _read_line(stream, ANSWER_BYTES_MAX)
             return msgspec.json.decode(line, type=Reply)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from payd.core.errors import InvalidParams
+from payd.core.errors import InvalidParams, NotFound
 from payd.store.accounts import Account, choose_account
 from payd.store.keys import SCOPES
+from payd.store.merchants import account_of_merchant
 from payd.web.auth import Caller
 from payd.web.inside import ask_api
 
@@ -65,14 +66,21 @@ async def ask(
     path: str,
     body: Any = None,
     query: dict[str, list[str]] | None = None,
+    *,
+    merchant_id: str | None = None,
 ) -> Any:
     """What the API's own handler answers to the operator, who may do everything in the account.
 
     A body of bytes goes as it is, anything else as JSON.
+
+    Raises:
+        NotFound: The account has no merchant with that id.
     """
     realm, account = realm_of(house, args.mode), account_of(house, args)
     caller = Caller(realm, account.id, ACTOR, frozenset(SCOPES), None)
-    return await ask_api(house, caller, method, path, body, query)
+    if merchant_id is not None and realm.db.point(account_of_merchant, merchant_id) != account.id:
+        raise NotFound(f"There is no merchant {merchant_id}.")
+    return await ask_api(house, caller, method, path, body, query, merchant_id=merchant_id)
 
 
 def real_ms(house: House) -> int:

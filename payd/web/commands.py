@@ -27,12 +27,15 @@ from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
+from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
 from payd.web.cursor import encode_cursor
 from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
 from payd.web.payment_commands import PAYMENT_COMMANDS
+from payd.web.testing_commands import TESTING_COMMANDS
 from payd.web.user_commands import USER_COMMANDS
 from payd.web.webhook_commands import WEBHOOK_COMMANDS
 
@@ -263,6 +266,7 @@ async def _status(house: House, _args: Args) -> Any:
                 "failure": realm.db.failure,
                 "now": iso_ms(realm.clock.now_ms()),
                 "problems": [*realm.deliveries.problems(), *realm.canary.problems()],
+                "clockSkewS": realm.deliveries.stats.skew_s,
                 "chains": [_chain_state(live) for live in realm.live_chains],
             }
             for name, realm in house.realms.items()
@@ -294,6 +298,9 @@ COMMANDS: Final[dict[str, Command]] = {
     **PAYMENT_COMMANDS,
     **WEBHOOK_COMMANDS,
     **USER_COMMANDS,
+    **TESTING_COMMANDS,
+    **LOG_COMMANDS,
+    **BACKUP_COMMANDS,
     "listen.open": Command(OfMode, _listen_open, needs_server=True),
     "listen.secret": Command(OfMode, _listen_secret),
     "notify.show": Command(OfMode, _notify_show, changes=False),

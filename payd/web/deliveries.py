@@ -88,6 +88,7 @@ class AttemptOut(_Out, frozen=True):
 
     `error` says what happened and `advice` what to do. `timing` is what the time went to before the answer:
     null for a phase that a kept connection did not need. `nextAttemptAt` is when the next one was due then.
+    `fault` is what was done to it on purpose, in test mode; null: nothing.
     """
 
     n: int
@@ -105,6 +106,7 @@ class AttemptOut(_Out, frozen=True):
     headers: str
     body: str
     truncated: bool
+    fault: str | None
 
 
 class DeliveryDetail(DeliveryOut, frozen=True):
@@ -343,7 +345,7 @@ def _attempt_out(row: AttemptRow) -> AttemptOut:
         status=row.status,
         error_class=row.error_class,
         error=row.error,
-        advice=advice(row.status, row.error_class),
+        advice=advice(row.status, row.error_class, row.fault),
         duration_ms=row.duration_ms,
         timing=TimingOut(row.dns_ms, row.connect_ms, row.tls_ms, row.total_ms),
         remote_ip=row.remote_ip,
@@ -352,6 +354,7 @@ def _attempt_out(row: AttemptRow) -> AttemptOut:
         headers=_text(row.headers or b""),
         body=_text(row.body),
         truncated=row.truncated,
+        fault=row.fault,
     )
 
 

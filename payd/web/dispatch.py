@@ -38,7 +38,8 @@ from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
 from payd.web.errors import error_answer
 from payd.web.house import House
 from payd.web.limits import refuse_for
-from payd.web.routes import Route, match_route, methods_of
+from payd.web.openapi.table import check_parameters
+from payd.web.routes import PAYMENT_PATHS, Route, match_route, methods_of
 
 log = structlog.get_logger("payd.http")
 
@@ -47,7 +48,6 @@ CORS_MAX_AGE_S: Final = 86_400
 CORS_METHODS: Final = "GET, POST, OPTIONS"
 EXPOSED_HEADERS: Final = "Request-Id, Service-Version, Retry-After"
 UNROUTED: Final = "unknown"
-PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
 VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 
 
@@ -77,9 +77,10 @@ async def answer(house: House, request: Request) -> Answer:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
         broken = InternalError("Something broke on our side. Try again.")
         found = _refused(house, request, broken, request_id)
-    house.answered[UNROUTED if route is None else route.path, found.status] += 1
+    took_s = monotonic_s() - began_s
+    house.count_answer(UNROUTED if route is None else route.path, found.status, took_s)
     if route is not None and callers:
-        _log_request(request, request_id, route, params, callers[0], found, monotonic_s() - began_s)
+        _log_request(request, request_id, route, params, callers[0], found, took_s)
     if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
@@ -115,8 +116,9 @@ def _log_request(
 
 async def _page(house: House, request: Request, request_id: str) -> Answer:
     """What the dashboard answers, which lets people in by rules of its own."""
+    began_s = monotonic_s()
     found, counted = await answer_page(house, request, request_id)
-    house.answered[counted, found.status] += 1
+    house.count_answer(counted, found.status, monotonic_s() - began_s)
     return replace(found, headers=(*found.headers, ("Request-Id", request_id)))
 
 
@@ -150,6 +152,8 @@ async def _routed(
     headers.append(("Service-Version", version))
     call = Call(request, params, request_id, house, caller, caller.realm, version)
     _check_merchant(call, route)
+    if route.family == "key":
+        check_parameters(route, request.query)
     if route.idempotency != "none":
         check_key(request.headers.get("idempotency-key"), route.idempotency == "required")
     return await route.handler(call)

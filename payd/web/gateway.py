@@ -20,12 +20,12 @@ from payd.core.caip import AccountId, parse_account
 from payd.core.collect import FIELDS_MAX, Field, holder_of, schema_of
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
-from payd.core.option import Action, Build, Quote, Result
+from payd.core.option import Quote, Result
 from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
-from payd.core.version import is_preview
 from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.accounts import accounts_in
+from payd.web.actions import ActionOut, BuildData, render_action
 from payd.web.call import Answer, Call
 from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
@@ -43,12 +43,6 @@ ETA_S: Final = 5
 
 class _Wire(msgspec.Struct, rename="camel"):
     pass
-
-
-class BuildData(_Wire):
-    """The data of a build action as the preview renders it."""
-
-    data: str
 
 
 class CollectedField(_Wire):
@@ -120,7 +114,7 @@ class OptionOut(_Wire):
     amount: Amount
     eta_s: int
     expires_at: int | None
-    actions: list[Any]
+    actions: list[ActionOut]
     collect_data: CollectData | None
 
 
@@ -135,7 +129,7 @@ class OptionsOut(_Wire):
 class ActionsOut(_Wire):
     """The calls behind a build action."""
 
-    actions: list[Any]
+    actions: list[ActionOut]
 
 
 class GatewayStatus(_Wire, omit_defaults=True):
@@ -251,22 +245,6 @@ def unwrap_payment_id(text: str, base_url: str) -> str:
         raise PaymentNotFound("There is no such payment.") from None
     named = parse_qs(link.query).get("pid")
     return named[0] if named else link.path.rstrip("/").rpartition("/")[2]
-
-
-def render_action(version: str, action: Action) -> dict[str, Any]:
-    """An action in the words of an API version: flat, or nested in the preview.
-
-    Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
-    """
-    if isinstance(action, Build):
-        if is_preview(version):
-            return {"type": "build", "data": {"data": action.data}}
-        return {"type": "build", "data": action.data}
-    if is_preview(version):
-        data = {"chain_id": action.chain_id, "method": action.method, "params": action.params}
-        return {"type": "walletRpc", "data": data}
-    params = msgspec.json.encode(action.params).decode()
-    return {"type": "walletRpc", "chain_id": action.chain_id, "method": action.method, "params": params}
 
 
 Asked = dict[AccountId, tuple[Field, ...]]

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from payd.actors.advance import Advance
 from payd.actors.api_log import ApiLog
+from payd.actors.backups import Backups
 from payd.actors.canary import Canary
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
@@ -22,6 +23,7 @@ from payd.actors.settlement_changes import SettlementChanges
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
+from payd.core.histogram import Histogram
 from payd.core.ids import Realm as RealmName
 from payd.core.ids import realm_of
 from payd.core.version import DEFAULT, VERSIONS
@@ -35,6 +37,10 @@ from payd.web.passwords import Passwords
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
+
+
+# Seconds. Most take a millisecond or two; a long poll is held for as long as it asks.
+REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 
 
 class Street(Protocol):
@@ -121,6 +127,9 @@ class House:
     data_dir: Path | None = None
     """Where its files are; None where nobody need know."""
 
+    backups: Backups | None = None
+    """Who copies them; None where there are none."""
+
     own_url: str = ""
     """Where this process itself reaches its listener, once it is open."""
 
@@ -130,8 +139,19 @@ class House:
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Requests by path template and status."""
 
+    took: dict[str, Histogram] = field(default_factory=dict)
+    """How long requests took, in seconds, by path template."""
+
     held: set[Bell] = field(default_factory=set)
     """Long polls that are held; all are answered at stop."""
+
+    def count_answer(self, route: str, status: int, took_s: float) -> None:
+        """Count a request that was answered; `route` is a template, never what somebody sent."""
+        self.answered[route, status] += 1
+        took = self.took.get(route)
+        if took is None:
+            took = self.took[route] = Histogram(REQUEST_BOUNDS_S)
+        took.observe(took_s)
 
     def release_polls(self) -> None:
         """Answer every held poll now, and later ones at once: the server stops."""

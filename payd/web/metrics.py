@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from payd import __version__
 from payd.core.errors import NotFound, StoreUnavailable
 from payd.web.call import Answer, Call, Request
 from payd.web.house import House, Realm
 from payd.web.metrics_chains import chain_families, see_chain, sources_of
-from payd.web.metrics_webhooks import Watched, webhook_families
+from payd.web.metrics_machine import machine_families
+from payd.web.metrics_webhooks import Watched, buckets_of, webhook_families
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -33,10 +33,13 @@ async def scrape(call: Call) -> Answer:
     """GET /metrics: for this machine, or with the configured token. To others it is not there."""
     if not may_scrape(call.request, call.house.metrics_token):
         raise NotFound("There is nothing at /metrics.")
-    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_House(call.house))
+    # Their names are everybody's: memory, file descriptors, processor time, the garbage collector.
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
     return Answer(200, generate_latest(registry), (("Content-Type", CONTENT_TYPE),))
 
 
@@ -68,9 +71,7 @@ class _House:
         from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
 
         house = self._house
-        info = Gauge("payd_info", "Which payd this is; the number is always 1.", labels=["version"])
-        info.add_metric([__version__], 1)
-        yield info
+        yield from machine_families(house.data_dir)
         requests = Counter(
             "payd_http_requests",
             "Requests answered, by the route's pattern and the status. Worry about 5xx: 500 is a fault of"
@@ -80,6 +81,7 @@ class _House:
         for (route, status), count in sorted(house.answered.items()):
             requests.add_metric([route, str(status)], count)
         yield requests
+        yield self._latency()
         if house.street is not None:
             yield Gauge("payd_connections", "Open connections of clients.", value=len(house.street))
             yield Counter(
@@ -93,6 +95,7 @@ class _House:
             "Requests that are held open until a payment changes.",
             value=len(house.held),
         )
+        yield from self._feeds(Gauge)
         yield from self._stores(Counter, Gauge)
         yield from self._payments(Counter, Gauge)
         yield from self._logos(Counter, Gauge)
@@ -100,7 +103,40 @@ class _House:
         watched: dict[str, Watched] = {name: _watched(realm) for name, realm in house.realms.items()}
         yield from webhook_families(watched, trio.current_time())
 
+    def _latency(self) -> Metric:
+        from prometheus_client.metrics_core import HistogramMetricFamily
+
+        family = HistogramMetricFamily(
+            "payd_http_request_seconds",
+            "How long requests took, by the route's pattern, until the answer was ready. Worry when the usual"
+            " is above 0.1 where no maxPollMs has an answer held: see payd_db_commit_seconds.",
+            labels=["route"],
+        )
+        for route, took in sorted(self._house.took.items()):
+            family.add_metric([route], buckets_of(took), took.total)
+        return family
+
+    def _feeds(self, gauge: Any) -> Iterator[Metric]:
+        readers = gauge(
+            "payd_feed_readers",
+            "Who follows a payment (pages and long polls) or an account (`payd listen` and its kin).",
+            labels=["realm", "feed"],
+        )
+        ahead = gauge(
+            "payd_clock_offset_seconds",
+            "How far a realm's clock was moved ahead of the real one; test mode only.",
+            labels=["realm"],
+        )
+        for name, realm in self._house.realms.items():
+            readers.add_metric([name, "payment"], realm.payment_feed.total)
+            readers.add_metric([name, "account"], realm.account_feed.total)
+            ahead.add_metric([name], realm.clock.offset_ms / 1000)
+        yield readers
+        yield ahead
+
     def _stores(self, counter: Any, gauge: Any) -> Iterator[Metric]:
+        from prometheus_client.metrics_core import HistogramMetricFamily
+
         stores = {"office": self._house.office} | {
             name: realm.db for name, realm in self._house.realms.items()
         }
@@ -120,6 +156,26 @@ class _House:
             staged.add_metric([name], stats[name].staged)
         yield healthy
         yield staged
+        commits = HistogramMetricFamily(
+            "payd_db_commit_seconds",
+            "How long a transaction took, with its fsync; a write waits for one or two. Worry when the usual"
+            " is above 0.05: the disk is slow, or shared with somebody who is busy.",
+            labels=["db"],
+        )
+        file = gauge("payd_db_bytes", "Size of the database file.", labels=["db"])
+        log = gauge(
+            "payd_db_wal_bytes",
+            "Size of the write-ahead log. Worry when it stays above 64 MiB: checkpoints do not keep up.",
+            labels=["db"],
+        )
+        for name, one in stats.items():
+            commits.add_metric([name], buckets_of(one.commit_s), one.commit_s.total)
+            log.add_metric([name], one.log_bytes)
+            if one.file_bytes is not None:
+                file.add_metric([name], one.file_bytes)
+        yield commits
+        yield file
+        yield log
         for field, words in (
             ("commits", "Transactions committed."),
             ("steps", "Writes committed; several share a transaction, more of them under load."),
@@ -132,7 +188,19 @@ class _House:
             yield family
 
     def _payments(self, counter: Any, gauge: Any) -> Iterator[Metric]:
+        reached = counter(
+            "payd_payments",
+            "Payments that came to a status since the start: created, processing, succeeded, failed, expired,"
+            " cancelled, and settled. Worry when failed or expired grows faster than usual beside created.",
+            labels=["realm", "status"],
+        )
         awake = gauge("payd_payments_awake", "Payments kept in memory.", labels=["realm"])
+        waiting = gauge(
+            "payd_payments_turns_waiting",
+            "Work that waits in payments' inboxes for its turn. Worry when it stays in the hundreds: the"
+            " store is slow, see payd_db_commit_seconds.",
+            labels=["realm"],
+        )
         parked = gauge(
             "payd_payments_parked",
             "Payments whose work crashed too often and was given up. Worry at the first one: the log says"
@@ -140,10 +208,15 @@ class _House:
             labels=["realm"],
         )
         for name, realm in self._house.realms.items():
+            for stage, count in realm.payments.reached.items():
+                reached.add_metric([name, stage], count)
             awake.add_metric([name], len(realm.payments.turns))
-            if (count := _readable(_parked, realm)) is not None:
-                parked.add_metric([name], count)
+            waiting.add_metric([name], realm.payments.turns.waiting)
+            if (given_up := _readable(_parked, realm)) is not None:
+                parked.add_metric([name], given_up)
+        yield reached
         yield awake
+        yield waiting
         yield parked
         dropped = counter(
             "payd_api_log_dropped",

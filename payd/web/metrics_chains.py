@@ -149,6 +149,13 @@ RELAYER_GAUGES: Final = (
         is_amount=True,
     ),
     _Purse(
+        "payd_relayer_budget_day_coins",
+        "Native coins that the relayer may spend in 24 hours (gas_per_day); absent where buyers pay. Worry"
+        " when payd_relayer_spent_day_coins comes near it: from then on buyers pay gas themselves.",
+        lambda one, now_ms: one.day_budget,
+        is_amount=True,
+    ),
+    _Purse(
         "payd_relayer_in_flight",
         "Transactions that were sent and are not known to have landed. Worry when it stays up: see"
         " payd_relayer_alarm for stuck.",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from payd.actors.webhook_stats import Backlog, Histogram, WebhookStats
+from payd.actors.webhook_stats import Backlog, WebhookStats
 from payd.core.endpoint import EndpointState
+from payd.core.histogram import Histogram
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -129,15 +130,19 @@ def webhook_families(realms: Mapping[str, Watched], now_s: float) -> Iterator[Me
         histograms = HistogramMetricFamily(name, words, labels=["realm"])
         for realm, one in realms.items():
             histogram = histogram_of(one.stats)
-            buckets = [
-                ("+Inf" if bound == float("inf") else str(bound), float(count))
-                for bound, count in histogram.cumulative()
-            ]
-            histograms.add_metric([realm], buckets, histogram.total)
+            histograms.add_metric([realm], buckets_of(histogram), histogram.total)
         yield histograms
     stats = {realm: one.stats for realm, one in realms.items()}
     yield from _counters(stats)
     yield from _endpoints(stats)
+
+
+def buckets_of(histogram: Histogram) -> list[tuple[str, float]]:
+    """A histogram's buckets as the library takes them."""
+    return [
+        ("+Inf" if bound == float("inf") else str(bound), float(count))
+        for bound, count in histogram.cumulative()
+    ]
 
 
 def _counters(realms: Mapping[str, WebhookStats]) -> Iterator[Metric]:
@@ -145,9 +150,9 @@ def _counters(realms: Mapping[str, WebhookStats]) -> Iterator[Metric]:
 
     attempts = CounterMetricFamily(
         "payd_webhook_attempts",
-        "Attempts that ended, by outcome (ok, failed) and, for those that failed, error_class; test sends do"
-        " not count. dns_error, network_unreachable or tls_error at many endpoints at once are rather this"
-        " machine's trouble than theirs.",
+        "Attempts that ended, by outcome (ok, failed) and, for those that failed, error_class; test sends and"
+        " what developers have go wrong do not count. dns_error, network_unreachable or tls_error at many"
+        " endpoints at once are rather this machine's trouble than theirs.",
         labels=["realm", "outcome", "error_class"],
     )
     notices = CounterMetricFamily(
@@ -161,7 +166,15 @@ def _counters(realms: Mapping[str, WebhookStats]) -> Iterator[Metric]:
         "Deliveries of this server to itself that ended, by outcome (ok, failed).",
         labels=["realm", "outcome"],
     )
+    faults = CounterMetricFamily(
+        "payd_webhook_faults_injected",
+        "Attempts that a developer had go wrong on purpose, by fault; in test mode only, and counted nowhere"
+        " else.",
+        labels=["realm", "fault"],
+    )
     for realm, stats in realms.items():
+        for fault, count in stats.faults.items():
+            faults.add_metric([realm, fault], count)
         attempts.add_metric([realm, "ok", ""], stats.ok)
         for error_class, count in stats.failed.items():
             attempts.add_metric([realm, "failed", error_class], count)
@@ -171,6 +184,7 @@ def _counters(realms: Mapping[str, WebhookStats]) -> Iterator[Metric]:
             canaries.add_metric([realm, "ok"], stats.canaries[True])
             canaries.add_metric([realm, "failed"], stats.canaries[False])
     yield attempts
+    yield faults
     yield notices
     if canaries.samples:
         yield canaries

@@ -42,9 +42,9 @@ from payd.web.schema import (
     CollectedOut,
     CreatePayment,
     MerchantPaymentStatus,
-    Page,
     PaymentCreated,
     PaymentCreatedBoth,
+    PaymentPage,
     PaymentRead,
     PaymentStatus,
     Words,
@@ -134,15 +134,15 @@ async def list_all(call: Call) -> Answer:
     after = None if cursor is None else decode_cursor(cursor, (int, int))
     words = words_of(call)
 
-    def work(tx: Tx) -> Page:
+    def work(tx: Tx) -> PaymentPage:
         rows = list_payments(tx, chosen, after, limit + 1)
         merchants = named_merchants(tx, sorted({payment.merchant_id for _, payment in rows}))
         data = [words.item(payment, merchants.get(payment.merchant_id)) for _, payment in rows[:limit]]
         if len(rows) <= limit:
-            return Page(data, None)
+            return PaymentPage(data, None)
         seq, last = rows[limit - 1]
         value = last.created_at_ms if chosen.sort_by == "date" else last.value
-        return Page(data, encode_cursor(value, seq))
+        return PaymentPage(data, encode_cursor(value, seq))
 
     return Answer.json(await call.realm.db.read(work))
 

@@ -19,15 +19,17 @@ POLL_MAX_MS: Final = 55_000
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 
 
-def one(call: Call, name: str) -> str | None:
-    """The parameter's single value; None when it is absent or empty.
+def one(call: Call, name: str, *, blank: bool = False) -> str | None:
+    """The parameter's single value; None when it is absent, and for a page also when it is `blank`.
 
     Raises:
-        InvalidParams: It stands there twice.
+        InvalidParams: It stands there twice, or is empty: what an unset variable leaves opens no filter.
     """
     values = call.request.query.get(name, [])
     if len(values) > 1:
         raise InvalidParams(f"{name} may stand in the query only once.")
+    if values == [""] and not blank:
+        raise InvalidParams(f"{name} is empty; give it a value or leave it out.")
     return (values[0] or None) if values else None
 
 
@@ -69,7 +71,9 @@ def many(call: Call, name: str, allowed: Sequence[str] | None = None) -> tuple[s
     Raises:
         InvalidParams: One of them is not allowed.
     """
-    values = tuple(part for value in call.request.query.get(name, []) for part in value.split(",") if part)
+    values = tuple(part for value in call.request.query.get(name, []) for part in value.split(","))
+    if "" in values:
+        raise InvalidParams(f"{name} has an empty value; leave it out.")
     if len(values) > LIST_MAX:
         raise InvalidParams(f"{name} may have at most {LIST_MAX} values.")
     for value in values:

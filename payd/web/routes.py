@@ -14,6 +14,7 @@ from payd.web import (
     canary,
     deliveries,
     events,
+    faults,
     feed,
     gateway,
     health,
@@ -21,6 +22,8 @@ from payd.web import (
     merchants,
     metrics,
     payments,
+    samples,
+    scenarios,
     settlement_changes,
     settlements,
     simulation,
@@ -32,6 +35,7 @@ from payd.web import (
 from payd.web.call import Answer, Call
 from payd.web.checkout import collect, funds
 from payd.web.checkout import routes as checkout
+from payd.web.openapi import serve as openapi
 from payd.web.route_table import SEGMENT, RouteTable
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -98,6 +102,8 @@ MERCHANT: Final = "/v1/merchants/{merchantId}"
 CRYPTO: Final = f"{MERCHANT}/settlements/crypto"
 GATEWAY: Final = "/v1/gateway/payment/{id}"
 WEBHOOKS: Final = "/v1/webhooks"
+FAULTS: Final = "/v1/test/webhooks/inject"
+SCENARIOS: Final = "/v1/test/scenarios"
 SOLANA_PAY: Final = "/v1/solana-pay/{id}"
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -182,9 +188,21 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _account("GET", "/v1/test/clock", simulation.read_clock, "test"),
     _account("POST", "/v1/test/clock", simulation.advance_clock, "test", "optional"),
+    _account("GET", FAULTS, faults.list_all, "test"),
+    _account("POST", FAULTS, faults.inject, "test", "optional"),
+    _account("DELETE", FAULTS, faults.end_all, "test"),
+    _account("DELETE", f"{FAULTS}/{{id}}", faults.end_one, "test"),
+    Route("GET", "/v1/test/webhooks/samples", samples.list_all, "test"),
+    Route("GET", "/v1/test/webhooks/samples/{type}", samples.read, "test"),
+    _account("POST", "/v1/test/webhooks/send", webhooks.test, "test"),
+    Route("GET", SCENARIOS, scenarios.list_all, "test"),
+    Route("POST", f"{SCENARIOS}/{{name}}", scenarios.run, "test", merchant="optional"),
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),
+    Route("GET", "/openapi/{version}.json", openapi.read, None, "open"),
+    Route("GET", "/docs", openapi.page, None, "open"),
+    Route("GET", "/docs/{version}", openapi.page, None, "open"),
     Route("GET", "/livez", health.alive, None, "open"),
     Route("GET", "/readyz", health.ready, None, "open"),
     Route("POST", "/canary/{realm}", canary.arrive, None, "open", unlimited=True),
@@ -200,6 +218,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", f"{logos.LOGO_PATH}/{{name}}", logos.show, None, "open"),
 )
 
+
+PAYMENT_PATHS: Final = ("/v1/payments/{id}", "/v1/test/payments/{id}")
+"""Where a `Merchant-Id` only has to match the payment in the path."""
 
 # A payment link that was percent-encoded once: the door has decoded it.
 _LINK: Final = "https?:/.+"

@@ -7,8 +7,6 @@ Source: SPEC.md, "Resources and their fields"; DESIGN.md, "6. The API: what SPEC
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from payd.chains.assets import display_of
@@ -41,16 +39,22 @@ class Amount(_Wire, frozen=True):
 
 
 class AmountIn(_Wire, frozen=True):
+    """What is asked for, in a currency."""
+
     unit: str
     value: str
 
 
 class CheckoutIn(_Wire, frozen=True):
+    """Where the buyer goes back to. Both must be https URLs; otherwise there is no way back at all."""
+
     success_url: str | None = None
     error_url: str | None = None
 
 
 class CreatePayment(_Wire, frozen=True):
+    """A payment that a merchant asks for; `expiresAt` in Unix seconds, at most 24 hours ahead."""
+
     reference_id: str
     amount: AmountIn
     checkout: CheckoutIn | None = None
@@ -58,6 +62,8 @@ class CreatePayment(_Wire, frozen=True):
 
 
 class PaymentCreated(_Wire, frozen=True):
+    """A new payment; send the buyer to `gatewayUrl`."""
+
     payment_id: str
     gateway_url: str
     status: str
@@ -67,18 +73,22 @@ class PaymentCreated(_Wire, frozen=True):
 
 
 class PaymentCreatedBoth(PaymentCreated, frozen=True):
-    """`POST /v1/payments` names the same two things twice."""
+    """A new payment; `id` is `paymentId`, `url` is `gatewayUrl`."""
 
     id: str
     url: str
 
 
 class PaidInfo(_Wire, frozen=True):
+    """How a succeeded payment was paid."""
+
     tx_id: str | None
     option_amount: Amount
 
 
 class PaymentStatus(_Wire, frozen=True):
+    """Where a payment stands; `pollInMs` is null and `info` is there once that is final."""
+
     status: str
     is_final: bool
     poll_in_ms: int | None
@@ -86,20 +96,25 @@ class PaymentStatus(_Wire, frozen=True):
 
 
 class MerchantPaymentStatus(_Wire, frozen=True):
-    """The older path: these two and nothing else."""
+    """Where a payment stands, in the older words."""
 
     status: str
     is_final: bool
 
 
 class SettlementState(_Wire, frozen=True):
+    """Whether the merchant has the funds for good."""
+
     settled: bool
     amount: Amount | None
     tx_hash: str | None
 
 
 class TransferOut(_Wire, frozen=True):
-    """`onChain` is false once a reorg took it; `blockNumber` is null in test mode, which has no blocks."""
+    """A transfer that a chain showed.
+
+    `onChain` is false once a reorg took it; `blockNumber` is null in test mode, which has no blocks.
+    """
 
     tx_id: str
     chain: str
@@ -115,6 +130,8 @@ class TransferOut(_Wire, frozen=True):
 
 
 class PaymentDetail(_Wire, frozen=True):
+    """A payment."""
+
     payment_id: str
     merchant_id: str
     status: str
@@ -140,31 +157,41 @@ class CollectedOut(_Wire, frozen=True):
 
 
 class PaymentRead(PaymentDetail, frozen=True):
-    """What only the merchant sees, when it asks for the payment itself."""
+    """A payment with what only its merchant sees."""
 
     collected_data: CollectedOut | None
 
 
 class MerchantBrief(_Wire, frozen=True):
+    """Whose payment it is."""
+
     id: str
     name: str | None
     icon_url: str | None
 
 
 class BuyerOut(_Wire, frozen=True):
+    """Who pays."""
+
     account_caip10: str = msgspec.field(name="accountCaip10")
 
 
 class TransactionOut(_Wire, frozen=True):
+    """What pays it; `hash` null until it is there."""
+
     network_id: str
     hash: str | None
 
 
 class FeesOut(_Wire, frozen=True):
+    """What is kept of the payment."""
+
     total: Amount
 
 
 class PaymentItem(_Wire, frozen=True):
+    """A payment in a list."""
+
     payment_id: str
     merchant: MerchantBrief
     reference_id: str
@@ -181,12 +208,23 @@ class PaymentItem(_Wire, frozen=True):
     settled_at: str | None
 
 
-class Page(_Wire, frozen=True):
-    data: list[Any]
+class PaymentPage(_Wire, frozen=True):
+    """In the order that was asked for."""
+
+    data: list[PaymentItem]
+    next_cursor: str | None
+
+
+class TransferPage(_Wire, frozen=True):
+    """Newest first."""
+
+    data: list[TransferOut]
     next_cursor: str | None
 
 
 class PaymentCancelledOut(_Wire, frozen=True):
+    """A cancelled payment."""
+
     payment_id: str
     status: str
     cancelled_reason: str
@@ -194,6 +232,8 @@ class PaymentCancelledOut(_Wire, frozen=True):
 
 
 class Deleted(_Wire, frozen=True):
+    """What was deleted."""
+
     id: str
     deleted: bool = True
 
@@ -207,7 +247,7 @@ class PendingChangeOut(_Wire, frozen=True):
 
 
 class SettlementOut(_Wire, frozen=True):
-    """`destination` is in effect; `pending` is there while a change of it is held back."""
+    """Where what is paid in an asset goes; `pending` is there while a change of it is held back."""
 
     id: str
     asset: str

@@ -96,8 +96,8 @@ async def advance_clock(call: Call) -> Answer:
     return outcome_answer(await _advance(call).start(advance_ms, request, render))
 
 
-def parse_duration_s(text: str) -> int:
-    """Seconds in `300s`, `15m`, `28h`, `5d`.
+def parse_duration_s(text: str, field: str = "advance") -> int:
+    """Seconds in `300s`, `15m`, `28h`, `5d`; `field` is where it stands.
 
     Raises:
         ParamsValidation: It is none of these, or none at all.
@@ -105,7 +105,7 @@ def parse_duration_s(text: str) -> int:
     match = _DURATION.fullmatch(text)
     seconds = int(match[1]) * UNITS_S[match[2]] if match else 0
     if not 0 < seconds <= ADVANCE_MAX_S:
-        _refuse("advance", "A duration such as 300s, 15m, 28h or 5d, at most 400d.")
+        _refuse(field, "A duration such as 300s, 15m, 28h or 5d, at most 400d.")
     return seconds
 
 

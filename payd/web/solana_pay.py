@@ -59,7 +59,7 @@ class AccountIn(_Wire):
     account: str
 
 
-class TransactionOut(_Wire):
+class TransactionToSign(_Wire):
     """A transaction in base64, for the wallet to sign and send, and what it is for."""
 
     transaction: str
@@ -101,7 +101,7 @@ async def pay(call: Call) -> Answer:
     asked = await sign_request(realm.payments, payment.id, body.account, asset)
     name, _ = _merchant(realm, payment)
     words = _words(realm, asked.quote, payment, name)
-    return Answer.json(TransactionOut(asked.transaction, words), headers=(NO_STORE,))
+    return Answer.json(TransactionToSign(asked.transaction, words), headers=(NO_STORE,))
 
 
 async def links(call: Call) -> Answer:

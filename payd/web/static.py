@@ -21,7 +21,7 @@ from payd.core.errors import NotFound
 from payd.web.call import Answer, Call
 from payd.web.checkout.words import LANGUAGES, PAYING, SHOP, Language, choose, words_file
 
-PACKAGES: Final = ("payd.web.checkout", "payd.web.dashboard")
+PACKAGES: Final = ("payd.web.checkout", "payd.web.dashboard", "payd.web.openapi")
 """Each has its files in `static/`; what others made is in `static/vendor/`. All have names of their own."""
 
 MAX_AGE_S: Final = 365 * 86_400

@@ -18,7 +18,7 @@ from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.limits import refuse_for
 from payd.web.lookup import own_payment
-from payd.web.schema import Page, PaymentDetail, TransferOut, Words
+from payd.web.schema import PaymentDetail, TransferOut, TransferPage, Words
 
 LIST_DEFAULT: Final = 50
 LIST_MAX: Final = 200
@@ -32,7 +32,7 @@ class MatchIn(msgspec.Struct, rename="camel"):
 
 
 class MatchOut(msgspec.Struct, frozen=True):
-    """What became of it: an outcome of `actors/claims.py`, words, and what the transaction paid here."""
+    """What became of it, in a word and in words, and what the transaction paid here."""
 
     outcome: str
     words: str
@@ -57,7 +57,7 @@ async def list_all(call: Call) -> Answer:
     )
     words = _words_of(call)
     data = [words.transfer(transfer) for _, transfer in rows[:limit]]
-    return Answer.json(Page(data, encode_cursor(rows[limit - 1][0]) if len(rows) > limit else None))
+    return Answer.json(TransferPage(data, encode_cursor(rows[limit - 1][0]) if len(rows) > limit else None))
 
 
 async def match(call: Call) -> Answer:

@@ -7,8 +7,11 @@ from pathlib import Path
 import trio
 
 from payd.core.event import iso_ms
+from payd.entropy import new_id
 from payd.store.clock import OFFSET_MAX_MS, get_clock, start_clock_job
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
+
+JOB = new_id("job_", 0)
 
 
 async def done(shop: Shop) -> int:
@@ -46,7 +49,7 @@ async def test_a_job_that_a_restart_interrupted_is_finished(tmp_path: Path) -> N
     async with open_shop(tmp_path / "data") as shop:
         payment = await shop.pay()
         # Stored, and the process ends before anything took effect.
-        await shop.realm.db.write(start_clock_job, "job_1", 3_600_000)
+        await shop.realm.db.write(start_clock_job, JOB, 3_600_000)
 
     async with open_shop(tmp_path / "data") as later:
         assert await done(later) >= 1
@@ -65,11 +68,11 @@ async def test_the_offset_survives_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_second_advance_lengthens_the_job_that_runs(shop: Shop) -> None:
-    await shop.realm.db.write(start_clock_job, "job_1", 1000)
+    await shop.realm.db.write(start_clock_job, JOB, 1000)
     started = await shop.call("POST", "/v1/test/clock", {"advance": "2s"})
     await done(shop)
 
-    assert started.body["job"]["id"] == "job_1"
+    assert started.body["job"]["id"] == JOB
     assert shop.realm.db.point(get_clock).offset_ms == 3000
 
 
@@ -105,14 +108,14 @@ async def test_a_client_that_leaves_does_not_take_the_job_along(shop: Shop) -> N
 
 async def test_a_job_whose_wake_up_was_missed_is_found(shop: Shop) -> None:
     await trio.sleep(1)
-    await shop.realm.db.write(start_clock_job, "job_1", 5000)
+    await shop.realm.db.write(start_clock_job, JOB, 5000)
     await trio.sleep(31)
 
     assert shop.realm.clock.offset_ms == 5000
 
 
 async def test_an_advance_beyond_the_end_is_refused_and_the_clock_goes_on(shop: Shop) -> None:
-    await shop.realm.db.write(start_clock_job, "job_1", OFFSET_MAX_MS)
+    await shop.realm.db.write(start_clock_job, JOB, OFFSET_MAX_MS)
     refused = await shop.call("POST", "/v1/test/clock", {"advance": "1s"})
     assert shop.realm.advance is not None
     shop.realm.advance._wanted.set()

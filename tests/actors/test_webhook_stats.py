@@ -13,9 +13,9 @@ from payd.actors.webhook_stats import (
     ERROR_CLASSES,
     OTHER,
     SKEW_HOSTS_MAX,
-    Histogram,
     WebhookStats,
 )
+from payd.core.histogram import Histogram
 from payd.net.http import Reply
 
 

@@ -186,7 +186,7 @@ def test_who_interrupts_the_wait_leaves_the_job_to_the_server(
         raise KeyboardInterrupt
 
     answers.update({"webhook.recover": JOB, "webhook.watch": interrupted})
-    result = payd("webhook", "recover", "--since", "2h", "--wait", code=1)
+    result = payd("webhook", "recover", "--since", "2h", "--wait", code=130)
     assert "The job goes on in the server. Look: " in result.stderr
     assert "payd webhook job job_1 --mode test" in result.stderr
 

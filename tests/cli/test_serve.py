@@ -102,7 +102,7 @@ def test_a_reader_that_went_away_leaves_no_traceback(payd: Terminal) -> None:
     run = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], cwd=payd.folder, capture_output=True, text=True, timeout=60
     )
-    assert (run.returncode, run.stderr) == (1, "")
+    assert (run.returncode, run.stderr) == (141, "")
     assert len(run.stdout.splitlines()) == 1
 
 

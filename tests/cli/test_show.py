@@ -6,7 +6,7 @@ import click
 import msgspec
 import pytest
 
-from payd.cli.show import moment, show_fields, show_json, show_rows
+from payd.cli.show import Row, moment, show_fields, show_json, show_rows
 from tests.terminal import on_terminal
 
 LONG = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" * 5
@@ -61,6 +61,35 @@ def test_a_table_that_a_terminal_is_too_narrow_for_is_told_briefly(
     assert click.unstyle(shown()) == table, "it just fits"
     on_terminal(monkeypatch, columns=32)
     assert shown() == f"1: {'x' * 30}\n2: y\n"
+
+
+def test_without_brief_words_such_a_row_is_a_line_a_field(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_terminal(monkeypatch, columns=20)
+    rows: list[Row] = [
+        {"name": "main", "id": "x" * 30, "gone": None},
+        {"name": "other", "id": "y", "gone": 1},
+    ]
+    show_rows(rows, {"name": "Name", "id": "Id", "gone": "Revoked"}, "none")
+    shown = click.unstyle(capsys.readouterr().out)
+    assert shown == f"main\n  Id  {'x' * 30}\nother\n  Id       y\n  Revoked  1\n"
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_table_has_no_styles_where_nobody_wants_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    on_terminal(monkeypatch, columns=80)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def shown() -> str:
+        show_rows([{"a": 1}], {"a": "A"}, "none")
+        return capsys.readouterr().out
+
+    assert "\x1b[1m" in shown()
+    monkeypatch.setenv(variable, value)
+    assert shown().split() == ["A", "1"]
 
 
 def test_an_instant_is_shown_to_the_second() -> None:

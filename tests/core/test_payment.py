@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from payd.core.errors import InvalidState, PaymentExpired
 from payd.core.money import AmountWire
 from payd.core.payment import (
+    STAGES,
     TRANSITIONS,
     Cancelled,
     Created,
@@ -28,6 +29,7 @@ from payd.core.payment import (
     WindowClosed,
     allowed_triggers,
     open_payment,
+    stage_of,
     transition,
 )
 from payd.core.status import FINAL, Status
@@ -283,3 +285,15 @@ def test_the_state_before_is_never_changed_and_survives_being_stored(history: li
         assert msgspec.msgpack.encode(payment) == stored
         assert msgspec.msgpack.decode(stored, type=Payment) == payment
         payment = moved
+
+
+def test_a_payment_is_counted_by_what_it_came_to_last() -> None:
+    payment = OPEN
+    assert stage_of(payment) == "created"
+    for status in Status:
+        moved = msgspec.structs.replace(payment, status=status)
+        assert stage_of(moved) in STAGES
+    settled = Settled(0, None, AmountWire("caip19/x", "1"))
+    paid = msgspec.structs.replace(payment, status=Status.SUCCEEDED)
+    assert stage_of(paid) == "succeeded"
+    assert stage_of(msgspec.structs.replace(paid, settled=settled)) == "settled"

@@ -54,7 +54,12 @@ async def test_a_prune_looks_at_no_more_rows_than_it_may_and_says_where_to_go_on
         await happen(realm_db, number, now_ms=number)
     await realm_db.write(settle)
 
+    def use(tx: Tx) -> None:
+        tx.execute("INSERT INTO fault_uses SELECT 'flt_1', id, 0 FROM deliveries WHERE created_at_ms < 2")
+
+    await realm_db.write(use)
     first = await realm_db.write(prune_deliveries, 0, 100, 2)
+    assert realm_db.point(lambda tx: tx.execute("SELECT count(*) FROM fault_uses").fetchone()) == (0,)
     second = await realm_db.write(prune_deliveries, first.after_seq or 0, 100, 2)
     third = await realm_db.write(prune_deliveries, second.after_seq or 0, 100, 2)
     assert [page.rows for page in (first, second, third)] == [2, 2, 1]

@@ -47,6 +47,7 @@ SINCE = {"since": "{now}"}
 
 GATEWAY = "/v1/gateway/payment/{payment}"
 HOOKS = "/v1/webhooks"
+FAULTS = "/v1/test/webhooks/inject"
 CRYPTO = "/v1/merchants/{merchant}/settlements/crypto"
 SANDBOX: Expected = (403, "not_sandbox_api_key")
 
@@ -137,9 +138,25 @@ TABLE: dict[str, Row] = {
     ),
     "GET /v1/test/clock": Row("/v1/test/clock", live=SANDBOX),
     "POST /v1/test/clock": Row("/v1/test/clock", {"advance": "1s"}, own=(202, ""), live=SANDBOX),
+    f"GET {FAULTS}": Row(FAULTS, live=SANDBOX),
+    f"POST {FAULTS}": Row(FAULTS, {"fault": "drop"}, own=(201, ""), live=SANDBOX),
+    f"DELETE {FAULTS}": Row(FAULTS, live=SANDBOX),
+    f"DELETE {FAULTS}/{{id}}": Row(f"{FAULTS}/{{fault}}", live=SANDBOX),
+    "GET /v1/test/webhooks/samples": Row("/v1/test/webhooks/samples", limited=FINE, live=SANDBOX),
+    "GET /v1/test/webhooks/samples/{type}": Row(
+        "/v1/test/webhooks/samples/payment.created", limited=FINE, live=SANDBOX
+    ),
+    "POST /v1/test/webhooks/send": Row("/v1/test/webhooks/send", {"type": "payment.created"}, live=SANDBOX),
+    "GET /v1/test/scenarios": Row("/v1/test/scenarios", limited=FINE, live=SANDBOX),
+    "POST /v1/test/scenarios/{name}": Row(
+        "/v1/test/scenarios/cancelled", own=(201, ""), limited=(201, ""), live=SANDBOX
+    ),
     "GET /v1/payments/{id}/feed": page_row("/v1/payments/{payment}/feed", own=(426, "upgrade_required")),
     "GET /v1/feed": page_row("/v1/feed", own=(426, "upgrade_required")),
     "GET /versions": page_row("/versions"),
+    "GET /openapi/{version}.json": page_row("/openapi/2026-02-18.json"),
+    "GET /docs": page_row("/docs"),
+    "GET /docs/{version}": page_row("/docs/2026-02-19.preview"),
     "GET /livez": page_row("/livez"),
     "GET /readyz": page_row("/readyz"),
     "POST /canary/{realm}": page_row("/canary/test", own=NO_OBJECT),

@@ -318,8 +318,12 @@ def test_what_only_looks_is_no_news_for_the_log() -> None:
     lists = {f"{noun}.list" for noun in ("account", "key", "app", "merchant", "destination", "user")}
     assert looks == {
         "status",
+        "backup.progress",
         "notify.show",
         "payment.show",
+        *(f"{noun}.show" for noun in ("clock", "event", "sample")),
+        *(f"{noun}.list" for noun in ("event", "fault", "log", "scenario")),
+        "log.follow",
         *lists,
         *(f"webhook.{name}" for name in webhooks),
     }
@@ -328,5 +332,7 @@ def test_what_only_looks_is_no_news_for_the_log() -> None:
 def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
     webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
     needy = {name for name, command in COMMANDS.items() if command.needs_server}
-    others = {"status", "listen.open", "notify.test", "payment.match"}
+    others = {"status", "listen.open", "notify.test", "payment.match", "log.follow"}
+    others |= {"payment.simulate", "clock.advance", "scenario.run"}
+    others |= {"backup.make", "backup.progress", "backup.stop"}
     assert needy == others | {f"webhook.{name}" for name in webhooks}

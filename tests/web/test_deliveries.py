@@ -62,6 +62,7 @@ async def test_a_payment_is_told_of_and_its_delivery_is_in_the_log(tmp_path: Pat
             "headers": "content-length: 7\r\n",
             "body": "café \ufffd",
             "truncated": False,
+            "fault": None,
         }
 
 

@@ -164,6 +164,7 @@ SILENT = (
     "/resume",
     "/resend",
     "/jobs/{id}/cancel",
+    "/scenarios/{name}",
     "/canary/{realm}",
     "/logo",  # takes a picture
 )

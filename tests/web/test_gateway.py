@@ -14,10 +14,8 @@ from payd.chains.simulated import Magic, magic_account
 from payd.core.caip import parse_chain
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
-from payd.core.option import Build, WalletRpc
-from payd.core.version import DEFAULT
 from payd.entropy import new_id, system_entropy
-from payd.web.gateway import render_action, unwrap_payment_id
+from payd.web.gateway import unwrap_payment_id
 from tests.shop import (
     BUYER,
     SIGNATURE,
@@ -97,14 +95,6 @@ async def test_actions_are_flat_unless_the_preview_is_asked_for(shop: Shop) -> N
         assert nested["data"].keys() == {"chain_id", "method", "params"}
         assert isinstance(nested["data"]["params"], list)
         assert msgspec.json.decode(flat["params"]) == nested["data"]["params"]
-
-
-def test_a_build_is_rendered_both_ways() -> None:
-    assert render_action(DEFAULT, Build("x")) == {"type": "build", "data": "x"}
-    assert render_action(PREVIEW, Build("x")) == {"type": "build", "data": {"data": "x"}}
-    call = WalletRpc("eip155:1", "m", [{"a": 1}])
-    assert render_action(DEFAULT, call)["params"] == '[{"a":1}]'
-    assert render_action(PREVIEW, call)["data"]["params"] == [{"a": 1}]
 
 
 async def test_asking_in_both_renderings_gives_the_same_option(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from payd.web.call import Request
 from payd.web.metrics import may_scrape
+from payd.web.metrics_chains import COUNTERS, GAUGES, RELAYER_COUNTERS, RELAYER_GAUGES
+from tests.promtool import rule_complaints
 from tests.shop import Shop, open_shop
+from tests.test_readme import README
 
 TOKEN = "0123456789abcdef0123"
 
@@ -74,6 +78,89 @@ async def test_the_page_is_well_formed_and_counts_what_happened(watched: Shop) -
     assert families["payd_webhook_oldest_due_seconds"].samples[0].value == 0
 
 
+def values(family: Metric, label: str) -> dict[str, float]:
+    return {sample.labels[label]: sample.value for sample in family.samples}
+
+
+async def test_payments_are_counted_by_what_they_came_to(watched: Shop) -> None:
+    before = values((await scrape(watched))["payd_payments"], "status")
+    assert set(before.values()) == {0}
+    for to in ("failed", "succeeded", "expired"):
+        payment = await watched.pay()
+        await watched.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": to})
+    await watched.pay()
+    after = values((await scrape(watched))["payd_payments"], "status")
+    assert after | {"settled": 0} == {
+        **before,
+        **{"created": 4, "processing": 1, "failed": 1, "succeeded": 1, "expired": 1},
+    }
+
+
+async def test_how_long_things_take_is_a_histogram_of_each(watched: Shop) -> None:
+    for _ in range(3):
+        await watched.pay()
+    families = await scrape(watched)
+
+    def count(name: str, **labels: str) -> float:
+        [found] = [
+            sample.value
+            for sample in families[name].samples
+            if sample.name.endswith("_count") and sample.labels == labels
+        ]
+        return found
+
+    assert count("payd_http_request_seconds", route="/v1/payments") == 3
+    assert count("payd_db_commit_seconds", db="test") >= 3
+    assert values(families["payd_db_bytes"], "db")["test"] > 4096
+    assert values(families["payd_db_wal_bytes"], "db").keys() == {"test", "office"}
+
+
+async def test_readers_turns_and_the_moved_clock_are_on_the_page(watched: Shop) -> None:
+    payment = await watched.pay()
+
+    class Page:
+        def push(self, update: object) -> None: ...
+
+        def close(self, code: int) -> None: ...
+
+    watched.realm.payment_feed.subscribe(payment, Page())
+    watched.realm.clock.move_to_offset(5000)
+    families = await scrape(watched)
+    samples = families["payd_feed_readers"].samples
+    readers = {(one.labels["realm"], one.labels["feed"]): one.value for one in samples}
+    assert readers == {("test", "payment"): 1, ("test", "account"): 0}
+    assert families["payd_clock_offset_seconds"].samples[0].value == 5
+    assert families["payd_payments_turns_waiting"].samples[0].value == 0
+
+
+async def test_the_process_and_what_a_developer_broke_on_purpose_are_on_the_page(watched: Shop) -> None:
+    watched.realm.deliveries.stats.fault("drop")
+    families = await scrape(watched)
+    assert families["process_resident_memory_bytes"].samples[0].value > 1e6
+    assert families["process_open_fds"].samples[0].value > 0
+    assert {one.labels["generation"] for one in families["python_gc_collections"].samples} == {"0", "1", "2"}
+    faults = values(families["payd_webhook_faults_injected"], "fault")
+    assert (faults["drop"], sum(faults.values())) == (1, 1)
+    assert sum(one.value for one in families["payd_webhook_attempts"].samples) == 0
+
+
+async def test_no_label_is_an_id_or_grows_with_payments(watched: Shop) -> None:
+    for _ in range(2):
+        await watched.pay()
+    before = {name: len(one.samples) for name, one in (await scrape(watched)).items()}
+    for _ in range(20):
+        payment = await watched.pay()
+        await watched.call("GET", f"/v1/payments/{payment}")
+    families = await scrape(watched)
+    grown = {name for name, one in families.items() if len(one.samples) > before.get(name, 0)}
+    # One route more was asked for, which is a template.
+    assert grown <= {"payd_http_requests", "payd_http_request_seconds"}
+    labels = {
+        value for one in families.values() for sample in one.samples for value in sample.labels.values()
+    }
+    assert not [one for one in labels if re.search(r"[a-z]+_[a-z]?[0-9a-z]{30}", one)]
+
+
 async def test_the_deliveries_of_each_realm_are_on_the_page(watched: Shop) -> None:
     watched.realm.deliveries.stats.attempt("auto", "dns_error", 12)
 
@@ -125,3 +212,38 @@ async def test_labels_do_not_grow_with_what_strangers_send(tmp_path: Path) -> No
             await shop.call(f"M{number}", "/v1/payments", key=None)
 
         assert len(shop.house.answered) <= 8
+
+
+def told_in_readme() -> tuple[set[str], str]:
+    """The metrics that the README names in its table, and its file of alerts."""
+    page = README.read_text()
+    table = page[page.index("**Metrics**") : page.index("```yaml")]
+    rules = page[page.index("```yaml") + len("```yaml\n") :]
+    return set(re.findall(r"`((?:payd|process|python)_\w+)`", table)), rules[: rules.index("```")]
+
+
+async def test_every_metric_that_the_readme_names_is_there(watched: Shop) -> None:
+    samples = {sample.name for one in (await scrape(watched)).values() for sample in one.samples}
+    families = set(await scrape(watched)) | samples
+    # What a chain shows is there once one is configured; the tests of that part have it by its table.
+    chains = (*GAUGES, *COUNTERS, *RELAYER_GAUGES, *RELAYER_COUNTERS)
+    families |= {one.name for one in chains} | {f"{one.name}_total" for one in (*COUNTERS, *RELAYER_COUNTERS)}
+    families |= {"payd_chain_node_up", "payd_relayer_alarm", "payd_price_source_age_seconds"}
+    # These come with the first backup, with a look into the store, and with the first canary.
+    families |= {"payd_backup_age_seconds", "payd_webhook_canary_age_seconds"}
+    # A listener is there when somebody serves.
+    families |= {"payd_connections", "payd_connections_failed_total"}
+    named, rules = told_in_readme()
+    assert len(named) > 25
+    asked = {one.removesuffix("_bucket") for one in re.findall(r"payd_\w+", rules)}
+    assert named - families == set()
+    assert asked - families == set()
+
+
+def test_the_readmes_alerts_are_right_by_prometheus_own_tool(tmp_path: Path) -> None:
+    _, rules = told_in_readme()
+    file = tmp_path / "rules.yml"
+    file.write_text(rules)
+    assert rule_complaints(file) == []
+    file.write_text(rules.replace("> 120", "> > 120"))
+    assert rule_complaints(file) != []

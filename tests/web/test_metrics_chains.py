@@ -58,6 +58,7 @@ RELAYER = RelayerStats(
     lost=10,
     fillers=11,
     alarms=frozenset({"balance_low"}),
+    day_budget=5 * 10**17,
 )
 DEPTH = DepthPolicy.of(5)
 NODES = (SeenNode("https://a.example", True, 0, 0), SeenNode("https://b.example", False, 12, 40))
@@ -103,6 +104,7 @@ def test_prometheus_finds_nothing_to_complain_about(chain: SeenChain) -> None:
         ("payd_chain_disagreements", 15),
         ("payd_relayer_balance_coins", 2),
         ("payd_relayer_spent_day_coins", 0.1),
+        ("payd_relayer_budget_day_coins", 0.5),
         ("payd_relayer_in_flight", 6),
         ("payd_relayer_queued", 7),
         ("payd_relayer_oldest_queued_seconds", 9),

@@ -136,6 +136,7 @@ def test_what_is_not_known_is_absent_and_what_has_not_happened_is_zero() -> None
         "payd_webhook_attempt_seconds",
         "payd_webhook_event_to_first_attempt_seconds",
         "payd_webhook_attempts",
+        "payd_webhook_faults_injected",
         "payd_webhook_endpoint_notices",
     }
     assert set(samples_of(families["payd_webhook_attempts"]).values()) == {0}

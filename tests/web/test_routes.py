@@ -25,7 +25,7 @@ from payd.store.keys import SCOPES, list_keys, revoke_key
 from payd.web.routes import ROUTES, Route, match_route
 from tests.receiver import Does, Receiver, always
 from tests.shop import APPROVES, Got, Shop, open_shop
-from tests.web.rows import FORBIDDEN, HOOK, HOOKS, NEW_PAYMENT, NO_OBJECT, NO_PAYMENT, TABLE, Expected
+from tests.web.rows import FAULTS, FORBIDDEN, HOOK, HOOKS, NEW_PAYMENT, NO_OBJECT, NO_PAYMENT, TABLE, Expected
 
 CLOSED = tuple(route for route in ROUTES if route.family != "open")
 ON_KEYS = tuple(route for route in ROUTES if route.family == "key")
@@ -55,6 +55,8 @@ async def things_of(shop: Shop, key: str, merchant: str) -> Things:
     await shop.realm.deliveries.drained(now_ms)
     job = await shop.call("POST", f"{HOOKS}/recover", {"since": iso_ms(now_ms)}, key=key)
     await shop.realm.deliveries.drained(now_ms)
+    fault = {"fault": "drop", "paymentId": payments[0], "events": ["payment.expired"]}
+    injected = await shop.call("POST", FAULTS, fault, key=key)
     events = await shop.call("GET", "/v1/events", key=key)
     deliveries = await shop.call("GET", f"{HOOKS}/deliveries", key=key)
     return {
@@ -66,6 +68,7 @@ async def things_of(shop: Shop, key: str, merchant: str) -> Things:
         "event": events.body["data"][0]["id"],
         "delivery": deliveries.body["data"][0]["id"],
         "job": job.body["id"],
+        "fault": injected.body["id"],
         "now": iso_ms(now_ms),
     }
 
@@ -458,7 +461,7 @@ async def test_a_malformed_idempotency_key_is_refused_wherever_one_is_looked_at(
 
 async def test_a_repeated_request_under_its_key_gets_its_answer_again(street: Street) -> None:
     keyed = [route for route in CLOSED if route.idempotency != "none"]
-    assert len(keyed) == 11
+    assert len(keyed) == 12
     for route in keyed:
         payment = await street.shop.pay()
         key, body = new_id("k", 0), TABLE[name_of(route)].body

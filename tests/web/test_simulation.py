@@ -270,18 +270,19 @@ async def test_a_second_advance_lengthens_the_job_that_runs(shop: Shop) -> None:
 
 
 async def test_a_restart_in_the_middle_of_a_job_goes_on_with_it(tmp_path: Path) -> None:
+    job_id = new_id("job_", 0)
     async with open_shop(tmp_path / "data") as shop:
         payment = await shop.pay()
         key = shop.key
         # As a kill leaves it: aimed, moved a part of the way, and nobody there to go on.
         with trio.CancelScope(shield=True):
-            await shop.realm.db.write(start_clock_job, "job_1", 3_600_000)
+            await shop.realm.db.write(start_clock_job, job_id, 3_600_000)
             await shop.realm.db.write(move_clock, 60_000)
     async with open_shop(tmp_path / "data") as shop:
         assert shop.realm.clock.offset_ms >= 60_000
         shop.key = key
         found = await done(shop)
-        assert found.body["job"]["id"] == "job_1"
+        assert found.body["job"]["id"] == job_id
         assert found.body["offsetS"] == 3600
         assert (await shop.call("GET", f"/v1/payments/{payment}")).body["status"] == "expired"
         assert shop.realm.db.point(get_clock).running is False

@@ -73,7 +73,7 @@ async def page(call: Call) -> Answer:
     if not unanswered(realm.payments, payment, accounts):
         return _drawn(call, realm, payment, "done")
     fields = _fields(realm, payment, accounts)
-    given = _prefill(query.one(call, "prefill"), fields)
+    given = _prefill(query.one(call, "prefill", blank=True), fields)
     return _drawn(
         call, realm, payment, "form", _questions(fields, given, {}, paths_for(call).language), accounts
     )
@@ -116,7 +116,7 @@ def _accounts(call: Call, realm: Realm, payment: Payment) -> list[AccountId]:
     Raises:
         InvalidParams: One was not, or there is none.
     """
-    texts = (query.one(call, "accounts") or "").split(",")
+    texts = (query.one(call, "accounts", blank=True) or "").split(",")
     offered = realm.db.point(accounts_offered, payment.id)
     try:
         accounts = [parse_account(text) for text in texts[:OPTIONS_PER_ANSWER_MAX]]

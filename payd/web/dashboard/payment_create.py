@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.money import MINOR_UNITS
+from payd.core.scenario import SCENARIOS, find_scenario
 from payd.core.url import is_https_url
 from payd.store.merchants import account_of_merchant, list_merchants
 from payd.web.call import Answer
@@ -37,7 +38,28 @@ async def page(visit: Visit) -> Answer:
         lifetimes=LIFETIMES,
         action=visit.to("payments"),
         back=visit.to("payments"),
+        scenario_action=""
+        if visit.realm.live or not visit.may("simulate")
+        else visit.to("payments/scenario"),
+        scenarios=[(one.name, one.words) for one in SCENARIOS],
     )
+
+
+async def run_scenario(visit: Visit) -> Answer:
+    """POST /d/{mode}/payments/scenario: a payment that tells a story, in test mode only; on to it.
+
+    Raises:
+        PaydError: As the API refuses; in live mode always.
+    """
+    scenario = find_scenario(visit.typed("scenario"))
+    if scenario is None:
+        raise InvalidParams("Choose a scenario.")
+    merchant_id = visit.typed("merchant") or None
+    if merchant_id and visit.realm.db.point(account_of_merchant, merchant_id) != visit.account_id:
+        raise NotFound("There is no such merchant.")
+    made = await visit.ask("POST", f"/v1/test/scenarios/{scenario.name}", merchant_id=merchant_id)
+    told = ", ".join(one.type.removeprefix("payment.") for one in scenario.tells)
+    return visit.redirect(f"payments/{made['paymentId']}", f"{scenario.words} Your server is told: {told}.")
 
 
 async def create(visit: Visit) -> Answer:

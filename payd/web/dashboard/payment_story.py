@@ -37,6 +37,7 @@ _ACTS: Final = {
     "payment.create": "Created by hand",
     "payment.cancel": "Cancelled by hand",
     "payment.simulate": "Simulated",
+    "payment.scenario": "Scenario run by hand",
     "payment.refund": "Refund recorded by hand",
     "transfer.assign": "Transfer matched by hand",
 }
@@ -214,6 +215,9 @@ def _tried(entry: DeliveryTried) -> Line:
     if entry.error:
         said.append(entry.error)
     title = f"Webhook {entry.event_type}: {_outcome(entry)}"
+    if entry.fault is not None:
+        title = f"{title}, with an injected fault ({entry.fault.replace('_', ' ')})"
+        return Line(entry.at_ms, title, "wait", tuple(said))
     return Line(entry.at_ms, title, "good" if good else "bad", tuple(said))
 
 

@@ -34,6 +34,7 @@ from payd.web.dashboard import (
     webhooks,
     webhooks_deliveries,
     webhooks_events,
+    webhooks_faults,
     webhooks_replay,
 )
 from payd.web.dashboard.visit import Handler
@@ -133,6 +134,7 @@ PAGES: Final[tuple[Page, ...]] = (
         "create_payments",
         shown_by=payment_create.page,
     ),
+    Page("POST", "/d/{mode}/payments/scenario", payment_create.run_scenario, "simulate", payment_create.page),
     Page("GET", PAYMENT, payment.page, "view"),
     _act("cancel", payment.cancel, "move_payments"),
     _act("simulate", payment.simulate, "simulate"),
@@ -150,6 +152,8 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", f"{HOOKS}/disable", webhooks.disable, "manage_webhooks", webhooks.page),
     Page("POST", f"{HOOKS}/enable", webhooks.enable, "manage_webhooks", webhooks.page),
     Page("POST", f"{HOOKS}/test", webhooks.test, "manage_webhooks", webhooks.page),
+    Page("POST", f"{HOOKS}/faults", webhooks_faults.inject, "manage_webhooks", webhooks.page),
+    Page("POST", f"{HOOKS}/faults/end", webhooks_faults.end, "manage_webhooks", webhooks.page),
     Page("POST", f"{HOOKS}/reveal", webhooks.reveal, "see_secrets", webhooks.page, proof=True),
     Page("POST", f"{HOOKS}/rotate", webhooks.rotate, "see_secrets", webhooks.page, proof=True),
     Page("POST", f"{HOOKS}/delete", webhooks.delete, "manage_webhooks", webhooks.page, proof=True),

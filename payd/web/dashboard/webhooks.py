@@ -16,6 +16,7 @@ from payd.store.endpoints import find_endpoint
 from payd.store.webhook_jobs import preview_job
 from payd.web.call import Answer
 from payd.web.dashboard.visit import Visit
+from payd.web.dashboard.webhooks_faults import fault_values
 from payd.web.dashboard.webhooks_view import (
     EXCERPT_BYTES,
     TYPES,
@@ -161,6 +162,7 @@ async def _show(
         owed=await _owed(visit, view),
         missed=await _missed(visit, endpoint),
         live=visit.to("webhooks", was=view.word),
+        **fault_values(visit, endpoint),
         **values,
     )
 

@@ -65,6 +65,7 @@ class AttemptView:
     error_class: str
     error: str
     advice: str
+    fault: str
     remote_ip: str
     retry_after_s: int | None
     next_at_ms: int | None
@@ -202,7 +203,8 @@ def _attempt(row: AttemptRow) -> AttemptView:
         phases=", ".join(phases),
         error_class=row.error_class or "",
         error=row.error or "",
-        advice=advice(row.status, row.error_class) or "",
+        advice=advice(row.status, row.error_class, row.fault) or "",
+        fault=(row.fault or "").replace("_", " "),
         remote_ip=row.remote_ip or "",
         retry_after_s=row.retry_after_s,
         next_at_ms=row.next_at_ms,

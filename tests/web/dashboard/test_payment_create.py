@@ -102,3 +102,17 @@ def test_an_amount_is_read_in_the_currencys_own_units(text: str, currency: str, 
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams):
         minor_units(text, "USD")
+
+
+async def test_a_scenario_is_run_and_leads_to_its_payment(shop: Shop) -> None:
+    visitor = await sign_in(shop, Role.SUPPORT)
+    page = await visitor.post("/d/test/payments/scenario", {"scenario": "cancelled"})
+    payment = await shop.call("GET", f"/v1/payments/{page.to.rpartition('/')[2]}")
+    assert (page.status, payment.body["status"]) == (303, "cancelled")
+    assert "Run scenario" in (await (await sign_in(shop)).get("/d/test/payments/create")).text
+    wrong = await visitor.post("/d/test/payments/scenario", {"scenario": "moon"})
+    assert (wrong.status, "Choose a scenario" in wrong.text) == (400, True)
+    viewer = await (await sign_in(shop, Role.VIEWER)).post(
+        "/d/test/payments/scenario", {"scenario": "cancelled"}
+    )
+    assert viewer.status == 403

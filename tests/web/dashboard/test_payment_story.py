@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from payd.core.status import Status
@@ -70,6 +71,12 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     ),
     (tried(1, 200), "Webhook payment.created: 200", "good", "Attempt 1, auto, in 84 ms."),
     (tried(2, None, "timeout"), "Webhook payment.created: timeout", "bad", "Attempt 2"),
+    (
+        msgspec.structs.replace(tried(3, 400), fault="bad_signature"),
+        "Webhook payment.created: 400, with an injected fault (bad signature)",
+        "wait",
+        "Attempt 3",
+    ),
     (Refunded(1, TX, "sorry"), "Refund recorded", "good", "sorry"),
     (Parked(1), "Given up after crashes: start payd again", "bad", ""),
 ]

@@ -1,0 +1,123 @@
+"""What `payd doctor` finds of the files of a data directory: who may read them, schemas, keys, logs, backups.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from payd.cli.finding import Finding
+from payd.cli.pasted import pasted
+from payd.store.backup import SEAL_KEY, last_backup
+from payd.store.copying import databases_in
+from payd.store.migrate import DatabaseTooNew, MigrationFailed
+from payd.store.seal import SealKeyUnusable, load_key
+from payd.store.swap import LOG, PLAN, STAGE
+from payd.store.upgrade import look_at_schemas
+
+MIB: Final = 1 << 20
+DAY_MS: Final = 86_400_000
+# The server empties its logs when nobody writes, and keeps them at some 16 MiB while somebody does.
+LOG_BYTES_MAX: Final = 256 * MIB
+# What was taken in since is only in the one place.
+BACKUP_DAYS_MAX: Final = 7
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def examine_files(directory: Path, now_ms: int) -> Iterator[Finding]:
+    """All about the files that are there; nothing of a directory without databases."""
+    directory = directory.absolute()
+    if not databases_in(directory):
+        return
+    yield from _examine_access(directory)
+    yield _examine_seal_key(directory)
+    yield from _examine_schemas(directory)
+    yield from _examine_logs(directory)
+    yield from _examine_plan(directory)
+    yield _examine_backup(directory, now_ms)
+
+
+def _examine_access(directory: Path) -> Iterator[Finding]:
+    subject, found = "file permissions", False
+    secret = [name for name, _ in databases_in(directory)]
+    if directory.stat().st_mode & OTHERS:
+        secret.append(
+            "payd.toml"
+        )  # its writer is a person, who often leaves it open; no harm in a closed folder
+    for path in [directory, *(directory / name for name in secret if (directory / name).exists())]:
+        seen = path.stat()
+        if seen.st_mode & OTHERS:
+            found = True
+            mode = "700" if path.is_dir() else "600"
+            words = f"other users of this machine may look into {path}"
+            yield Finding("warning", subject, words, f"Run: chmod {mode} {path}")
+        if seen.st_uid != directory.stat().st_uid:
+            found = True
+            words = f"{path} belongs to another user than {directory} does"
+            todo = f"The server may be unable to write to it. Run: chown --reference {directory} {path}"
+            yield Finding("warning", subject, words, todo)
+    if not found:
+        yield Finding("ok", subject, "nobody else may read what payd keeps")
+
+
+def _examine_seal_key(directory: Path) -> Finding:
+    subject, path = "seal key", directory / SEAL_KEY
+    if not path.exists():
+        words = f"{path} is not there, and what it sealed cannot be read"
+        todo = "Put it back from where it is kept, before a start makes another one that opens nothing."
+        return Finding("error", subject, words, todo)
+    try:
+        load_key(path)
+    except (SealKeyUnusable, OSError) as unusable:
+        return Finding("error", subject, str(unusable), "The server does not start before that is mended.")
+    return Finding("ok", subject, f"{path} can be used; is there a copy of it in a safe place?")
+
+
+def _examine_schemas(directory: Path) -> Iterator[Finding]:
+    subject = "schemas"
+    try:
+        found = look_at_schemas(directory)
+    except (DatabaseTooNew, MigrationFailed) as error:
+        yield Finding("error", subject, str(error), "The server does not start before that is mended.")
+        return
+    for each in found:
+        if each.is_old:
+            words = f"{each.name} is at version {each.version}, and this payd wants {each.newest}"
+            todo = f"The next start upgrades it. Try that first: {pasted('migrate --dry-run')}"
+            yield Finding("warning", subject, words, todo)
+    if not any(each.is_old for each in found):
+        listed = ", ".join(f"{each.name} at version {each.version}" for each in found)
+        yield Finding("ok", subject, f"as this payd wants them: {listed}")
+
+
+def _examine_logs(directory: Path) -> Iterator[Finding]:
+    for name, _ in databases_in(directory):
+        log = directory / (name + LOG)
+        size = log.stat().st_size if log.exists() else 0
+        if size > LOG_BYTES_MAX:
+            words = f"{log} has {size // MIB} MiB, which a server that runs well never has"
+            todo = "Is a backup under way, or a sqlite3 shell open? End it; else start the server again."
+            yield Finding("warning", "write-ahead log", words, todo)
+
+
+def _examine_plan(directory: Path) -> Iterator[Finding]:
+    if (directory / STAGE / PLAN).exists():
+        words = "an upgrade or a restore was cut short in its last step"
+        yield Finding("warning", "data directory", words, "The next start of the server finishes it.")
+
+
+def _examine_backup(directory: Path, now_ms: int) -> Finding:
+    subject, todo = "backup", f"Make one each day: {pasted('backup DEST')}"
+    last, live = last_backup(directory), (directory / "live.db").exists()
+    if last is None:
+        words = "none was ever made of this data directory"
+        return Finding("warning" if live else "ok", subject, words, todo if live else "")
+    days = (now_ms - last.made_at_ms) // DAY_MS
+    words = f"the last one is of {last.made_at}, in {last.dest}"
+    if days >= BACKUP_DAYS_MAX:
+        return Finding("warning", subject, f"{words}: {days} days old", todo)
+    return Finding("ok", subject, words)

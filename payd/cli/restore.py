@@ -1,0 +1,75 @@
+"""`payd restore`: a data directory from a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from payd import logs
+from payd.cli.failure import writing
+from payd.cli.meter import meter
+from payd.cli.options import config_options, load_config
+from payd.cli.pasted import pasted
+from payd.cli.show import show_fields, show_json
+from payd.cli.teaching import teach
+from payd.clock import system_wall_ms
+from payd.store.lock import hold_data_dir
+from payd.store.restore import Restored
+from payd.store.restore import restore as put_back
+
+
+@click.command(
+    epilog=teach(
+        """
+payd restore backup-1 --data-dir drill
+payd restore backup-1 --overwrite
+""",
+        codes="it is not done, and nothing was changed.",
+        then="payd serve",
+    )
+)
+@click.argument("source", metavar="SRC", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--overwrite", is_flag=True, help="Also over what is there; that is kept in snapshots/.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@config_options
+def restore(
+    config_file: str | None, data_dir: str | None, as_json: bool, source: Path, overwrite: bool
+) -> None:
+    """Make the data directory from the backup SRC, or from one of data/snapshots/.
+
+    Every byte is compared with what the backup says of itself, and every database is looked through, before
+    anything is changed. Killed at any moment, all of it is old or all of it is new. Says what cannot be read
+    any more where the seal key is not that of the backup.
+    """
+    logs.configure("auto", "warning")
+    config = load_config(config_file, data_dir)
+    with writing(config.data_dir), hold_data_dir(config.data_dir) as directory, meter() as look:
+        done = put_back(source, directory, overwrite=overwrite, now_ms=system_wall_ms(), look=look)
+    if as_json:
+        show_json({"dataDir": str(config.data_dir), **msgspec.to_builtins(done)})
+    else:
+        _show(done, config.data_dir, pasted("serve", config_file=config_file, data_dir=data_dir))
+
+
+def _show(done: Restored, data_dir: Path, serve: str) -> None:
+    show_fields(
+        {
+            "Restored": data_dir,
+            "As of": f"{done.manifest.made_at}, by payd {done.manifest.payd}",
+            "Files": ", ".join(each.name for each in done.manifest.files),
+            "Before": None if done.replaced is None else data_dir / done.replaced,
+        }
+    )
+    if done.lost:
+        click.echo("\nThe seal key of that server is not here. Without it nobody can read:")
+        for lost in done.lost:
+            click.echo(f"  {lost.count} {lost.what}, in {lost.database}")
+        click.echo(
+            f"If you have it, copy it to {data_dir / 'seal.key'} before the start (chmod 600). If not, start,"
+            " then rotate webhook secrets and have people set up their authenticator apps again."
+        )
+    for name in done.keystores:
+        click.echo(f"\nThe relayer's keystore is {data_dir / name}; [relayer] of payd.toml has to name it.")
+    click.echo(f"\nNext: {serve}")

@@ -1,0 +1,100 @@
+"""`payd trigger`: a payment that ends with an event, or tells a whole story, made by the real server."""
+
+from __future__ import annotations
+
+from textwrap import fill
+
+import click
+
+from payd.cli.options import Operator, on_realm
+from payd.cli.show import Row, show_fields, show_json, show_rows
+from payd.cli.teaching import teach
+from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
+
+COLUMNS = 76
+WIDTH = max(len(one.name) for one in SCENARIOS)
+
+
+def _told(scenario: Scenario) -> str:
+    """Its name and what happens, for a terminal of 80 columns."""
+    begin = f"  {scenario.name.ljust(WIDTH)}  "
+    return fill(scenario.words, COLUMNS, initial_indent=begin, subsequent_indent=" " * len(begin))
+
+
+NAMES = "\n".join(
+    [
+        "\b",
+        "Events:",
+        *(f"  {one}" for one in BY_EVENT),
+        "",
+        "\b",
+        "Scenarios:",
+        *(_told(one) for one in SCENARIOS),
+    ]
+)
+
+
+@click.command(
+    epilog=teach(
+        """
+payd trigger payment.succeeded
+payd trigger duplicate-webhook --merchant mrch_…
+payd trigger --list --json
+""",
+        notes=NAMES,
+        then="payd events list",
+    )
+)
+@click.argument("name", metavar="EVENT|SCENARIO", required=False)
+@click.option("--merchant", metavar="ID", help="Who is paid. Without: the first that can be.")
+@click.option("--list", "lists", is_flag=True, help="Show the scenarios and what each tells.")
+@on_realm
+def trigger(operator: Operator, name: str | None, merchant: str | None, lists: bool) -> None:
+    """Make a test payment and have it end with an event, or go through a scenario.
+
+    Everything is real but the money: the payment, its steps, its signed webhooks.
+    """
+    if lists:
+        _list(operator)
+        return
+    if name is None:
+        raise click.UsageError("Name an event or a scenario, such as payment.succeeded; --list shows them.")
+    made = operator.ask("scenario.run", name=name, merchant=merchant)
+    if operator.as_json:
+        show_json(made)
+        return
+    show_fields(
+        {
+            "Scenario": made["scenario"],
+            "Payment": made["paymentId"],
+            "Reference": made["referenceId"],
+            "Status": made["status"],
+            "Page": made["gatewayUrl"],
+        }
+    )
+    for step in made["steps"]:
+        if step.get("refused"):
+            click.echo(f"\n{step['did']} was refused as it should be: {step['refused']}")
+    click.echo("\nYour receiver is told:")
+    rows = [{**one, "note": one["note"] or ""} for one in made["expectedEvents"]]
+    show_rows(rows, {"type": "Event", "version": "Version", "requests": "Requests", "note": ""}, "", _brief)
+    follow = operator.pasted(f"events list --payment {made['paymentId']}")
+    click.echo(f"\nWhat it was told by now: {follow}")
+
+
+def _list(operator: Operator) -> None:
+    found = operator.ask("scenario.list")
+    if operator.as_json:
+        show_json(found)
+        return
+    rows = [
+        {**one, "tells": " → ".join(told["type"].removeprefix("payment.") for told in one["expectedEvents"])}
+        for one in found
+    ]
+    columns = {"name": "Scenario", "description": "What happens", "tells": "Tells"}
+    show_rows(rows, columns, "", lambda row: f"{row['name']}\n  {row['description']}\n  {row['tells']}")
+
+
+def _brief(row: Row) -> str:
+    times = "" if row["requests"] == 1 else f", {row['requests']} requests"
+    return f"  {row['type']}, version {row['version']}{times}" + (f": {row['note']}" if row["note"] else "")

@@ -1,0 +1,257 @@
+"""A backup: a folder with a checked copy of a data directory, and a manifest; whole, or not there.
+
+It is made under another name, and gets its own once all of it is on the disk.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from payd import __version__
+from payd.core.event import iso_ms
+from payd.store.copying import (
+    DATABASES,
+    Look,
+    copy_pinned,
+    databases_in,
+    look_away,
+    looked_at,
+    open_existing,
+    pinned,
+)
+from payd.store.durable import (
+    copy_file,
+    draft_folder,
+    hash_file,
+    make_folder,
+    sync_folder,
+    sync_folders,
+    write_file,
+)
+from payd.store.lock import LOCK_NAME
+from payd.store.manifest import FORMAT, MANIFEST, Kept, Manifest, encode_manifest
+from payd.store.migrate import Schema, read_migrations, schema_version
+from payd.store.self_check import broken_places, schema_differences
+from payd.store.snapshots import FOLDER as SNAPSHOTS
+from payd.store.swap import INDEX, LOG, STAGE
+from payd.store.upgrade import DRY_RUN
+
+SEAL_KEY: Final = "seal.key"
+KEYS: Final = "keys"
+"""The folder of a keystore that does not lie in the data directory."""
+
+DRAFT: Final = ".payd-backup.partial"
+LAST_BACKUP: Final = "last-backup.json"
+"""In the data directory: when the last one was made, and where."""
+
+# A keystore has half a kibibyte; what is larger is something else.
+KEYSTORE_BYTES_MAX: Final = 16 * 1024
+
+# Of this machine and moment, or copies themselves.
+_NEVER: Final = {LOCK_NAME, LAST_BACKUP, STAGE, DRY_RUN, SNAPSHOTS, DRAFT}
+
+
+class BackupRefused(RuntimeError):
+    """It cannot be made like that; the message says what to do."""
+
+
+class Keystore(msgspec.Struct, frozen=True):
+    """What `[relayer]` of payd.toml names; the password's file is never copied."""
+
+    file: Path | None = None
+    password_file: Path | None = None
+
+
+class LastBackup(msgspec.Struct, frozen=True, rename="camel"):
+    """The newest backup that was whole."""
+
+    made_at: str
+    made_at_ms: int
+    dest: str
+    bytes: int
+    with_keys: bool
+
+
+def make_backup(
+    directory: Path, dest: Path, keystore: Keystore, *, with_keys: bool, now_ms: int, look: Look = look_away
+) -> Manifest:
+    """Copy a data directory, also one in use; it takes long, so call it on a thread.
+
+    Args:
+        directory: The data directory.
+        dest: A folder that is not there yet, in one that is.
+        keystore: The relayer's.
+        with_keys: Whether the seal key and the keystore come along.
+        now_ms: By the wall.
+        look: Told what is done; what it raises ends the backup, and nothing is left of it.
+
+    Raises:
+        BackupRefused: `dest` cannot be used, there is nothing to copy, or a database is damaged.
+        DraftBusy: Another backup into the same folder is under way.
+        OSError: Something cannot be read or written.
+    """
+    _check_dest(directory, dest)
+    with draft_folder(dest.parent / DRAFT) as draft, _readable():
+        files = [
+            *_copy_databases(directory, draft, look),
+            *_copy_others(directory, draft, keystore, look),
+            *(_copy_keys(directory, draft, keystore) if with_keys else ()),
+        ]
+        manifest = Manifest(FORMAT, __version__, iso_ms(now_ms), with_keys, tuple(files))
+        write_file(draft / MANIFEST, encode_manifest(manifest))
+        sync_folders(draft)
+        if os.path.lexists(dest):
+            raise BackupRefused(_there_already(dest))
+        draft.rename(dest)
+    sync_folder(dest.parent)
+    _note(directory, dest, manifest, now_ms)
+    return manifest
+
+
+def last_backup(directory: Path) -> LastBackup | None:
+    """The newest backup of a data directory; None where none is known of."""
+    try:
+        return msgspec.json.decode((directory / LAST_BACKUP).read_bytes(), type=LastBackup)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What SQLite says of a database that cannot be copied, with what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise BackupRefused(
+            f"A database cannot be copied: {error}. Look at the disks of the data directory and of the backup"
+        ) from error
+
+
+def _check_dest(directory: Path, dest: Path) -> None:
+    if not databases_in(directory):
+        raise BackupRefused(f"No payd data in {directory}: there is nothing to back up")
+    if os.path.lexists(dest):
+        raise BackupRefused(_there_already(dest))
+    if not dest.parent.is_dir():
+        raise BackupRefused(f"There is no folder {dest.parent}. Make it, or mount the disk that has it")
+    if dest.resolve().is_relative_to(directory.resolve()):
+        raise BackupRefused(
+            f"{dest} lies in the data directory, and would be lost with it. Choose a place outside, best on"
+            " another disk"
+        )
+
+
+def _there_already(dest: Path) -> str:
+    return f"{dest} is there already, and is not overwritten. Choose a new name, such as one with the date"
+
+
+def _copy_databases(directory: Path, draft: Path, look: Look) -> Iterator[Kept]:
+    there = databases_in(directory)
+    # All are pinned before the first is copied, so that they belong together.
+    with pinned([directory / name for name, _ in there]) as opened:
+        for (name, _), tx in zip(there, opened, strict=True):
+            copy_pinned(tx, draft / name, look)
+            tx.execute("ROLLBACK")  # its log can be emptied again
+    for name, schema in there:
+        version = _check_copy(draft / name, schema, look)
+        size, sha256 = hash_file(draft / name, lambda _: look("hashing", name, 0, 0))  # noqa: B023  # called at once
+        yield Kept(name, "database", size, sha256, schema, version)
+
+
+def _check_copy(path: Path, schema: Schema, look: Look) -> int:
+    """The version of a copy, which is as whole as a database can be.
+
+    Raises:
+        BackupRefused: It is damaged, as the database then is.
+    """
+    with closing(open_existing(path)) as tx, looked_at(tx, "checking", path.name, look):
+        version = schema_version(tx)
+        wrong = broken_places(tx)
+        # One of a newer payd is copied as well; what it should be is not known here.
+        if not wrong and version <= len(read_migrations(schema)):
+            wrong = schema_differences(tx, schema)
+    if wrong:
+        raise BackupRefused(
+            f"{path.name} is damaged, and so would be its backup: {'; '.join(wrong)}. Keep the backups that"
+            " you have, and look at the disk"
+        )
+    return version
+
+
+def _copy_others(directory: Path, draft: Path, keystore: Keystore, look: Look) -> Iterator[Kept]:
+    """What else lies there and is no key, such as a payd.toml."""
+    for path in _others(directory, keystore):
+        name = path.relative_to(directory).as_posix()
+        make_folder((draft / name).parent)
+        size, sha256 = copy_file(path, draft / name, lambda _: look("copying", name, 0, 0))  # noqa: B023  # called at once
+        yield Kept(name, "file", size, sha256)
+
+
+def _others(directory: Path, keystore: Keystore) -> Iterator[Path]:
+    for path, is_secret in _files_in(directory):
+        named = (keystore.file, keystore.password_file)
+        if not is_secret and not any(each is not None and _is_same(each, path) for each in named):
+            yield path
+
+
+def _files_in(directory: Path) -> Iterator[tuple[Path, bool]]:
+    """Every file that is not the store's own or of the moment, and whether it is a key."""
+    own = {name + suffix for name, _ in DATABASES for suffix in ("", LOG, INDEX, "-journal")}
+    for folder, folders, names in os.walk(directory):
+        at_top = Path(folder) == directory
+        if at_top:
+            folders[:] = [name for name in folders if name not in _NEVER]
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            if (at_top and (name in own or name in _NEVER)) or name.endswith(".new") or not path.is_file():
+                continue
+            yield path, (at_top and name == SEAL_KEY) or is_keystore(path)
+
+
+def _copy_keys(directory: Path, draft: Path, keystore: Keystore) -> Iterator[Kept]:
+    for path, is_secret in _files_in(directory):
+        if is_secret:
+            yield _copy_key(path, draft, path.relative_to(directory).as_posix())
+    if keystore.file is not None and not keystore.file.resolve().is_relative_to(directory.resolve()):
+        if not keystore.file.is_file():
+            raise BackupRefused(
+                f"There is no keystore {keystore.file}, which [relayer] of payd.toml names. Correct that, or"
+                " leave out --with-keys"
+            )
+        yield _copy_key(keystore.file, draft, f"{KEYS}/{keystore.file.name}")
+
+
+def _copy_key(path: Path, draft: Path, name: str) -> Kept:
+    make_folder((draft / name).parent)
+    size, sha256 = copy_file(path, draft / name)
+    return Kept(name, "key" if name == SEAL_KEY else "keystore", size, sha256)
+
+
+def is_keystore(path: Path) -> bool:
+    """Whether a file is an encrypted key, by what it says: no copy of one is made by chance."""
+    if path.stat().st_size > KEYSTORE_BYTES_MAX:
+        return False
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return False
+    return isinstance(found, dict) and isinstance(found.get("crypto", found.get("Crypto")), dict)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
+def _note(directory: Path, dest: Path, manifest: Manifest, now_ms: int) -> None:
+    done = LastBackup(manifest.made_at, now_ms, str(dest.absolute()), manifest.bytes(), manifest.with_keys)
+    write_file(directory / LAST_BACKUP, msgspec.json.encode(done))

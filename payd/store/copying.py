@@ -1,0 +1,116 @@
+"""Copies of databases that are in use: all of one moment, page by page, in nobody's way.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from payd.store.durable import FILE_MODE, sync_file
+from payd.store.migrate import Schema
+
+Tx: TypeAlias = sqlite3.Connection
+
+Look: TypeAlias = Callable[[str, str, int, int], None]
+"""Told what is done, with which file, how far and how far it is to go; what it raises ends the work."""
+
+DATABASES: Final[tuple[tuple[str, Schema], ...]] = (
+    ("office.db", "office"),
+    ("test.db", "realm"),
+    ("live.db", "realm"),
+)
+"""Every database of a data directory, in the order in which they are copied: people, then their payments."""
+
+# A MiB at the usual page size: who is to stop hears of it at once.
+PAGES: Final = 256
+# Steps of SQLite's machine between two looks while it checks a copy: some ten milliseconds.
+CHECK_STEPS: Final = 1_000_000
+BUSY_MAX_S: Final = 5.0
+
+
+def look_away(_what: str, _file: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+def databases_in(directory: Path) -> list[tuple[str, Schema]]:
+    """Those of `DATABASES` that are there."""
+    return [(name, schema) for name, schema in DATABASES if (directory / name).exists()]
+
+
+def open_existing(path: Path) -> Tx:
+    """A connection that makes no file; close it.
+
+    Raises:
+        sqlite3.Error: The file is not there, or cannot be opened.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MAX_S)
+
+
+@contextmanager
+def pinned(paths: Sequence[Path]) -> Iterator[list[Tx]]:
+    """Connections of which each goes on to show its database as it is now.
+
+    Writers go on meanwhile, into a log that grows until the block has ended.
+
+    Raises:
+        sqlite3.Error: One cannot be read.
+    """
+    with ExitStack() as stack:
+        opened = [stack.enter_context(closing(open_existing(path))) for path in paths]
+        for tx in opened:
+            tx.execute("PRAGMA query_only = ON")
+            tx.execute("BEGIN")
+            tx.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        yield opened
+
+
+def copy_pinned(tx: Tx, target: Path, look: Look = look_away) -> None:
+    """Copy what a pinned connection shows into a new file, which then stands by itself and is on the disk.
+
+    Raises:
+        sqlite3.Error: It cannot be read or written.
+        OSError: The file is there already, or cannot be made.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
+
+    def progress(_status: int, left: int, total: int) -> None:
+        look("copying", target.name, total - left, total)
+
+    with closing(open_existing(target)) as copy:
+        # Nobody reads it before it is whole, so that nothing has to be taken back.
+        copy.execute("PRAGMA synchronous = OFF")
+        copy.execute("PRAGMA journal_mode = OFF")
+        tx.backup(copy, pages=PAGES, progress=progress)
+        # The pages say that there is a log; a copy is one file.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    sync_file(target)
+
+
+@contextmanager
+def looked_at(tx: Tx, what: str, file: str, look: Look) -> Iterator[None]:
+    """Call `look` now and then while statements run; what it raises ends them, and is raised."""
+    raised: list[BaseException] = []
+
+    def ask() -> int:
+        try:
+            look(what, file, 0, 0)
+        except BaseException as error:  # noqa: BLE001  # raised again below: SQLite only knows that it was told to stop
+            raised.append(error)
+        return len(raised)
+
+    tx.set_progress_handler(ask, CHECK_STEPS)
+    try:
+        yield
+    except sqlite3.OperationalError:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        tx.set_progress_handler(None, 0)

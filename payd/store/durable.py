@@ -1,0 +1,140 @@
+"""Files and folders that are on the disk when a function returns, and for their owner alone.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+CHUNK_BYTES: Final = 1 << 20
+
+
+class DraftBusy(RuntimeError):
+    """Another process is writing to this draft."""
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole: who looks at the name finds all of it, or what was there before."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    sync_folder(path.parent)
+
+
+def copy_file(source: Path, target: Path, look: Callable[[int], None] | None = None) -> tuple[int, str]:
+    """Copy a file to a new one; returns its size and its SHA-256, of what was read.
+
+    Args:
+        source: What to copy.
+        target: Must not be there.
+        look: Told the bytes so far; what it raises ends the copy.
+    """
+    digest, size = hashlib.sha256(), 0
+    with (
+        source.open("rb") as read,
+        os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as written,
+    ):
+        while chunk := read.read(CHUNK_BYTES):
+            digest.update(chunk)
+            written.write(chunk)
+            size += len(chunk)
+            if look is not None:
+                look(size)
+        written.flush()
+        os.fsync(written.fileno())
+    return size, digest.hexdigest()
+
+
+def hash_file(path: Path, look: Callable[[int], None] | None = None) -> tuple[int, str]:
+    """Size and SHA-256 of a file; `look` as for `copy_file`."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+            if look is not None:
+                look(size)
+    return size, digest.hexdigest()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, for their owner alone."""
+    missing = [path, *path.parents]
+    for each in reversed(missing):
+        if not each.exists():
+            each.mkdir(mode=FOLDER_MODE)
+
+
+def sync_file(path: Path) -> None:
+    """Have what was written to a file on the disk."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_folders(path: Path) -> None:
+    """Have the names in a folder, and in those below it, on the disk."""
+    for folder, _, _ in os.walk(path):
+        sync_folder(Path(folder))
+
+
+@contextmanager
+def draft_folder(path: Path) -> Iterator[Path]:
+    """An empty folder to write to, which is gone after the block unless it was renamed.
+
+    What a dead process left under the name is swept away; what a living one writes is not.
+
+    Raises:
+        DraftBusy: Another process is at it.
+        OSError: It cannot be made.
+    """
+    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DraftBusy(f"{path} is being written by another process. Wait until it has ended.") from None
+        empty_folder(path)
+        try:
+            yield path
+        finally:
+            # Under its own name it is still a draft; renamed, it is what somebody wanted.
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                shutil.rmtree(path)
+    finally:
+        os.close(handle)
+
+
+def empty_folder(path: Path) -> None:
+    """Take away all that is in a folder."""
+    for each in path.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

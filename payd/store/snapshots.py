@@ -1,0 +1,43 @@
+"""What a data directory was before an upgrade or a restore: whole, beside it, and only the last few.
+
+Source: DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from payd.core.event import iso_ms
+from payd.store.durable import sync_folder
+from payd.store.manifest import MANIFEST
+
+FOLDER: Final = "snapshots"
+SNAPSHOTS_KEPT: Final = 3  # each has the size of the whole; who goes back goes back by one
+
+_NAME: Final = re.compile(r"\d{8}T\d{9}Z-[a-z]+")
+
+
+def snapshot_name(at_ms: int, why: str) -> str:
+    """Where the snapshot of an instant lies in the data directory; names sort by time."""
+    return f"{FOLDER}/{re.sub('[-:.]', '', iso_ms(at_ms))}-{why}"
+
+
+def snapshots_in(directory: Path) -> list[Path]:
+    """The oldest first."""
+    folder = directory / FOLDER
+    if not folder.is_dir():
+        return []
+    return sorted(each for each in folder.iterdir() if _NAME.fullmatch(each.name))
+
+
+def prune_snapshots(directory: Path) -> int:
+    """Take all but the last few away; returns how many. What is half away is no snapshot any more."""
+    old = snapshots_in(directory)[:-SNAPSHOTS_KEPT]
+    for each in old:
+        (each / MANIFEST).unlink(missing_ok=True)
+        sync_folder(each)
+        shutil.rmtree(each)
+    return len(old)

@@ -1,0 +1,221 @@
+"""Scenarios over REST: each makes a payment and drives it by the API's own handlers; only for test keys.
+
+Source: DESIGN.md, "9. Test realm".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from payd.chains.simulated import Magic, magic_account
+from payd.core.caip import parse_asset
+from payd.core.endpoint import EndpointState
+from payd.core.errors import EndpointDisabled, InvalidState, NotFound, PaydError
+from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
+from payd.entropy import new_id
+from payd.store.endpoints import get_endpoint
+from payd.store.merchants import list_merchants
+from payd.store.settlements import list_settlements
+from payd.web.acts import act_of
+from payd.web.call import Answer, Call
+from payd.web.faults import refuse_live
+
+AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
+# The first of these that can be paid is taken where none is named.
+MERCHANTS_LOOKED_AT: Final = 100
+FAULT_DELIVERIES: Final = 3
+ANSWERS: Final = {"text": "Sample", "date": "1990-01-31", "checkbox": "true"}
+# Magic accounts approve whatever the wallet hands back, in each action's own encoding.
+SIGNATURE: Final = "0x" + "11" * 65
+SOLANA_TRANSACTION: Final = "AA=="
+
+
+class ScenarioOut(msgspec.Struct, frozen=True, rename="camel"):
+    """A scenario that there is."""
+
+    name: str
+    description: str
+    needs_endpoint: bool
+    expected_events: tuple[Told, ...]
+
+
+class ScenarioList(msgspec.Struct, frozen=True):
+    """In the order in which a receiver is best tried with them."""
+
+    data: list[ScenarioOut]
+
+
+class StepOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was done; `refused` is the code with which it was refused, as it should be."""
+
+    did: str
+    refused: str = ""
+
+
+class RunOut(msgspec.Struct, frozen=True, rename="camel"):
+    """What was made. Events that are not there yet follow by the realm's clock."""
+
+    scenario: str
+    payment_id: str
+    merchant_id: str
+    reference_id: str
+    gateway_url: str
+    status: str
+    steps: list[StepOut]
+    expected_events: tuple[Told, ...]
+
+
+async def list_all(call: Call) -> Answer:
+    """GET /v1/test/scenarios → `{data}`: `{name, description, needsEndpoint, expectedEvents}`."""
+    refuse_live(call)
+    found = [ScenarioOut(one.name, one.words, one.needs_endpoint, one.tells) for one in SCENARIOS]
+    return Answer.json(ScenarioList(found))
+
+
+async def run(call: Call) -> Answer:
+    """POST /v1/test/scenarios/{name} → 201 `{paymentId, steps, expectedEvents, …}`.
+
+    The name may be that of an event type, too. The merchant is that of `Merchant-Id`, else the first that can
+    be paid.
+    """
+    refuse_live(call)
+    scenario = find_scenario(call.params["name"])
+    if scenario is None:
+        names = ", ".join(one.name for one in SCENARIOS)
+        raise NotFound(f"There is no such scenario; there are {names}.")
+    if scenario.needs_endpoint and _endpoint_state(call) is not EndpointState.ENABLED:
+        raise EndpointDisabled(
+            "The webhook endpoint is not enabled, so nothing could be seen; enable it first."
+        )
+    return Answer.json(await _Run(call, scenario).all(), 201)
+
+
+def _endpoint_state(call: Call) -> EndpointState:
+    return call.realm.db.point(get_endpoint, call.account_id).state
+
+
+class _Run:
+    """One payment's way through a scenario."""
+
+    def __init__(self, call: Call, scenario: Scenario) -> None:
+        self._call = call
+        self._scenario = scenario
+        self._merchant_id, self._asset = _payable(call)
+        self._made: Mapping[str, Any] = {}
+        self._reference = ""
+        self._option: Mapping[str, Any] = {}
+
+    async def all(self) -> RunOut:
+        """Do every step."""
+        steps = [await self._do(step) for step in self._scenario.steps]
+        payment_id = self._made["paymentId"]
+        return RunOut(
+            scenario=self._scenario.name,
+            payment_id=payment_id,
+            merchant_id=self._merchant_id,
+            reference_id=self._reference,
+            gateway_url=self._made["gatewayUrl"],
+            status=self._call.realm.payments.find(payment_id).status.value,
+            steps=steps,
+            expected_events=self._scenario.tells,
+        )
+
+    async def _do(self, step: Step) -> StepOut:
+        did = " ".join(filter(None, (step.verb, step.what)))
+        try:
+            await getattr(self, f"_{step.verb}")(step)
+        except PaydError as refusal:
+            if refusal.code != step.refused:
+                raise
+            return StepOut(did, refusal.code)
+        assert not step.refused, f"{did} was to be refused with {step.refused}, and was not"
+        return StepOut(did)
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        from payd.web.inside import ask_api  # it knows the table of routes, in which this handler is
+
+        call = self._call
+        assert call.caller is not None, "the route is for keys"
+        return await ask_api(call.house, call.caller, method, path, body, merchant_id=self._merchant_id)
+
+    async def _create(self, step: Step) -> None:
+        call, now_ms = self._call, self._call.realm.clock.now_ms()
+        self._reference = new_id(f"{self._scenario.name}-", now_ms, call.house.entropy)
+        body = {"referenceId": self._reference, "amount": AMOUNT}
+        self._made = await self._ask("POST", "/v1/payments", body)
+
+        payment_id = self._made["paymentId"]
+        if (audit := act_of(call, "payment.scenario", payment_id, scenario=self._scenario.name)) is not None:
+            await call.realm.db.write(audit)
+
+    async def _quote(self, step: Step) -> None:
+        account = magic_account(parse_asset(self._asset).chain, Magic(int(step.what)))
+        found = await self._ask("POST", f"{self._gateway}/options", [str(account)])
+        self._option = found["options"][0]
+
+    async def _confirm(self, step: Step) -> None:
+        asked = self._option["collectData"]
+        given = {} if asked is None else {"collectedData": {"fields": _answers(asked["fields"])}}
+        option = {"optionId": self._option["id"], **given}
+        actions = []
+        for action in self._option["actions"]:
+            if action["type"] != "build":
+                actions.append(action)
+                continue
+            built = await self._ask("POST", f"{self._gateway}/fetch", {**option, "data": action["data"]})
+            actions += built["actions"]
+        results = [{"type": "walletRpc", "data": [_result_of(one["method"])]} for one in actions]
+        await self._ask("POST", f"{self._gateway}/confirm", {**option, "results": results})
+
+    async def _simulate(self, step: Step) -> None:
+        await self._ask("POST", f"/v1/test/payments/{self._made['paymentId']}/simulate", {"to": step.what})
+
+    async def _cancel(self, step: Step) -> None:
+        await self._ask("POST", f"/v1/payments/{self._made['paymentId']}/cancel")
+
+    async def _refund(self, step: Step) -> None:
+        payment_id = self._made["paymentId"]
+        body = {"paymentId": payment_id, "txId": f"test:refund-{payment_id}"}
+        await self._ask("POST", "/v1/refunds", body)
+
+    async def _fault(self, step: Step) -> None:
+        body: dict[str, Any] = {"fault": step.what, "paymentId": self._made["paymentId"]}
+        body |= {"events": list(step.events)} if step.events else {}
+        body["deliveries"] = len(step.events) or FAULT_DELIVERIES
+        await self._ask("POST", "/v1/test/webhooks/inject", body)
+
+    @property
+    def _gateway(self) -> str:
+        return f"/v1/gateway/payment/{self._made['paymentId']}"
+
+
+def _payable(call: Call) -> tuple[str, str]:
+    """The merchant that is paid, and an asset in which it is.
+
+    Raises:
+        InvalidState: There is none.
+    """
+    only = None if call.merchants is None else sorted(call.merchants)
+    if call.merchant_id is not None:
+        only = [call.merchant_id]
+    merchants, _ = call.realm.db.point(
+        list_merchants, call.account_id, only=only, status="active", limit=MERCHANTS_LOOKED_AT
+    )
+    for merchant in merchants:
+        if settlements := call.realm.db.point(list_settlements, merchant.id):
+            return merchant.id, settlements[0].asset
+    raise InvalidState(
+        "There is no merchant that can be paid. Create one with POST /v1/merchants, and say where its money"
+        " goes with POST /v1/merchants/{merchantId}/settlements/crypto."
+    )
+
+
+def _answers(fields: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return [{"id": one["id"], "value": ANSWERS[one["type"]]} for one in fields]
+
+
+def _result_of(method: str) -> str:
+    return SOLANA_TRANSACTION if method.startswith("solana_") else SIGNATURE

@@ -1,0 +1,128 @@
+"""What an operator can do in test mode: move a payment and the clock, run a scenario, inject faults.
+
+Each is one call of the API's own handler.
+
+Source: DESIGN.md, "9. Test realm"; DESIGN.md, "12. Operations".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from payd.core.errors import InvalidParams
+from payd.web.command import Command, OfId, OfMode, ask, realm_of
+
+if TYPE_CHECKING:
+    from payd.web.house import House
+
+FAULTS: Final = "/v1/test/webhooks/inject"
+
+
+class _Simulate(OfId, frozen=True, kw_only=True):
+    to: str
+    reason: str | None = None
+
+
+class _Advance(OfMode, frozen=True, kw_only=True):
+    by: str
+
+
+class _Scenario(OfMode, frozen=True, kw_only=True):
+    name: str
+    merchant: str | None = None
+
+
+class _Inject(OfMode, frozen=True, kw_only=True):
+    fault: str
+    deliveries: int | None = None
+    lasts: str | None = None
+    delay: str | None = None
+    events: list[str] | None = None
+    payment: str | None = None
+
+
+class _End(OfMode, frozen=True, kw_only=True):
+    id: str | None = None
+
+
+class _Samples(OfMode, frozen=True, kw_only=True):
+    type: str | None = None
+
+
+async def _ask(
+    house: House, args: OfMode, method: str, path: str, body: Any = None, merchant: str | None = None
+) -> Any:
+    """As `ask`, in test mode alone.
+
+    Raises:
+        InvalidParams: The mode is live.
+    """
+    if realm_of(house, args.mode).live:
+        raise InvalidParams("This works in test mode only; leave --mode out.")
+    return await ask(house, args, method, path, body, merchant_id=merchant)
+
+
+async def _simulate(house: House, args: _Simulate) -> Any:
+    body = {"to": args.to} | ({} if args.reason is None else {"reason": args.reason})
+    return await _ask(house, args, "POST", f"/v1/test/payments/{quote(args.id, safe='')}/simulate", body)
+
+
+async def _clock(house: House, args: OfMode) -> Any:
+    return await _ask(house, args, "GET", "/v1/test/clock")
+
+
+async def _advance(house: House, args: _Advance) -> Any:
+    return await _ask(house, args, "POST", "/v1/test/clock", {"advance": args.by})
+
+
+async def _scenarios(house: House, args: OfMode) -> Any:
+    return (await _ask(house, args, "GET", "/v1/test/scenarios"))["data"]
+
+
+async def _run(house: House, args: _Scenario) -> Any:
+    path = f"/v1/test/scenarios/{quote(args.name, safe='')}"
+    return await _ask(house, args, "POST", path, merchant=args.merchant)
+
+
+async def _inject(house: House, args: _Inject) -> Any:
+    wanted = {
+        "fault": args.fault,
+        "deliveries": args.deliveries,
+        "for": args.lasts,
+        "delay": args.delay,
+        "events": args.events,
+        "paymentId": args.payment,
+    }
+    body = {name: value for name, value in wanted.items() if value is not None}
+    return await _ask(house, args, "POST", FAULTS, body)
+
+
+async def _faults(house: House, args: OfMode) -> Any:
+    return (await _ask(house, args, "GET", FAULTS))["data"]
+
+
+async def _end(house: House, args: _End) -> Any:
+    path = FAULTS if args.id is None else f"{FAULTS}/{quote(args.id, safe='')}"
+    return (await _ask(house, args, "DELETE", path))["data"]
+
+
+async def _samples(house: House, args: _Samples) -> Any:
+    if args.type is None:
+        return (await _ask(house, args, "GET", "/v1/test/webhooks/samples"))["data"]
+    return await _ask(house, args, "GET", f"/v1/test/webhooks/samples/{quote(args.type, safe='')}")
+
+
+TESTING_COMMANDS: Final[dict[str, Command]] = {
+    # What follows from it, the long-lived tasks do.
+    "payment.simulate": Command(_Simulate, _simulate, needs_server=True),
+    "clock.show": Command(OfMode, _clock, changes=False),
+    "clock.advance": Command(_Advance, _advance, needs_server=True),
+    "scenario.list": Command(OfMode, _scenarios, changes=False),
+    "scenario.run": Command(_Scenario, _run, needs_server=True),
+    "fault.inject": Command(_Inject, _inject),
+    "fault.list": Command(OfMode, _faults, changes=False),
+    "fault.end": Command(_End, _end),
+    "sample.show": Command(_Samples, _samples, changes=False),
+}
+"""The commands of test mode."""

@@ -1,0 +1,29 @@
+"""`payd backup` without a server, and beside a silent one; `crash/test_backup.py` has one that serves."""
+
+from __future__ import annotations
+
+from payd.store.lock import hold_data_dir
+from tests.terminal import Terminal
+
+
+def test_without_a_server_it_is_made_here(begun: Terminal) -> None:
+    made = begun.json("backup", "one")
+    assert made["dest"] == str(begun.folder / "one")
+    assert {each["name"] for each in made["files"]} == {"office.db", "test.db", "payd.toml"}
+    assert "keep data/seal.key" in begun("backup", "two").output
+    assert "seal.key" in {each["name"] for each in begun.json("backup", "three", "--with-keys")["files"]}
+
+
+def test_a_place_that_is_taken_is_refused_with_code_1(begun: Terminal) -> None:
+    begun("backup", "one")
+    assert "is there already" in begun.error("backup", "one")
+
+
+def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
+    assert "No payd data" in payd.error("backup", "one")
+    assert not (payd.folder / "data").exists()
+
+
+def test_beside_a_process_that_does_not_answer_the_code_is_3(begun: Terminal) -> None:
+    with hold_data_dir(begun.folder / "data"):
+        assert "does not answer" in begun.error("backup", "one", code=3)

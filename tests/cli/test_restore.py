@@ -1,0 +1,45 @@
+"""`payd restore` says what came back, what is lost, and what to do next."""
+
+from __future__ import annotations
+
+from payd.store.lock import hold_data_dir
+from tests.terminal import Terminal
+
+
+def test_what_was_backed_up_serves_another_folder(begun: Terminal) -> None:
+    key = begun.json("key", "list")[0]["id"]
+    begun("webhook", "set", "--url", "http://127.0.0.1:9/hook")
+    begun("backup", "one")
+
+    said = begun("restore", "one", "--data-dir", "new").output
+
+    assert "1 signing secrets of webhook endpoints, in test.db" in said
+    assert "copy it to new/seal.key" in said
+    assert "payd serve --data-dir new" in said
+    assert begun.json("key", "list", "--data-dir", "new")[0]["id"] == key
+
+
+def test_with_the_keys_nothing_is_lost(begun: Terminal) -> None:
+    (begun.folder / "data" / "relayer.json").write_text('{"crypto": {}}')
+    begun("backup", "one", "--with-keys")
+    done = begun.json("restore", "one", "--data-dir", "new")
+    assert (done["lost"], done["replaced"], done["keystores"]) == ([], None, ["relayer.json"])
+    assert "new2/relayer.json; [relayer]" in begun("restore", "one", "--data-dir", "new2").output
+
+
+def test_nothing_is_overwritten_unless_that_is_said(begun: Terminal) -> None:
+    begun("backup", "one")
+    assert "--overwrite" in begun.error("restore", "one")
+    assert "data/snapshots/" in begun("restore", "one", "--overwrite").output
+
+
+def test_a_folder_that_is_no_backup_is_refused(begun: Terminal) -> None:
+    (begun.folder / "empty").mkdir()
+    assert "no whole backup" in begun.error("restore", "empty", "--overwrite")
+    begun("restore", "nowhere", code=2)
+
+
+def test_beside_a_server_it_is_refused_with_code_3(begun: Terminal) -> None:
+    begun("backup", "one")
+    with hold_data_dir(begun.folder / "data"):
+        assert "stop it" in begun.error("restore", "one", "--overwrite", code=3)

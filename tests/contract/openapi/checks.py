@@ -1,0 +1,20 @@
+"""What Schemathesis checks besides its own: loaded by it, through the `hooks` of its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import schemathesis
+
+# What JSON Schema has no word for.
+BEYOND = ("Each id once.", "stands in this request twice.", " is required.")
+
+
+@schemathesis.check
+def check_body_that_fits_its_schema(ctx: Any, response: Any, case: Any) -> None:
+    """A body that fits its schema is never told that it misses it."""
+    if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code != 400:
+        return
+    told = response.json()
+    if told["code"] == "params_validation":
+        assert all(issue["message"].endswith(BEYOND) for issue in told["issues"]), response.text

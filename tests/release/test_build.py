@@ -1,0 +1,130 @@
+"""`scripts/build` makes the same bytes wherever and whenever it runs, and they hold everything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from payd import __version__
+from tests.release.build import (
+    LOCK,
+    NO_COMMIT_AT_S,
+    PREAMBLE,
+    ROOT,
+    Built,
+    build,
+    libraries_of,
+    made_at_s,
+    packages_of,
+)
+from tests.release.conftest import PYTHON, WHEELS
+from tests.test_lock import RUN, pins_of
+
+pytestmark = pytest.mark.real_time
+
+OF_THE_BUILD = ("payd", "pyproject.toml", "README.md", "LICENSE", "payd.toml", LOCK)
+
+
+def committed(*paths: str) -> list[str]:
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", *paths]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_another_folder_at_another_time_makes_identical_bytes(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "elsewhere" / "source"
+    for name in committed(*OF_THE_BUILD):
+        copy = source / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy)
+        copy.chmod(0o600)
+        os.utime(copy, (1e9, 1e9))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    again = build(source, tmp_path / "out", WHEELS, [PYTHON])
+    for name in ("wheel", "sdist", "archive"):
+        one, other = getattr(built, name), getattr(again, name)
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes(), f"the {name} differs"
+
+
+def test_the_time_in_packages_is_that_of_the_variable_else_of_the_commit(tmp_path: Path) -> None:
+    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    committed_at = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert made_at_s(ROOT, {"SOURCE_DATE_EPOCH": "1700000000"}) == 1_700_000_000
+    assert made_at_s(ROOT, {}) == int(committed_at)
+    assert made_at_s(tmp_path, {}) == NO_COMMIT_AT_S
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_the_licences(built: Built) -> None:
+    about = f"payd-{__version__}.dist-info"
+    with zipfile.ZipFile(built.wheel) as opened:
+        names = set(opened.namelist())
+        told = opened.read(f"{about}/METADATA").decode()
+    assert {name for name in names if not name.startswith(about)} == set(committed("payd"))
+    assert f"{about}/licenses/LICENSE" in names
+    assert f"{about}/licenses/payd/web/dashboard/static/vendor/LICENSE.htmx" in names
+    assert "License-Expression: MIT\n" in told
+
+
+def test_the_source_archive_makes_the_same_wheel(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(built.sdist) as opened:
+        opened.extractall(tmp_path, filter="data")
+    source = tmp_path / f"payd-{__version__}"
+    assert [name for name in committed(*OF_THE_BUILD) if not (source / name).is_file()] == []
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
+    wheel, _ = packages_of(source, tmp_path)
+    assert wheel.read_bytes() == built.wheel.read_bytes()
+
+
+def test_the_archive_holds_the_lock_s_libraries_at_its_versions(built: Built) -> None:
+    with zipfile.ZipFile(built.archive) as opened:
+        wheels = {name.split("/")[1] for name in opened.namelist() if re.match(r"\.deps/.", name)}
+    held = {name.lower().replace("_", "-"): version for name, version, *_ in (w.split("-") for w in wheels)}
+    locked = {name: pin.version for name, pin in pins_of(RUN).items() if pin.applies and name != "flit-core"}
+    assert held == {"payd": __version__, **locked}
+
+
+def test_a_library_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None:
+    lock = tmp_path / LOCK
+    text = (ROOT / LOCK).read_text()
+    [entry] = re.findall(r"^idna==.*?(?=^\S)", text, re.MULTILINE | re.DOTALL)
+    lock.write_text(re.sub(r"sha256:[0-9a-f]", "sha256:" + "z", entry).replace("sha256:z", "sha256:0"))
+    with pytest.raises(subprocess.CalledProcessError):
+        libraries_of(lock, tmp_path / "wheels", [PYTHON])
+    assert list((tmp_path / "wheels").rglob("*.done")) == []
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["another is there", "none is there"])
+def test_a_python_without_libraries_in_the_archive_looks_for_another(tmp_path: Path, there: bool) -> None:
+    fits = tmp_path / "bin" / "python3.99"
+    fits.parent.mkdir()
+    if there:
+        fits.write_text('#!/bin/sh\necho "$0 runs $*"\n')
+        fits.chmod(0o755)
+    program = tmp_path / "payd"
+    program.write_text(PREAMBLE.format(pythons=("3.98", "3.99")))
+    run = subprocess.run(
+        [sys.executable, program, "version"],
+        env={"PATH": str(fits.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if there:
+        assert run.stdout == f"{fits} runs {program} version\n"
+    else:
+        assert run.returncode == 1
+        assert run.stderr.startswith("Error: this file runs with Python 3.98 or 3.99, and there is none")

@@ -1,0 +1,163 @@
+"""A backup has all of a data directory but its keys, overwrites nothing, and is of nothing damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, make_backup
+from payd.store.durable import DraftBusy, draft_folder, hash_file
+from payd.store.manifest import Manifest, read_manifest
+from tests.stored.fill import stored, unpack
+
+NOW_MS = 1_790_000_000_000
+NEWEST = max(stored())
+KEYSTORE = b'{"version": 3, "crypto": {"kdf": "scrypt"}}'
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with a payd.toml, a folder of somebody's and what belongs to the moment."""
+    unpack(stored()[NEWEST], tmp_path / "data")
+    for name in ("payd.toml", "lock", "admin.sock.new", "mine/deep/note.txt", "snapshots/old/office.db"):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "data"
+
+
+def make(data: Path, dest: Path, keystore: Keystore | None = None, *, with_keys: bool = False) -> Manifest:
+    return make_backup(data, dest, keystore or Keystore(), with_keys=with_keys, now_ms=NOW_MS)
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+PLAIN = {"manifest.json", "office.db", "test.db", "payd.toml", "mine/deep/note.txt"}
+
+
+def test_all_of_a_data_directory_is_in_it_but_its_keys_and_what_is_of_the_moment(data: Path) -> None:
+    dest = data.parent / "backup"
+
+    manifest = make(data, dest)
+
+    assert files_in(dest) == PLAIN
+    assert read_manifest(dest) == manifest
+    assert {each.name for each in manifest.files} == PLAIN - {"manifest.json"}
+    for each in manifest.files:
+        assert hash_file(dest / each.name) == (each.bytes, each.sha256)
+    versions = {each.name: each.schema_version for each in manifest.files if each.kind == "database"}
+    assert (versions["office.db"], versions["test.db"]) == NEWEST
+    assert not manifest.with_keys
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in dest.rglob("*") if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in (dest, dest / "mine")}
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+def test_keys_come_along_when_they_are_asked_for_and_no_password_ever(data: Path) -> None:
+    (data / "hidden.json").write_bytes(KEYSTORE)
+    (data / "password").write_text("secret")
+    outside = data.parent / "elsewhere.json"
+    outside.write_bytes(KEYSTORE)
+    keystore = Keystore(outside, data / "password")
+
+    make(data, data.parent / "without", keystore)
+    manifest = make(data, data.parent / "with", keystore, with_keys=True)
+
+    assert files_in(data.parent / "without") == PLAIN
+    assert files_in(data.parent / "with") == PLAIN | {"seal.key", "hidden.json", "keys/elsewhere.json"}
+    kinds = {each.name: each.kind for each in manifest.files}
+    assert (kinds["seal.key"], kinds["hidden.json"]) == ("key", "keystore")
+
+
+def test_a_keystore_that_is_named_and_not_there_is_said(data: Path) -> None:
+    with pytest.raises(BackupRefused, match=r"no keystore .*gone\.json"):
+        make(data, data.parent / "b", Keystore(data.parent / "gone.json"), with_keys=True)
+    assert not (data.parent / "b").exists()
+
+
+@pytest.mark.parametrize("there", ["file", "folder", "link"])
+def test_nothing_is_overwritten(data: Path, there: str) -> None:
+    dest = data.parent / "backup"
+    if there == "file":
+        dest.touch()
+    elif there == "folder":
+        dest.mkdir()
+    else:
+        dest.symlink_to("nowhere")
+    with pytest.raises(BackupRefused, match="is there already"):
+        make(data, dest)
+    assert not (data.parent / DRAFT).exists()
+
+
+def test_what_gets_there_meanwhile_is_not_overwritten_either(data: Path) -> None:
+    dest = data.parent / "backup"
+
+    def look(what: str, _file: str, _done: int, _total: int) -> None:
+        if what == "hashing":
+            dest.mkdir(exist_ok=True)
+
+    with pytest.raises(BackupRefused, match="is there already"):
+        make_backup(data, dest, Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
+    assert list(dest.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_is_refused_with_what_to_do(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match="mount the disk"):
+        make(data, tmp_path / "unmounted" / "backup")
+    with pytest.raises(BackupRefused, match="lies in the data directory"):
+        make(data, data / "backup")
+    with pytest.raises(BackupRefused, match="nothing to back up"):
+        make(tmp_path / "empty", tmp_path / "backup")
+
+
+def test_a_damaged_database_makes_no_backup(data: Path) -> None:
+    path = data / "test.db"
+    page = bytearray(path.read_bytes())
+    page[-4096 * 3 : -4096] = b"\xff" * 4096 * 2
+    path.write_bytes(page)
+    with pytest.raises(BackupRefused, match=r"test\.db is damaged|cannot be copied"):
+        make(data, data.parent / "backup")
+    assert files_in(data.parent) & {"backup/manifest.json"} == set()
+    assert not (data.parent / DRAFT).exists()
+
+
+def test_a_database_of_a_newer_payd_is_copied_all_the_same(data: Path) -> None:
+    with closing(sqlite3.connect(data / "test.db")) as tx:
+        tx.execute("PRAGMA user_version = 999")
+    manifest = make(data, data.parent / "backup")
+    assert 999 in {each.schema_version for each in manifest.files}
+
+
+def test_two_at_once_into_one_folder_are_refused(data: Path) -> None:
+    with draft_folder(data.parent / DRAFT), pytest.raises(DraftBusy):
+        make(data, data.parent / "backup")
+    make(data, data.parent / "backup")
+
+
+def test_what_is_told_can_end_it_and_then_nothing_is_left(data: Path) -> None:
+    def look(what: str, file: str, _done: int, _total: int) -> None:
+        if (what, file) == ("hashing", "test.db"):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        make_backup(data, data.parent / "b", Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
+    assert {each.name for each in data.parent.iterdir()} == {"data"}
+    assert last_backup(data) is None
+
+
+def test_the_last_backup_is_known_until_there_is_a_newer_one(data: Path) -> None:
+    assert last_backup(data) is None
+    manifest = make(data, data.parent / "backup")
+    last = last_backup(data)
+    assert last is not None
+    assert (last.dest, last.made_at_ms) == (str(data.parent / "backup"), NOW_MS)
+    assert (last.bytes, last.with_keys) == (manifest.bytes(), False)
+    (data / "last-backup.json").write_bytes(msgspec.json.encode("?"))
+    assert last_backup(data) is None

@@ -1,0 +1,89 @@
+"""Copies of databases that are being written: of one moment, one file each, ended when somebody wants."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from payd.store.copying import copy_pinned, databases_in, looked_at, open_existing, pinned
+
+WAL_FLAGS = slice(18, 20)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """Two databases with a log and a row each."""
+    paths = (tmp_path / "office.db", tmp_path / "test.db")
+    for path in paths:
+        with closing(sqlite3.connect(path)) as tx, tx:
+            tx.execute("PRAGMA journal_mode = WAL")
+            tx.execute("CREATE TABLE a (x)")
+            tx.execute("INSERT INTO a VALUES (1)")
+    return paths
+
+
+def count(tx: sqlite3.Connection) -> int:
+    return int(tx.execute("SELECT count(*) FROM a").fetchone()[0])
+
+
+def test_copies_are_of_the_moment_of_pinning_whatever_is_written_then(
+    tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
+    with pinned(pair) as opened:
+        for path, tx in zip(pair, opened, strict=True):
+            with closing(sqlite3.connect(path)) as writer:
+                for _ in range(500):
+                    with writer:
+                        writer.execute("INSERT INTO a VALUES (randomblob(2000))")
+            copy_pinned(tx, tmp_path / f"copy of {path.name}")
+    for path in pair:
+        copy = tmp_path / f"copy of {path.name}"
+        assert copy.stat().st_mode & 0o777 == 0o600
+        assert copy.read_bytes()[WAL_FLAGS] == b"\x01\x01", "a copy is one file, without a log"
+        with closing(sqlite3.connect(copy)) as tx:
+            assert count(tx) == 1
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith("copy")) == [
+        "copy of office.db",
+        "copy of test.db",
+    ]
+
+
+def test_who_looks_hears_how_far_it_is_and_can_end_it(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    with closing(sqlite3.connect(pair[0])) as tx, tx:
+        tx.execute("INSERT INTO a VALUES (zeroblob(5000000))")
+    told: list[tuple[int, int]] = []
+
+    def look(_what: str, _file: str, done: int, total: int) -> None:
+        told.append((done, total))
+        if len(told) == 3:
+            raise InterruptedError
+
+    with pinned(pair) as opened:
+        with pytest.raises(InterruptedError):
+            copy_pinned(opened[0], tmp_path / "copy", look)
+        assert told[0] < told[1] < told[2]
+        with pytest.raises(FileExistsError):
+            copy_pinned(opened[0], tmp_path / "copy")
+
+
+def test_a_long_statement_ends_when_who_looks_says_so(pair: tuple[Path, Path]) -> None:
+    def look(*_: object) -> None:
+        raise InterruptedError
+
+    endless = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
+    with closing(open_existing(pair[0])) as tx:
+        with pytest.raises(InterruptedError), looked_at(tx, "checking", "office.db", look):
+            tx.execute(endless).fetchone()
+        with pytest.raises(sqlite3.OperationalError, match="nowhere"), looked_at(tx, "", "", look):
+            tx.execute("SELECT 1 FROM nowhere")
+        assert count(tx) == 1
+
+
+def test_only_databases_that_are_there_are_opened(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    assert databases_in(tmp_path) == [("office.db", "office"), ("test.db", "realm")]
+    with pytest.raises(sqlite3.OperationalError):
+        open_existing(tmp_path / "live.db")
+    assert not (tmp_path / "live.db").exists()

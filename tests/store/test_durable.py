@@ -1,0 +1,85 @@
+"""Files that are whole or not there, and folders that the dead leave to the living."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from payd.store.durable import (
+    CHUNK_BYTES,
+    DraftBusy,
+    copy_file,
+    draft_folder,
+    hash_file,
+    make_folder,
+    write_file,
+)
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_written_file_is_its_owners_and_replaces_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    (tmp_path / "a.new").write_text("left by a dead process")
+    for data in (b"one", b"two"):
+        write_file(path, data)
+        assert (path.read_bytes(), mode_of(path)) == (data, 0o600)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_copy_says_what_was_read_and_overwrites_nothing(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    data = os.urandom(CHUNK_BYTES + 1)
+    source.write_bytes(data)
+    seen: list[int] = []
+
+    assert copy_file(source, target, seen.append) == (len(data), hashlib.sha256(data).hexdigest())
+    assert hash_file(target) == (len(data), hashlib.sha256(data).hexdigest())
+    assert (target.read_bytes(), mode_of(target), seen) == (data, 0o600, [CHUNK_BYTES, CHUNK_BYTES + 1])
+    with pytest.raises(FileExistsError):
+        copy_file(source, target)
+
+
+def test_folders_that_are_made_are_their_owners(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert {mode_of(tmp_path / "a"), mode_of(tmp_path / "a" / "b")} == {0o700}
+
+
+def test_a_draft_is_gone_after_the_block_unless_it_was_renamed(tmp_path: Path) -> None:
+    with draft_folder(tmp_path / "draft") as draft:
+        (draft / "file").touch()
+    assert list(tmp_path.iterdir()) == []
+    with draft_folder(tmp_path / "draft") as draft:
+        draft.rename(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+def test_a_draft_of_the_living_is_left_alone_and_one_of_the_dead_swept(tmp_path: Path) -> None:
+    path = tmp_path / "draft"
+    program = (
+        "import sys, os, signal; from pathlib import Path; from payd.store.durable import draft_folder\n"
+        "with draft_folder(Path(sys.argv[1])) as draft:\n"
+        "    (draft / 'sub').mkdir(); (draft / 'file').touch()\n"
+        "    print('there', flush=True); sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", program, str(path)]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": root}
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"there\n"
+        with pytest.raises(DraftBusy, match="Wait until"), draft_folder(path):
+            pass
+        assert (path / "file").exists()
+        other.kill()
+    with draft_folder(path) as draft:
+        assert list(draft.iterdir()) == []

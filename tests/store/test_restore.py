@@ -1,0 +1,164 @@
+"""What was backed up comes back, byte for byte, or not at all; and what is lost without the keys is said."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from payd.store.backup import Keystore, make_backup
+from payd.store.durable import hash_file
+from payd.store.manifest import BackupUnusable, encode_manifest, read_manifest
+from payd.store.migrate import DatabaseTooNew, Schema, read_migrations
+from payd.store.restore import Lost, Restored, RestoreRefused, restore
+from payd.store.upgrade import upgrade
+from tests.stored.fill import stored, unpack
+
+NOW_MS = 1_790_000_000_000
+NEWEST = max(stored())
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    unpack(stored()[NEWEST], tmp_path / "data")
+    (tmp_path / "data" / "payd.toml").write_text("")
+    return tmp_path / "data"
+
+
+def backed_up(data: Path, *, with_keys: bool = False) -> Path:
+    dest = data.parent / f"backup-{with_keys}"
+    make_backup(data, dest, Keystore(), with_keys=with_keys, now_ms=NOW_MS)
+    return dest
+
+
+def put_back(source: Path, directory: Path, *, overwrite: bool = False, now_ms: int = NOW_MS) -> Restored:
+    directory.mkdir(exist_ok=True)
+    return restore(source, directory, overwrite=overwrite, now_ms=now_ms)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_with_the_keys_everything_is_back_and_nothing_lost(data: Path) -> None:
+    source = backed_up(data, with_keys=True)
+    done = put_back(source, data.parent / "new")
+    there = contents(data.parent / "new")
+    assert there == {name: data for name, data in contents(source).items() if name != "manifest.json"}
+    assert (done.lost, done.replaced) == ((), None)
+    assert {path.stat().st_mode & 0o777 for path in (data.parent / "new").glob("*.*")} == {0o600}
+
+
+def test_without_the_seal_key_it_is_said_what_nobody_can_read(data: Path) -> None:
+    done = put_back(backed_up(data), data.parent / "new")
+    assert done.lost == (
+        Lost("office.db", "authenticator apps of people", 1),
+        Lost("test.db", "signing secrets of webhook endpoints", 3),
+        Lost("test.db", "answers of buyers", 1),
+    )
+
+
+def test_a_seal_key_that_is_there_already_is_tried(data: Path) -> None:
+    source = backed_up(data)
+    right, wrong = data.parent / "right", data.parent / "wrong"
+    for folder, key in ((right, (data / "seal.key").read_text()), (wrong, "00" * 32)):
+        folder.mkdir()
+        (folder / "seal.key").write_text(key)
+        (folder / "seal.key").chmod(0o600)
+    assert put_back(source, right).lost == ()
+    assert len(put_back(source, wrong).lost) == 3
+
+
+def test_what_is_there_is_not_overwritten_unless_that_is_said_and_then_kept(data: Path) -> None:
+    source = backed_up(data, with_keys=True)
+    shutil.copy(data / "test.db", data / "live.db")
+    before = contents(data)
+    with pytest.raises(RestoreRefused, match=r"There is .*office\.db.*live\.db.*--overwrite"):
+        put_back(source, data)
+    assert contents(data) == before
+
+    done = put_back(source, data, overwrite=True)
+
+    assert done.replaced is not None
+    assert not (data / "live.db").exists(), "a database that the backup does not have is gone from its place"
+    kept = contents(data / done.replaced)
+    assert kept == {name: before[name] for name in kept}
+    assert set(kept) == {"office.db", "test.db", "live.db", "seal.key", "payd.toml"}
+
+
+@pytest.mark.parametrize("name", ["office.db", "test.db", "payd.toml"])
+@pytest.mark.parametrize("harm", ["gone", "cut", "bit"])
+def test_a_backup_that_was_harmed_changes_nothing(data: Path, name: str, harm: str) -> None:
+    source = backed_up(data)
+    (data / "payd.toml").write_text("x = 1")
+    path = source / name
+    if harm == "gone":
+        path.unlink()
+    elif harm == "cut":
+        path.write_bytes(path.read_bytes()[:-1] if name != "payd.toml" else b"longer")
+    else:
+        path.write_bytes(b"\x00" + path.read_bytes()[1:] if name != "payd.toml" else b"\x00")
+    before = contents(data)
+    with pytest.raises(BackupUnusable, match=f"{name} is not"):
+        put_back(source, data, overwrite=True)
+    assert contents(data) == before
+
+
+def forged(source: Path, schema: Schema = "realm") -> None:
+    """A manifest that fits the files as they are now."""
+    manifest = read_manifest(source)
+    files = []
+    for each in manifest.files:
+        size, sha256 = hash_file(source / each.name)
+        changed = msgspec.structs.replace(each, bytes=size, sha256=sha256)
+        if each.name == "test.db":
+            changed = msgspec.structs.replace(changed, schema=schema)
+        files.append(changed)
+    new = msgspec.structs.replace(manifest, files=tuple(files))
+    (source / "manifest.json").write_bytes(encode_manifest(new))
+
+
+def test_checksums_are_not_all_that_is_looked_at(data: Path) -> None:
+    source = backed_up(data)
+    with closing(sqlite3.connect(source / "test.db")) as tx, tx:
+        tx.execute("DROP INDEX payments_by_amount")
+    forged(source)
+    with pytest.raises(BackupUnusable, match="index payments_by_amount is missing"):
+        put_back(source, data.parent / "new")
+    (source / "test.db").write_bytes(b"no database at all")
+    forged(source)
+    with pytest.raises(BackupUnusable, match=r"test\.db is damaged"):
+        put_back(source, data.parent / "new")
+    forged(source, schema="office")
+    with pytest.raises(BackupUnusable, match="no database of payd's"):
+        put_back(source, data.parent / "new")
+    assert contents(data.parent / "new") == {}
+
+
+def test_one_of_a_newer_payd_is_refused_in_words(data: Path) -> None:
+    with closing(sqlite3.connect(data / "test.db")) as tx:
+        tx.execute("PRAGMA user_version = 999")
+    with pytest.raises(DatabaseTooNew, match=r"test\.db of this backup is at schema version 999"):
+        put_back(backed_up(data), data.parent / "new")
+
+
+def test_a_snapshot_of_an_upgrade_is_restored_like_a_backup_and_upgraded_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    unpack(stored()[1, 1], data)
+    old = contents(data)
+    done = upgrade(data, NOW_MS)
+    assert done is not None
+    assert done.snapshot is not None
+
+    back = put_back(data / done.snapshot, data, overwrite=True, now_ms=NOW_MS + 1)
+
+    assert {name: contents(data)[name] for name in old} == old
+    assert back.lost == ()
+    assert upgrade(data, NOW_MS + 2) is not None
+    assert NEWEST[1] <= len(read_migrations("realm"))

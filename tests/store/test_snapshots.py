@@ -1,0 +1,27 @@
+"""Snapshots: the last few, and nothing that somebody else put there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from payd.store.snapshots import SNAPSHOTS_KEPT, prune_snapshots, snapshot_name, snapshots_in
+
+DAY_MS = 86_400_000
+
+
+def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
+    names = [snapshot_name(1_780_000_000_000 + n * DAY_MS, "upgrade") for n in range(SNAPSHOTS_KEPT + 2)]
+    assert names == sorted(names)
+    for name in reversed(names):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "manifest.json").touch()
+    (tmp_path / "snapshots" / "mine").mkdir()
+
+    assert prune_snapshots(tmp_path) == 2
+    assert [each.name for each in snapshots_in(tmp_path)] == [Path(name).name for name in names[2:]]
+    assert (tmp_path / "snapshots" / "mine").exists()
+    assert prune_snapshots(tmp_path) == 0
+
+
+def test_without_any_there_is_nothing_to_do(tmp_path: Path) -> None:
+    assert (snapshots_in(tmp_path), prune_snapshots(tmp_path)) == ([], 0)

@@ -1,0 +1,93 @@
+"""Files that are replaced as one, with the old ones kept; `crash/test_moments.py` kills it at each step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from payd.store import durable
+from payd.store.swap import STAGE, Swap, commit, drop_stage, finish, stage
+
+SWAP = Swap(("a.db", "in/b"), ("gone.db",), "snapshots/1", "note")
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    for name in ("a.db", "a.db-wal", "a.db-shm", "gone.db", "gone.db-wal", "other"):
+        (tmp_path / name).write_text(f"old {name}")
+    return tmp_path
+
+
+def put(new: Path) -> None:
+    (new / "in").mkdir()
+    for name in ("a.db", "in/b"):
+        (new / name).write_text(f"new {name}")
+
+
+DONE = {
+    "a.db": "new a.db",
+    "in/b": "new in/b",
+    "other": "old other",
+    "snapshots/1/a.db": "old a.db",
+    "snapshots/1/a.db-wal": "old a.db-wal",
+    "snapshots/1/gone.db": "old gone.db",
+    "snapshots/1/gone.db-wal": "old gone.db-wal",
+    "snapshots/1/manifest.json": "note",
+}
+
+
+def test_new_files_take_the_places_and_the_old_ones_are_kept_with_their_logs(directory: Path) -> None:
+    put(stage(directory))
+    commit(directory, SWAP)
+    assert texts(directory) == DONE
+    assert not finish(directory)
+
+
+def test_what_is_staged_without_a_plan_counts_for_nothing(directory: Path) -> None:
+    before = texts(directory)
+    put(stage(directory))
+    assert not finish(directory)
+    assert texts(directory) == before
+    put(stage(directory))
+    drop_stage(directory)
+    assert texts(directory) == before
+
+
+@pytest.mark.parametrize("moment", range(1, 9))
+def test_a_plan_is_carried_out_to_its_end_by_whoever_comes_next(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """The disk fails at one sync after another; a start afterwards goes on."""
+    put(stage(directory))
+    left = [moment]
+    sync = durable.sync_folder
+
+    def fail(path: Path) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise OSError("no")
+        sync(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("payd.store.swap.sync_folder", fail)
+        try:
+            commit(directory, SWAP)
+        except OSError:
+            assert (directory / STAGE).exists()
+    had_plan = (directory / STAGE / "plan.json").exists()
+    assert finish(directory) == had_plan or not (directory / STAGE).exists()
+    assert texts(directory) == DONE or not had_plan
+
+
+def test_where_nothing_was_there_no_empty_folder_is_kept(tmp_path: Path) -> None:
+    put(stage(tmp_path))
+    commit(tmp_path, Swap(("a.db", "in/b"), (), "snapshots/1"))
+    assert texts(tmp_path) == {"a.db": "new a.db", "in/b": "new in/b"}
+    assert not (tmp_path / "snapshots" / "1").exists()

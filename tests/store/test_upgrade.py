@@ -1,0 +1,218 @@
+"""Each stored database becomes one of today, readable and whole; what fails on the way changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import namedtuple
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from payd.store import upgrade as module
+from payd.store.manifest import read_manifest
+from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
+from payd.store.self_check import broken_places, row_counts, schema_differences
+from payd.store.upgrade import look_at_schemas, try_upgrade, upgrade
+from tests.shop import open_shop
+from tests.stored.fill import FILES, read_told, stored, unpack
+
+NEWEST = (len(read_migrations("office")), len(read_migrations("realm")))
+OLD = [versions for versions in stored() if versions != NEWEST]
+OLDEST = stored()[1, 1]
+NOW_MS = 1_790_000_000_000
+Usage = namedtuple("Usage", "total used free")
+
+
+def counts(data: Path) -> dict[str, dict[str, int]]:
+    found = {}
+    for name, _ in FILES:
+        with closing(sqlite3.connect(data / name)) as tx:
+            found[name] = row_counts(tx)
+    return found
+
+
+def contents(data: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in data.iterdir() if each.is_file()}
+
+
+def test_a_database_of_every_version_is_stored() -> None:
+    offices, realms = ({versions[n] for versions in stored()} for n in (0, 1))
+    todo = "run `python -m tests.stored.fill` and commit what it makes"
+    assert (offices, realms) == (set(range(1, NEWEST[0] + 1)), set(range(1, NEWEST[1] + 1))), todo
+
+
+@pytest.mark.parametrize("versions", stored(), ids=str)
+def test_every_table_of_a_stored_database_has_rows(tmp_path: Path, versions: tuple[int, int]) -> None:
+    unpack(stored()[versions], tmp_path)
+    assert {
+        table for each in counts(tmp_path).values() for table, count in each.items() if not count
+    } == set()
+    assert tuple(each.version for each in look_at_schemas(tmp_path)) == versions
+
+
+@pytest.mark.parametrize("versions", OLD, ids=str)
+async def test_a_stored_database_is_upgraded_at_the_start_and_read_by_todays_code(
+    tmp_path: Path, versions: tuple[int, int]
+) -> None:
+    told = unpack(stored()[versions], tmp_path)
+    with closing(sqlite3.connect(tmp_path / "test.db")) as tx:
+        at_ms = tx.execute("SELECT max(created_at_ms) FROM payments").fetchone()[0]
+    before = counts(tmp_path)
+
+    async with open_shop(tmp_path, start_ms=at_ms) as shop:
+        for reference, (payment_id, status) in told.statuses.items():
+            path = f"/v1/payments/{payment_id}"
+            found = await shop.call("GET", path, key=told.api_key, merchant_id=told.merchant_id)
+            assert (found.status, found.body["status"], found.body["referenceId"]) == (200, status, reference)
+        for path in (
+            "/v1/payments",
+            "/v1/merchants",
+            "/v1/transfers?matched=false",
+            "/v1/webhooks/deliveries",
+        ):
+            listed = await shop.call("GET", path, key=told.api_key)
+            assert (listed.status, bool(listed.body["data"])) == (200, True), path
+        revealed = await shop.call("POST", "/v1/webhooks/endpoint/reveal", key=told.api_key)
+        assert revealed.body["secret"].startswith("whsec_"), "what was sealed opens"
+        if versions[1] >= 7:
+            answers = await shop.call("GET", f"/v1/payments/{told.paid}", key=told.api_key)
+            assert "Ada" in answers.raw.decode()
+
+    assert {(each.version, each.newest) for each in look_at_schemas(tmp_path)} == {(n, n) for n in NEWEST}
+    [snapshot] = (tmp_path / "snapshots").iterdir()
+    assert counts(snapshot) == before
+    assert [each.schema_version for each in read_manifest(snapshot).files] == list(versions)
+
+
+@pytest.mark.parametrize("versions", OLD, ids=str)
+def test_an_upgraded_database_is_whole_and_like_a_new_one(tmp_path: Path, versions: tuple[int, int]) -> None:
+    unpack(stored()[versions], tmp_path)
+    shutil.copy(tmp_path / "test.db", tmp_path / "live.db")
+    before = counts(tmp_path)
+
+    done = upgrade(tmp_path, NOW_MS)
+
+    assert done is not None
+    assert [each.name for each in done.databases] == ["office.db", "test.db", "live.db"]
+    schemas: dict[str, Schema] = {**dict(FILES), "live.db": "realm"}
+    for name, schema in schemas.items():
+        with closing(sqlite3.connect(tmp_path / name)) as tx:
+            assert (broken_places(tx), schema_differences(tx, schema)) == ([], [])
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    after = counts(tmp_path)
+    assert before == {name: {table: after[name][table] for table in before[name]} for name in before}
+    assert upgrade(tmp_path, NOW_MS) is None
+
+
+def test_a_dry_run_says_what_would_be_done_and_changes_nothing(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    before = contents(tmp_path)
+
+    done = try_upgrade(tmp_path)
+
+    assert [(each.version, each.newest) for each in done.databases] == [(1, NEWEST[0]), (1, NEWEST[1])]
+    assert done.snapshot is None
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "snapshots").exists()
+
+
+BAD = {
+    "fails": (
+        "INSERT INTO nowhere VALUES (1);",
+        "could not be upgraded: migration .* no such table: nowhere",
+    ),
+    "loses a row": ("DELETE FROM refunds;", "table refunds had 1 rows and has 0 now"),
+    "loses a table": ("DROP TABLE refunds;", "table refunds had 1 rows and has no place now"),
+    "breaks a reference": (
+        "CREATE TABLE child (id REFERENCES merchants (id)); INSERT INTO child VALUES ('nobody');",
+        "row 1 of child refers to a row of merchants that is not there",
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_an_upgrade_that_goes_wrong_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    sql, words = BAD[bad]
+    steps = read_migrations("realm")
+    wrong = Migration(len(steps) + 1, "wrong", sql)
+
+    def read(schema: Schema) -> tuple[Migration, ...]:
+        return (*steps, wrong) if schema == "realm" else read_migrations(schema)
+
+    unpack(OLDEST, tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr(module, "read_migrations", read)
+    monkeypatch.setattr("payd.store.self_check.read_migrations", read)
+
+    for _ in range(2):
+        with pytest.raises(MigrationFailed, match=words) as caught:
+            upgrade(tmp_path, NOW_MS)
+        assert "Nothing was changed" in str(caught.value)
+        assert contents(tmp_path) == before
+        assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()
+
+
+def test_a_schema_that_is_not_that_of_a_new_database_is_found(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    with closing(sqlite3.connect(tmp_path / "test.db")) as tx, tx:
+        tx.execute("DROP INDEX payments_by_amount")
+    with pytest.raises(MigrationFailed, match="index payments_by_amount is missing"):
+        upgrade(tmp_path, NOW_MS)
+
+
+def test_a_database_of_a_newer_payd_is_refused_by_its_name(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    with closing(sqlite3.connect(tmp_path / "test.db")) as tx:
+        tx.execute("PRAGMA user_version = 999")
+    before = contents(tmp_path)
+    words = r"test\.db is at schema version 999.*run the newer payd again"
+    with pytest.raises(DatabaseTooNew, match=words):
+        upgrade(tmp_path, NOW_MS)
+    with pytest.raises(DatabaseTooNew, match=words):
+        try_upgrade(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_too_little_room_is_said_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack(OLDEST, tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 1000))
+    with pytest.raises(MigrationFailed, match="make room"):
+        upgrade(tmp_path, NOW_MS)
+
+
+def test_who_has_a_database_open_is_not_left_with_the_old_one(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    with closing(sqlite3.connect(tmp_path / "test.db", isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("CREATE TABLE mine (x)")
+        with pytest.raises(MigrationFailed, match=r"another program has test\.db open"):
+            upgrade(tmp_path, NOW_MS)
+
+
+def test_what_is_told_while_it_works_can_end_it(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    before = contents(tmp_path)
+    told: list[tuple[str, str]] = []
+
+    def look(what: str, file: str, _done: int, _total: int) -> None:
+        told.append((what, file))
+        if (what, file) == ("checking", "test.db"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        upgrade(tmp_path, NOW_MS, look)
+    assert ("copying", "office.db") in told
+    assert contents(tmp_path) == before
+
+
+def test_what_a_stored_shop_was_told_names_no_machine() -> None:
+    for folder in stored().values():
+        assert read_told(folder).statuses.keys() == {
+            "left", "cancelled", "paid", "processing", "failed", "expired"
+        }  # fmt: skip

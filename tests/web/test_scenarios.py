@@ -1,0 +1,132 @@
+"""Every scenario against a receiver: what it said would be told is what is told, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
+from tests.receiver import Received
+from tests.shop import SOLANA_WALLET, USDC_SOLANA, Shop, open_shop
+from tests.web.hooked import Hooked, open_hooked
+
+PATH = "/v1/test/scenarios"
+
+
+@pytest.fixture
+async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
+    async with open_hooked(tmp_path, live=True) as opened:
+        await opened.register()
+        yield opened
+
+
+async def settle(hooked: Hooked) -> None:
+    """Two minutes of the realm's own clock: everything that a scenario leaves to time has happened."""
+    started = await hooked.shop.call("POST", "/v1/test/clock", {"advance": "2m"})
+    assert started.status == 202
+    advance = hooked.shop.realm.advance
+    assert advance is not None
+    while advance.state().state == "running":
+        await hooked.drained()
+
+
+def told(received: list[Received], payment_id: str) -> list[tuple[str, int]]:
+    """What a receiver was told of a payment, in the order in which it came."""
+    bodies = [msgspec.json.decode(one.body) for one in received]
+    return [
+        (one["type"], one["data"]["payment_state_version"])
+        for one in bodies
+        if one["data"]["payment_id"] == payment_id
+    ]
+
+
+async def test_every_scenario_tells_what_it_says(hooked: Hooked) -> None:
+    for scenario in SCENARIOS:
+        await check_scenario(hooked, scenario)
+    assert len(hooked.receiver.received) >= 2 * len(SCENARIOS)
+
+
+async def check_scenario(hooked: Hooked, scenario: Scenario) -> None:
+    made = await hooked.shop.call("POST", f"{PATH}/{scenario.name}")
+    assert made.status == 201, made.body
+    payment_id = made.body["paymentId"]
+    assert made.body["gatewayUrl"].endswith(payment_id)
+    assert made.body["merchantId"] == hooked.shop.merchant_id
+    refused = [step["refused"] for step in made.body["steps"] if "refused" in step]
+    assert refused == [step.refused for step in scenario.steps if step.refused]
+    await settle(hooked)
+    expected = {(one["type"], one["version"]): one["requests"] for one in made.body["expectedEvents"]}
+    assert Counter(told(hooked.receiver.received, payment_id)) == expected, scenario.name
+    events = await hooked.shop.call("GET", f"/v1/events?paymentId={payment_id}")
+    assert [one["type"] for one in events.body["data"]][::-1] == [one.type for one in scenario.tells]
+
+
+async def test_out_of_order_is_out_of_order(hooked: Hooked) -> None:
+    made = await hooked.shop.call("POST", f"{PATH}/out-of-order-webhooks")
+    await settle(hooked)
+    versions = [version for _, version in told(hooked.receiver.received, made.body["paymentId"])]
+    assert versions == [0, 2, 1, 3]
+
+
+async def test_a_refund_is_recorded(hooked: Hooked) -> None:
+    made = await hooked.shop.call("POST", f"{PATH}/refund")
+    detail = await hooked.shop.call("GET", f"/v1/payments/{made.body['paymentId']}")
+    assert "refund" in str(detail.body).lower()
+
+
+async def test_a_scenario_is_found_by_the_event_that_is_wanted(shop: Shop) -> None:
+    for event_type, name in BY_EVENT.items():
+        made = await shop.call("POST", f"{PATH}/{event_type}")
+        assert (made.status, made.body["scenario"]) == (201, name)
+
+
+async def test_a_merchant_on_solana_that_asks_its_buyers_is_paid_too(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        merchant = await shop.new_merchant(pays=False)
+        await shop.register(merchant, USDC_SOLANA, f"{USDC_SOLANA.partition('/')[0]}:{SOLANA_WALLET}")
+        fields = [
+            {"id": "name", "type": "text", "name": "Name"},
+            {"id": "ok", "type": "checkbox", "name": "Ok"},
+        ]
+        await shop.call("PATCH", f"/v1/merchants/{merchant}", {"collect": fields})
+        made = await shop.call("POST", f"{PATH}/happy-path", merchant_id=merchant)
+        assert (made.status, made.body["merchantId"], made.body["status"]) == (201, merchant, "processing")
+
+
+async def test_the_list_says_what_there_is(shop: Shop) -> None:
+    found = (await shop.call("GET", PATH)).body["data"]
+    assert [one["name"] for one in found] == [one.name for one in SCENARIOS]
+    assert all(one["description"] and one["expectedEvents"] for one in found)
+
+
+async def test_what_is_missing_is_said(shop: Shop) -> None:
+    unknown = await shop.call("POST", f"{PATH}/moon")
+    assert (unknown.status, unknown.code, "happy-path" in unknown.body["message"]) == (404, "not_found", True)
+    unpaid = await shop.new_merchant(pays=False)
+    found = await shop.call("POST", f"{PATH}/happy-path", merchant_id=unpaid)
+    assert (found.status, found.code) == (400, "invalid_state")
+    assert "/settlements/crypto" in found.body["message"]
+    assert (await shop.call("POST", f"{PATH}/duplicate-webhook")).code == "not_found"
+
+
+async def test_another_accounts_merchant_live_keys_and_limited_keys_get_nothing(hooked: Hooked) -> None:
+    shop = hooked.shop
+    live = await shop.call("POST", f"{PATH}/happy-path", key=shop.keys["live.one"])
+    assert (live.status, live.code) == (403, "not_sandbox_api_key")
+    other = await shop.call("POST", f"{PATH}/happy-path", key=shop.other_key, merchant_id=shop.merchant_id)
+    assert (other.status, other.code) == (404, "not_found")
+    second = await shop.new_merchant()
+    limited = await shop.new_key(merchants=[second])
+    made = await shop.call("POST", f"{PATH}/happy-path", key=limited)
+    assert (made.status, made.body["merchantId"]) == (201, second)
+
+
+async def test_nothing_is_made_for_who_would_not_see_it(hooked: Hooked) -> None:
+    await hooked.shop.call("POST", "/v1/webhooks/endpoint/pause")
+    found = await hooked.shop.call("POST", f"{PATH}/lost-webhook")
+    assert (found.status, found.code) == (409, "endpoint_disabled")
+    assert (await hooked.shop.call("GET", "/v1/payments")).body["data"] == []

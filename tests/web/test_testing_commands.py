@@ -1,0 +1,67 @@
+"""The commands of test mode, each by its name, against a house that runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from payd.core.errors import InvalidParams, NotFound
+from payd.web.commands import run_command
+from payd.web.testing_commands import TESTING_COMMANDS
+from tests.web.hooked import Hooked, open_hooked
+
+
+@pytest.fixture
+async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
+    async with open_hooked(tmp_path, live=True) as opened:
+        await opened.register()
+        yield opened
+
+
+async def do(hooked: Hooked, command: str, **args: Any) -> Any:
+    named = {"account": hooked.shop.account_id, **args}
+    return msgspec.to_builtins(await run_command(hooked.shop.house, command, msgspec.json.encode(named)))
+
+
+async def test_a_scenario_a_move_and_the_clock(hooked: Hooked) -> None:
+    made = await do(hooked, "scenario.run", name="created", merchant=hooked.shop.merchant_id)
+    moved = await do(hooked, "payment.simulate", id=made["paymentId"], to="failed", reason="So.")
+    assert (moved["status"], moved["failureReason"]) == ("failed", "So.")
+    before = (await do(hooked, "clock.show"))["offsetS"]
+    await do(hooked, "clock.advance", by="15m")
+    while (now := await do(hooked, "clock.show"))["job"]["state"] == "running":
+        await hooked.drained()
+    assert now["offsetS"] == before + 900
+    assert len(await do(hooked, "scenario.list")) > 10
+
+
+async def test_faults_and_samples(hooked: Hooked) -> None:
+    made = await do(hooked, "fault.inject", fault="delay", lasts="1h", delay="5s", events=["payment.created"])
+    assert (made["delayS"], made["events"]) == (5, ["payment.created"])
+    assert [one["id"] for one in await do(hooked, "fault.list")] == [made["id"]]
+    assert [one["state"] for one in await do(hooked, "fault.end", id=made["id"])] == ["over"]
+    assert await do(hooked, "fault.end") == []
+    assert (await do(hooked, "sample.show", type="payment.failed"))["type"] == "payment.failed"
+    assert len(await do(hooked, "sample.show")) == 7
+
+
+async def test_in_live_mode_none_of_it_is_done(hooked: Hooked) -> None:
+    args = {
+        "payment.simulate": {"id": "pay_l1", "to": "failed"},
+        "clock.advance": {"by": "1h"},
+        "scenario.run": {"name": "created"},
+        "fault.inject": {"fault": "drop"},
+    }
+    for name in TESTING_COMMANDS:
+        with pytest.raises(InvalidParams, match="test mode only"):
+            await do(hooked, name, mode="live", **args.get(name, {}))
+
+
+async def test_a_merchant_of_another_account_is_not_there(hooked: Hooked) -> None:
+    other = await hooked.shop.new_merchant(key=hooked.shop.other_key)
+    with pytest.raises(NotFound):
+        await do(hooked, "scenario.run", name="created", merchant=other)
