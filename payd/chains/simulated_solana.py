@@ -65,7 +65,8 @@ class SplToken(msgspec.Struct, frozen=True):
 
 def decode_key(text: str) -> bytes | None:
     """The 32 bytes of a base58 key; None when it is none."""
-    if len(text) > SOLANA_KEY_CHARS_MAX:
+    # The decoder passes over blanks at the end: the same key in another spelling.
+    if len(text) > SOLANA_KEY_CHARS_MAX or not text.isalnum():
         return None
     try:
         key = base58.b58decode(text)

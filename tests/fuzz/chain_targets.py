@@ -387,7 +387,7 @@ TARGETS: Final = {
         (BadAnswer,),
     ),
     "solana keys": Target(
-        _solana_keys, seeds("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", b"\x80\x01"), ()
+        _solana_keys, seeds("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", b"\x80\x01", "1" * 32 + "\n"), ()
     ),
     "solana plan": Target(of_text(_plan), seeds(write_plan(5, 1, "a"), write_plan(5, 0, None))),
     "kraken pairs": Target(_price(KrakenSource), LISTINGS, (SourceFailed,)),
