@@ -34,6 +34,7 @@ from payd.web.dashboard.passkeys import _credential_id, check_new
 from payd.web.dashboard.payment_create import minor_units
 from payd.web.deliveries import StartJob
 from payd.web.explain import _names
+from payd.web.faults import InjectIn
 from payd.web.form import FORM_TYPE, read_form, read_upload
 from payd.web.gateway import ConfirmIn, FetchIn, unwrap_payment_id
 from payd.web.merchants import CreateMerchant, PatchMerchant
@@ -82,6 +83,7 @@ BODIES: Final[dict[Any, object]] = {
     SimulateIn: {"to": "succeeded", "reason": "because"},
     ClockIn: {"advance": "28h"},
     PutEndpoint: {"url": "https://a.example/hook", "events": ["payment.succeeded"], "headers": {"x": "1"}},
+    InjectIn: {"fault": "commit", "count": 1},
     SendTest: {"type": "payment.succeeded"},
     AccountIn: {"account": MINT},
     AccountsIn: {"accounts": [ACCOUNT], "refresh": ["x"]},
