@@ -83,7 +83,7 @@ BODIES: Final[dict[Any, object]] = {
     SimulateIn: {"to": "succeeded", "reason": "because"},
     ClockIn: {"advance": "28h"},
     PutEndpoint: {"url": "https://a.example/hook", "events": ["payment.succeeded"], "headers": {"x": "1"}},
-    InjectIn: {"fault": "commit", "count": 1},
+    InjectIn: {"fault": "duplicate", "for": "10m", "events": ["payment.succeeded"]},
     SendTest: {"type": "payment.succeeded"},
     AccountIn: {"account": MINT},
     AccountsIn: {"accounts": [ACCOUNT], "refresh": ["x"]},
