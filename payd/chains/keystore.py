@@ -37,6 +37,8 @@ FILE_BYTES_MAX: Final = 16 * 1024
 # Memory and time of a keystore that somebody else made: 1 GiB, and what goes with it.
 SCRYPT_MEMORY_MAX: Final = 2**30
 PBKDF2_ROUNDS_MAX: Final = 10_000_000
+# All others write 32: a key for the cipher, and one for the checksum.
+DERIVED_BYTES_MAX: Final = 64
 
 
 PASSWORD_VARIABLE: Final = "PAYD_RELAYER_PASSWORD"
@@ -265,7 +267,7 @@ def _parse(path: Path, raw: bytes) -> _Keystore:
     try:
         if len(raw) <= FILE_BYTES_MAX:
             return msgspec.json.decode(raw, type=_Keystore)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     raise KeystoreUnusable(
         f"{path} is no keystore of version 3, as `payd relayer create` and other Ethereum programs write it."
@@ -275,10 +277,12 @@ def _parse(path: Path, raw: bytes) -> _Keystore:
 def _check_cost(path: Path, crypto: _Crypto) -> None:
     params = crypto.kdfparams
     if crypto.kdf == "scrypt":
+        if min(params["n"], params["r"], params["p"]) < 1:
+            raise ValueError("scrypt counts from 1")
         dear = 128 * params["n"] * params["r"] * params["p"] > SCRYPT_MEMORY_MAX
     else:
         dear = params["c"] > PBKDF2_ROUNDS_MAX
-    if dear:
+    if dear or params["dklen"] > DERIVED_BYTES_MAX:
         raise KeystoreUnusable(f"{path} takes more memory or time to open than payd allows. Make another.")
 
 

@@ -16,6 +16,8 @@ from typing import Final
 import base58
 import msgspec
 
+from payd.core.caip import SOLANA_KEY_CHARS_MAX
+
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 U64_MAX: Final = 2**64 - 1
@@ -63,6 +65,9 @@ class SplToken(msgspec.Struct, frozen=True):
 
 def decode_key(text: str) -> bytes | None:
     """The 32 bytes of a base58 key; None when it is none."""
+    # The decoder passes over blanks at the end: the same key in another spelling.
+    if len(text) > SOLANA_KEY_CHARS_MAX or not text.isalnum():
+        return None
     try:
         key = base58.b58decode(text)
     except ValueError:

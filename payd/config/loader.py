@@ -128,6 +128,10 @@ class _File:
             line = re.search(r"at line (\d+)", str(error))
             at = line[1] if line else len(self._text.splitlines())
             raise ConfigError([f"{self.path}:{at}: {error}"]) from None
+        except ValueError:  # of `int`, which takes no number of thousands of digits
+            raise ConfigError([f"{self.path}: cannot be read: a number is too long"]) from None
+        except RecursionError:
+            raise ConfigError([f"{self.path}: cannot be read: lists in lists, too deep"]) from None
 
     def _set(self, values: dict[str, Any], name: str, place: Place, value: Any, kind: Kind) -> None:
         try:

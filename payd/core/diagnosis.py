@@ -227,7 +227,7 @@ def _variants(body: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"the body was put into a JSON string. {_RAW}", value.encode("utf-8", "surrogatepass")
     elif (compact := _compact(value)) is not None:
         yield f"the body was parsed and written again. {_RAW}", compact
-    with suppress(msgspec.MsgspecError, RecursionError):
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         envelope = msgspec.json.decode(bare, type=Envelope)
         words = (
             f"the body was parsed and written again with its keys in another order, or with others. {_RAW}"
@@ -321,7 +321,7 @@ def _decoded(body: bytes) -> Any:
     """The JSON in a body; None where there is none, or it is `null`."""
     try:
         return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -151,7 +151,7 @@ async def _answer(house: House, peer: trio.socket.SocketType, line: bytes) -> Re
         request = msgspec.json.decode(line, type=Request)
         command = request.command
         result = await run_command(house, command, request.args)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _refused(InvalidParams(f"Not a command: {error}"))
     except PaydError as refused:
         log.info("admin.refused", command=command, code=refused.code)

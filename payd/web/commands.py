@@ -103,7 +103,7 @@ async def run_command(house: House, name: str, args: bytes | msgspec.Raw) -> Any
         )
     try:
         decoded = msgspec.json.decode(args, type=command.args)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidParams(f"{name}: {error}") from None
     return await command.run(house, decoded)
 

@@ -135,7 +135,7 @@ def _names(body: bytes) -> tuple[str | None, str | None]:
     try:
         envelope: Any = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
         event_id, payment_id = envelope["id"], envelope["data"]["payment_id"]
-    except (msgspec.MsgspecError, RecursionError, TypeError, LookupError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, LookupError):
         return None, None
     if isinstance(event_id, str) and isinstance(payment_id, str):
         return event_id, payment_id

@@ -87,7 +87,15 @@ def read_upload(request: Request, fields_max: int = FORM_FIELDS_MAX) -> tuple[di
                 if not event.more_data and isinstance(part, File):
                     file = said
                 elif not event.more_data and part is not None:
-                    form.setdefault(part.name, []).append(said.decode())
+                    form.setdefault(_name_of(part), []).append(said.decode())
     except (ValueError, RequestEntityTooLarge):
         raise InvalidParams("The form cannot be read.") from None
     return form, file
+
+
+def _name_of(part: Field | File) -> str:
+    """The name of a field; the decoder gives None where a part says none, whatever its types promise."""
+    name: str | None = part.name
+    if name is None:
+        raise ValueError("a field without a name")
+    return name

@@ -99,7 +99,7 @@ def _decoded(reply: Reply, shape: type[T]) -> T:
         raise SourceFailed("the answer was cut off")
     try:
         return msgspec.json.decode(reply.body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # The error names a place in the shape, nothing of what was sent.
         raise SourceFailed(f"not the expected JSON: {error}") from error
 

@@ -408,7 +408,11 @@ def from_signature(text: str, what: str = "the signature") -> str:
         BadAnswer: It is not 64 bytes in base58.
     """
     try:
-        if len(text) <= SIGNATURE_CHARS_MAX and len(base58.b58decode(text)) == SIGNATURE_BYTES:
+        if (
+            len(text) <= SIGNATURE_CHARS_MAX
+            and text.isalnum()
+            and len(base58.b58decode(text)) == SIGNATURE_BYTES
+        ):
             return text
     except ValueError:
         pass

@@ -190,7 +190,7 @@ class _Answer(msgspec.Struct):
 def _credential_id(answer: str) -> bytes:
     try:
         return from_base64(msgspec.json.decode(answer, type=_Answer).id)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         raise Forbidden(WRONG) from None
 
 
