@@ -24,7 +24,7 @@ from payd.web.cursor import encode_cursor
 from payd.web.dashboard.cookies import Cookies
 from payd.web.dashboard.export import export_payments
 from payd.web.schema import Words
-from tests.bench.realm import BUYERS, DAYS, ENDPOINT, MERCHANTS, RARE_ASSET, created_at_ms, payment_id
+from tests.bench.realm import BUYERS, DAYS, ENDPOINT, MERCHANTS, RARE_ASSET, created_at_ms, payment_id, seller
 from tests.crash.client import Client, request_bytes
 from tests.crash.process import Furnished, environment
 from tests.shop import Shop
@@ -75,7 +75,7 @@ def _list_ways(realm: Realm) -> dict[str, Way]:
     def combined(dice: random.Random) -> str:
         day = day_of(realm.now_ms - dice.randrange(8, DAYS) * DAY_MS, 0)
         week = {"since": str(day), "until": str(day_of(realm.now_ms, 0))}
-        return _to("payments", status="failed", merchant=f"mrch_{dice.randrange(MERCHANTS)}", **week)
+        return _to("payments", status="failed", merchant=seller(dice.randrange(MERCHANTS)), **week)
 
     def status(dice: random.Random) -> str:
         return _to("payments", status=dice.choice(("failed", "succeeded", "processing")))

@@ -66,6 +66,11 @@ def created_at_ms(number: int, payments: int, now_ms: int) -> int:
     return now_ms - DAYS * DAY_MS + number * DAYS * DAY_MS // (payments + 1)
 
 
+def seller(number: int) -> str:
+    """The id of the merchant of this number."""
+    return f"mrch_{number:036d}"
+
+
 def payment_id(number: int) -> str:
     """The id of the payment of this number."""
     return f"pay_t{number:036d}"
@@ -84,7 +89,7 @@ def _put_away_indexes(tx: Tx) -> list[str]:
 
 def _open_shop(tx: Tx, account_id: str) -> None:
     for number in range(MERCHANTS):
-        merchant_id = f"mrch_{number}"
+        merchant_id = seller(number)
         insert_merchant(
             tx, Merchant(merchant_id, account_id, f"Shop {number}", "a@b.test", None, "active", number)
         )
@@ -109,7 +114,7 @@ def _sale(number: int, payments: int, account_id: str, start_ms: int, dice: rand
         "took_ms": dice.randrange(2000, 600_000),
         "asset": RARE_ASSET if dice.random() < 0.001 else USDC,
         "buyer": f"{CHAIN}:0x{dice.randrange(BUYERS):040x}",
-        "merchant_id": f"mrch_{dice.randrange(MERCHANTS)}",
+        "merchant_id": seller(dice.randrange(MERCHANTS)),
         "reference_id": f"ORDER-{number}",
         "currency": dice.choice(["USD", "EUR"]),
         "value": dice.randrange(100, 100_000),

@@ -31,6 +31,8 @@ data_dir = "data"
 [webhooks.test]
 allow_http = true
 allow_networks = ["127.0.0.0/8"]
+[settlements]
+change_delay_s = 3600
 [[chains]]
 id = "eip155:8453"
 rpc = ["{NOBODY}"]
@@ -38,6 +40,7 @@ rpc = ["{NOBODY}"]
 HOSTILE: Final = (
     b"</code></pre><script>document.title = 'owned'</script><img src=x onerror=alert(1)>" + b"x" * 3000
 )
+OTHER: Final = "eip155:8453:0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
 LONG: Final = "ORDER-" + "1042" * 12
 SCOPES: Final = (
     "merchants:read",
@@ -166,7 +169,11 @@ def _furnish(stand: Stand, mode: str) -> None:
     ids["destination"] = str(_id_of(added))
     if mode == "test":
         stand.call(mode, "PUT", "/v1/webhooks/endpoint", {"url": stand.hook.url})
+        fault = {"fault": "delay", "for": "1h", "events": ["payment.cancelled"]}
+        stand.call(mode, "POST", "/v1/test/webhooks/inject", fault)
     else:
+        there = f"/v1/merchants/{merchant}/settlements/crypto/{ids['destination']}"
+        stand.call(mode, "PUT", there, {"destination": OTHER})  # it waits
         stand.call(mode, "PUT", "/v1/webhooks/endpoint", {"url": "https://hooks.example/payd"})
         stand.call(mode, "POST", "/v1/webhooks/endpoint/pause")
     ids["payment"] = stand.pay(mode, LONG)

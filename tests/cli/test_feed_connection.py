@@ -21,6 +21,7 @@ from payd.cli.feed_connection import (
     TurnedAway,
     read_feed,
 )
+from payd.net.http import tls_context
 from tests.receiver import CA_FILE, Does, Receiver, always, server_tls
 from tests.web.street import ACCEPTED, Street, open_street, stream_pair
 
@@ -207,6 +208,8 @@ async def test_tls_is_verified_by_the_usual_authorities(monkeypatch: pytest.Monk
         reason = await read_feed(place, None, lambda _: None, lambda _: True)
         assert (reason or "").startswith("its certificate was not accepted (")
         monkeypatch.setenv("SSL_CERT_FILE", str(CA_FILE))
+        tls_context.cache_clear()  # another process: it reads them once
         with pytest.raises(TurnedAway, match="no such key"):
             await read_feed(place, None, lambda _: None, lambda _: True)
+        tls_context.cache_clear()
         nursery.cancel_scope.cancel()
