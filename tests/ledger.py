@@ -57,6 +57,10 @@ def run_sql(tx: Tx, /, statement: str, *values: object) -> None:
     tx.execute(statement, values)
 
 
+TAIL: Final = 36
+"""What an id has behind its prefix, characters."""
+
+
 def sell(
     tx: Tx,
     /,
@@ -95,7 +99,9 @@ def sell(
 
 
 def _event(moved: Transition) -> EventToStore:
-    name = f"{moved.payment.id[4:]}v{moved.payment.version}"
+    number, version = moved.payment.id[5:], moved.payment.version
+    # Of a payment with a well-formed id, so are these.
+    name = f"{version}{number[1:]}" if len(number) == TAIL else f"t{number}v{version}"
     return EventToStore(
         f"evt_{name}", encode_event(moved, f"evt_{name}", live=False), f"dlv_{name}", f"msg_{name}"
     )

@@ -131,7 +131,7 @@ def _webhook_ways(realm: Realm) -> dict[str, Way]:
         "deliveries: failed, one type, one endpoint": rare,
         "deliveries: what nothing passes": lambda _: _to(listed, type="payment.expired"),
         "deliveries: of a payment": lambda dice: _to(listed, payment=payment_id(realm.one(dice))),
-        "delivery": lambda dice: _to(f"{listed}/dlv_{payment_id(realm.one(dice))[4:]}v0"),
+        "delivery": lambda dice: _to(f"{listed}/dlv_{payment_id(realm.one(dice))[5:]}"),
         "events": lambda _: _to("webhooks/events", type="payment.failed"),
     }
 
