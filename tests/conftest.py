@@ -8,6 +8,8 @@ import inspect
 import logging
 import os
 import sys
+import zlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from tests.shop import Shop
 
 T = TypeVar("T")
+
+# Folders whose tests take seconds each.
+SLOW: Final = ("live", "browser")
 
 # Python's own. The conftest of a folder may have lifted it already.
 NESTING_MAX: Final = 1000
@@ -59,12 +64,27 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each async test its clock."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each async test its clock, and in a short run leave out what is much like another."""
+    if os.environ.get("PAYD_TESTS") == "short":
+        _shorten(config, items)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             real = item.get_closest_marker("real_time") is not None
             item.add_marker(pytest.mark.trio(run=run_in_real_time if real else run_in_virtual_time))
+
+
+def _shorten(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each test with a node or a browser that comes in variants, keep one: another for each test."""
+    variants: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.path.parent.name in SLOW:
+            variants[item.nodeid.partition("[")[0]].append(item)
+    kept = {id(of[zlib.crc32(name.encode()) % len(of)]) for name, of in variants.items()}
+    left_out = [one for of in variants.values() for one in of if id(one) not in kept]
+    config.hook.pytest_deselected(items=left_out)
+    dropped = set(map(id, left_out))
+    items[:] = [item for item in items if id(item) not in dropped]
 
 
 @pytest.fixture(autouse=True)
