@@ -216,6 +216,7 @@ _WORDS: Final = {
     "params": "As the wallet takes them.",
 }
 
+_TIME: Final = f"^({_UP_TO}6}}s|{_UP_TO}4}}m|{_UP_TO}2}}h|([1-9][0-9]?|[1-3][0-9]{{2}})d)$"
 FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
     {
         **{name: {"description": words} for name, words in _WORDS.items()},
@@ -378,9 +379,14 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "Envelope": {"id": identifier("evt_"), "type": EVENT_TYPE},
         "SimulateIn": {"to": one_of(*TARGETS)},
         "InjectIn": {
-            "deliveries": {"minimum": 1, "description": "How many it touches; without `for`, 1."},
-            "for": {"description": "For all of a time such as `10m`, at most 7 days."},
-            "delay": {"description": "How long the fault `delay` holds back; `30s` unless it says so."},
+            "deliveries": {
+                "minimum": 1, "maximum": 1000, "description": "How many it touches; without `for`, 1."
+            },
+            "for": {"pattern": _TIME, "description": "For all of a time such as `10m`, at most 7 days."},
+            "delay": {
+                "pattern": _TIME,
+                "description": "How long the fault `delay` holds back, at most a day; `30s` if not given.",
+            },
             "events": {"items": EVENT_TYPE, "description": "Only of these types."},
             "paymentId": PAYMENT_ID | {"description": "Only of this payment."},
         },
@@ -414,7 +420,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "ClockIn": {
             "advance": {
                 "type": "string",
-                "pattern": f"^({_UP_TO}6}}s|{_UP_TO}4}}m|{_UP_TO}2}}h|([1-9][0-9]?|[1-3][0-9]{{2}})d)$",
+                "pattern": _TIME,
                 "description": "Such as `300s`, `15m`, `28h` or `5d`, at most 400 days.",
             }
         },
