@@ -19,6 +19,8 @@ from typing import Final
 
 import trio
 
+# A request line with its headers; browsers send a tenth of it.
+HEAD_BYTES_MAX: Final = 16_384
 # A client's request line and headers take one round trip; who needs longer holds a connection for nothing.
 HEAD_S: Final = 20.0
 # Idle connections stay this long, as long as common proxies and clients keep theirs.

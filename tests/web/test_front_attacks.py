@@ -128,6 +128,7 @@ class Server:
             answer=answer,
             sockets=self.sockets,
             trusted=trusted,
+            body_max=1000,
             connections_per_ip=PER_IP,
             grace_s=1,
         )
