@@ -46,6 +46,9 @@ CLOSE_MAX_S: Final = 5.0
 
 CACHE_KIB: Final = 16_384
 
+WATCHED: Final = ("api_keys", "apps", "merchants")
+"""Tables whose rows each request asks for and hardly anybody changes; `Database.remember` is for them."""
+
 # Steps of SQLite's machine from one look at the clock to the next: some 0.1 ms.
 PROGRESS_STEPS: Final = 10_000
 
@@ -77,7 +80,24 @@ class StagedConnection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.staged: deque[Callable[[], None]] = deque()
         self.thread = threading.current_thread()
+        self.touched = False
+        """Whether a row of a watched table was written since somebody set it back."""
+
         self._running = False
+
+    def watch(self) -> None:
+        """Notice from now on what is written to the watched tables, by whatever statement."""
+        self.create_function("payd_touched", 0, self._touch)
+        there = {name for (name,) in self.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        for table in sorted(there.intersection(WATCHED)):
+            for act in ("INSERT", "UPDATE", "DELETE"):
+                self.execute(
+                    f"CREATE TEMP TRIGGER {table}_{act.lower()} AFTER {act} ON main.{table}"
+                    " BEGIN SELECT payd_touched(); END"
+                )
+
+    def _touch(self) -> None:
+        self.touched = True
 
     def commit(self) -> None:
         """Run the next staged function.
@@ -350,6 +370,8 @@ def _tune(raw: StagedConnection, role: Role, *, inline: bool) -> None:
         pragmas += ["journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"]
     for pragma in pragmas:
         raw.execute(f"PRAGMA {pragma}").close()
+    if role == "writer":
+        raw.watch()
     (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError(f"the database cannot have a write-ahead log here (mode {mode})")

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Concatenate, Final, Literal, ParamSpec, TypeVar, cast
 
 import msgspec
 import outcome
@@ -42,6 +42,7 @@ __all__ = ["Database", "StoreStats", "Tx", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K", str, bytes)
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000
@@ -53,6 +54,9 @@ READS_MAX: Final = 1000
 READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
 COMPANY_MAX_S: Final = 0.002
+
+# What requests ask for again and again, remembered at once: some 1 kB each. Full, it starts anew.
+REMEMBERED_MAX: Final = 10_000
 
 # Seconds: a fast disk's fsync, a slow one's, and what nobody should wait for.
 COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -120,6 +124,7 @@ class Database:
         self._failure: str | None = None
         self._retry_s = RETRY_FIRST_S
         self._callbacks: list[Callable[[], None]] = []
+        self._remembered: dict[tuple[Callable[..., object], str | bytes], object] = {}
         self._commits = self._steps = self._failures = self._checkpoints = 0
         self._commit_s = Histogram(COMMIT_BOUNDS_S)
 
@@ -217,6 +222,21 @@ class Database:
         finally:
             tx.close_cursors()
 
+    def remember(self, query: Callable[[Tx, K], T | None], key: K) -> T | None:
+        """As `point`, and from memory until a row of a `connection.WATCHED` table changes.
+
+        For lookups in those tables alone, by one key, that each request makes. What is not there is looked up
+        again each time: strangers' guesses fill nothing.
+        """
+        found = self._remembered.get((query, key))
+        if found is None:
+            found = self.point(query, key)
+            if found is not None:
+                if len(self._remembered) >= REMEMBERED_MAX:
+                    self._remembered.clear()
+                self._remembered[query, key] = found
+        return cast(T | None, found)
+
     async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a list or a report for a request, in one read transaction and on a thread for such.
 
@@ -303,6 +323,10 @@ class Database:
         if self._in_flight.cancelled_caught:
             failure = Failure("unknown", "the thread of the database ended")
         self._in_flight = None
+        if writer.raw.touched or failure is not None:
+            # Only now: what was looked up since the statement ran and before its commit is what was before.
+            writer.raw.touched = False
+            self._remembered.clear()
         self._commit_s.observe(monotonic_s() - started_s)
         if failure is None:
             self._retry_s = RETRY_FIRST_S
