@@ -91,7 +91,9 @@ ODD = [
 @pytest.mark.parametrize("request_text", ODD)
 async def test_what_is_odd_is_handed_on_with_every_byte(request_text: str) -> None:
     async with open_street() as street:
-        answered = await said(street, b"GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n", request_text.encode("latin-1"))
+        answered = await said(
+            street, b"GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n", request_text.encode("latin-1")
+        )
 
         assert answered.count(b"HTTP/1.1 200") >= 1
         assert len(street.handed_on) == 1
@@ -126,10 +128,14 @@ async def test_the_lane_judges_nothing_that_is_broken(request_text: str) -> None
 HEADS = st.lists(
     st.sampled_from(
         [
-            b"GET /v1/payments/a HTTP/1.1\r\n", b"POST /v1/payments HTTP/1.1\r\n", b"GET /v1/", b"\r\n", b"\n",
-            b"\r", b" ", b":", b"Host: x\r\n", b"Content-Length: 3\r\n", b"Content-Length: 0\r\n", b"abc", b"\x00",
-            b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n", b"%61", b"\xff",
-            b"X: y\r\n", b"3\r\nabc\r\n0\r\n\r\n", b"Expect: 100-continue\r\n", b"\t", b"#", b"?a=b", b"HTTP/1.1",
+            b"GET /v1/payments/a HTTP/1.1\r\n", b"POST /v1/payments HTTP/1.1\r\n", b"GET /v1/", b"\r\n",
+            b"\n",
+            b"\r", b" ", b":", b"Host: x\r\n", b"Content-Length: 3\r\n", b"Content-Length: 0\r\n", b"abc",
+            b"\x00",
+            b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n", b"%61",
+            b"\xff",
+            b"X: y\r\n", b"3\r\nabc\r\n0\r\n\r\n", b"Expect: 100-continue\r\n", b"\t", b"#", b"?a=b",
+            b"HTTP/1.1",
         ]
     ),
     max_size=14,
@@ -151,7 +157,9 @@ def test_no_bytes_tell_the_doors_apart(pieces: list[bytes]) -> None:
 
 async def test_a_head_in_pieces_is_taken_and_the_body_too() -> None:
     async with open_street() as street:
-        answered = await said(street, *(bytes([byte]) for byte in f"{POST}Content-Length: 2\r\n\r\nhi".encode()))
+        answered = await said(
+            street, *(bytes([byte]) for byte in f"{POST}Content-Length: 2\r\n\r\nhi".encode())
+        )
 
         assert b'"body":"hi"' in answered
         assert street.handed_on == []
