@@ -22,6 +22,8 @@ import trio
 
 from payd.clock import monotonic_s
 from payd.store.bridge import check_bridge
+from payd.store.memory import watch
+from payd.store.migrate import schema_version
 
 T = TypeVar("T")
 Raw = TypeVar("Raw", bound="StagedConnection")
@@ -45,9 +47,6 @@ CACHED_STATEMENTS: Final = 256
 CLOSE_MAX_S: Final = 5.0
 
 CACHE_KIB: Final = 16_384
-
-WATCHED: Final = ("api_keys", "apps", "merchants")
-"""Tables whose rows each request asks for and hardly anybody changes; `Database.remember` is for them."""
 
 # Steps of SQLite's machine from one look at the clock to the next: some 0.1 ms.
 PROGRESS_STEPS: Final = 10_000
@@ -85,18 +84,8 @@ class StagedConnection(sqlite3.Connection):
 
         self._running = False
 
-    def watch(self) -> None:
-        """Notice from now on what is written to the watched tables, by whatever statement."""
-        self.create_function("payd_touched", 0, self._touch)
-        there = {name for (name,) in self.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        for table in sorted(there.intersection(WATCHED)):
-            for act in ("INSERT", "UPDATE", "DELETE"):
-                self.execute(
-                    f"CREATE TEMP TRIGGER {table}_{act.lower()} AFTER {act} ON main.{table}"
-                    " BEGIN SELECT payd_touched(); END"
-                )
-
-    def _touch(self) -> None:
+    def touch(self) -> None:
+        """A row of a watched table is written."""
         self.touched = True
 
     def commit(self) -> None:
@@ -371,7 +360,26 @@ def _tune(raw: StagedConnection, role: Role, *, inline: bool) -> None:
     for pragma in pragmas:
         raw.execute(f"PRAGMA {pragma}").close()
     if role == "writer":
-        raw.watch()
+        watch(raw, raw.touch)
     (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError(f"the database cannot have a write-ahead log here (mode {mode})")
+
+
+def rewrite_version(tx: Tx, version: int) -> None:
+    """A write of one page that leaves the database as it is.
+
+    Raises:
+        sqlite3.Error: The disk refused it, or the database has another version.
+    """
+    tx.execute("BEGIN IMMEDIATE")
+    if (found := schema_version(tx)) != version:
+        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
+    tx.execute(f"PRAGMA user_version = {version}")
+    tx.execute("COMMIT")
+
+
+def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
+    """Take the log into the database, as far as readers let it; returns the pages in the log."""
+    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return int(pages)

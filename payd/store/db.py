@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Final, Literal, ParamSpec, TypeVar, cast
+from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 import outcome
@@ -35,14 +35,16 @@ from payd.store.connection import (
     ReadConnection,
     Tx,
     check_sqlite,
+    rewrite_version,
+    take_log,
 )
-from payd.store.migrate import Schema, bring_up_to_date, schema_version
+from payd.store.memory import K, Memory, Query
+from payd.store.migrate import Schema, bring_up_to_date
 
 __all__ = ["Database", "StoreStats", "Tx", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-K = TypeVar("K", str, bytes)
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000
@@ -54,9 +56,6 @@ READS_MAX: Final = 1000
 READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
 COMPANY_MAX_S: Final = 0.002
-
-# What requests ask for again and again, remembered at once: some 1 kB each. Full, it starts anew.
-REMEMBERED_MAX: Final = 10_000
 
 # Seconds: a fast disk's fsync, a slow one's, and what nobody should wait for.
 COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -124,7 +123,7 @@ class Database:
         self._failure: str | None = None
         self._retry_s = RETRY_FIRST_S
         self._callbacks: list[Callable[[], None]] = []
-        self._remembered: dict[tuple[Callable[..., object], str | bytes], object] = {}
+        self._memory = Memory()
         self._commits = self._steps = self._failures = self._checkpoints = 0
         self._commit_s = Histogram(COMMIT_BOUNDS_S)
 
@@ -222,20 +221,9 @@ class Database:
         finally:
             tx.close_cursors()
 
-    def remember(self, query: Callable[[Tx, K], T | None], key: K) -> T | None:
-        """As `point`, and from memory until a row of a `connection.WATCHED` table changes.
-
-        For lookups in those tables alone, by one key, that each request makes. What is not there is looked up
-        again each time: strangers' guesses fill nothing.
-        """
-        found = self._remembered.get((query, key))
-        if found is None:
-            found = self.point(query, key)
-            if found is not None:
-                if len(self._remembered) >= REMEMBERED_MAX:
-                    self._remembered.clear()
-                self._remembered[query, key] = found
-        return cast(T | None, found)
+    def remember(self, query: Query[K, T], key: K) -> T | None:
+        """As `point`, for lookups in watched tables alone that each request makes; see `memory`."""
+        return self._memory.find(query, key, self.point)
 
     async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a list or a report for a request, in one read transaction and on a thread for such.
@@ -326,7 +314,7 @@ class Database:
         if writer.raw.touched or failure is not None:
             # Only now: what was looked up since the statement ran and before its commit is what was before.
             writer.raw.touched = False
-            self._remembered.clear()
+            self._memory.forget()
         self._commit_s.observe(monotonic_s() - started_s)
         if failure is None:
             self._retry_s = RETRY_FIRST_S
@@ -397,7 +385,7 @@ class Database:
     async def _probe(self) -> None:
         """Write something that changes nothing; raises what a batch would."""
         if (writer := self._connections.writer) is not None:
-            await writer.run(partial(_rewrite_version, writer.raw, self._version))
+            await writer.run(partial(rewrite_version, writer.raw, self._version))
 
     # The keeper: it empties the log behind the writer, and sleeps as long as nobody writes.
 
@@ -433,7 +421,7 @@ class Database:
         if (checkpointer := self._connections.checkpointer) is None:
             return 0
         try:
-            pages = await checkpointer.run(partial(_take_log, checkpointer.raw, mode))
+            pages = await checkpointer.run(partial(take_log, checkpointer.raw, mode))
             self._checkpoints += 1
             return pages
         except ConnectionGone as error:
@@ -501,22 +489,8 @@ def _report(write: Callable[..., object], event: str, **facts: object) -> None:
         write(event, **facts)
 
 
-def _rewrite_version(tx: Tx, version: int) -> None:
-    """A write of one page that leaves the database as it is."""
-    tx.execute("BEGIN IMMEDIATE")
-    if (found := schema_version(tx)) != version:
-        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
-    tx.execute(f"PRAGMA user_version = {version}")
-    tx.execute("COMMIT")
-
-
 def _bytes_of(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except OSError:
         return None
-
-
-def _take_log(tx: Tx, mode: str) -> int:
-    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-    return int(pages)

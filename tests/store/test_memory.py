@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from payd.core.errors import InvalidState
-from payd.store import db as seam
+from payd.store import memory
 from payd.store.apps import find_app
 from payd.store.bridge import bridge
-from payd.store.connection import WATCHED
 from payd.store.db import Database, Tx, open_database
 from payd.store.keys import find_key
+from payd.store.memory import WATCHED
 from payd.store.merchants import account_of_merchant
 
 pytestmark = pytest.mark.real_time
@@ -105,7 +105,7 @@ async def test_a_change_that_is_taken_back_leaves_what_was(db: Database) -> None
 async def test_what_is_not_there_is_asked_for_each_time(db: Database) -> None:
     asked = Asked()
     assert db.remember(asked, "mrch_2") is None
-    assert not db._remembered
+    assert not len(db._memory)
     await db.write(run, MERCHANT, "mrch_2", "acct_2")
 
     assert db.remember(asked, "mrch_2") == "acct_2"
@@ -113,12 +113,12 @@ async def test_what_is_not_there_is_asked_for_each_time(db: Database) -> None:
 
 
 async def test_it_holds_only_so_much(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seam, "REMEMBERED_MAX", 2)
+    monkeypatch.setattr(memory, "KEPT_MAX", 2)
     for number in range(2, 9):
         await db.write(run, MERCHANT, f"mrch_{number}", "acct_1")
     for number in range(1, 9):
         assert db.remember(account_of_merchant, f"mrch_{number}") == "acct_1"
-        assert len(db._remembered) <= 2
+        assert len(db._memory) <= 2
 
 
 @pytest.mark.parametrize("table", WATCHED)
@@ -133,9 +133,10 @@ async def test_every_change_of_a_watched_table_is_noticed(db: Database, table: s
         (f"UPDATE {table} SET id = id", ()),
         (f"DELETE FROM {table}", ()),
     ):
-        db._remembered[account_of_merchant, "kept"] = "acct_1"
+        db._memory.find(account_of_merchant, "kept", lambda *_: "acct_1")
+        assert len(db._memory) == 1
         await db.write(run, statement, *given)
-        assert not db._remembered, statement
+        assert not len(db._memory), statement
 
 
 @pytest.mark.parametrize(
