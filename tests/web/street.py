@@ -23,7 +23,8 @@ from payd.web.errors import error_answer
 from payd.web.front import Front
 from payd.web.sockets import AccountSource, Sockets
 
-NO_LANE = -1  # no body is as short
+# How long a body the lane takes; -1, and it takes nothing.
+LANE_BODY_MAX = 1000
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 ACCEPTED = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455, section 1.3
 UPGRADE = (
@@ -109,7 +110,7 @@ class Street:
     """The front, what it serves, and what came in."""
 
     def __init__(
-        self, *, trusted: tuple[str, ...] = (), body_max: int = 1000, lane: bool = True, **front: Any
+        self, *, trusted: tuple[str, ...] = (), body_max: int = 1000, lane: int | None = None, **front: Any
     ) -> None:
         self.feed = PaymentFeed()
         self.account = Account()
@@ -137,7 +138,7 @@ class Street:
             answer=self.answer,
             sockets=self.sockets,
             trusted=proxies,
-            body_max=body_max if lane else NO_LANE,
+            body_max=LANE_BODY_MAX if lane is None else lane,
             **front,
         )
 
