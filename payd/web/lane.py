@@ -97,7 +97,7 @@ class Lane:
                     return data
                 more = await wire.receive_some(CHUNK_BYTES)
                 if not more:
-                    return data or None
+                    return None
                 data += more
             found = self._read(data[:end], peer)
             if found is None:
@@ -123,17 +123,17 @@ class Lane:
             parser.feed_data(head)
         except (HttpParserError, HttpParserUpgrade):
             return None
-        method, target = parser.get_method(), told.target
-        if not told.is_complete or not head.startswith(b"%b %b HTTP/1.1\r\n" % (method, target)):
+        method, target = parser.get_method().decode(), told.target.decode()
+        if not told.is_complete or not head.startswith(f"{method} {target} HTTP/1.1\r\n".encode()):
             return None
         headers = {name.decode().lower(): value.decode().rstrip(" ") for name, value in told.headers}
         length = length_of(headers)
         if len(headers) < len(told.headers) or length is None or length > self._body_max:
             return None
-        path, _, query = target.decode().partition("?")
-        if "%" in path or "#" in target.decode() or not is_short(method.decode(), path, query):
+        path, _, query = target.partition("?")
+        if "%" in path or "#" in target or not is_short(method, path, query):
             return None
-        request = Request(method.decode(), path, parse_query(query), headers, query_string=query)
+        request = Request(method, path, parse_query(query), headers, query_string=query)
         request.client_ip = client_ip(peer, headers.get("x-forwarded-for"), self._trusted)
         return request, length
 
