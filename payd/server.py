@@ -410,6 +410,7 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
         answer=answering,
         sockets=sockets,
         trusted=trusted,
+        body_max=house.body_max,
         connections_max=config.http.connections_max,
         connections_per_ip=config.http.connections_per_ip,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from payd.core.errors import ApiVersionDowngrade, InvalidApiVersion, UnknownApiVersion
@@ -58,7 +59,8 @@ def check_move(pinned: str, wanted: str, versions: Sequence[str] = VERSIONS) -> 
         raise ApiVersionDowngrade(f"This account is pinned to {pinned}; it can only go to a newer version.")
 
 
-def resolve(header: str | None, pinned: str, versions: Sequence[str] = VERSIONS) -> str:
+@lru_cache(maxsize=64)
+def resolve(header: str | None, pinned: str, versions: tuple[str, ...] = VERSIONS) -> str:
     """The version a request is answered in.
 
     Args:

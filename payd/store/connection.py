@@ -22,6 +22,8 @@ import trio
 
 from payd.clock import monotonic_s
 from payd.store.bridge import check_bridge
+from payd.store.memory import watch
+from payd.store.migrate import schema_version
 
 T = TypeVar("T")
 Raw = TypeVar("Raw", bound="StagedConnection")
@@ -77,7 +79,14 @@ class StagedConnection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.staged: deque[Callable[[], None]] = deque()
         self.thread = threading.current_thread()
+        self.touched = False
+        """Whether a row of a watched table was written since somebody set it back."""
+
         self._running = False
+
+    def touch(self) -> None:
+        """A row of a watched table is written."""
+        self.touched = True
 
     def commit(self) -> None:
         """Run the next staged function.
@@ -350,6 +359,27 @@ def _tune(raw: StagedConnection, role: Role, *, inline: bool) -> None:
         pragmas += ["journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"]
     for pragma in pragmas:
         raw.execute(f"PRAGMA {pragma}").close()
+    if role == "writer":
+        watch(raw, raw.touch)
     (mode,) = raw.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError(f"the database cannot have a write-ahead log here (mode {mode})")
+
+
+def rewrite_version(tx: Tx, version: int) -> None:
+    """A write of one page that leaves the database as it is.
+
+    Raises:
+        sqlite3.Error: The disk refused it, or the database has another version.
+    """
+    tx.execute("BEGIN IMMEDIATE")
+    if (found := schema_version(tx)) != version:
+        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
+    tx.execute(f"PRAGMA user_version = {version}")
+    tx.execute("COMMIT")
+
+
+def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
+    """Take the log into the database, as far as readers let it; returns the pages in the log."""
+    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return int(pages)

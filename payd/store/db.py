@@ -35,8 +35,11 @@ from payd.store.connection import (
     ReadConnection,
     Tx,
     check_sqlite,
+    rewrite_version,
+    take_log,
 )
-from payd.store.migrate import Schema, bring_up_to_date, schema_version
+from payd.store.memory import K, Memory, Query
+from payd.store.migrate import Schema, bring_up_to_date
 
 __all__ = ["Database", "StoreStats", "Tx", "open_database"]
 
@@ -120,6 +123,7 @@ class Database:
         self._failure: str | None = None
         self._retry_s = RETRY_FIRST_S
         self._callbacks: list[Callable[[], None]] = []
+        self._memory = Memory()
         self._commits = self._steps = self._failures = self._checkpoints = 0
         self._commit_s = Histogram(COMMIT_BOUNDS_S)
 
@@ -217,6 +221,10 @@ class Database:
         finally:
             tx.close_cursors()
 
+    def remember(self, query: Query[K, T], key: K) -> T | None:
+        """As `point`, for lookups in watched tables alone that each request makes; see `memory`."""
+        return self._memory.find(query, key, self.point)
+
     async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a list or a report for a request, in one read transaction and on a thread for such.
 
@@ -303,6 +311,10 @@ class Database:
         if self._in_flight.cancelled_caught:
             failure = Failure("unknown", "the thread of the database ended")
         self._in_flight = None
+        if writer.raw.touched or failure is not None:
+            # Only now: what was looked up since the statement ran and before its commit is what was before.
+            writer.raw.touched = False
+            self._memory.forget()
         self._commit_s.observe(monotonic_s() - started_s)
         if failure is None:
             self._retry_s = RETRY_FIRST_S
@@ -373,7 +385,7 @@ class Database:
     async def _probe(self) -> None:
         """Write something that changes nothing; raises what a batch would."""
         if (writer := self._connections.writer) is not None:
-            await writer.run(partial(_rewrite_version, writer.raw, self._version))
+            await writer.run(partial(rewrite_version, writer.raw, self._version))
 
     # The keeper: it empties the log behind the writer, and sleeps as long as nobody writes.
 
@@ -409,7 +421,7 @@ class Database:
         if (checkpointer := self._connections.checkpointer) is None:
             return 0
         try:
-            pages = await checkpointer.run(partial(_take_log, checkpointer.raw, mode))
+            pages = await checkpointer.run(partial(take_log, checkpointer.raw, mode))
             self._checkpoints += 1
             return pages
         except ConnectionGone as error:
@@ -477,22 +489,8 @@ def _report(write: Callable[..., object], event: str, **facts: object) -> None:
         write(event, **facts)
 
 
-def _rewrite_version(tx: Tx, version: int) -> None:
-    """A write of one page that leaves the database as it is."""
-    tx.execute("BEGIN IMMEDIATE")
-    if (found := schema_version(tx)) != version:
-        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
-    tx.execute(f"PRAGMA user_version = {version}")
-    tx.execute("COMMIT")
-
-
 def _bytes_of(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except OSError:
         return None
-
-
-def _take_log(tx: Tx, mode: str) -> int:
-    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-    return int(pages)

@@ -27,8 +27,8 @@ from werkzeug.exceptions import (
     RequestTimeout,
 )
 
-from payd.core.errors import BodyTooLarge, InvalidParams
-from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, Larger, ShortWay
+from payd.core.errors import BodyTooLarge
+from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, Larger, ShortWay, late_body
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 
@@ -95,7 +95,7 @@ class Door:
         except RequestEntityTooLarge:
             request.refusal = BodyTooLarge("The body is larger than this server takes.")
         except RequestTimeout:
-            request.refusal = InvalidParams(f"The body did not arrive within {BODY_S} s.")
+            request.refusal = late_body()
         return request
 
 

@@ -68,7 +68,8 @@ class ShortWay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        if not is_short(scope):
+        query = scope.get("query_string", b"").decode("latin-1")
+        if scope["type"] != "http" or not is_short(scope["method"], scope["path"], query):
             return await self._app(scope, receive, send)
         request = Request.from_head(scope["method"], scope["path"], scope["query_string"], scope["headers"])
         peer = (scope.get("client") or ("",))[0]
@@ -98,7 +99,7 @@ class ShortWay:
                 if not message.get("more_body", False):
                     break
         if patience.cancelled_caught:
-            request.refusal = InvalidParams(f"The body did not arrive within {BODY_S} s.")
+            request.refusal = late_body()
         request.body = body
         return True
 
@@ -128,14 +129,14 @@ class ShortWay:
         await send({"type": "http.response.body", "body": found.body})
 
 
-def is_short(scope: Scope) -> bool:
+def is_short(method: str, path: str, query: str) -> bool:
     """Whether a request needs no more than one body and one answer."""
-    return (
-        scope["type"] == "http"
-        and scope["path"].startswith(PATHS)
-        and scope["method"] in METHODS
-        and b"maxPollMs" not in scope["query_string"]
-    )
+    return path.startswith(PATHS) and method in METHODS and "maxPollMs" not in query
+
+
+def late_body() -> InvalidParams:
+    """Why a request is refused whose body does not come."""
+    return InvalidParams(f"The body did not arrive within {BODY_S} s.")
 
 
 def raw_headers(answer: Answer, *, closes: bool) -> list[tuple[bytes, bytes]]:

@@ -64,8 +64,7 @@ class Request:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
             by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
         text = query_string.decode("latin-1")
-        query = parse_qs(text, keep_blank_values=True) if text else {}
-        return cls(method, path, query, by_name, query_string=text)
+        return cls(method, path, parse_query(text), by_name, query_string=text)
 
 
 @dataclass(slots=True)
@@ -129,6 +128,11 @@ class Answer:
 
 
 Answering = Callable[[Request], Awaitable[Answer]]
+
+
+def parse_query(text: str) -> dict[str, list[str]]:
+    """Every value of every parameter of a query, decoded, blank ones too."""
+    return parse_qs(text, keep_blank_values=True) if text else {}
 
 
 def decode_json(request: Request, type: type[T]) -> T:

@@ -75,6 +75,7 @@ def rate_key(ip: str) -> str:
     return ip
 
 
+@lru_cache(maxsize=4096)
 def _plain(text: str) -> str:
     address = parse_address(text)
     return text if address is None else str(address)

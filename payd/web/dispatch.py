@@ -239,7 +239,7 @@ def _check_merchant(call: Call, route: Route) -> None:
         return
     caller = call.caller
     assert caller is not None
-    if call.realm.db.point(account_of_merchant, merchant_id) != caller.account_id:
+    if call.realm.db.remember(account_of_merchant, merchant_id) != caller.account_id:
         if route.merchant == "optional" and route.path.startswith(PAYMENT_PATHS):
             raise PaymentNotFound("There is no such payment.")
         raise NotFound("There is no merchant with this Merchant-Id.")

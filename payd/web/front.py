@@ -1,8 +1,8 @@
 """The door to the street: our own accept loop, a guard around every connection, hypercorn behind it.
 
 A stock hypercorn-trio worker dies whole from one unauthenticated request, so each connection runs in a guard
-of ours. Feeds are taken off before hypercorn and served straight on the stream; everything else is replayed
-to it byte for byte, and it keeps that connection.
+of ours. Feeds and the API's hot paths are taken off before hypercorn and served straight on the stream;
+everything else is replayed to it byte for byte, and it keeps that connection.
 
 Source: DESIGN.md, "2. The stack"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -26,10 +26,11 @@ from hypercorn.typing import ASGIFramework, LifespanState
 from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
+from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
 from payd.web.upgrade import UpgradeSocket, serve_upgrade, upgrade_request
-from payd.web.wire import CHUNK_BYTES, Wire, linger, send_now
+from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, linger, send_now
 
 log = structlog.get_logger("payd.front")
 
@@ -38,8 +39,6 @@ BACKLOG: Final = 2048
 # Open connections in all, feeds among them, and of one address.
 CONNECTIONS_MAX: Final = 25_000
 CONNECTIONS_PER_IP_MAX: Final = 1000
-# A request line with its headers; browsers send a tenth of it.
-HEAD_BYTES_MAX: Final = 16_384
 # Requests under way get this long to finish when the server stops.
 GRACE_S: Final = 15.0
 # When the process is out of file descriptors or memory, connections end before it asks for more.
@@ -65,10 +64,11 @@ class Front:
     """Accepts connections and keeps each from harming the others.
 
     Args:
-        app: The ASGI application for everything but feeds.
-        answer: Words what is refused before the application sees it.
+        app: The ASGI application for everything but feeds and the lane's.
+        answer: Answers the lane's, and words what is refused before the application sees it.
         sockets: The feeds.
         trusted: Whose `X-Forwarded-For` is believed, and whose connections are not counted by address.
+        body_max: Bytes of a body that the lane takes.
         connections_max: Open at once; more wait to be accepted.
         connections_per_ip: Of one address; more are turned away. 0 is no limit.
         grace_s: How long requests under way may take at the end.
@@ -86,6 +86,7 @@ class Front:
         answer: Answering,
         sockets: Sockets,
         trusted: TrustedProxies,
+        body_max: int,
         connections_max: int = CONNECTIONS_MAX,
         connections_per_ip: int = CONNECTIONS_PER_IP_MAX,
         grace_s: float = GRACE_S,
@@ -99,6 +100,7 @@ class Front:
         self._grace_s = grace_s
         self._config = hypercorn_config()
         self._context = WorkerContext(None)
+        self._lane = Lane(answer, trusted, body_max, self._context.terminated.is_set)
         self._wires: set[Wire] = set()
         self.accepted = 0
         self.turned_away = 0
@@ -229,9 +231,12 @@ class Front:
                 upgrade, data = await self._read_upgrade(wire, data, peer)
                 if upgrade is not None:
                     return upgrade, data
+            left = await self._lane.serve(wire, peer, data)
+            if left is None:
+                return None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return None  # gone before it said what it wanted
-        wire.unread(data)
+        wire.unread(left)
         state: LifespanState = {"wire": wire}
         server = TCPServer(self._application, self._config, self._context, state, wire)  # type: ignore[arg-type]
         server.idle_task = NO_TIMER  # type: ignore[assignment]

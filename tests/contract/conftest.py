@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
@@ -54,11 +57,51 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+# A connection that its request ends is hypercorn's; one that stays is the lane's, where the path is.
+DOORS: Final = {"lane": "keep-alive", "hypercorn": "close"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have each test that calls the server come by both doors."""
+    if "http" in metafunc.fixturenames:
+        metafunc.fixturenames.append("way")
+        metafunc.parametrize("way", DOORS, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a short run each test comes by one door: half of them by each."""
+    if os.environ.get("PAYD_TESTS") != "short":
+        return
+    left_out = {id(item) for item in items if _door_of(item) not in {None, _chosen_door(item)}}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
+
+
+def _door_of(item: pytest.Item) -> str | None:
+    called = getattr(item, "callspec", None)
+    return None if called is None else called.params.get("way")
+
+
+def _chosen_door(item: pytest.Item) -> str:
+    name = item.nodeid.replace("lane", "").replace("hypercorn", "")
+    return [*DOORS][zlib.crc32(name.encode()) % len(DOORS)]
+
+
 @pytest.fixture(scope="session")
 def http(server: Server) -> Iterator[httpx.Client]:
-    # A long poll may take longer than any other answer.
-    with httpx.Client(base_url=server.url, timeout=20) as client:
+    # A connection that was handed on stays so: none is used twice. A long poll may take longer than any
+    # other answer.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(base_url=server.url, timeout=20, limits=limits) as client:
         yield client
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest, http: httpx.Client) -> Iterator[str]:
+    """By which door the requests of a test come."""
+    http.headers["connection"] = DOORS[request.param]
+    yield request.param
+    http.headers["connection"] = DOORS["lane"]
 
 
 @pytest.fixture(scope="session")

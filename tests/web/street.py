@@ -23,6 +23,8 @@ from payd.web.errors import error_answer
 from payd.web.front import Front
 from payd.web.sockets import AccountSource, Sockets
 
+# How long a body the lane takes; -1, and it takes nothing.
+LANE_BODY_MAX = 1000
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 ACCEPTED = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455, section 1.3
 UPGRADE = (
@@ -107,7 +109,9 @@ class Account:
 class Street:
     """The front, what it serves, and what came in."""
 
-    def __init__(self, *, trusted: tuple[str, ...] = (), body_max: int = 1000, **front: Any) -> None:
+    def __init__(
+        self, *, trusted: tuple[str, ...] = (), body_max: int = 1000, lane: int | None = None, **front: Any
+    ) -> None:
         self.feed = PaymentFeed()
         self.account = Account()
         self.snapshots = {"pay_t1": (b'{"version":0}', False)}
@@ -128,19 +132,37 @@ class Street:
             feeds_per_ip=3,
         )
         self.app = make_app(self.answer, ROUTES, trusted=proxies, body_max=body_max)
-        self.front = Front(self.app, answer=self.answer, sockets=self.sockets, trusted=proxies, **front)
+        self.handed_on: list[str] = []
+        self.front = Front(
+            self.through_hypercorn,
+            answer=self.answer,
+            sockets=self.sockets,
+            trusted=proxies,
+            body_max=LANE_BODY_MAX if lane is None else lane,
+            **front,
+        )
 
     async def answer(self, request: Request) -> Answer:
         self.requests.append(request)
         if request.refusal is not None:
             return error_answer(request.refusal, "req_1")
-        if request.path == "/v1/slow":
+        if request.path.endswith("/slow"):
             await trio.sleep(self.slow_s)
         if request.path == "/v1/big":
             return Answer(200, bytes(8 << 20))
-        if request.path == "/v1/bug":
+        if request.path.endswith("/bug"):
             raise ZeroDivisionError
+        if request.path.endswith("/none"):
+            return Answer(204)
+        if request.path.endswith("/worded"):
+            return Answer(201, b"words", (("Content-Type", "text/plain"), ("Request-Id", "req_1")))
+        if request.path.endswith("/closing"):
+            return Answer(200, b"{}", (("Connection", "close"), ("Allow", "GET")))
         return Answer.json({"method": request.method, "path": request.path, "body": request.body.decode()})
+
+    async def through_hypercorn(self, scope: Any, receive: Any, send: Any) -> None:
+        self.handed_on.append(scope["path"])
+        await self.app(scope, receive, send)
 
     async def snapshot(self, payment_id: str) -> tuple[bytes, bool] | None:
         await trio.lowlevel.checkpoint()

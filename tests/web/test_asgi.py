@@ -52,6 +52,11 @@ def scope_of(method: str, target: str, headers: Sequence[tuple[str, str]] = ()) 
     }
 
 
+def target_of(target: str) -> tuple[str, str]:
+    path, _, query = target.partition("?")
+    return path, query
+
+
 async def say(app: Any, scope: dict[str, Any], *pieces: bytes, last: bool = True) -> list[dict[str, Any]]:
     """What an application sends back for a request whose body comes in pieces."""
     messages = [
@@ -109,7 +114,7 @@ async def test_both_ways_say_the_same(
     app = make_app(short.answer, ROUTES, trusted=trusted, body_max=BODY_MAX)
     quart = make_app(long.answer, ROUTES, trusted=trusted, body_max=BODY_MAX).asgi_app._app  # type: ignore[attr-defined]
     scope = scope_of(method, target, headers)
-    assert is_short(scope)
+    assert is_short(method, *target_of(target))
 
     by_short = joined(await say(app.asgi_app, dict(scope), body))
     by_quart = joined(await say(quart, dict(scope), body))
@@ -140,11 +145,20 @@ COMPARED = ("method", "path", "query", "headers", "client_ip", "query_string")
     ],
 )
 def test_what_needs_more_goes_on_to_quart(method: str, target: str) -> None:
-    assert not is_short(scope_of(method, target))
+    assert not is_short(method, *target_of(target))
 
 
-def test_a_websocket_goes_on_to_quart() -> None:
-    assert not is_short(scope_of("GET", "/v1/feed") | {"type": "websocket"})
+async def test_a_websocket_goes_on_to_quart() -> None:
+    taken: list[Any] = []
+
+    async def quart(scope: Any, receive: Any, send: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        taken.append(scope["type"])
+
+    short = ShortWay(quart, House(Answer(200)).answer, TrustedProxies(), BODY_MAX)
+    await say(short, scope_of("GET", "/v1/payments/pay_t1/feed") | {"type": "websocket"})
+
+    assert taken == ["websocket"]
 
 
 def way(house: House) -> ShortWay:

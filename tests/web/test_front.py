@@ -19,7 +19,14 @@ from wsproto.events import TextMessage
 from payd.web.asgi import BODY_S
 from payd.web.front import _may_become_feed, hypercorn_config
 from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S
+from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
+
+
+@pytest.fixture(autouse=True, params=["lane", "hypercorn"])
+def by_both_doors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "hypercorn":
+        monkeypatch.setattr(street, "LANE_BODY_MAX", -1)
 
 
 async def test_a_request_passes_through_and_the_connection_stays() -> None:

@@ -21,6 +21,8 @@ from quart import Response, abort, request, websocket
 from quart_trio import QuartTrio
 
 from payd.actors.feed import PaymentFeed
+from payd.web import asgi, lane
+from payd.web.asgi import METHODS
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies
 from payd.web.errors import error_answer
@@ -128,6 +130,7 @@ class Server:
             answer=answer,
             sockets=self.sockets,
             trusted=trusted,
+            body_max=1000,
             connections_per_ip=PER_IP,
             grace_s=1,
         )
@@ -178,8 +181,13 @@ class Server:
         return False
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+@pytest.fixture(scope="module", params=["hypercorn", "lane"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A front whose lane takes nothing of what is sent here, and one whose lane takes all that it can."""
+    patch = pytest.MonkeyPatch()
+    if request.param == "lane":
+        patch.setattr(asgi, "PATHS", ("/",))
+        patch.setattr(lane, "STARTS", tuple(f"{method} /".encode() for method in METHODS))
     logged: list[str] = []
 
     def count(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
@@ -192,6 +200,7 @@ def server() -> Iterator[Server]:
     yield running
     running.end()
     structlog.configure(**configured)
+    patch.undo()
 
 
 @attack
@@ -444,6 +453,13 @@ def test_the_limit_of_an_address_turns_connections_away(server: Server) -> None:
     for client in clients:
         client.close()
     assert server.answers()
+
+
+def test_only_one_of_the_servers_has_a_lane_for_this(server: Server, request: pytest.FixtureRequest) -> None:
+    by_lane = request.node.callspec.params["server"] == "lane"
+    with server.connect() as client:
+        client.sendall(GET_OK)
+        assert (b'{"ok":1}' in client.recv(999)) is not by_lane
 
 
 def test_the_guard_counted_and_logged_what_it_caught(server: Server) -> None:

@@ -8,7 +8,14 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.web.front import GRACE_S
+from tests.web import street
 from tests.web.street import PAYMENT_FEED, open_street
+
+
+@pytest.fixture(autouse=True, params=["lane", "hypercorn"])
+def by_both_doors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "hypercorn":
+        monkeypatch.setattr(street, "LANE_BODY_MAX", -1)
 
 
 async def test_stopping_lets_requests_finish_and_ends_the_rest_at_once() -> None:

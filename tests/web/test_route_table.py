@@ -55,3 +55,13 @@ def test_what_is_not_there_is_not_found() -> None:
 def test_a_parameter_may_be_told_to_take_more() -> None:
     wide = RouteTable([One("GET", "/x/{id}")], lambda _: ".+")
     assert wide.find("/x/a/b")[1] == {"id": "a/b"}
+
+
+def test_a_path_is_found_whatever_others_begin_alike() -> None:
+    deep = ["/v/{a}/{b}/c/d", "/v/y/{a}/c/d", "/{a}/y/z/w"]
+    paths = ["/{a}", "/x/{a}", "/x/y/{a}", "/x/y/{a}/z", "/x/{a}/z", *deep]
+    table = RouteTable([One("GET", path) for path in paths])
+    for path in paths:
+        asked = path.replace("{a}", "1").replace("{b}", "2")
+        assert table.find(asked)[0]["GET"].path == path, asked
+    assert table.find("/x/y/1/2") == ({}, {})

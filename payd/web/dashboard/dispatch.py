@@ -51,6 +51,7 @@ ROOTS: Final = (
     "/prove",
     "/status",
 )
+BELOW: Final = tuple(f"{root}/" for root in ROOTS)
 DOOR_S: Final = 86_400
 FORM_TOKEN: Final = "form_token"
 
@@ -60,7 +61,7 @@ def is_page(request: Request) -> bool:
     path = request.path
     if path == "/":
         return prefers_html(request.headers.get("accept", ""))
-    return any(path == root or path.startswith(f"{root}/") for root in ROOTS)
+    return path in ROOTS or path.startswith(BELOW)
 
 
 def upload_max(house: House, request: Request) -> int:

@@ -42,6 +42,8 @@ def check_parameters(route: Route, query: Mapping[str, list[str]]) -> None:
     Raises:
         InvalidParams: With the names that there are.
     """
+    if not query:
+        return
     known = parameters_of(route)
     for name in query:
         if name not in known:

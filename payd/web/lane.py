@@ -1,0 +1,191 @@
+"""The lane: the API's hot paths, answered in the connection's own task.
+
+It takes what everybody reads in one way: HTTP/1.1, printable heads, no name twice, a body with a length.
+Everything else is handed on with every byte as it came, to hypercorn and Quart, which answer what both would
+take with the same bytes. A connection that was handed on stays there.
+
+Source: DESIGN.md, "2. The stack".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import structlog
+import trio
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from payd.web.asgi import BODY_S, BROKEN, METHODS, PATHS, is_short, late_body, raw_headers
+from payd.web.call import Answer, Answering, Request, parse_query
+from payd.web.client import TrustedProxies, client_ip
+from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire
+
+log = structlog.get_logger("payd.lane")
+
+END: Final = b"\r\n\r\n"
+STARTS: Final = tuple(f"{method} {path}".encode() for method in sorted(METHODS) for path in PATHS)
+START_BYTES_MAX: Final = max(map(len, STARTS))
+PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
+LENGTH: Final = re.compile(r"[0-9]{1,9}")
+KEEP_ALIVE: Final = "keep-alive"
+CLOSES: Final = (b"connection", b"close")
+
+# Headers by which servers differ, or that make a connection something else.
+ODD: Final = frozenset({"transfer-encoding", "te", "trailer", "expect", "upgrade", "http2-settings"})
+
+
+class Head:
+    """A request's head, as httptools tells of it."""
+
+    __slots__ = ("headers", "is_complete", "target")
+
+    def __init__(self) -> None:
+        self.target = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_complete = False
+
+    def on_url(self, part: bytes) -> None:
+        """The target, or a part of it."""
+        self.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The empty line."""
+        self.is_complete = True
+
+
+class Lane:
+    """Serves connections for as long as they keep to it.
+
+    Args:
+        answer: Answers a request; it does not raise.
+        trusted: Whose `X-Forwarded-For` is believed.
+        body_max: Bytes of a body; a larger one is not the lane's.
+        is_stopping: Whether connections end after their answer.
+    """
+
+    def __init__(
+        self, answer: Answering, trusted: TrustedProxies, body_max: int, is_stopping: Callable[[], bool]
+    ) -> None:
+        self._answer = answer
+        self._trusted = trusted
+        self._body_max = body_max
+        self._is_stopping = is_stopping
+
+    async def serve(self, wire: Wire, peer: str, data: bytes) -> bytes | None:
+        """Answer one request after the other.
+
+        Args:
+            wire: The connection.
+            peer: The address at its other end.
+            data: What was read of it.
+
+        Returns:
+            What was read and is not the lane's; None when the connection is over.
+
+        Raises:
+            trio.BrokenResourceError, trio.ClosedResourceError: The client is gone.
+        """
+        while True:
+            while (end := data.find(END) + len(END)) < len(END):
+                if not may_be_hot(data):
+                    return data
+                more = await wire.receive_some(CHUNK_BYTES)
+                if not more:
+                    return None
+                data += more
+            found = self._read(data[:end], peer)
+            if found is None:
+                return data
+            wire.begin_request()
+            try:
+                rest = await self._serve_one(wire, *found, data[end:])
+            finally:
+                wire.end_request()
+            if rest is None:
+                return None
+            if rest:
+                await trio.lowlevel.checkpoint()  # who sends several at once waits its turn like everybody
+            data = rest
+
+    def _read(self, head: bytes, peer: str) -> tuple[Request, int] | None:
+        """The request of a head and the length of its body; None when it is not the lane's."""
+        if not head.startswith(STARTS) or len(head) > HEAD_BYTES_MAX or not is_plain(head):
+            return None
+        told = Head()
+        parser = HttpRequestParser(told)
+        try:
+            parser.feed_data(head)
+        except (HttpParserError, HttpParserUpgrade):
+            return None
+        method, target = parser.get_method().decode(), told.target.decode()
+        if not told.is_complete or not head.startswith(f"{method} {target} HTTP/1.1\r\n".encode()):
+            return None
+        headers = {name.decode().lower(): value.decode().rstrip(" ") for name, value in told.headers}
+        length = length_of(headers)
+        if len(headers) < len(told.headers) or length is None or length > self._body_max:
+            return None
+        path, _, query = target.partition("?")
+        if "%" in path or "#" in target or not is_short(method, path, query):
+            return None
+        request = Request(method, path, parse_query(query), headers, query_string=query)
+        request.client_ip = client_ip(peer, headers.get("x-forwarded-for"), self._trusted)
+        return request, length
+
+    async def _serve_one(self, wire: Wire, request: Request, length: int, data: bytes) -> bytes | None:
+        """Read the body and answer. Returns what follows the request; None when the connection is over."""
+        if len(data) < length:
+            with trio.move_on_after(BODY_S) as patience:
+                while len(data) < length:
+                    more = await wire.receive_some(CHUNK_BYTES)
+                    if not more:
+                        return None
+                    data += more
+            if patience.cancelled_caught:
+                request.refusal = late_body()
+        request.body = data[:length]
+        try:
+            found = await self._answer(request)
+        except Exception as bug:
+            log.error("lane.answer_raised", path=request.path, exc_info=bug)
+            found = BROKEN
+        headers = raw_headers(found, closes=request.refusal is not None)
+        await wire.send_all(encode(found, headers))
+        if CLOSES in headers or self._is_stopping():
+            wire.hang_up()
+            return None
+        return data[length:]
+
+
+def may_be_hot(data: bytes) -> bool:
+    """Whether the head that begins like this may be the lane's."""
+    if len(data) > HEAD_BYTES_MAX or data.count(b"\n") != data.count(b"\r\n"):
+        return False
+    return data.startswith(STARTS) or any(start.startswith(data) for start in STARTS)
+
+
+def is_plain(head: bytes) -> bool:
+    """Whether a head is printable ASCII in lines that all end in the same way."""
+    lines = head.count(b"\r\n")
+    return not head.translate(None, PLAIN) and head.count(b"\n") == lines == head.count(b"\r")
+
+
+def length_of(headers: Mapping[str, str]) -> int | None:
+    """How long the body is; None where the headers make the request one that is not the lane's."""
+    length = headers.get("content-length", "0")
+    if "host" not in headers or not ODD.isdisjoint(headers) or not LENGTH.fullmatch(length):
+        return None
+    if headers.get("connection", KEEP_ALIVE).lower() != KEEP_ALIVE:
+        return None
+    return int(length)
+
+
+def encode(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """An answer in HTTP/1.1, to the byte as hypercorn writes it."""
+    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+    return b"HTTP/1.1 %d \r\n%b\r\n%b" % (answer.status, lines, answer.body)

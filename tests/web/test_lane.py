@@ -1,0 +1,238 @@
+"""The lane: what it takes, what it hands on, and that nobody can tell the difference."""
+
+from __future__ import annotations
+
+import pytest
+import structlog.testing
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from payd.web.asgi import BODY_S
+from payd.web.lane import START_BYTES_MAX, STARTS, is_plain, may_be_hot
+from tests.web.street import Street, open_street
+
+POST = "POST /v1/payments HTTP/1.1\r\nHost: x\r\n"
+# Makes a request the other door's, and is ignored there.
+OTHER_DOOR = "TE: trailers\r\n"
+
+
+async def said(street: Street, *pieces: bytes) -> bytes:
+    """All that comes back on a new connection on which no more is sent."""
+    client = await street.connect()
+    for piece in pieces:
+        await client.send(piece)
+        await wait_all_tasks_blocked()
+    await client.stream.send_eof()
+    return await client.rest()
+
+
+SAME = [
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments?status=a&status=b%20c&d HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nhost:x\r\nX-Two:  words here  \r\nX-None:\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive\r\n\r\n",
+    f"{POST}Content-Length: 2\r\n\r\nhi",
+    f"{POST}Content-Length: 002\r\n\r\nhi",
+    f"{POST}Content-Length: 1000\r\n\r\n{'x' * 1000}",
+    f"{POST}\r\n",
+    f"{POST}X-Forwarded-For: 203.0.113.9\r\nContent-Length: 0\r\n\r\n",
+    "DELETE /v1/merchants/m/logo HTTP/1.1\r\nHost: x\r\n\r\n",
+    "PUT /v1/gateway/payment/pay_t1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n{",
+    "GET /v1/payments//a/../b HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/bug HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/none HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/worded HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/closing HTTP/1.1\r\nHost: x\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_text", SAME)
+async def test_both_doors_say_the_same_to_the_same(request_text: str) -> None:
+    line, _, rest = request_text.partition("\r\n")
+    again = f"{line}\r\n{OTHER_DOOR}{rest}".encode()
+    async with open_street(trusted=("127.0.0.0/8",)) as street:
+        with structlog.testing.capture_logs():
+            by_lane = await said(street, request_text.encode() * 2)
+            assert street.handed_on == []
+            by_hypercorn = await said(street, again * 2)
+
+    assert by_lane == by_hypercorn
+    assert by_lane.startswith(b"HTTP/1.1 ")
+    count = len(street.handed_on)
+    assert count in {1, 2}  # an answer that ends the connection leaves the second unread
+    assert len(street.requests) == 2 * count
+    for one, other in zip(street.requests[:count], street.requests[count:], strict=True):
+        assert other.headers.pop("te") == "trailers"
+        assert one == other
+
+
+ODD = [
+    "GET /pay/pay_t1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/webhooks/endpoint HTTP/1.1\r\nHost: x\r\n\r\n",
+    "HEAD /v1/payments HTTP/1.1\r\nHost: x\r\n\r\n",
+    "OPTIONS /v1/payments HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a?maxPollMs=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/%61 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET http://x/v1/payments HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.0\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX: a\r\nx: b\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX: caf\xe9\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX: a\tb\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\nHost: x\r\n\r\n",
+    f"{POST}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    f"{POST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\nhi",
+    f"{POST}Content-Length: 1001\r\n\r\n{'x' * 1001}",
+]
+
+
+@pytest.mark.parametrize("request_text", ODD)
+async def test_what_is_odd_is_handed_on_with_every_byte(request_text: str) -> None:
+    async with open_street() as street:
+        answered = await said(
+            street, b"GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n", request_text.encode("latin-1")
+        )
+
+        assert answered.count(b"HTTP/1.1 200") >= 1
+        assert len(street.handed_on) == 1
+
+
+BROKEN = [
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX : a\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n: a\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX: a\r\n folded\r\n\r\n",
+    "GET  /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a  HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1 \r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    "GET /v1/payments/a\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /v1/payments/a HTTP/1.1\r\nHost: x\r\nX: a\rb\r\n\r\n",
+    "GET /v1/payments/a HTTP/9.9\r\nHost: x\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_text", BROKEN)
+async def test_the_lane_judges_nothing_that_is_broken(request_text: str) -> None:
+    async with open_street() as street, open_street(lane=-1) as without:
+        assert await said(street, request_text.encode()) == await said(without, request_text.encode())
+        assert street.requests == without.requests
+        assert street.handed_on == without.handed_on
+
+
+HEADS = st.lists(
+    st.sampled_from(
+        [
+            b"GET /v1/payments/a HTTP/1.1\r\n", b"POST /v1/payments HTTP/1.1\r\n", b"GET /v1/", b"\r\n",
+            b"\n",
+            b"\r", b" ", b":", b"Host: x\r\n", b"Content-Length: 3\r\n", b"Content-Length: 0\r\n", b"abc",
+            b"\x00",
+            b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n", b"%61",
+            b"\xff",
+            b"X: y\r\n", b"3\r\nabc\r\n0\r\n\r\n", b"Expect: 100-continue\r\n", b"\t", b"#", b"?a=b",
+            b"HTTP/1.1",
+        ]
+    ),
+    max_size=14,
+)  # fmt: skip
+
+
+@given(st.lists(HEADS.map(b"".join), min_size=1, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_no_bytes_tell_the_doors_apart(pieces: list[bytes]) -> None:
+    async def main() -> None:
+        async with open_street() as street, open_street(lane=-1) as without:
+            sent = b"".join(pieces)
+            start = b"GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n"
+            assert await said(street, start, sent) == await said(without, start, sent)
+            assert street.requests == without.requests
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_head_in_pieces_is_taken_and_the_body_too() -> None:
+    async with open_street() as street:
+        answered = await said(
+            street, *(bytes([byte]) for byte in f"{POST}Content-Length: 2\r\n\r\nhi".encode())
+        )
+
+        assert b'"body":"hi"' in answered
+        assert street.handed_on == []
+
+
+async def test_a_body_that_does_not_come_is_refused_and_the_connection_ends() -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        await client.send(f"{POST}Content-Length: 2\r\n\r\nh")
+        begun = trio.current_time()
+
+        answer = await client.answer()
+
+        assert trio.current_time() - begun == BODY_S
+        assert answer.status == 400
+        assert answer.headers["connection"] == "close"
+        assert await client.rest() == b""
+        assert street.handed_on == []
+
+
+async def test_a_client_that_leaves_in_its_body_is_not_answered() -> None:
+    async with open_street() as street:
+        assert await said(street, f"{POST}Content-Length: 2\r\n\r\nh".encode()) == b""
+        assert street.requests == []
+
+
+async def test_who_sends_many_at_once_does_not_keep_the_others_waiting() -> None:
+    async with open_street() as street:
+        many, one = await street.connect(), await street.connect()
+        await wait_all_tasks_blocked()
+        await many.send(b"GET /v1/payments/many HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        await one.send(b"GET /v1/payments/one HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        assert (await one.answer()).status == 200
+        assert len(street.requests) < 100
+
+
+async def test_a_connection_ends_after_its_answer_when_the_server_stops() -> None:
+    async with open_street() as street:
+        busy, idle = await street.connect(), await street.connect()
+        assert (await idle.get("/v1/payments/a")).status == 200
+        await busy.send("GET /v1/payments/slow HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+        await wait_all_tasks_blocked()
+        street.stop.set()
+
+        assert await idle.rest() == b""
+        assert (await busy.answer()).status == 200
+        assert await busy.rest() == b""
+        assert street.handed_on == []
+
+
+def test_only_what_may_be_the_lanes_is_waited_for() -> None:
+    for start in STARTS:
+        assert all(may_be_hot(start[:length]) for length in range(len(start) + 1))
+        assert may_be_hot(start + b"x" * START_BYTES_MAX)
+    for other in (b"GET /pay/", b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01", b"\r\n", b"get /v1/payments", b"X"):
+        assert not may_be_hot(other)
+        assert not may_be_hot(other + b"x" * START_BYTES_MAX)
+    assert not may_be_hot(STARTS[0] + b" HTTP/1.1\n")
+    assert not may_be_hot(STARTS[0] + b"x" * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("head", "plain"),
+    [
+        (b"a\r\nb\r\n\r\n", True),
+        (b"a\nb\r\n\r\n", False),
+        (b"a\rb\r\n\r\n", False),
+        (b"a\n\rb\r\n\r\n", False),
+        (b"a\tb\r\n\r\n", False),
+        (b"a\x7f\r\n\r\n", False),
+        (b"a\x80\r\n\r\n", False),
+    ],
+)
+def test_a_plain_head_is_ascii_whose_lines_end_alike(head: bytes, plain: bool) -> None:
+    assert is_plain(head) is plain
