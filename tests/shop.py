@@ -101,9 +101,11 @@ class Shop:
 
     async def leave(self, method: str, path: str, body: Any = None) -> None:
         """One request whose client goes away as soon as its write waits for the disk."""
+        db = self.realm.db
+        await trio.sleep(0.001)  # others that were at work have written
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.call, method, path, body)
-            while not (self.realm.db._staged or self.realm.db._batch):
+            while not (db._staged or db._batch):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
 

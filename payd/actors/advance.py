@@ -72,13 +72,7 @@ class Advance:
         def work(tx: Tx) -> Outcome:
             return Outcome(202, render(self._state(start_clock_job(tx, job_id, advance_ms))))
 
-        async def write_and_tell() -> Outcome:
-            outcome = await self._db.write(once, request, work)
-            self._wanted.set()
-            return outcome
-
-        # A client that leaves takes its waiting along, and not the job that it started.
-        return await self._payments.in_background(write_and_tell)
+        return await self._db.write_and_tell(lambda _: self._wanted.set(), once, request, work)
 
     def _state(self, row: ClockRow) -> AdvanceState:
         busy = row.running or self._at_work

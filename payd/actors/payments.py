@@ -225,30 +225,21 @@ class Payments:
         """
         moved = open_payment(draft)
         event = self.event_of(moved)
-        created: list[str | None] = []
+        owed: list[str | None] = []
 
         def work(tx: Tx) -> Outcome:
             _check_payable(tx, draft)
-            created.append(insert_payment(tx, moved, event, draft.expires_at_ms))
+            owed.append(insert_payment(tx, moved, event, draft.expires_at_ms))
             if also is not None:
                 also(tx)
             return Outcome(201, render(tx, draft))
 
-        outcome = await self.in_background(lambda: self._create(draft, request, work, created))
-        return outcome
+        def tell(outcome: Outcome) -> None:
+            if outcome.original_request is None:
+                self.turns.wake(draft.id).payment = draft
+                self.tell_all(draft, owed[-1])
 
-    async def _create(
-        self,
-        draft: Payment,
-        request: IdempotentRequest | None,
-        work: Callable[[Tx], Outcome],
-        created: list[str | None],
-    ) -> Outcome:
-        outcome = await self.db.write(once, request, work)
-        if outcome.original_request is None:
-            self.turns.wake(draft.id).payment = draft
-            self.tell_all(draft, created[-1])
-        return outcome
+        return await self.db.write_and_tell(tell, once, request, work)
 
     async def move_once(
         self,

@@ -38,30 +38,64 @@ _COMMIT_REFUSALS: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQL
 class Step:
     """One write: what to run, who waits for it, and how it ended.
 
+    Made by the task that waits.
+
+    Args:
+        function: Called with the connection, `args` and `kwargs`.
+        tell: Given what it returned once that is on the disk, whether or not anybody waits.
+
     Attributes:
-        task: The task that waits; None once it was cancelled.
         outcome: How the step ended; None until its batch did.
     """
 
-    __slots__ = ("args", "function", "kwargs", "outcome", "task")
+    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome")
 
     def __init__(
         self,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        task: trio.lowlevel.Task,
+        tell: Callable[[Any], object] | None = None,
     ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
-        self.task: trio.lowlevel.Task | None = task
         self.outcome: outcome.Outcome[Any] | None = None
+        self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        self._tell = tell
 
-    def abandon(self, _: object = None) -> trio.lowlevel.Abort:
-        """Let the waiter go; the step runs all the same."""
-        self.task = None
-        return trio.lowlevel.Abort.SUCCEEDED
+    async def wait(self) -> Any:
+        """What came of it, once its batch ended; a waiter that is cancelled leaves, and the step runs."""
+
+        def abandon(_: object) -> trio.lowlevel.Abort:
+            self._task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(abandon)
+
+    def end(self) -> BaseException | None:
+        """Its batch is committed: tell who must hear of it, and wake the waiter.
+
+        Returns:
+            What it raised, when nobody waits for it any more.
+        """
+        assert self.outcome is not None, "a batch that was committed has an outcome for each step"
+        if self._tell is not None and isinstance(self.outcome, outcome.Value):
+            try:
+                self._tell(self.outcome.value)
+            except Exception as bug:  # its waiter's, and not the whole batch's
+                self.outcome = outcome.Error(bug)
+        return self._wake(self.outcome)
+
+    def fail(self, failure: Failure) -> BaseException | None:
+        """Its batch failed; as `end`."""
+        return self._wake(outcome.Error(failure.as_error()))
+
+    def _wake(self, result: outcome.Outcome[Any]) -> BaseException | None:
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task, result)
+            return None
+        return result.error if isinstance(result, outcome.Error) else None
 
 
 class Failure(msgspec.Struct, frozen=True):

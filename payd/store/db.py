@@ -15,10 +15,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
-import outcome
 import structlog
 import trio
 
@@ -34,6 +33,7 @@ from payd.store.connection import (
     QueryTooLong,
     ReadConnection,
     Tx,
+    bytes_of,
     check_sqlite,
     rewrite_version,
     take_log,
@@ -158,8 +158,8 @@ class Database:
             staged=len(self._staged),
             commit_s=self._commit_s,
             checkpoints=self._checkpoints,
-            file_bytes=_bytes_of(self._path),
-            log_bytes=_bytes_of(self._path.with_name(f"{self._path.name}-wal")) or 0,
+            file_bytes=bytes_of(self._path),
+            log_bytes=bytes_of(self._path.with_name(f"{self._path.name}-wal")) or 0,
         )
 
     async def write(self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -174,9 +174,22 @@ class Database:
             OutcomeUnknown: The commit ended in an I/O error: it may be stored.
             Exception: What the step raised; nothing that it did is stored.
         """
-        staged = await self._stage(Step(step, args, kwargs, trio.lowlevel.current_task()))
-        self._hurry.set()
-        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
+        result: T = await self._stored(Step(step, args, kwargs))
+        return result
+
+    async def write_and_tell(
+        self,
+        tell: Callable[[T], object],
+        step: Callable[Concatenate[Tx, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """As `write`; `tell(result)` runs once it is on the disk, also when the waiter has left.
+
+        Raises:
+            StoreUnavailable, OutcomeUnknown, Exception: As `write` does, or what `tell` raised.
+        """
+        result: T = await self._stored(Step(step, args, kwargs, tell))
         return result
 
     async def write_in_company(
@@ -189,11 +202,10 @@ class Database:
         Raises:
             StoreUnavailable, OutcomeUnknown, Exception: As `write` does.
         """
-        staged = await self._stage(Step(step, args, kwargs, trio.lowlevel.current_task()))
-        result: T = await trio.lowlevel.wait_task_rescheduled(staged.abandon)
+        result: T = await self._stored(Step(step, args, kwargs), hurry=False)
         return result
 
-    async def _stage(self, step: Step) -> Step:
+    async def _stored(self, step: Step, *, hurry: bool = True) -> Any:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._failure is not None:
             raise StoreUnavailable(f"The store cannot be written: {self._failure}.")
@@ -203,7 +215,9 @@ class Database:
             raise StoreUnavailable(f"The store is behind: {STAGED_MAX} writes wait. Try again in a moment.")
         self._staged.append(step)
         self._wake.set()
-        return step
+        if hurry:
+            self._hurry.set()
+        return await step.wait()
 
     def point(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an indexed lookup here and now, on all that is committed; it holds up the loop for some 10 µs.
@@ -326,12 +340,9 @@ class Database:
         """Tell the waiters of the batch how it ended."""
         batch, self._batch = self._batch, []
         for step in batch:
-            result = step.outcome if failure is None else outcome.Error(failure.as_error())
-            assert result is not None, "a batch that was committed has an outcome for each step"
-            if step.task is not None:
-                trio.lowlevel.reschedule(step.task, result)
-            elif isinstance(result, outcome.Error):
-                _report(log.warning, "step_failed_unseen", exc_info=result.error)
+            unseen = step.end() if failure is None else step.fail(failure)
+            if unseen is not None:
+                _report(log.warning, "step_failed_unseen", exc_info=unseen)
 
     def _refuse_staged(self, words: str) -> None:
         in_doubt, self._batch, self._staged = self._batch, self._staged, []
@@ -487,10 +498,3 @@ def _report(write: Callable[..., object], event: str, **facts: object) -> None:
     """Log it, if that is possible: on a full disk the log's own file is full as well."""
     with suppress(OSError):
         write(event, **facts)
-
-
-def _bytes_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None

@@ -17,7 +17,6 @@ from payd.entropy import new_id
 from payd.store.accounts import (
     Account,
     choose_account,
-    find_account,
     insert_account,
     list_accounts,
     move_account,
@@ -87,21 +86,16 @@ async def move(house: House, account_id: str, version: str, actor: str) -> Accou
 async def _write(house: House, step: Callable[[Tx], Account]) -> Account:
     """Write an account, then have the doors know it, also when who asked leaves in between."""
 
-    async def work() -> Account:
-        written = await house.office.write(step)
-        # Of two writes at once the one that is told last is not always the later one.
-        house.accounts[written.id] = house.office.point(find_account, written.id) or written
-        return house.accounts[written.id]
+    def tell(written: Account) -> None:
+        house.accounts[written.id] = written
 
-    return await house.realms["test"].payments.in_background(work)
+    return await house.office.write_and_tell(tell, step)
 
 
 async def _create(house: House, args: _AccountCreate) -> _AccountWire:
     now_ms = real_ms(house)
     made = Account(new_id("acct_", now_ms, house.entropy), args.name, DEFAULT, now_ms)
-    account = await house.office.write(insert_account, made)
-    house.accounts[account.id] = account
-    return _wire(account)
+    return _wire(await _write(house, partial(insert_account, account=made)))
 
 
 async def _list(house: House, _args: Args) -> list[_AccountWire]:

@@ -25,7 +25,6 @@ from payd.store.idempotency import Outcome, once
 from payd.store.webhook_jobs import JobRow, Kind, cancel_job, find_job, list_jobs, preview_job, start_job
 from payd.web import query
 from payd.web.call import Answer, Call
-from payd.web.commit import write_and_tell
 from payd.web.cursor import encode_cursor
 from payd.web.events import PAGE_DEFAULT, PAGE_MAX, before_seq, is_shown, merchants_shown
 from payd.web.idempotent import idempotent, outcome_answer
@@ -234,11 +233,7 @@ async def end_job(call: Call) -> Answer:
         cancel_job(tx, call.account_id, job_id)
         _audit_step(call, "webhook.cancel-job", job_id)(tx)
 
-    await write_and_tell(
-        call,
-        lambda: call.realm.db.write(work),
-        lambda _: call.realm.deliveries.wake_jobs(),
-    )
+    await call.realm.db.write_and_tell(lambda _: call.realm.deliveries.wake_jobs(), work)
     return await read_job(call)
 
 
@@ -284,10 +279,8 @@ async def _start(call: Call, kind: Kind) -> Answer:
         return Outcome(202, msgspec.json.encode(_job_out(row)))
 
     request = idempotent(call, body)
-    outcome = await write_and_tell(
-        call,
-        lambda: call.realm.db.write(once, request, work),
-        lambda _: call.realm.deliveries.wake_jobs(),
+    outcome = await call.realm.db.write_and_tell(
+        lambda _: call.realm.deliveries.wake_jobs(), once, request, work
     )
     return outcome_answer(outcome)
 

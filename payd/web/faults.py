@@ -20,7 +20,6 @@ from payd.store.endpoints import get_endpoint
 from payd.store.faults import add_fault, end_faults, list_faults
 from payd.store.idempotency import Outcome, once
 from payd.web.call import Answer, Call
-from payd.web.commit import write_and_tell
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
 from payd.web.simulation import parse_duration_s
@@ -86,9 +85,7 @@ async def inject(call: Call) -> Answer:
         _audit(call, tx, "webhook.inject-fault", added)
         return Outcome(201, msgspec.json.encode(_fault_out(added, now_ms)))
 
-    outcome = await write_and_tell(
-        call, lambda: call.realm.db.write(once, request, work), lambda _: _tell(call)
-    )
+    outcome = await call.realm.db.write_and_tell(lambda _: _tell(call), once, request, work)
     return outcome_answer(outcome)
 
 
@@ -137,7 +134,7 @@ async def _end(call: Call, fault_id: str | None) -> Answer:
         _tell(call)
         call.realm.deliveries.wake(endpoint.id)
 
-    shown = await write_and_tell(call, lambda: call.realm.db.write(work), tell)
+    shown = await call.realm.db.write_and_tell(tell, work)
     return Answer.json(FaultList([_fault_out(one, now_ms) for one in shown]))
 
 

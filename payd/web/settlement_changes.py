@@ -35,7 +35,6 @@ from payd.store.merchants import find_merchant
 from payd.store.settlement_changes import drop_change, find_change, put_change, record_moved, vacate
 from payd.store.settlements import Settlement, delete_settlement, find_settlement, set_destination
 from payd.web.call import Answer, Call
-from payd.web.commit import write_and_tell
 from payd.web.lookup import own_merchant
 from payd.web.schema import Deleted, SettlementOut, settlement_out
 from payd.web.settlements import check_destination, check_on_chain
@@ -90,7 +89,7 @@ async def _write(call: Call, step: Callable[[Tx], _Done]) -> Answer:
         for kind in done.kinds:
             log.warning(f"settlement.{kind.removeprefix('destination.')}", live=call.realm.live, **named)
 
-    done = await write_and_tell(call, lambda: call.realm.db.write(step), tell)
+    done = await call.realm.db.write_and_tell(tell, step)
     return Answer.json(done.out)
 
 

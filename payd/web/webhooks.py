@@ -38,7 +38,6 @@ from payd.store.endpoints import (
 )
 from payd.store.webhook_jobs import preview_job
 from payd.web.call import Answer, Call
-from payd.web.commit import write_and_tell
 from payd.web.schema import Deleted
 
 
@@ -114,23 +113,25 @@ async def put_endpoint(call: Call) -> Answer:
     now_ms = call.realm.clock.now_ms()
     fresh_id = new_id("ep_", now_ms, call.house.entropy)
     secret, sealed = _fresh_secret(call, fresh_id)
-    endpoint, is_new = await write_and_tell(
-        call,
-        lambda: call.realm.db.write(
-            endpoints_store.put_endpoint,
-            account_id=call.account_id,
-            url=body.url,
-            events=events,
-            fresh_id=fresh_id,
-            sealed=sealed,
-            now_ms=now_ms,
-            actor=call.actor,
-            headers=_headers(call, body.headers),
-        ),
-        lambda written: call.realm.deliveries.wake(written[0].id),
+
+    def tell(written: tuple[Endpoint, bool]) -> None:
+        endpoint, is_new = written
+        call.realm.deliveries.wake(endpoint.id)
+        if is_new:
+            call.realm.account_feed.secret_changed(call.account_id)
+
+    endpoint, is_new = await call.realm.db.write_and_tell(
+        tell,
+        endpoints_store.put_endpoint,
+        account_id=call.account_id,
+        url=body.url,
+        events=events,
+        fresh_id=fresh_id,
+        sealed=sealed,
+        now_ms=now_ms,
+        actor=call.actor,
+        headers=_headers(call, body.headers),
     )
-    if is_new:
-        call.realm.account_feed.secret_changed(call.account_id)
     return Answer.json(_endpoint_out(call, endpoint, secret if is_new else None))
 
 
@@ -142,15 +143,12 @@ async def delete_endpoint(call: Call) -> Answer:
         call.realm.deliveries.wake(deleted.id)
         call.realm.account_feed.secret_changed(call.account_id)
 
-    endpoint = await write_and_tell(
-        call,
-        lambda: call.realm.db.write(
-            endpoints_store.delete_endpoint,
-            account_id=call.account_id,
-            now_ms=call.realm.clock.now_ms(),
-            actor=call.actor,
-        ),
+    endpoint = await call.realm.db.write_and_tell(
         tell,
+        endpoints_store.delete_endpoint,
+        account_id=call.account_id,
+        now_ms=call.realm.clock.now_ms(),
+        actor=call.actor,
     )
     return Answer.json(Deleted(endpoint.id))
 
@@ -159,7 +157,8 @@ async def rotate(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/rotate → the endpoint with its new `secret`; the old one signs 24 h more."""
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
     secret, sealed = _fresh_secret(call, endpoint.id)
-    endpoint = await call.realm.db.write(
+    endpoint = await call.realm.db.write_and_tell(
+        lambda _: call.realm.account_feed.secret_changed(call.account_id),
         rotate_secret,
         endpoint_id=endpoint.id,
         account_id=call.account_id,
@@ -167,7 +166,6 @@ async def rotate(call: Call) -> Answer:
         now_ms=call.realm.clock.now_ms(),
         actor=call.actor,
     )
-    call.realm.account_feed.secret_changed(call.account_id)
     return Answer.json(_endpoint_out(call, endpoint, secret))
 
 
@@ -243,16 +241,13 @@ async def test(call: Call) -> Answer:
 
 
 async def _switch(call: Call, act: Act) -> Endpoint:
-    return await write_and_tell(
-        call,
-        lambda: call.realm.db.write(
-            switch_endpoint,
-            account_id=call.account_id,
-            act=act,
-            now_ms=call.realm.clock.now_ms(),
-            actor=call.actor,
-        ),
+    return await call.realm.db.write_and_tell(
         lambda switched: call.realm.deliveries.wake(switched.id),
+        switch_endpoint,
+        account_id=call.account_id,
+        act=act,
+        now_ms=call.realm.clock.now_ms(),
+        actor=call.actor,
     )
 
 

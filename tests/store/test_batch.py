@@ -10,7 +10,6 @@ from typing import Any
 
 import outcome
 import pytest
-import trio
 
 from payd.core.errors import InvalidState, OutcomeUnknown, StoreUnavailable
 from payd.store.batch import Step, run_batch, words_for
@@ -70,9 +69,8 @@ def add_and_exit(tx: sqlite3.Connection, x: int) -> None:
 async def test_neighbours_of_steps_that_raise_are_committed_and_each_has_its_own_outcome(
     tx: Faulty, other: sqlite3.Connection
 ) -> None:
-    task = trio.lowlevel.current_task()
     functions = [(add, 1), (add_and_refuse, 2), (add, 3), (add, 3), (add_and_exit, 4), (add, 5)]
-    batch = [Step(function, (x,), {}, task) for function, x in functions]
+    batch = [Step(function, (x,), {}) for function, x in functions]
 
     assert run_batch(tx, batch) is None
 
@@ -84,7 +82,7 @@ async def test_neighbours_of_steps_that_raise_are_committed_and_each_has_its_own
 
 
 async def test_a_step_that_is_alone_is_rolled_back_too(tx: Faulty, other: sqlite3.Connection) -> None:
-    step = Step(add_and_refuse, (1,), {}, trio.lowlevel.current_task())
+    step = Step(add_and_refuse, (1,), {})
 
     assert run_batch(tx, [step]) is None
 
@@ -95,9 +93,8 @@ async def test_a_step_that_is_alone_is_rolled_back_too(tx: Faulty, other: sqlite
 
 @pytest.mark.parametrize("others", [0, 2])
 async def test_a_step_sees_what_the_ones_before_it_in_the_batch_did(tx: Faulty, others: int) -> None:
-    task = trio.lowlevel.current_task()
-    batch = [Step(add, (x,), {}, task) for x in range(others)]
-    batch.append(Step(rows, (), {}, task))
+    batch = [Step(add, (x,), {}) for x in range(others)]
+    batch.append(Step(rows, (), {}))
 
     assert run_batch(tx, batch) is None
 
@@ -123,8 +120,7 @@ async def test_a_step_sees_what_the_ones_before_it_in_the_batch_did(tx: Faulty, 
 async def test_a_machine_that_says_no_fails_the_batch_and_only_a_commit_leaves_a_doubt(
     tx: Faulty, other: sqlite3.Connection, statement: str, code: int, stored: str
 ) -> None:
-    task = trio.lowlevel.current_task()
-    batch = [Step(add_and_refuse, (1,), {}, task), Step(add, (2,), {}, task)]
+    batch = [Step(add_and_refuse, (1,), {}), Step(add, (2,), {})]
     tx.fault = (statement, code)
 
     failure = run_batch(tx, batch)
@@ -141,10 +137,9 @@ async def test_a_machine_that_says_no_fails_the_batch_and_only_a_commit_leaves_a
 
 @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
 async def test_a_step_that_ends_the_transaction_leaves_its_batch_in_doubt(tx: Faulty, ending: str) -> None:
-    task = trio.lowlevel.current_task()
     for batch in (
-        [Step(add_and_end, (1, ending), {}, task)],
-        [Step(add, (2,), {}, task), Step(add_and_end, (3, ending), {}, task), Step(add, (4,), {}, task)],
+        [Step(add_and_end, (1, ending), {})],
+        [Step(add, (2,), {}), Step(add_and_end, (3, ending), {}), Step(add, (4,), {})],
     ):
         failure = run_batch(tx, batch)
         assert failure is not None
@@ -157,9 +152,8 @@ def roll_back_and_raise(tx: sqlite3.Connection) -> None:
 
 
 async def test_a_transaction_that_sqlite_itself_rolled_back_is_a_definite_no(tx: Faulty) -> None:
-    task = trio.lowlevel.current_task()
 
-    failure = run_batch(tx, [Step(add, (1,), {}, task), Step(roll_back_and_raise, (), {}, task)])
+    failure = run_batch(tx, [Step(add, (1,), {}), Step(roll_back_and_raise, (), {})])
 
     assert failure is not None
     assert failure.stored == "no"

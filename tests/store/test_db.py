@@ -259,6 +259,39 @@ async def test_a_cancelled_waiters_refusal_is_logged(db: Database) -> None:
     assert isinstance(entry["exc_info"], InvalidState)
 
 
+async def test_a_step_is_told_of_once_it_is_on_the_disk_and_before_its_waiter_goes_on(db: Database) -> None:
+    told: list[int] = []
+
+    assert await db.write_and_tell(lambda n: told.append(db.point(count)), add, 1, name="Ada") == 1
+    with pytest.raises(InvalidState):
+        await db.write_and_tell(told.append, refuse, 2)
+    assert told == [1]
+
+
+async def test_a_step_whose_waiter_left_is_told_of_all_the_same(db: Database) -> None:
+    told: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await db.write_and_tell(told.append, add, 1)
+    assert told == []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(db.write_and_tell, told.append, add, 2)
+        await two_ticks()
+        nursery.cancel_scope.cancel()
+    with trio.fail_after(PATIENCE_S):
+        await db.write(add, 3)
+    assert told == [2]
+
+
+async def test_who_tells_wrong_hears_of_it_and_the_others_of_the_batch_do_not(db: Database) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(db.write, add, 1)
+        with pytest.raises(ZeroDivisionError):
+            await db.write_and_tell(lambda n: n / 0, add, 2)
+    assert await db.read(count) == 2
+    assert await db.write(add, 3) == 3
+
+
 async def test_a_write_in_a_scope_that_was_cancelled_before_stages_nothing(db: Database) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
