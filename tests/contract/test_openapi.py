@@ -212,16 +212,20 @@ def test_generated_typescript_types_drive_the_main_flow(
     check_flow(json.loads(done.stdout), described, documents, door)
 
 
-def test_schemathesis_finds_nothing(described: Server, documents: dict[str, Path], tmp_path: Path) -> None:
-    key = key_of(described, "schemathesis")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_schemathesis_finds_nothing(
+    described: Server, documents: dict[str, Path], tmp_path: Path, version: str
+) -> None:
+    key = key_of(described, f"schemathesis {version}")
     with httpx.Client(base_url=described.url, timeout=20) as http:
         merchant_id = shop_of(http, key)
     (tmp_path / "schemathesis.toml").write_text(SCHEMATHESIS)
     done = run(
         *(Path(sys.executable).with_name("schemathesis"), "--config-file", "schemathesis.toml", "run"),
-        *(documents[DEFAULT], "--url", described.url, "--no-color", "--checks", "all", "--seed", "1"),
+        *(documents[version], "--url", described.url, "--no-color", "--checks", "all", "--seed", "1"),
         *("--phases", "examples,coverage,fuzzing", "--max-examples", "2", "--suppress-health-check", "all"),
         *("--header", f"Api-Key: {key}", "--header", f"Merchant-Id: {merchant_id}"),
+        *("--header", f"Service-Version: {version}"),
         cwd=tmp_path,
         PYTHONPATH=str(HERE),
     )

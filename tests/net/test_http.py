@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -381,10 +382,16 @@ def trusting() -> ssl.SSLContext:
     return tls_context(CA_FILE)
 
 
-async def over_tls(script: Script, *, name: str = "receiver", tls: ssl.SSLContext | None = None) -> Reply:
+async def over_tls(
+    script: Script,
+    *,
+    name: str = "receiver",
+    served: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
     """One POST to a real listener on loopback."""
     async with trio.open_nursery() as nursery:
-        port = await Receiver(nursery, script, tls=server_tls(name)).listen()
+        port = await Receiver(nursery, script, tls=served or server_tls(name)).listen()
         client = Client(may_call=lambda _: True, tls=tls or trusting())
         reply = await post(client, Target.of(f"https://127.0.0.1:{port}/hook"))
         await client.aclose()
@@ -408,6 +415,21 @@ async def test_a_certificate_for_another_name_or_time_is_refused(name: str) -> N
 
     assert (reply.status, reply.error_class) == (None, "tls_error")
     assert "certificate" in reply.detail
+
+
+@pytest.mark.real_time
+async def test_tls_older_than_1_2_is_refused() -> None:
+    receivers, careless = server_tls(), ssl.create_default_context(cafile=CA_FILE)
+    careless.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        receivers.minimum_version, receivers.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    for each in (receivers, careless):
+        each.set_ciphers("ALL:@SECLEVEL=0")
+
+    refused = await over_tls(always(Does()), served=receivers)
+    assert (refused.status, refused.error_class) == (None, "tls_error")
+    assert (await over_tls(always(Does()), served=receivers, tls=careless)).status == 200
 
 
 @pytest.mark.real_time
