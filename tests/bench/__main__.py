@@ -51,9 +51,10 @@ GROWTH: Final = "growth"
 ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD, GROWTH)
 
 NOTES: Final = """\
-Server and load generator are a process each; both servers stay up, one idle while the other is measured.
+Servers and load generator are a process each; all servers stay up, and idle while another one is measured.
 - **no-op Quart**: the same routes in Quart-Trio on stock hypercorn-trio, which decode and encode the same
   JSON by msgspec and do nothing else; for the feed, Quart's own websockets. The garbage collection is tuned.
+- **no-op FastAPI**: the same in FastAPI on uvicorn with uvloop and httptools, tuned alike; no access log.
 - **SQLite alone**: a tight loop that commits the rows which payd has just written, as many a transaction as
   there are connections, WAL and synchronous=FULL; for the status, reads of the payment's row by id.
 - **CPU** is that of all the server's threads. Where others use the machine, trust it before the rates.
