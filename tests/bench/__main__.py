@@ -41,7 +41,7 @@ QUICK_SENDS: Final = Sends(
 QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1)
 QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
 QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50, seconds=2.0)
-QUICK_GROWS: Final = Grows(payments=(1000, 20_000), rounds=3, seconds=0.5)
+QUICK_GROWS: Final = Grows(payments=(1000, 60_000), open_payments=(100, 10_000), rounds=3, seconds=0.5)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from payd.net.http import Client, Target, tls_context
+from tests.bench import archive
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
 from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows, measure_follows, measure_idle
@@ -138,12 +139,16 @@ async def test_the_dashboards_pages_are_measured_beside_their_own_sql(tmp_path: 
     assert all(float(line[2].partition(" / ")[0]) > 0 for line in (*pages, *shared))
 
 
-async def test_growth_is_measured_against_the_server_that_holds_the_fewest(tmp_path: Path) -> None:
-    plan = Grows(payments=(40, 80), rounds=1, seconds=0.1, clients=2)
+async def test_growth_is_measured_against_the_server_that_holds_the_fewest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "NEWEST", 50)
+    monkeypatch.setattr(archive, "PATTERNS", 20)
+    plan = Grows(payments=(40, 80), open_payments=(10, 20), rounds=1, seconds=0.1, clients=2)
     lines = await growth_lines(tmp_path, plan, lambda _words: None)
 
     assert {len(line) for line in lines} == {len(GROWTH_HEADER)}
-    assert [line[1] for line in lines] == ["40", "80"] * 4
+    assert [line[1] for line in lines] == ["40 stored", "80 stored"] * 5 + ["10 open", "20 open"] * 5
     assert {line[5] for line in lines[::2]} == {"**1.00**"}
     assert all(float(line[4].replace(",", "")) > 0 for line in lines)
 
