@@ -27,7 +27,6 @@ from tests.crash.client import Client, request_bytes
 from tests.crash.process import Furnished, Server, furnish
 from tests.shop import APPROVES, SIGNATURE
 
-PARTS: Final = ("create", "status", "confirm", "feed", "start")
 QUART: Final = "tests.bench.noop"
 FASTAPI: Final = "tests.bench.noop_fastapi"
 FILLING_CONNECTIONS: Final = 16

@@ -38,6 +38,18 @@ GOALS: Final = {
     ("create", 100): "≥ 0.75 : Quart; in the end ≥ 5, and ≥ 1 : FastAPI",
     ("status", 100): "in the end ≥ 10 : Quart, and ≥ 2.5 : FastAPI",
 }
+NOTES: Final = """\
+Servers and load generator are a process each; all servers stay up, and idle while another one is measured.
+- **no-op Quart**: the same routes in Quart-Trio on stock hypercorn-trio, which decode and encode the same
+  JSON by msgspec and do nothing else; for the feed, Quart's own websockets. The garbage collection is tuned.
+- **no-op FastAPI**: the same in FastAPI on uvicorn with uvloop and httptools, tuned alike; no access log.
+- **SQLite alone**: a tight loop that commits the rows which payd has just written, as many a transaction as
+  there are connections, WAL and synchronous=FULL; for the status, reads of the payment's row by id.
+- **CPU** is that of all the server's threads. Where others use the machine, trust it before the rates.
+- The endpoint never answers: deliveries are owed and stored, and at most ten are under way.
+- **A push** of the feed is a change of the payment, committed and then told: with few readers it is the
+  change that costs, not the telling, and the memory of one reader is within the noise."""
+
 NONE: Final = "–"
 
 Line = tuple[str, ...]

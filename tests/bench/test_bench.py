@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from payd.net.http import Client, Target, tls_context
-from tests.bench import archive
+from tests.bench import archive, restart
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
 from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows, measure_follows, measure_idle
@@ -20,6 +22,8 @@ from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.pages import CSV, Realm, ways
+from tests.bench.restart import HEADER as RESTART_HEADER
+from tests.bench.restart import Restarts, measure_restarts, table_of
 from tests.bench.sink import Expect, Receivers, open_sink
 from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
@@ -32,6 +36,8 @@ pytestmark = pytest.mark.real_time
 MOMENT = Plan(
     connections=(2,), rounds=1, seconds=0.1, warm_s=0.02, confirms=8, readers=(5,), pushes=1, starts=1
 )
+
+PLAN_OF_STARTS = Restarts(stored=50, opened=400, rounds=1)
 
 A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
 
@@ -151,6 +157,24 @@ async def test_growth_is_measured_against_the_server_that_holds_the_fewest(
     assert [line[1] for line in lines] == ["40 stored", "80 stored"] * 5 + ["10 open", "20 open"] * 5
     assert {line[5] for line in lines[::2]} == {"**1.00**"}
     assert all(float(line[4].replace(",", "")) > 0 for line in lines)
+
+
+async def test_restarts_are_measured_until_nothing_is_overdue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "KILLED_AFTER_S", 0.2)
+    monkeypatch.setattr(restart, "IDLE_S", 0.0)
+    found = await measure_restarts(tmp_path, PLAN_OF_STARTS, lambda _words: None)
+
+    for kind in (found.empty, found.stored, found.opened, found.overdue):
+        assert kind.ready_ms[0] > 0
+        assert kind.mib[0] > 10
+    assert 0 < found.overdue.overdue[0] <= PLAN_OF_STARTS.opened
+    assert found.overdue.looked_after_s[0] > found.overdue.ready_ms[0] / 1000
+    with closing(sqlite3.connect(tmp_path / "overdue" / "data" / "test.db")) as tx:
+        left = tx.execute("SELECT count(*) FROM payments WHERE status IN ('requires_action', 'processing')")
+        assert left.fetchone() == (0,)
+    assert {len(line) for line in table_of(found, PLAN_OF_STARTS)} == {len(RESTART_HEADER)}
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
