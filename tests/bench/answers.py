@@ -16,7 +16,7 @@ LINK: Final = f"http://127.0.0.1/pay/{PAYMENT_ID}"
 READY: Final = b'{"status":"ok"}'
 
 
-def created(raw: bytes) -> bytes:
+def created(raw: bytes | str) -> bytes:
     """Of POST /v1/payments."""
     assert msgspec.json.decode(raw, type=CreatePayment).reference_id
     made = PaymentCreatedBoth(
@@ -37,7 +37,7 @@ def status() -> bytes:
     return msgspec.json.encode(PaymentStatus("requires_action", False, POLL_IN_MS, None))
 
 
-def confirmed(raw: bytes) -> bytes:
+def confirmed(raw: bytes | str) -> bytes:
     """Of POST /v1/gateway/payment/{id}/confirm."""
     assert msgspec.json.decode(raw, type=ConfirmIn).option_id
     return msgspec.json.encode(GatewayStatus("processing", False, POLL_IN_MS))

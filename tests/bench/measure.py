@@ -120,16 +120,16 @@ class Bench:
 
     async def _create(self, connections: int) -> Round:
         requests = [self.creation(number) for number in range(64)]
-        spent = [await self._timed(server, connections, requests) for server in self.servers]
+        payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.created", ROWS_MAX)
-        return Round(*spent, await self._alone(commit_created, written, connections))
+        return Round(payd, quart, fastapi, await self._alone(commit_created, written, connections))
 
     async def _status(self, connections: int) -> Round:
         ids = await self.create_payments(STATUS_PAYMENTS)
         requests = [request_bytes("GET", f"/v1/payments/{one}/status", None, self.at.headers) for one in ids]
-        spent = [await self._timed(server, connections, requests) for server in self.servers]
+        payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         sqlite = await trio.to_thread.run_sync(read_payments, self.file, ids, self.plan.seconds / 4)
-        return Round(*spent, sqlite)
+        return Round(payd, quart, fastapi, sqlite)
 
     async def _confirm(self, connections: int) -> Round:
         count = self.plan.confirms if connections >= FILLING_CONNECTIONS else self.plan.confirms // 4
@@ -140,9 +140,9 @@ class Bench:
             self._gateway(one, "confirm", _paid(msgspec.json.decode(body)))
             for one, body in zip(ids, offered, strict=True)
         ]
-        spent = [await self._once(server, connections, requests) for server in self.servers]
+        payd, quart, fastapi = [await self._once(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.processing", len(ids))
-        return Round(*spent, await self._alone(commit_moved, written, connections))
+        return Round(payd, quart, fastapi, await self._alone(commit_moved, written, connections))
 
     def creation(self, number: int) -> bytes:
         """A request that creates a payment."""

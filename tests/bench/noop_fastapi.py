@@ -7,14 +7,12 @@ own models would be slower; access is not logged.
 from __future__ import annotations
 
 import socket
-from typing import Final
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
 
 from tests.bench import answers
-
-BACKLOG: Final = 2048
+from tests.bench.fixed import BACKLOG
 
 
 def json_answer(body: bytes, status: int = 200) -> Response:

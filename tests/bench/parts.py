@@ -8,14 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tests.bench import dashboard, follow_table, growth, live_table, restart, table, webhook_table
+from tests.bench import (
+    dashboard,
+    follow_table,
+    growth,
+    limits,
+    live_table,
+    memory,
+    restart,
+    table,
+    webhook_table,
+)
 from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows
 from tests.bench.follow_table import follow_lines
 from tests.bench.growth import Grows, growth_lines
+from tests.bench.limits import Bounds, limit_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.memory import Much, memory_lines
 from tests.bench.restart import Restarts, restart_lines
 from tests.bench.table import TITLES, Line, feed_lines, generator_line, rate_line, start_lines
 from tests.bench.webhook_table import webhook_lines
@@ -23,7 +35,7 @@ from tests.bench.webhooks import Sends
 
 Say = Callable[[str], None]
 Measure = Callable[[Path, Say], Awaitable[list[Line]]]
-P = TypeVar("P", Plan, Follows, Sends, Walks, Browse, Grows, Restarts)
+P = TypeVar("P", Plan, Follows, Sends, Walks, Browse, Grows, Much, Restarts, Bounds)
 
 CEILING_AT: Final = 16
 
@@ -49,7 +61,9 @@ class Size:
     walks: Walks = field(default_factory=Walks)
     browse: Browse = field(default_factory=Browse)
     grows: Grows = field(default_factory=Grows)
+    much: Much = field(default_factory=Much)
     restarts: Restarts = field(default_factory=Restarts)
+    bounds: Bounds = field(default_factory=Bounds)
 
     def chosen(self, values: dict[str, Any]) -> Size:
         """The same with these values, wherever there is one of the name."""
@@ -63,7 +77,9 @@ QUICK: Final = Size(
     walks=Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1),
     browse=Browse(payments=(1000, 20_000), asks=50, seconds=2.0),
     grows=Grows(payments=(1000, 60_000), open_payments=(100, 10_000), rounds=3, seconds=0.5),
+    much=Much(opened=20_000, pages=200, pending=20_000, rounds=2, settle_s=1.0),
     restarts=Restarts(stored=60_000, opened=10_000, rounds=2),
+    bounds=Bounds(rounds=3, seconds=0.5),
 )
 
 # Of one table, on servers that stay up for several of them.
@@ -115,11 +131,25 @@ def parts_of(size: Size, rates: tuple[str, ...] = RATES) -> Iterator[Part]:
         lambda folder, say: growth_lines(folder, size.grows, say),
     )
     yield Part(
+        "memory",
+        "Memory",
+        memory.HEADER,
+        f"Medians of {size.much.rounds} rounds.\n{memory.NOTES}",
+        lambda folder, say: memory_lines(folder, size.much, say),
+    )
+    yield Part(
         "restart",
         "Starts among much",
         restart.HEADER,
         f"Medians of {size.restarts.rounds} alternated rounds.\n{restart.NOTES}",
         lambda folder, say: restart_lines(folder, size.restarts, say),
+    )
+    yield Part(
+        "limits",
+        "What the machine allows",
+        limits.HEADER,
+        f"Medians of {size.bounds.rounds} alternated rounds of {size.bounds.seconds} s.\n{limits.NOTES}",
+        lambda folder, say: limit_lines(folder, size.bounds, say),
     )
 
 

@@ -17,10 +17,14 @@ from tests.bench.follow_table import HEADER as FOLLOW_HEADER
 from tests.bench.follow_table import idle_lines, latency_lines
 from tests.bench.growth import HEADER as GROWTH_HEADER
 from tests.bench.growth import Grows, growth_lines
+from tests.bench.limits import HEADER as LIMIT_HEADER
+from tests.bench.limits import Bounds, limit_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.memory import HEADER as MEMORY_HEADER
+from tests.bench.memory import Much, memory_lines
 from tests.bench.pages import CSV, Realm, ways
 from tests.bench.restart import HEADER as RESTART_HEADER
 from tests.bench.restart import Restarts, measure_restarts, table_of
@@ -157,6 +161,26 @@ async def test_growth_is_measured_against_the_server_that_holds_the_fewest(
     assert [line[1] for line in lines] == ["40 stored", "80 stored"] * 5 + ["10 open", "20 open"] * 5
     assert {line[5] for line in lines[::2]} == {"**1.00**"}
     assert all(float(line[4].replace(",", "")) > 0 for line in lines)
+
+
+async def test_memory_is_measured_by_what_a_server_grows(tmp_path: Path) -> None:
+    plan = Much(opened=300, awake=200, pages=6, pending=80, rounds=1, settle_s=0.1)
+    lines = await memory_lines(tmp_path, plan, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(MEMORY_HEADER)}
+    each = {line[0]: float(line[2].replace(",", "")) for line in lines}
+    assert 500 < each["open payment, awake"] < 4000
+    assert each["idle checkout page"] > 0
+
+
+async def test_limits_are_measured_beside_payd(tmp_path: Path) -> None:
+    lines = await limit_lines(tmp_path, Bounds(rounds=1, seconds=0.1, clients=2), lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(LIMIT_HEADER)}
+    assert len(lines) == 5
+    for line in lines:
+        assert float(line[2].replace(",", "")) > 0
+        assert float(line[4].replace(",", "")) > 0
 
 
 async def test_restarts_are_measured_until_nothing_is_overdue(
