@@ -15,6 +15,7 @@ import trio
 
 from tests.bench.machine import describe
 from tests.bench.parts import QUICK, RATES, Part, Size, parts_of
+from tests.bench.report import Measured, write_report
 from tests.bench.table import Line, markdown
 
 TABLES: Final = tuple(part.name for part in parts_of(Size()) if part.name != "rates")
@@ -35,7 +36,12 @@ def say(words: str) -> None:
 def main() -> None:
     """Read the arguments, measure, print."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("part", nargs="*", help=f"measure these alone: {', '.join(ALL_PARTS)}")
+    parser.add_argument(
+        "part",
+        nargs="*",
+        help=f"measure these alone: {', '.join(ALL_PARTS)}; with `report` before them, write a report",
+    )
+    parser.add_argument("--to", type=Path, default=Path("bench-report"), help="the report's folder")
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="some of %(default)s")
     parser.add_argument("--connections", help="such as 1,16,100")
@@ -45,12 +51,19 @@ def main() -> None:
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,10000000")
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")
     args = parser.parse_args()
-    names = args.part or args.parts.split(",")
+    reports = args.part[:1] == ["report"]
+    names = args.part[reports:] or args.parts.split(",")
     if unknown := set(names) - set(ALL_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     machine, started_s = describe(), time.monotonic()
+    measured: list[Measured] = []
     for part in _chosen_parts(names, _size(args)):
-        print(f"{markdown(measure(part), part.header)}\n\n{part.notes}\n", flush=True)
+        lines = measure(part)
+        print(f"{markdown(lines, part.header)}\n\n{part.notes}\n", flush=True)
+        if reports:  # after each, so that a run that is cut short leaves one
+            measured.append(Measured(part, lines))
+            took = f"{machine}; {time.monotonic() - started_s:.0f} s so far"
+            say(f"written: {write_report(args.to, took, measured)}")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 

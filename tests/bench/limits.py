@@ -24,7 +24,7 @@ from tests.bench.table import Line
 from tests.crash.client import request_bytes
 from tests.crash.process import Furnished, Server, furnish
 
-HEADER: Final = ("limit", "at", "a second", "payd", "payd a second", "payd : limit")
+HEADER: Final = ("limit", "at", "the limit (1/s)", "what payd does", "payd (1/s)", "payd : limit")
 NOTES: Final = """\
 - **fsync** appends to a file as SQLite does to its log, as much as one payment or a batch of them takes, and
   waits for the disk each time. payd commits what is ready at the same moment together, with one fsync: it may
