@@ -6,10 +6,11 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -33,8 +34,15 @@ def say(words: str) -> None:
     print(f"… {words}", file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    """Read the arguments, measure, print."""
+class Asked(NamedTuple):
+    """What is to be measured, and the folder of the report, if there is to be one."""
+
+    parts: list[Part]
+    to: Path | None
+
+
+def read_arguments(given: Sequence[str]) -> Asked:
+    """The command line; what nobody can measure ends the program."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument(
         "part",
@@ -50,20 +58,25 @@ def main() -> None:
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,10000000")
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")
-    args = parser.parse_args()
+    args = parser.parse_args(given)
     reports = args.part[:1] == ["report"]
     names = args.part[reports:] or args.parts.split(",")
     if unknown := set(names) - set(ALL_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    return Asked(_chosen_parts(names, _size(args)), args.to if reports else None)
+
+
+def main() -> None:
+    """Read the arguments, measure, print."""
+    asked = read_arguments(sys.argv[1:])
     machine, started_s = describe(), time.monotonic()
     measured: list[Measured] = []
-    for part in _chosen_parts(names, _size(args)):
-        lines = measure(part)
-        print(f"{markdown(lines, part.header)}\n\n{part.notes}\n", flush=True)
-        if reports:  # after each, so that a run that is cut short leaves one
-            measured.append(Measured(part, lines))
+    for part in asked.parts:
+        measured.append(Measured(part, measure(part)))
+        print(f"{markdown(measured[-1].lines, part.header)}\n\n{part.notes}\n", flush=True)
+        if asked.to is not None:  # after each, so that a run that is cut short leaves one
             took = f"{machine}; {time.monotonic() - started_s:.0f} s so far"
-            say(f"written: {write_report(args.to, took, measured)}")
+            say(f"written: {write_report(asked.to, took, measured)}")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 
