@@ -90,15 +90,16 @@ def sell(
     }
     draft = Payment(**known | fields)
     moved = open_payment(draft)
-    insert_payment(tx, moved, _event(moved), None)
+    insert_payment(tx, moved, event_of(moved), None)
     tx_id = tx_id or f"0x{number:064x}"
     for trigger in triggers_to(state, asset=asset, buyer=buyer, tx_id=tx_id, reason=reason):
         moved = transition(moved.payment, trigger, at_ms + took_ms)
-        record_transition(tx, moved, _event(moved), None)
+        record_transition(tx, moved, event_of(moved), None)
     return moved.payment
 
 
-def _event(moved: Transition) -> EventToStore:
+def event_of(moved: Transition) -> EventToStore:
+    """The event of a transition, by ids that follow from the payment's."""
     number, version = moved.payment.id[5:], moved.payment.version
     # Of a payment with a well-formed id, so are these.
     name = f"{version}{number[1:]}" if len(number) == TAIL else f"t{number}v{version}"

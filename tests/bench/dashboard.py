@@ -33,7 +33,7 @@ from tests.bench.pages import (
     status_requests,
     ways,
 )
-from tests.bench.realm import fill
+from tests.bench.realm import account_of, fill
 from tests.crash.process import Furnished, Server, furnish
 from tests.visitor import seat
 
@@ -85,7 +85,7 @@ async def dashboard_lines(folder: Path, plan: Browse, say: Callable[[str], None]
         say(f"{payments:,} payments are made")
         at = await furnish(place, None)
         realm = Realm(payments, system_wall_ms())
-        account_id = _account_of(at)
+        account_id = account_of(at)
         fill(place / "data" / "test.db", payments, account_id=account_id, now_ms=realm.now_ms)
         token = seat(place / "data", account_id)
         asked = await _listen(at, realm, account_id, token, plan.asks)
@@ -97,12 +97,6 @@ async def dashboard_lines(folder: Path, plan: Browse, say: Callable[[str], None]
         finally:
             await server.put_away()
     return lines
-
-
-def _account_of(at: Furnished) -> str:
-    with closing(sqlite3.connect(at.folder / "data" / "test.db")) as tx:
-        (account_id,) = tx.execute("SELECT account_id FROM merchants").fetchone()
-    return str(account_id)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ ANSWER: Final = b"HTTP/1.1 200 \r\ncontent-type: application/json\r\ncontent-len
     BODY,
 )
 RECEIVE_BYTES: Final = 65_536
+BACKLOG: Final = 2048
 
 
 def main() -> None:
     """Serve until killed; a request is what arrives at once."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     print(f"fixed serves http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     poll = select.epoll()
     poll.register(listener.fileno(), select.EPOLLIN)

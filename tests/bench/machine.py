@@ -9,7 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-LIBRARIES: Final = ("trio", "hypercorn", "quart", "quart-trio", "msgspec", "aiosqlite", "h11", "wsproto")
+LIBRARIES: Final = (
+    *("trio", "hypercorn", "quart", "quart-trio", "msgspec", "aiosqlite", "h11", "wsproto"),
+    *("fastapi", "uvicorn", "uvloop", "httptools"),
+)
 
 
 def cpu_s(pid: int) -> float:

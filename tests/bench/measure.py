@@ -1,4 +1,4 @@
-"""What is measured and how: rounds of payd, of the handler that does nothing, and of SQLite alone, in turn.
+"""What is measured and how: rounds of payd, of handlers that do nothing, and of SQLite alone, in turn.
 
 Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated
 rounds; never a timed test)".
@@ -27,7 +27,8 @@ from tests.crash.client import Client, request_bytes
 from tests.crash.process import Furnished, Server, furnish
 from tests.shop import APPROVES, SIGNATURE
 
-PARTS: Final = ("create", "status", "confirm", "feed", "start")
+QUART: Final = "tests.bench.noop"
+FASTAPI: Final = "tests.bench.noop_fastapi"
 FILLING_CONNECTIONS: Final = 16
 ROWS_MAX: Final = 2000
 STATUS_PAYMENTS: Final = 500
@@ -52,21 +53,6 @@ class Plan:
     starts: int = 5
 
 
-@dataclass
-class Samples:
-    """One line of the table, round by round; `sqlite` is a rate."""
-
-    payd: list[Spent] = field(default_factory=list)
-    noop: list[Spent] = field(default_factory=list)
-    sqlite: list[float] = field(default_factory=list)
-
-    def add(self, payd: Spent, noop: Spent, sqlite: float) -> None:
-        """One round."""
-        self.payd.append(payd)
-        self.noop.append(noop)
-        self.sqlite.append(sqlite)
-
-
 @dataclass(frozen=True)
 class Spent:
     """What one server did in one measurement."""
@@ -74,6 +60,17 @@ class Spent:
     report: Report
     cpu_us: float
     """Of all its threads, a request. Where others use the machine it says more than a rate."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One part once, on each server and by SQLite alone."""
+
+    payd: Spent
+    quart: Spent
+    fastapi: Spent
+    sqlite: float
+    """Rows a second."""
 
 
 @dataclass
@@ -95,45 +92,46 @@ class Started:
 
 @dataclass
 class Bench:
-    """payd and the handler that does nothing, both served, and where payd's rows are."""
+    """payd and the handlers that do nothing, all served, and where payd's rows are."""
 
     plan: Plan
     at: Furnished
     payd: Server
-    noop: Server
+    quart: Server
+    fastapi: Server
+
+    @property
+    def servers(self) -> tuple[Server, Server, Server]:
+        """In the order in which they take turns."""
+        return self.payd, self.quart, self.fastapi
 
     @property
     def file(self) -> Path:
         """The test realm."""
         return self.at.folder / "data" / "test.db"
 
-    async def rates(self, what: str, connections: int) -> Samples:
+    async def rates(self, what: str, connections: int) -> list[Round]:
         """All rounds of one part at one number of connections."""
         one_round = {"create": self._create, "status": self._status, "confirm": self._confirm}[what]
-        samples = Samples()
-        for _ in range(self.plan.rounds):
-            samples.add(*await one_round(connections))
-        refused = sum(spent.report.refused for spent in samples.payd)
+        rounds = [await one_round(connections) for _ in range(self.plan.rounds)]
+        refused = sum(one.payd.report.refused for one in rounds)
         assert not refused, f"{what}: payd refused {refused} requests"
-        return samples
+        return rounds
 
-    async def _create(self, connections: int) -> tuple[Spent, Spent, float]:
+    async def _create(self, connections: int) -> Round:
         requests = [self.creation(number) for number in range(64)]
-        payd = await self._timed(self.payd, connections, requests)
-        noop = await self._timed(self.noop, connections, requests)
+        payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.created", ROWS_MAX)
-        sqlite = await self._alone(commit_created, written, connections)
-        return payd, noop, sqlite
+        return Round(payd, quart, fastapi, await self._alone(commit_created, written, connections))
 
-    async def _status(self, connections: int) -> tuple[Spent, Spent, float]:
+    async def _status(self, connections: int) -> Round:
         ids = await self.create_payments(STATUS_PAYMENTS)
         requests = [request_bytes("GET", f"/v1/payments/{one}/status", None, self.at.headers) for one in ids]
-        payd = await self._timed(self.payd, connections, requests)
-        noop = await self._timed(self.noop, connections, requests)
+        payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         sqlite = await trio.to_thread.run_sync(read_payments, self.file, ids, self.plan.seconds / 4)
-        return payd, noop, sqlite
+        return Round(payd, quart, fastapi, sqlite)
 
-    async def _confirm(self, connections: int) -> tuple[Spent, Spent, float]:
+    async def _confirm(self, connections: int) -> Round:
         count = self.plan.confirms if connections >= FILLING_CONNECTIONS else self.plan.confirms // 4
         ids = await self.create_payments(max(count, connections))
         asked = [self._gateway(one, "options", [APPROVES]) for one in ids]
@@ -142,11 +140,9 @@ class Bench:
             self._gateway(one, "confirm", _paid(msgspec.json.decode(body)))
             for one, body in zip(ids, offered, strict=True)
         ]
-        payd = await self._once(self.payd, connections, requests)
-        noop = await self._once(self.noop, connections, requests)
+        payd, quart, fastapi = [await self._once(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.processing", len(ids))
-        sqlite = await self._alone(commit_moved, written, connections)
-        return payd, noop, sqlite
+        return Round(payd, quart, fastapi, await self._alone(commit_moved, written, connections))
 
     def creation(self, number: int) -> bytes:
         """A request that creates a payment."""
@@ -189,7 +185,7 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(folder: Path, plan: Plan) -> AsyncIterator[Bench]:
-    """Both servers on one data directory, with an endpoint that is owed every event and never answers.
+    """All servers on one data directory, with an endpoint that is owed every event and never answers.
 
     Deliveries are written, not sent: at most a handful is under way at any time.
     """
@@ -197,14 +193,14 @@ async def open_bench(folder: Path, plan: Plan) -> AsyncIterator[Bench]:
         hook = await nursery.start(partial(trio.serve_tcp, _never_answer, 0, host="127.0.0.1"))
         port = hook[0].socket.getsockname()[1]
         at = await furnish(folder, f"http://127.0.0.1:{port}/hook")
-        bench = Bench(plan, at, Server(folder, STILL), Server(folder, module=("tests.bench.noop",)))
+        servers = [Server(folder, STILL), *(Server(folder, module=(noop,)) for noop in (QUART, FASTAPI))]
         try:
-            await bench.payd.start()
-            await bench.noop.start()
-            yield bench
+            for server in servers:
+                await server.start()
+            yield Bench(plan, at, *servers)
         finally:
-            await bench.payd.put_away()
-            await bench.noop.put_away()
+            for server in servers:
+                await server.put_away()
             nursery.cancel_scope.cancel()
 
 
@@ -232,7 +228,7 @@ async def measure_feeds(folder: Path, plan: Plan, readers: int) -> tuple[Crowded
     at = await furnish(folder, None)
     payd, noop = Crowded(), Crowded()
     ours = Server(folder, STILL)
-    theirs = Server(folder, module=("tests.bench.noop",))
+    theirs = Server(folder, module=(QUART,))
     try:
         await ours.start()
         await theirs.start()

@@ -5,32 +5,26 @@ It stores nothing, checks nobody and keeps no state but the sockets that wait fo
 
 from __future__ import annotations
 
-import gc
 import socket
 from functools import partial
 
 import hypercorn.config
 import hypercorn.trio
-import msgspec
 import trio
 from quart import request, websocket
 from quart_trio import QuartTrio
 from quart_trio.wrappers import TrioResponse
 
-from payd.server import GC_THRESHOLDS
-from payd.web.gateway import ConfirmIn, GatewayStatus
-from payd.web.schema import POLL_IN_MS, CreatePayment, PaymentCreatedBoth, PaymentStatus
+from tests.bench import answers
 
-PAYMENT_ID = "pay_t" + "0" * 36
-LINK = f"http://127.0.0.1/pay/{PAYMENT_ID}"
 PAGE = (
     b'{"version":1,"status":"processing","isFinal":false,"pollInMs":1000,"expiresAt":1800000900,"info":null}'
 )
 
 
-def json_answer(body: object, status: int = 200) -> TrioResponse:
-    """A struct as Quart's response."""
-    return TrioResponse(msgspec.json.encode(body), status, content_type="application/json")
+def json_answer(body: bytes, status: int = 200) -> TrioResponse:
+    """Bytes as Quart's response."""
+    return TrioResponse(body, status, content_type="application/json")
 
 
 class Pushes:
@@ -50,41 +44,27 @@ class Pushes:
         """To all."""
         pushed, self.next = self.next, trio.Event()
         pushed.set()
-        return json_answer({})
+        return json_answer(b"{}")
 
 
 async def create() -> TrioResponse:
     """POST /v1/payments."""
-    body = msgspec.json.decode(await request.get_data(cache=False), type=CreatePayment)
-    assert body.reference_id
-    made = PaymentCreatedBoth(
-        payment_id=PAYMENT_ID,
-        gateway_url=LINK,
-        status="requires_action",
-        expires_at=1_800_000_900,
-        is_final=False,
-        poll_in_ms=POLL_IN_MS,
-        id=PAYMENT_ID,
-        url=LINK,
-    )
-    return json_answer(made, 201)
+    return json_answer(answers.created(await request.get_data(cache=False)), 201)
 
 
 async def status(payment_id: str) -> TrioResponse:
     """GET /v1/payments/{id}/status."""
-    return json_answer(PaymentStatus("requires_action", False, POLL_IN_MS, None))
+    return json_answer(answers.status())
 
 
 async def confirm(payment_id: str) -> TrioResponse:
     """POST /v1/gateway/payment/{id}/confirm."""
-    body = msgspec.json.decode(await request.get_data(cache=False), type=ConfirmIn)
-    assert body.option_id
-    return json_answer(GatewayStatus("processing", False, POLL_IN_MS))
+    return json_answer(answers.confirmed(await request.get_data(cache=False)))
 
 
 async def ready() -> TrioResponse:
     """GET /readyz."""
-    return json_answer({"status": "ok"})
+    return json_answer(answers.READY)
 
 
 def make_app() -> QuartTrio:
@@ -108,9 +88,7 @@ async def main() -> None:
     config.keep_alive_max_requests = 10**9  # its default of 1000 would measure how connections are opened
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(hypercorn.trio.serve, make_app(), config))
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
+        answers.tune_gc()
         print(f"noop serves http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from payd.core.period import DAY_MS
 from payd.store.db import Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.settlements import Settlement, insert_settlement
+from tests.crash.process import Furnished
 from tests.ledger import CHAIN, USDC, sell
 
 MERCHANTS: Final = 5
@@ -44,21 +46,48 @@ _NEEDED: Final = frozenset({"delivery_of_event", "endpoint_of_account"})
 
 def fill(path: Path, payments: int, *, account_id: str, now_ms: int) -> None:
     """Give an account of a realm that is up to date so many payments, up to now."""
-    dice = random.Random(7)
+    with writing_in_bulk(path) as tx:
+        sell_many(tx, payments, account_id=account_id, now_ms=now_ms)
+
+
+@contextmanager
+def writing_in_bulk(path: Path) -> Iterator[Tx]:
+    """One transaction that nobody else sees the half of, and that no kill survives."""
     with closing(sqlite3.connect(path, isolation_level=None)) as tx:
         for pragma in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{CACHE_KIB}"):
             tx.execute(f"PRAGMA {pragma}")
         tx.execute("BEGIN")
         indexes = _put_away_indexes(tx)
-        _open_shop(tx, account_id)
-        start_ms = now_ms - DAYS * DAY_MS
-        for number in range(1, payments + 1):
-            sell(tx, dice.choice(STATES), **_sale(number, payments, account_id, start_ms, dice))
-        _follow_up(tx, account_id, now_ms)
+        yield tx
         for index in indexes:
             tx.execute(index)
         tx.execute("COMMIT")
         tx.execute("PRAGMA journal_mode = WAL")
+
+
+def sell_many(tx: Tx, payments: int, *, account_id: str, now_ms: int, older: int = 0) -> None:
+    """So many payments with all that belongs to them, over `DAYS` up to now.
+
+    Args:
+        tx: Of `writing_in_bulk`.
+        payments: How many.
+        account_id: Whose.
+        now_ms: Unix milliseconds.
+        older: How many there are already; these are numbered after them.
+    """
+    dice = random.Random(7)
+    _open_shop(tx, account_id)
+    for number in range(1, payments + 1):
+        sale = _sale(older + number, account_id, created_at_ms(number, payments, now_ms), dice)
+        sell(tx, dice.choice(STATES), **sale)
+    _follow_up(tx, account_id, now_ms, older)
+
+
+def account_of(at: Furnished) -> str:
+    """The account of a data directory that has one."""
+    with closing(sqlite3.connect(at.folder / "data" / "test.db")) as tx:
+        (account_id,) = tx.execute("SELECT account_id FROM merchants").fetchone()
+    return str(account_id)
 
 
 def created_at_ms(number: int, payments: int, now_ms: int) -> int:
@@ -105,12 +134,12 @@ def _open_shop(tx: Tx, account_id: str) -> None:
     )
 
 
-def _sale(number: int, payments: int, account_id: str, start_ms: int, dice: random.Random) -> dict[str, Any]:
+def _sale(number: int, account_id: str, at_ms: int, dice: random.Random) -> dict[str, Any]:
     return {
         "number": number,
         "id": payment_id(number),
         "account_id": account_id,
-        "at_ms": start_ms + number * DAYS * DAY_MS // (payments + 1),
+        "at_ms": at_ms,
         "took_ms": dice.randrange(2000, 600_000),
         "asset": RARE_ASSET if dice.random() < 0.001 else USDC,
         "buyer": f"{CHAIN}:0x{dice.randrange(BUYERS):040x}",
@@ -122,7 +151,7 @@ def _sale(number: int, payments: int, account_id: str, start_ms: int, dice: rand
     }
 
 
-def _follow_up(tx: Tx, account_id: str, now_ms: int) -> None:
+def _follow_up(tx: Tx, account_id: str, now_ms: int, older: int) -> None:
     """Deliveries that were made, or given up; options that were handed out; transfers; requests; acts."""
     tx.execute(
         "UPDATE deliveries SET state = iif(seq % 500 = 0, 'failed', 'succeeded'), next_at_ms = NULL,"
@@ -135,13 +164,14 @@ def _follow_up(tx: Tx, account_id: str, now_ms: int) -> None:
     )
     tx.execute(
         "INSERT INTO options (id, payment_id, asset, asset_key, account, account_key)"
-        " SELECT 'opt_' || id, id, ?1, ?1, ?2, ?2 FROM payments",
-        (USDC, f"{CHAIN}:0x1"),
+        " SELECT 'opt_' || id, id, ?1, ?1, ?2, ?2 FROM payments WHERE seq > ?3",
+        (USDC, f"{CHAIN}:0x1", older),
     )
     tx.execute(
         "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
-        " valid_until_ms)"
-        " SELECT 'opt_' || id, id, '5', 'x', x'5b5d', created_at_ms + 9, created_at_ms + 99 FROM payments"
+        " valid_until_ms) SELECT 'opt_' || id, id, '5', 'x', x'5b5d', created_at_ms + 9, created_at_ms + 99"
+        " FROM payments WHERE seq > ?",
+        (older,),
     )
     tx.execute(
         "INSERT INTO transfers (account_id, payment_id, chain, tx_id, log_index, asset, value, sender,"
@@ -149,19 +179,19 @@ def _follow_up(tx: Tx, account_id: str, now_ms: int) -> None:
         " SELECT ?1, iif(seq % 300 = 0, NULL, id), ?2, tx_id || iif(seq % 300 = 0, 'ff', ''), 0, asset,"
         " '1000000', ?2 || ':' || buyer_address, ?2 || ':' || ?3,"
         " iif(seq % 300 = 0, 'unmatched', 'matched'), created_at_ms + 900 FROM payments"
-        " WHERE tx_id IS NOT NULL",
-        (account_id, CHAIN, SHOP),
+        " WHERE tx_id IS NOT NULL AND seq > ?4",
+        (account_id, CHAIN, SHOP, older),
     )
     tx.execute(
         "INSERT INTO api_log (at_ms, account_id, actor, request_id, method, route, subject, status, took_ms,"
-        " error) SELECT ?1 + seq * ?2 / (SELECT max(seq) FROM payments), account_id, 'key_' || seq % 3,"
-        " 'req_' || id, 'POST', '/v1/payments', '', iif(seq % 50 = 0, 400, 201), 5,"
-        " iif(seq % 50 = 0, ?3, NULL)"
-        " FROM payments",
-        (now_ms - LOG_DAYS * DAY_MS, LOG_DAYS * DAY_MS, REFUSAL),
+        " error) SELECT ?1 + (seq - ?4) * ?2 / (SELECT max(seq) - ?4 FROM payments), account_id,"
+        " 'key_' || seq % 3, 'req_' || id, 'POST', '/v1/payments', '', iif(seq % 50 = 0, 400, 201), 5,"
+        " iif(seq % 50 = 0, ?3, NULL) FROM payments WHERE seq > ?4",
+        (now_ms - LOG_DAYS * DAY_MS, LOG_DAYS * DAY_MS, REFUSAL, older),
     )
     tx.execute(
         "INSERT INTO audit (at_ms, account_id, actor, act, subject, details)"
         " SELECT created_at_ms, account_id, 'key_1', 'payment.cancel', id, '{}' FROM payments"
-        " WHERE status = 'cancelled'"
+        " WHERE status = 'cancelled' AND seq > ?",
+        (older,),
     )

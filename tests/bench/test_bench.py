@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
+import xml.etree.ElementTree as ElementTree
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from payd.net.http import Client, Target, tls_context
+from tests.bench import archive, restart
+from tests.bench.charts import number
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
 from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows, measure_follows, measure_idle
@@ -14,13 +20,30 @@ from tests.bench.follow_table import HEADER as FOLLOW_HEADER
 from tests.bench.follow_table import idle_lines, latency_lines
 from tests.bench.growth import HEADER as GROWTH_HEADER
 from tests.bench.growth import Grows, growth_lines
+from tests.bench.limits import HEADER as LIMIT_HEADER
+from tests.bench.limits import Bounds, limit_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.memory import HEADER as MEMORY_HEADER
+from tests.bench.memory import Much, memory_lines
 from tests.bench.pages import CSV, Realm, ways
+from tests.bench.parts import Size, parts_of
+from tests.bench.report import Measured, write_report
+from tests.bench.restart import HEADER as RESTART_HEADER
+from tests.bench.restart import Restarts, measure_restarts, table_of
 from tests.bench.sink import Expect, Receivers, open_sink
-from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
+from tests.bench.table import (
+    HEADER,
+    TITLES,
+    Line,
+    feed_lines,
+    generator_line,
+    markdown,
+    rate_line,
+    start_lines,
+)
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
 from tests.bench.webhook_table import webhook_lines
 from tests.bench.webhooks import Sends
@@ -31,6 +54,8 @@ pytestmark = pytest.mark.real_time
 MOMENT = Plan(
     connections=(2,), rounds=1, seconds=0.1, warm_s=0.02, confirms=8, readers=(5,), pushes=1, starts=1
 )
+
+PLAN_OF_STARTS = Restarts(stored=50, opened=400, rounds=1)
 
 A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
 
@@ -49,21 +74,46 @@ A_FEW = Sends(
 )
 
 
+def check_reported(folder: Path, name: str, lines: list[Line], charts: int) -> None:
+    """The lines are in the report, with so many charts, whose values are the lines'."""
+    part = next(part for part in parts_of(Size()) if part.name == name)
+    text = write_report(folder / "report", "a machine", [Measured(part, lines)]).read_text()
+    table = markdown(lines, part.header)
+    assert table in text
+    shown = re.findall(r"^!\[.+\]\((\S+\.svg)\)$", text, re.M)
+    assert len(shown) == charts
+    assert sorted(shown) == sorted(path.name for path in (folder / "report").glob("*.svg"))
+    known = {number(float(found.replace(",", ""))) for found in re.findall(r"\d[\d,]*(?:\.\d+)?", table)}
+    for file in shown:
+        values = chart_values((folder / "report" / file).read_text())
+        assert values
+        assert set(values) <= known
+
+
+def chart_values(svg: str) -> list[str]:
+    """What is written beside bars, or of a curve's beginning and end."""
+    said = [one.text or "" for one in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    if "<circle" in svg:
+        return [value for words in said if " → " in words for value in words.rpartition(": ")[2].split(" → ")]
+    return [words for words in said if re.fullmatch(r"[\d,.]+", words)]
+
+
 async def test_rates_are_measured_on_servers_that_answer_and_rows_that_are_there(tmp_path: Path) -> None:
     async with open_bench(tmp_path, MOMENT) as bench:
         lines = []
         for part in TITLES:
-            samples = await bench.rates(part, 2)
-            assert samples.payd[0].report.answers
-            assert samples.noop[0].report.answers
-            assert samples.noop[0].report.refused == 0
-            assert samples.payd[0].cpu_us > 0
-            assert samples.sqlite[0] > 0
-            lines.append(rate_line(part, 2, samples))
+            (measured,) = rounds = await bench.rates(part, 2)
+            for spent in (measured.payd, measured.quart, measured.fastapi):
+                assert spent.report.answers
+                assert spent.report.refused == 0
+                assert spent.cpu_us > 0
+            assert measured.sqlite > 0
+            lines.append(rate_line(part, 2, rounds))
         lines.append(generator_line(2, await bench.ceiling(2)))
 
     assert {len(line) for line in lines} == {len(HEADER)}
     assert markdown(lines).count("\n") == 1 + len(lines)
+    check_reported(tmp_path, "rates", lines, charts=3)
 
 
 async def test_a_push_is_measured_until_it_reached_the_last_reader(tmp_path: Path) -> None:
@@ -95,6 +145,7 @@ async def test_a_move_is_measured_until_each_page_that_follows_has_its_frame(tmp
     lines = latency_lines(A_HANDFUL, payd, bare)
     assert {len(line) for line in lines} == {len(FOLLOW_HEADER)}
     assert len(lines) == 5
+    check_reported(tmp_path, "follow", lines, charts=1)
 
 
 async def test_idle_pages_are_measured_by_what_the_server_grows(tmp_path: Path) -> None:
@@ -114,6 +165,7 @@ async def test_webhooks_are_measured_where_they_arrive(tmp_path: Path) -> None:
     table = markdown(lines, WEBHOOK_HEADER)
     assert "| 2 endpoints |" in table
     assert "80 pending, 4 endpoints hang" in table
+    check_reported(tmp_path, "webhooks", lines, charts=1)
 
 
 async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> None:
@@ -125,6 +177,7 @@ async def test_live_payments_are_measured_from_their_block(tmp_path: Path) -> No
     assert all(float(line[2].replace(",", "")) > 0 for line in lines)
     idle = [float(line[2]) for line in lines if line[0].startswith("idle RSS")]
     assert 40 < min(idle) <= max(idle) < 120
+    check_reported(tmp_path, "live", lines, charts=1)
 
 
 async def test_the_dashboards_pages_are_measured_beside_their_own_sql(tmp_path: Path) -> None:
@@ -136,16 +189,64 @@ async def test_the_dashboards_pages_are_measured_beside_their_own_sql(tmp_path: 
     assert [line[0] for line in pages] == [*ways(Realm(120, 0)), CSV]
     assert all(float(line[3].partition(" / ")[0]) > 0 for line in pages)
     assert all(float(line[2].partition(" / ")[0]) > 0 for line in (*pages, *shared))
+    check_reported(tmp_path, "dashboard", lines, charts=1)
 
 
-async def test_growth_is_measured_against_the_server_that_holds_the_fewest(tmp_path: Path) -> None:
-    plan = Grows(payments=(40, 80), rounds=1, seconds=0.1, clients=2)
+async def test_growth_is_measured_against_the_server_that_holds_the_fewest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "NEWEST", 50)
+    monkeypatch.setattr(archive, "PATTERNS", 20)
+    plan = Grows(payments=(40, 80), open_payments=(10, 20), rounds=1, seconds=0.1, clients=2)
     lines = await growth_lines(tmp_path, plan, lambda _words: None)
 
     assert {len(line) for line in lines} == {len(GROWTH_HEADER)}
-    assert [line[1] for line in lines] == ["40", "80"] * 4
+    assert [line[1] for line in lines] == ["40 stored", "80 stored"] * 5 + ["10 open", "20 open"] * 5
     assert {line[5] for line in lines[::2]} == {"**1.00**"}
     assert all(float(line[4].replace(",", "")) > 0 for line in lines)
+    check_reported(tmp_path, "growth", lines, charts=4)
+
+
+async def test_memory_is_measured_by_what_a_server_grows(tmp_path: Path) -> None:
+    plan = Much(opened=300, awake=200, pages=6, pending=80, rounds=1, settle_s=0.1)
+    lines = await memory_lines(tmp_path, plan, lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(MEMORY_HEADER)}
+    each = {line[0]: float(line[2].replace(",", "")) for line in lines}
+    assert 500 < each["open payment, awake"] < 4000
+    assert each["idle checkout page"] > 0
+    check_reported(tmp_path, "memory", lines, charts=1)
+
+
+async def test_limits_are_measured_beside_payd(tmp_path: Path) -> None:
+    lines = await limit_lines(tmp_path, Bounds(rounds=1, seconds=0.1, clients=2), lambda _words: None)
+
+    assert {len(line) for line in lines} == {len(LIMIT_HEADER)}
+    assert len(lines) == 5
+    for line in lines:
+        assert float(line[2].replace(",", "")) > 0
+        assert float(line[4].replace(",", "")) > 0
+    check_reported(tmp_path, "limits", lines, charts=2)
+
+
+async def test_restarts_are_measured_until_nothing_is_overdue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "KILLED_AFTER_S", 0.2)
+    monkeypatch.setattr(restart, "IDLE_S", 0.0)
+    found = await measure_restarts(tmp_path, PLAN_OF_STARTS, lambda _words: None)
+
+    for kind in (found.empty, found.stored, found.opened, found.overdue):
+        assert kind.ready_ms[0] > 0
+        assert kind.mib[0] > 10
+    assert 0 < found.overdue.overdue[0] <= PLAN_OF_STARTS.opened
+    assert found.overdue.looked_after_s[0] > found.overdue.ready_ms[0] / 1000
+    with closing(sqlite3.connect(tmp_path / "overdue" / "data" / "test.db")) as tx:
+        left = tx.execute("SELECT count(*) FROM payments WHERE status IN ('requires_action', 'processing')")
+        assert left.fetchone() == (0,)
+    lines = table_of(found, PLAN_OF_STARTS)
+    assert {len(line) for line in lines} == {len(RESTART_HEADER)}
+    check_reported(tmp_path, "restart", lines, charts=1)
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
