@@ -2,7 +2,7 @@
 
 A stock hypercorn-trio worker dies whole from one unauthenticated request, so each connection runs in a guard
 of ours. Feeds and the API's hot paths are taken off before hypercorn and served straight on the stream;
-everything else is replayed to it byte for byte, and it keeps that connection.
+everything else is replayed to it byte for byte, and it keeps that connection until a feed is asked for on it.
 
 Source: DESIGN.md, "2. The stack"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -23,13 +23,13 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 
-from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
+from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, UpgradeRequired
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
-from payd.web.upgrade import UpgradeSocket, serve_upgrade, upgrade_request
+from payd.web.upgrade import is_http1, refuse_upgrade, upgrade_request
 from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, linger, send_now
 
 log = structlog.get_logger("payd.front")
@@ -214,6 +214,8 @@ class Front:
                 upgrade = await self._serve_http(wire, peer)
         finally:
             self._wires.discard(wire)
+        if wire.upgrade is not None:
+            upgrade = wire.upgrade, b""
         ended = wire.ended
         del wire  # a feed lives long and should not hold what it does not need
         if ended:
@@ -280,9 +282,7 @@ class Front:
         wire.begin_request()
         try:
             if scope["type"] == "websocket":
-                await self._serve_websocket(scope, receive, send)
-                if scope["http_version"].startswith("1"):
-                    wire.hang_up()  # after an upgrade, taken or refused, hypercorn answers nothing more here
+                await self._take_websocket(wire, scope, send)
             elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
                 request = Request(scope["method"], scope["path"], refusal=refusal)
                 await send_answer(send, await self._answer(request))
@@ -290,18 +290,21 @@ class Front:
                 await self._app(scope, receive, send)
         finally:
             wire.end_request()
-            if scope["type"] == "websocket" and scope["http_version"] != "2":
+            if scope["type"] == "websocket" and is_http1(scope):
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
 
-    async def _serve_websocket(
-        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
-    ) -> None:
-        """A feed; what asks for an upgrade elsewhere is answered as the plain request that it also is."""
-        if is_feed(scope["path"]):
-            await serve_upgrade(self._sockets, self._trusted, scope, receive, send)
-        else:
-            request = upgrade_request(scope, self._trusted)
-            await UpgradeSocket(scope, receive, send).refuse(await self._answer(request))
+    async def _take_websocket(self, wire: Wire, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Take a feed's connection from hypercorn; refuse a feed whose connection is not its own.
+
+        What asks for an upgrade elsewhere is answered as the plain request that it also is.
+        """
+        request = upgrade_request(scope, self._trusted)
+        if is_feed(request.path):
+            if is_http1(scope):
+                wire.hand_over(request)
+                await trio.sleep_forever()  # until hypercorn has ended too
+            request.refusal = UpgradeRequired("Feeds are served over HTTP/1.1.")
+        await refuse_upgrade(scope, send, await self._answer(request))
 
 
 async def read_start(wire: Wire) -> bytes:
@@ -366,8 +369,6 @@ def hypercorn_config() -> Config:
     config.h2_max_header_list_size = HEAD_BYTES_MAX
     config.include_server_header = False
     config.include_date_header = False
-    config.websocket_max_message_size = HEAD_BYTES_MAX
-    config.websocket_ping_interval = 25.0
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
 

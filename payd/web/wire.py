@@ -19,6 +19,8 @@ from typing import Final
 
 import trio
 
+from payd.web.call import Request
+
 # A request line with its headers; browsers send a tenth of it.
 HEAD_BYTES_MAX: Final = 16_384
 # A client's request line and headers take one round trip; who needs longer holds a connection for nothing.
@@ -32,18 +34,26 @@ SEND_S: Final = 30.0
 LINGER_S: Final = 2.0
 LINGER_BYTES_MAX: Final = 8 << 20
 CHUNK_BYTES: Final = 65_536
+END: Final = b"\r\n\r\n"
+"""Of a head."""
 
 
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
-    __slots__ = ("_head", "_in_head", "_is_over", "_stream", "_unread", "active", "ended", "scope", "socket")
+    __slots__ = (
+        "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread",
+        "active", "ended", "scope", "socket", "upgrade",
+    )  # fmt: skip
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.socket = stream.socket
         self.scope = trio.CancelScope()
         self.active = 0
         self.ended = False
+        self._is_at_end_of_head = False
+        # The feed that the connection was handed over to.
+        self.upgrade: Request | None = None
         self._stream = stream
         self._unread = b""
         self._head = b""
@@ -66,6 +76,7 @@ class Wire:
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.scope.cancel()  # hypercorn would wait for its own idle timer
                 raise
+        self._is_at_end_of_head = data.endswith(END)
         if not data:
             self._is_over = True
             self._end_when_idle()
@@ -80,6 +91,8 @@ class Wire:
         Raises:
             trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
         """
+        if self.upgrade is not None:
+            return  # a last word of hypercorn's on a connection that is not its own any more
         if is_head(data):
             self._head += data
             return
@@ -100,8 +113,21 @@ class Wire:
         """End the connection: whatever runs on it is cancelled, then the guard closes it. No checkpoint."""
         self.hang_up()
 
+    def hand_over(self, upgrade: Request) -> None:
+        """End what runs on the connection, but not the connection: this feed goes on with it.
+
+        A client that sent more before it was answered broke the rules, and what it sent is lost: it is hung
+        up on (RFC 6455, section 4.1).
+        """
+        if not self._is_at_end_of_head:
+            return self.hang_up()
+        self.upgrade = upgrade
+        self.scope.cancel()
+
     def hang_up(self) -> None:
-        """End the connection from outside."""
+        """End the connection from outside, unless it was handed over."""
+        if self.upgrade is not None:
+            return
         self.ended = True
         self._flush()
         self.scope.cancel()
@@ -146,7 +172,7 @@ class Wire:
 
 def is_head(data: bytes) -> bool:
     """Whether this is the whole head of a final answer in HTTP/1.1, and no more."""
-    return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(b"\r\n\r\n")
+    return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(END)
 
 
 def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
