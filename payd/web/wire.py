@@ -14,6 +14,8 @@ from __future__ import annotations
 import errno
 import os
 import socket as stdlib_socket
+from collections import OrderedDict
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
@@ -27,6 +29,8 @@ HEAD_BYTES_MAX: Final = 16_384
 HEAD_S: Final = 20.0
 # Idle connections stay this long, as long as common proxies and clients keep theirs.
 KEEP_ALIVE_S: Final = 75.0
+# Who has just come has this long to say what it wants before it makes room for others.
+SETTLED_S: Final = 1.0
 # A client that takes nothing for this long will not come back for the rest.
 SEND_S: Final = 30.0
 # At our end of a connection, what the client still sends is read and thrown away for so long and so far:
@@ -38,15 +42,75 @@ END: Final = b"\r\n\r\n"
 """Of a head."""
 
 
+class Wires:
+    """The connections that are served, and since when each waits: who makes room when all are taken.
+
+    An idle one waits for a request, or for the rest of its head; a busy one for its answer, or for the rest
+    of its body. What honest clients ask for is soon answered, so who is busy for longest is held up by its
+    own client, or polls for long and comes back.
+    """
+
+    def __init__(self) -> None:
+        # Since when, by the run's clock; who has waited for longest is first.
+        self._idle: OrderedDict[Wire, float] = OrderedDict()
+        self._busy: OrderedDict[Wire, float] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Wire]:
+        return iter((*self._idle, *self._busy))
+
+    def open(self, stream: trio.SocketStream) -> Wire:
+        """A new connection, idle until its first request."""
+        wire = Wire(stream, self)
+        self._idle[wire] = trio.current_time()
+        return wire
+
+    def discard(self, wire: Wire) -> None:
+        """Forget a connection, also one that is forgotten already."""
+        self._idle.pop(wire, None)
+        self._busy.pop(wire, None)
+
+    def note_busy(self, wire: Wire) -> None:
+        """A request of it is complete but for its body."""
+        if self._idle.pop(wire, None) is not None:
+            self._busy[wire] = trio.current_time()
+
+    def note_idle(self, wire: Wire) -> None:
+        """All its requests are answered."""
+        if self._busy.pop(wire, None) is not None:
+            self._idle[wire] = trio.current_time()
+
+    def note_leaving(self, wire: Wire) -> None:
+        """It only waits for its client to go: nobody makes room before it."""
+        self.discard(wire)
+        self._idle[wire] = -inf
+        self._idle.move_to_end(wire, last=False)
+
+    def end_longest(self) -> bool:
+        """End who has been idle for longest; it takes a moment, as its own task does it.
+
+        Where nobody is idle but who has only just come, or has just been answered, it is who has waited for
+        longest, be it for an answer. False without anybody.
+        """
+        since_s = [next(iter(waiting.values()), inf) for waiting in (self._idle, self._busy)]
+        if min(since_s) == inf:
+            return False
+        if since_s[0] <= max(since_s[1], trio.current_time() - SETTLED_S):
+            self._idle.popitem(last=False)[0].scope.cancel()
+        else:
+            self._busy.popitem(last=False)[0].abort()
+        return True
+
+
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
     __slots__ = (
-        "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread",
+        "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread", "_wires",
         "active", "ended", "scope", "socket", "upgrade",
     )  # fmt: skip
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream, wires: Wires) -> None:
+        self._wires = wires
         self.socket = stream.socket
         self.scope = trio.CancelScope()
         self.active = 0
@@ -137,17 +201,27 @@ class Wire:
         self.hang_up()
         self.socket.close()
 
+    async def linger(self) -> None:
+        """After `hang_up`: let the client take what was sent; see `linger`."""
+        self.scope = trio.CancelScope()
+        self._wires.note_leaving(self)
+        with self.scope:
+            await linger(self._stream)
+
     def begin_request(self) -> None:
         """A request's head is complete: no deadline of ours until it is answered."""
         self.active += 1
         self._in_head = False
         self.scope.deadline = inf
+        if self.active == 1:
+            self._wires.note_busy(self)
 
     def end_request(self) -> None:
         """A request was answered; after the last one the connection is idle."""
         self.active -= 1
         self._flush()
         if not self.active:
+            self._wires.note_idle(self)
             self._allow(KEEP_ALIVE_S)
             self._end_when_idle()
 
