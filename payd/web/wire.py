@@ -29,7 +29,7 @@ HEAD_BYTES_MAX: Final = 16_384
 HEAD_S: Final = 20.0
 # Idle connections stay this long, as long as common proxies and clients keep theirs.
 KEEP_ALIVE_S: Final = 75.0
-# Who has just come has this long to say what it wants before it makes room for others.
+# Who has just come has so long to ask, and who has just asked to be answered, before it makes room.
 SETTLED_S: Final = 1.0
 # A client that takes nothing for this long will not come back for the rest.
 SEND_S: Final = 30.0
@@ -88,17 +88,18 @@ class Wires:
     def end_longest(self) -> bool:
         """End who has been idle for longest; it takes a moment, as its own task does it.
 
-        Where nobody is idle but who has only just come, or has just been answered, it is who has waited for
-        longest, be it for an answer. False without anybody.
+        Where nobody is idle but who has only just come, or was only just answered, it is who has been busy
+        for longest; and where all have only just come or asked, again who is idle. False without anybody.
         """
-        since_s = [next(iter(waiting.values()), inf) for waiting in (self._idle, self._busy)]
-        if min(since_s) == inf:
-            return False
-        if since_s[0] <= max(since_s[1], trio.current_time() - SETTLED_S):
-            self._idle.popitem(last=False)[0].scope.cancel()
-        else:
-            self._busy.popitem(last=False)[0].abort()
-        return True
+        settled_s = trio.current_time() - SETTLED_S
+        for until_s in (settled_s, inf):
+            if self._idle and next(iter(self._idle.values())) <= until_s:
+                self._idle.popitem(last=False)[0].scope.cancel()
+                return True
+            if self._busy and next(iter(self._busy.values())) <= until_s:
+                self._busy.popitem(last=False)[0].abort()
+                return True
+        return False
 
 
 class Wire:

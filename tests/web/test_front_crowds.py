@@ -155,11 +155,8 @@ def has_ended(client: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    "said", [b"", b"GET /v1/pay", GET % PATHS[0], GET % PATHS[1], SLOW_BODY, CHUNKED_BODY]
-)
-def test_a_newcomer_is_served_and_who_waited_for_longest_goes(said: bytes, path: bytes) -> None:
-    """Idle ones, heads and bodies that do not go on: none of them keeps anybody out."""
+@pytest.mark.parametrize("said", [b"", b"GET /v1/pay", GET % PATHS[0], GET % PATHS[1]])
+def test_a_newcomer_is_served_and_who_is_idle_for_longest_goes(said: bytes, path: bytes) -> None:
     with open_house() as house:
         crowd = house.crowd(said)
         if said in {GET % path for path in PATHS}:
@@ -169,6 +166,20 @@ def test_a_newcomer_is_served_and_who_waited_for_longest_goes(said: bytes, path:
         assert all(is_served(client, path) for client in newcomers)
         assert all(has_ended(client) for client in crowd[: FULL // 2])
         assert house.front.displaced == FULL // 2
+        assert house.front.caught == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("said", [SLOW_BODY, CHUNKED_BODY], ids=["length", "chunked"])
+def test_bodies_that_do_not_go_on_keep_nobody_out(said: bytes, path: bytes) -> None:
+    with open_house() as house:
+        crowd = house.crowd(said)
+        for _ in range(3):
+            newcomer = house.come()
+            assert is_served(newcomer, path)
+
+        assert has_ended(crowd[0])
+        assert house.front.displaced == 3
         assert house.front.caught == 0
 
 

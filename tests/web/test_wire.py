@@ -338,6 +338,23 @@ async def test_who_has_just_come_can_say_what_it_wants() -> None:
     await close(*streams, *more)
 
 
+async def test_who_has_just_asked_is_answered_before_it_makes_room() -> None:
+    wires = Wires()
+    (busy,), streams = await crowd(wires, 1)
+    busy.begin_request()
+    (newcomer,), more = await crowd(wires, 1)
+    newcomer.begin_request()
+    newcomer.end_request()
+    busy.end_request()
+    busy.begin_request()
+
+    assert wires.end_longest()
+    assert ended(busy, newcomer) == [False, True]
+    assert wires.end_longest()
+    assert ended(busy) == [True]
+    await close(*streams, *more)
+
+
 async def test_who_only_waits_for_its_client_to_go_makes_room_before_all() -> None:
     wires = Wires()
     (idle, leaving), streams = await crowd(wires, 2)
