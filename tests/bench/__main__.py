@@ -12,6 +12,10 @@ from typing import Any, Final
 
 import trio
 
+from tests.bench.abuse import Abuse
+from tests.bench.abuse_table import HEADER as ABUSE_HEADER
+from tests.bench.abuse_table import NOTES as ABUSE_NOTES
+from tests.bench.abuse_table import abuse_lines
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
 from tests.bench.dashboard import NOTES as DASHBOARD_NOTES
 from tests.bench.dashboard import Browse, dashboard_lines
@@ -42,13 +46,15 @@ QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, star
 QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
 QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50, seconds=2.0)
 QUICK_GROWS: Final = Grows(payments=(1000, 20_000), rounds=3, seconds=0.5)
+QUICK_ABUSE: Final = Abuse(rounds=1, seconds=2.0, connections=2000, slow=200)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"
 FOLLOW: Final = "follow"
 DASHBOARD: Final = "dashboard"
 GROWTH: Final = "growth"
-ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD, GROWTH)
+ABUSE: Final = "abuse"
+ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD, GROWTH, ABUSE)
 
 NOTES: Final = """\
 Server and load generator are a process each; both servers stay up, one idle while the other is measured.
@@ -119,6 +125,12 @@ async def bench_growth(plan: Grows) -> list[Line]:
         return await growth_lines(Path(name), plan, say)
 
 
+async def bench_abuse(plan: Abuse) -> list[Line]:
+    """Measure what abuse costs those who mean well."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        return await abuse_lines(Path(name), plan, say)
+
+
 def _fresh(folder: Path, name: str) -> Path:
     made = folder / name
     made.mkdir()
@@ -150,6 +162,7 @@ def main() -> None:
         payments = tuple(int(part) for part in args.payments.split(","))
         browse, grows = replace(browse, payments=payments), replace(grows, payments=payments)
     follows = replace(QUICK_FOLLOWS if args.quick else Follows(), **_of(Follows, chosen))
+    abuse = replace(QUICK_ABUSE if args.quick else Abuse(), **_of(Abuse, chosen))
     sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
     parts = args.part or args.parts.split(",")
     if unknown := set(parts) - set(ALL_PARTS):
@@ -175,6 +188,9 @@ def main() -> None:
         print(
             f"{table}\n\nMedians of {grows.rounds} alternated rounds of {grows.seconds} s.\n{GROWTH_NOTES}\n"
         )
+    if ABUSE in parts:
+        table = markdown(trio.run(bench_abuse, abuse), ABUSE_HEADER)
+        print(f"{table}\n\nMedians of {abuse.rounds} rounds of {abuse.seconds} s.\n{ABUSE_NOTES}\n")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
 
 
@@ -189,7 +205,9 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _of(plan: type[Plan | Follows | Sends | Browse | Grows], chosen: dict[str, Any]) -> dict[str, Any]:
+def _of(
+    plan: type[Plan | Follows | Sends | Browse | Grows | Abuse], chosen: dict[str, Any]
+) -> dict[str, Any]:
     """What of it this kind of plan has."""
     named = {one.name for one in fields(plan)}
     return {name: value for name, value in chosen.items() if name in named}
