@@ -76,7 +76,15 @@ from payd.web.dispatch import answer, body_max_of, known_caller
 from payd.web.feed import Feeds, check_listeners, page_bytes
 from payd.web.front import Front, listen
 from payd.web.house import House, Limits, Realm, Setting
-from payd.web.limits import RateLimit, failed_auth_limit, match_limit, poll_slots, sign_request_limit
+from payd.web.limits import (
+    ASKERS_SHARE,
+    RateLimit,
+    connections_for,
+    failed_auth_limit,
+    match_limit,
+    poll_slots,
+    sign_request_limit,
+)
 from payd.web.passwords import Passwords
 from payd.web.routes import ROUTES
 from payd.web.sockets import Sockets
@@ -393,13 +401,15 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
     trusted = TrustedProxies(config.http.trusted_proxies)
     answering = partial(answer, house)
     feeds = Feeds(house, partial(known_caller, house, gateway=False))
+    room = connections_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    connections_max = min(config.http.connections_max, room)
     sockets = Sockets(
         answer=answering,
         feed_of=feeds.payment_feed,
         snapshot=feeds.snapshot,
         authenticate=feeds.authenticate,
         trusted=trusted,
-        feeds_max=config.feeds.max,
+        feeds_max=min(config.feeds.max, connections_max - connections_max // ASKERS_SHARE),
         feeds_per_ip=config.feeds.per_ip,
         feeds_per_payment=config.feeds.per_payment,
     )
@@ -411,7 +421,7 @@ async def _open_front(house: House, config: Config) -> tuple[Front, list[trio.So
         sockets=sockets,
         trusted=trusted,
         body_max=house.body_max,
-        connections_max=config.http.connections_max,
+        connections_max=connections_max,
         connections_per_ip=config.http.connections_per_ip,
     )
     house.street = front

@@ -15,9 +15,8 @@ from typing import Final
 from payd.cli.finding import Finding
 from payd.config import Config
 from payd.store.lock import LOCK_NAME
+from payd.web.limits import FILES_BESIDES
 
-# Databases, logs, chains and webhooks need some besides the clients' connections.
-FILES_BESIDES: Final = 200
 # More clients at once than a small merchant ever has; connections_max is a bound against strangers.
 CONNECTIONS_ENOUGH: Final = 4096
 # What adjtimex(2) answers while nothing keeps the clock right, and room for the struct that it fills.

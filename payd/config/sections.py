@@ -90,7 +90,7 @@ class Http:
         tuple[Network, ...], NETWORKS, "Proxies whose X-Forwarded-For is believed; nobody else's is."
     ] = ()
     connections_max: Annotated[
-        int, number("connections", 1, COUNT_MAX), "Open connections in all; more wait to be accepted."
+        int, number("connections", 1, COUNT_MAX), "Open ones in all; one more ends the longest idle."
     ] = 25_000
     connections_per_ip: Annotated[int, OPEN, "Those of one address, proxies aside; 0 is no limit."] = 1000
 

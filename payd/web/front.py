@@ -2,7 +2,7 @@
 
 A stock hypercorn-trio worker dies whole from one unauthenticated request, so each connection runs in a guard
 of ours. Feeds and the API's hot paths are taken off before hypercorn and served straight on the stream;
-everything else is replayed to it byte for byte, and it keeps that connection.
+everything else is replayed to it byte for byte, and it keeps that connection until a feed is asked for on it.
 
 Source: DESIGN.md, "2. The stack"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -23,14 +24,14 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 
-from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
+from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, UpgradeRequired
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
-from payd.web.upgrade import UpgradeSocket, serve_upgrade, upgrade_request
-from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, linger, send_now
+from payd.web.upgrade import is_http1, refuse_upgrade, upgrade_request
+from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, send_now
 
 log = structlog.get_logger("payd.front")
 
@@ -41,8 +42,10 @@ CONNECTIONS_MAX: Final = 25_000
 CONNECTIONS_PER_IP_MAX: Final = 1000
 # Requests under way get this long to finish when the server stops.
 GRACE_S: Final = 15.0
-# When the process is out of file descriptors or memory, connections end before it asks for more.
+# When the process or the system is out of file descriptors or memory, it asks for more after this long.
 ACCEPT_RETRY_S: Final = 0.1
+# Where this happens it happens all the time, and the log needs to know once.
+COMPLAINTS_S: Final = 10.0
 OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _TOO_MANY_BODY: Final = b'{"message":"Too many connections.","code":"rate_limited","details":{}}'
@@ -69,13 +72,14 @@ class Front:
         sockets: The feeds.
         trusted: Whose `X-Forwarded-For` is believed, and whose connections are not counted by address.
         body_max: Bytes of a body that the lane takes.
-        connections_max: Open at once; more wait to be accepted.
+        connections_max: Open at once; for one more, who has waited for longest is ended.
         connections_per_ip: Of one address; more are turned away. 0 is no limit.
         grace_s: How long requests under way may take at the end.
 
     Attributes:
         accepted: Connections so far.
         turned_away: Those over the limit of their address.
+        displaced: Those ended for others.
         caught: Those ended by an error that the guard caught.
     """
 
@@ -96,14 +100,17 @@ class Front:
         self._sockets = sockets
         self._trusted = trusted
         self._slots = Slots(connections_max, connections_per_ip)
+        # Set when a connection has ended.
         self._room = trio.Event()
+        self._quiet_until_s = -inf
         self._grace_s = grace_s
         self._config = hypercorn_config()
         self._context = WorkerContext(None)
         self._lane = Lane(answer, trusted, body_max, self._context.terminated.is_set)
-        self._wires: set[Wire] = set()
+        self._wires = Wires()
         self.accepted = 0
         self.turned_away = 0
+        self.displaced = 0
         self.caught = 0
 
     def __len__(self) -> int:
@@ -141,8 +148,8 @@ class Front:
         """Tell feeds to reconnect, close idle connections, and have the others close after their answer."""
         self._sockets.close_all()
         await self._context.terminated.set()
-        for wire in tuple(self._wires):
-            if not wire.active:
+        for wire in self._wires:
+            if not wire.active and not wire.ended:
                 wire.scope.cancel()
 
     async def _end_grace(self, connections: trio.Nursery) -> None:
@@ -152,37 +159,66 @@ class Front:
         connections.cancel_scope.cancel()
 
     def _abort_all(self) -> None:
-        for wire in tuple(self._wires):
+        for wire in self._wires:
             wire.abort()
 
     async def _accept_all(self, listener: Listener, connections: trio.Nursery) -> None:
         while True:
-            while self._slots.held >= self._slots.total_max:
-                self._room = trio.Event()
-                await self._room.wait()
             try:
                 stream = await listener.accept()
             except OSError as error:
                 if error.errno not in OUT_OF_ROOM:
                     raise
-                log.error("front.no_room", error=errno.errorcode[error.errno], open=len(self))
-                await trio.sleep(ACCEPT_RETRY_S)
+                await self._get_over(error.errno)
                 continue
-            self._admit(stream, connections)
+            try:
+                await self._admit(stream, connections)
+            except trio.Cancelled:
+                stream.socket.close()
+                raise
 
-    def _admit(self, stream: trio.SocketStream, connections: trio.Nursery) -> None:
-        """Give the connection a task of its own, or turn it away."""
+    async def _admit(self, stream: trio.SocketStream, connections: trio.Nursery) -> None:
+        """Give the connection a task of its own, or turn it away.
+
+        When all are taken it takes the place of who has waited for longest, and waits itself where nobody
+        can be ended.
+        """
         try:
             peer = peer_of(stream)
         except OSError:
             return stream.socket.close()  # it is gone already
         self.accepted += 1
         key = self._trusted.slot_key(peer)
+        while self._slots.is_full and not self._slots.has_its_fill(key):
+            self._complain("front.full")
+            await self._make_room()
         if self._slots.try_take(key):
             connections.start_soon(self._guard, stream, peer, key)
         else:
             self.turned_away += 1
             turn_away(stream)
+
+    async def _get_over(self, number: int) -> None:
+        """Wait until accepting may succeed again; where files are ours to give back, end somebody for it."""
+        self._complain("front.no_room", error=errno.errorcode[number])
+        with trio.move_on_after(ACCEPT_RETRY_S):
+            if number == errno.EMFILE:
+                return await self._make_room()
+            await trio.sleep_forever()
+
+    async def _make_room(self) -> None:
+        """End who has waited for longest; returns when somebody has ended."""
+        if self._room.is_set():
+            self._room = trio.Event()
+        room = self._room  # all who wait for room, wait for the same
+        self.displaced += self._wires.end_longest()
+        await room.wait()
+
+    def _complain(self, event: str, **more: str) -> None:
+        now_s = trio.current_time()
+        if now_s >= self._quiet_until_s:
+            self._quiet_until_s = now_s + COMPLAINTS_S
+            log.error(event, open=len(self), displaced=self.displaced, **more)
 
     async def _guard(self, stream: trio.SocketStream, peer: str, key: str) -> None:
         """One connection, whatever happens on it. Only cancellation and the end of the process pass."""
@@ -206,20 +242,28 @@ class Front:
         log.error("front.connection_failed", peer=peer, exc_info=bug)
 
     async def _serve_one(self, stream: trio.SocketStream, peer: str) -> None:
-        wire = Wire(stream)
-        upgrade: tuple[Request, bytes] | None = None
-        self._wires.add(wire)
+        upgrade = await self._serve_wire(stream, peer)
+        if upgrade is not None:
+            await self._sockets.serve_stream(stream, *upgrade)
+
+    async def _serve_wire(self, stream: trio.SocketStream, peer: str) -> tuple[Request, bytes] | None:
+        """Serve all but a feed; return the upgrade to one, and what follows it.
+
+        A feed lives long and holds nothing of what was needed until here.
+        """
+        wire = self._wires.open(stream)
         try:
             with wire.scope:
                 upgrade = await self._serve_http(wire, peer)
+                if upgrade is not None:
+                    return upgrade
+            if wire.upgrade is not None:
+                return wire.upgrade, b""
+            if wire.ended:
+                await wire.linger()
+            return None
         finally:
             self._wires.discard(wire)
-        ended = wire.ended
-        del wire  # a feed lives long and should not hold what it does not need
-        if ended:
-            await linger(stream)
-        elif upgrade is not None:
-            await self._sockets.serve_stream(stream, *upgrade)
 
     async def _serve_http(self, wire: Wire, peer: str) -> tuple[Request, bytes] | None:
         """Serve the connection, or return the upgrade to a feed that it begins with and what follows that."""
@@ -280,9 +324,7 @@ class Front:
         wire.begin_request()
         try:
             if scope["type"] == "websocket":
-                await self._serve_websocket(scope, receive, send)
-                if scope["http_version"].startswith("1"):
-                    wire.hang_up()  # after an upgrade, taken or refused, hypercorn answers nothing more here
+                await self._take_websocket(wire, scope, send)
             elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
                 request = Request(scope["method"], scope["path"], refusal=refusal)
                 await send_answer(send, await self._answer(request))
@@ -290,18 +332,21 @@ class Front:
                 await self._app(scope, receive, send)
         finally:
             wire.end_request()
-            if scope["type"] == "websocket" and scope["http_version"] != "2":
+            if scope["type"] == "websocket" and is_http1(scope):
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
 
-    async def _serve_websocket(
-        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
-    ) -> None:
-        """A feed; what asks for an upgrade elsewhere is answered as the plain request that it also is."""
-        if is_feed(scope["path"]):
-            await serve_upgrade(self._sockets, self._trusted, scope, receive, send)
-        else:
-            request = upgrade_request(scope, self._trusted)
-            await UpgradeSocket(scope, receive, send).refuse(await self._answer(request))
+    async def _take_websocket(self, wire: Wire, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Take a feed's connection from hypercorn; refuse a feed whose connection is not its own.
+
+        What asks for an upgrade elsewhere is answered as the plain request that it also is.
+        """
+        request = upgrade_request(scope, self._trusted)
+        if is_feed(request.path):
+            if is_http1(scope):
+                wire.hand_over(request)
+                await trio.sleep_forever()  # until hypercorn has ended too
+            request.refusal = UpgradeRequired("Feeds are served over HTTP/1.1.")
+        await refuse_upgrade(scope, send, await self._answer(request))
 
 
 async def read_start(wire: Wire) -> bytes:
@@ -366,8 +411,6 @@ def hypercorn_config() -> Config:
     config.h2_max_header_list_size = HEAD_BYTES_MAX
     config.include_server_header = False
     config.include_date_header = False
-    config.websocket_max_message_size = HEAD_BYTES_MAX
-    config.websocket_ping_interval = 25.0
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
 

@@ -20,11 +20,10 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from payd.web.asgi import BODY_S, BROKEN, METHODS, PATHS, is_short, late_body, raw_headers
 from payd.web.call import Answer, Answering, Request, parse_query
 from payd.web.client import TrustedProxies, client_ip
-from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire
+from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire
 
 log = structlog.get_logger("payd.lane")
 
-END: Final = b"\r\n\r\n"
 STARTS: Final = tuple(f"{method} {path}".encode() for method in sorted(METHODS) for path in PATHS)
 START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"

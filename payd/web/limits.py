@@ -8,6 +8,7 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -20,6 +21,12 @@ BURST_S: Final = 2
 # Callers remembered at once; the one who has been silent longest makes room. About 200 bytes each.
 KEYS_MAX: Final = 50_000
 MINUTE_S: Final = 60
+
+# Files besides the clients' connections: databases and logs, and of each realm some hundred deliveries under
+# way and as many connections to endpoints that are kept.
+FILES_BESIDES: Final = 1024
+# One in so many connections is none of a feed: who follows leaves room for who asks.
+ASKERS_SHARE: Final = 5
 
 # Long polls held at once, for one payment and in all; beyond that they are answered at once.
 POLLS_PER_PAYMENT_MAX: Final = 4
@@ -99,12 +106,20 @@ class Slots:
 
     def try_take(self, key: str) -> bool:
         """Take one for `key`, unless it or the whole has its fill."""
-        of_key = self._held_of.get(key, 0)
-        if self.held >= self.total_max or (key and 0 < self.per_key_max <= of_key):
+        if self.is_full or self.has_its_fill(key):
             return False
         self.held += 1
-        self._held_of[key] = of_key + 1
+        self._held_of[key] = self._held_of.get(key, 0) + 1
         return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the whole has its fill."""
+        return self.held >= self.total_max
+
+    def has_its_fill(self, key: str) -> bool:
+        """Whether `key` has its own."""
+        return bool(key) and 0 < self.per_key_max <= self._held_of.get(key, 0)
 
     def release(self, key: str) -> None:
         """Give back what `try_take` took."""
@@ -117,6 +132,14 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self._held_of)
+
+
+def connections_for(files_max: int) -> int:
+    """How many connections a process may have that may have so many open files; -1 is any number.
+
+    Where files are few, half of them: a server out of files cannot even read its databases.
+    """
+    return sys.maxsize if files_max < 0 else max(files_max // 2, files_max - FILES_BESIDES)
 
 
 def refuse_for(wait_s: float) -> None:

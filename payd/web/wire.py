@@ -14,10 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import socket as stdlib_socket
+from collections import OrderedDict
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
 import trio
+
+from payd.web.call import Request
 
 # A request line with its headers; browsers send a tenth of it.
 HEAD_BYTES_MAX: Final = 16_384
@@ -25,6 +29,8 @@ HEAD_BYTES_MAX: Final = 16_384
 HEAD_S: Final = 20.0
 # Idle connections stay this long, as long as common proxies and clients keep theirs.
 KEEP_ALIVE_S: Final = 75.0
+# Who has just come has so long to ask, and who has just asked to be answered, before it makes room.
+SETTLED_S: Final = 1.0
 # A client that takes nothing for this long will not come back for the rest.
 SEND_S: Final = 30.0
 # At our end of a connection, what the client still sends is read and thrown away for so long and so far:
@@ -32,18 +38,87 @@ SEND_S: Final = 30.0
 LINGER_S: Final = 2.0
 LINGER_BYTES_MAX: Final = 8 << 20
 CHUNK_BYTES: Final = 65_536
+END: Final = b"\r\n\r\n"
+"""Of a head."""
+
+
+class Wires:
+    """The connections that are served, and since when each waits: who makes room when all are taken.
+
+    An idle one waits for a request, or for the rest of its head; a busy one for its answer, or for the rest
+    of its body. What honest clients ask for is soon answered, so who is busy for longest is held up by its
+    own client, or polls for long and comes back.
+    """
+
+    def __init__(self) -> None:
+        # Since when, by the run's clock; who has waited for longest is first.
+        self._idle: OrderedDict[Wire, float] = OrderedDict()
+        self._busy: OrderedDict[Wire, float] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Wire]:
+        return iter((*self._idle, *self._busy))
+
+    def open(self, stream: trio.SocketStream) -> Wire:
+        """A new connection, idle until its first request."""
+        wire = Wire(stream, self)
+        self._idle[wire] = trio.current_time()
+        return wire
+
+    def discard(self, wire: Wire) -> None:
+        """Forget a connection, also one that is forgotten already."""
+        self._idle.pop(wire, None)
+        self._busy.pop(wire, None)
+
+    def note_busy(self, wire: Wire) -> None:
+        """A request of it is complete but for its body."""
+        if self._idle.pop(wire, None) is not None:
+            self._busy[wire] = trio.current_time()
+
+    def note_idle(self, wire: Wire) -> None:
+        """All its requests are answered."""
+        if self._busy.pop(wire, None) is not None:
+            self._idle[wire] = trio.current_time()
+
+    def note_leaving(self, wire: Wire) -> None:
+        """It only waits for its client to go: nobody makes room before it."""
+        self.discard(wire)
+        self._idle[wire] = -inf
+        self._idle.move_to_end(wire, last=False)
+
+    def end_longest(self) -> bool:
+        """End who has been idle for longest; it takes a moment, as its own task does it.
+
+        Where nobody is idle but who has only just come, or was only just answered, it is who has been busy
+        for longest; and where all have only just come or asked, again who is idle. False without anybody.
+        """
+        settled_s = trio.current_time() - SETTLED_S
+        for until_s in (settled_s, inf):
+            if self._idle and next(iter(self._idle.values())) <= until_s:
+                self._idle.popitem(last=False)[0].scope.cancel()
+                return True
+            if self._busy and next(iter(self._busy.values())) <= until_s:
+                self._busy.popitem(last=False)[0].abort()
+                return True
+        return False
 
 
 class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
-    __slots__ = ("_head", "_in_head", "_is_over", "_stream", "_unread", "active", "ended", "scope", "socket")
+    __slots__ = (
+        "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread", "_wires",
+        "active", "ended", "scope", "socket", "upgrade",
+    )  # fmt: skip
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream, wires: Wires) -> None:
+        self._wires = wires
         self.socket = stream.socket
         self.scope = trio.CancelScope()
         self.active = 0
         self.ended = False
+        self._is_at_end_of_head = False
+        # The feed that the connection was handed over to.
+        self.upgrade: Request | None = None
         self._stream = stream
         self._unread = b""
         self._head = b""
@@ -66,6 +141,7 @@ class Wire:
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.scope.cancel()  # hypercorn would wait for its own idle timer
                 raise
+        self._is_at_end_of_head = data.endswith(END)
         if not data:
             self._is_over = True
             self._end_when_idle()
@@ -80,6 +156,8 @@ class Wire:
         Raises:
             trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
         """
+        if self.upgrade is not None:
+            return  # a last word of hypercorn's on a connection that is not its own any more
         if is_head(data):
             self._head += data
             return
@@ -100,8 +178,21 @@ class Wire:
         """End the connection: whatever runs on it is cancelled, then the guard closes it. No checkpoint."""
         self.hang_up()
 
+    def hand_over(self, upgrade: Request) -> None:
+        """End what runs on the connection, but not the connection: this feed goes on with it.
+
+        A client that sent more before it was answered broke the rules, and what it sent is lost: it is hung
+        up on (RFC 6455, section 4.1).
+        """
+        if not self._is_at_end_of_head:
+            return self.hang_up()
+        self.upgrade = upgrade
+        self.scope.cancel()
+
     def hang_up(self) -> None:
-        """End the connection from outside."""
+        """End the connection from outside, unless it was handed over."""
+        if self.upgrade is not None:
+            return
         self.ended = True
         self._flush()
         self.scope.cancel()
@@ -111,17 +202,27 @@ class Wire:
         self.hang_up()
         self.socket.close()
 
+    async def linger(self) -> None:
+        """After `hang_up`: let the client take what was sent; see `linger`."""
+        self.scope = trio.CancelScope()
+        self._wires.note_leaving(self)
+        with self.scope:
+            await linger(self._stream)
+
     def begin_request(self) -> None:
         """A request's head is complete: no deadline of ours until it is answered."""
         self.active += 1
         self._in_head = False
         self.scope.deadline = inf
+        if self.active == 1:
+            self._wires.note_busy(self)
 
     def end_request(self) -> None:
         """A request was answered; after the last one the connection is idle."""
         self.active -= 1
         self._flush()
         if not self.active:
+            self._wires.note_idle(self)
             self._allow(KEEP_ALIVE_S)
             self._end_when_idle()
 
@@ -146,7 +247,7 @@ class Wire:
 
 def is_head(data: bytes) -> bool:
     """Whether this is the whole head of a final answer in HTTP/1.1, and no more."""
-    return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(b"\r\n\r\n")
+    return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(END)
 
 
 def send_now(socket: trio.socket.SocketType, data: bytes) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.bench import (
+    abuse_table,
     dashboard,
     follow_table,
     growth,
@@ -19,6 +20,8 @@ from tests.bench import (
     table,
     webhook_table,
 )
+from tests.bench.abuse import Abuse
+from tests.bench.abuse_table import abuse_lines
 from tests.bench.dashboard import Browse, dashboard_lines
 from tests.bench.follow import Follows
 from tests.bench.follow_table import follow_lines
@@ -35,7 +38,7 @@ from tests.bench.webhooks import Sends
 
 Say = Callable[[str], None]
 Measure = Callable[[Path, Say], Awaitable[list[Line]]]
-P = TypeVar("P", Plan, Follows, Sends, Walks, Browse, Grows, Much, Restarts, Bounds)
+P = TypeVar("P", Plan, Follows, Sends, Walks, Browse, Grows, Much, Restarts, Bounds, Abuse)
 
 CEILING_AT: Final = 16
 
@@ -64,6 +67,7 @@ class Size:
     much: Much = field(default_factory=Much)
     restarts: Restarts = field(default_factory=Restarts)
     bounds: Bounds = field(default_factory=Bounds)
+    abuse: Abuse = field(default_factory=Abuse)
 
     def chosen(self, values: dict[str, Any]) -> Size:
         """The same with these values, wherever there is one of the name."""
@@ -80,6 +84,7 @@ QUICK: Final = Size(
     much=Much(opened=20_000, pages=200, pending=20_000, rounds=2, settle_s=1.0),
     restarts=Restarts(stored=60_000, opened=10_000, rounds=2),
     bounds=Bounds(rounds=3, seconds=0.5),
+    abuse=Abuse(rounds=1, seconds=2.0, connections=2000, slow=200),
 )
 
 # Of one table, on servers that stay up for several of them.
@@ -150,6 +155,13 @@ def parts_of(size: Size, rates: tuple[str, ...] = RATES) -> Iterator[Part]:
         limits.HEADER,
         f"Medians of {size.bounds.rounds} alternated rounds of {size.bounds.seconds} s.\n{limits.NOTES}",
         lambda folder, say: limit_lines(folder, size.bounds, say),
+    )
+    yield Part(
+        "abuse",
+        "Abuse",
+        abuse_table.HEADER,
+        f"Medians of {size.abuse.rounds} rounds of {size.abuse.seconds} s.\n{abuse_table.NOTES}",
+        lambda folder, say: abuse_lines(folder, size.abuse, say),
     )
 
 

@@ -149,6 +149,11 @@ def _limits(rows: Sequence[Row]) -> Iterator[Picture]:
         yield from _beside(f"limits-{name}", title, some, columns)
 
 
+def _abuse(rows: Sequence[Row]) -> Iterator[Picture]:
+    columns = {"create beside it, p50 / p99 ms": 0, "status by a newcomer, p50 / p99 ms": 1}
+    yield from _beside("abuse", "Healthy requests beside abuse, p50 (ms)", rows, columns)
+
+
 _DRAW: Final[dict[str, Callable[[Sequence[Row]], Iterator[Picture]]]] = {
     "rates": _rates,
     "follow": _follow,
@@ -159,6 +164,7 @@ _DRAW: Final[dict[str, Callable[[Sequence[Row]], Iterator[Picture]]]] = {
     "memory": _memory,
     "restart": _restart,
     "limits": _limits,
+    "abuse": _abuse,
 }
 
 

@@ -12,6 +12,10 @@ import pytest
 
 from payd.net.http import Client, Target, tls_context
 from tests.bench import archive, restart
+from tests.bench.abuse import FULL, SORTS, Abuse, Suffered, open_besieged
+from tests.bench.abuse_table import HEADER as ABUSE_HEADER
+from tests.bench.abuse_table import abuse_line
+from tests.bench.abusers import ASKED
 from tests.bench.charts import number
 from tests.bench.dashboard import HEADER as DASHBOARD_HEADER
 from tests.bench.dashboard import Browse, dashboard_lines
@@ -58,6 +62,10 @@ MOMENT = Plan(
 PLAN_OF_STARTS = Restarts(stored=50, opened=400, rounds=1)
 
 A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
+
+A_LITTLE = Abuse(
+    rounds=1, seconds=0.5, connections=40, slow=6, rate=40, addresses=1, clients=2, pace=20, settle_s=0.01
+)
 
 A_FEW = Sends(
     rounds=1,
@@ -247,6 +255,35 @@ async def test_restarts_are_measured_until_nothing_is_overdue(
     lines = table_of(found, PLAN_OF_STARTS)
     assert {len(line) for line in lines} == {len(RESTART_HEADER)}
     check_reported(tmp_path, "restart", lines, charts=1)
+
+
+async def test_abuse_is_refused_while_healthy_requests_are_answered(tmp_path: Path) -> None:
+    suffered: dict[str, Suffered] = {}
+    for full in (False, True):
+        place = tmp_path / str(full)
+        place.mkdir()
+        async with open_besieged(place, A_LITTLE, full=full) as besieged:
+            for sort in [one for one in SORTS if (one == FULL) is full]:
+                suffered[sort] = await besieged.suffer(sort)
+
+    assert set(suffered) == set(SORTS)
+    for sort, one in suffered.items():
+        assert one.abused[0].created, sort
+        assert one.abused[0].read, sort
+        # In a house for so few others may come between a newcomer and its request.
+        assert set(one.abused[0].failed) <= ({"lost"} if sort == FULL else set()), sort
+        assert bool(one.outcome.answers) is (sort in ASKED or sort == FULL), sort
+    lines = [abuse_line(A_LITTLE, one) for one in suffered.values()]
+    assert {len(line) for line in lines} == {len(ABUSE_HEADER)}
+    check_reported(tmp_path, "abuse", lines, charts=1)
+    refused = {"400", "401", "404", "405", "413", "414", "426", "429", "431", "closed 1008", "cut"}
+    # A list from another place is the caller's own list.
+    assert {answer for sort in ASKED for answer in suffered[sort].outcome.answers} <= refused | {"200"}
+    assert "200" not in {**suffered["oversized"].outcome.answers, **suffered["bombs"].outcome.answers}
+    assert {"401", "429"} == set(suffered["key guessing"].outcome.answers)
+    assert "closed 1008" in suffered["oversized"].outcome.answers
+    assert suffered[FULL].outcome.ended > 0
+    assert suffered["idle"].outcome.ended == 0
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:

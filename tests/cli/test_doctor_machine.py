@@ -10,7 +10,6 @@ import pytest
 
 from payd.cli.doctor_machine import (
     CONNECTIONS_ENOUGH,
-    FILES_BESIDES,
     UNSYNCHRONISED,
     clock_state,
     examine_address,
@@ -20,6 +19,7 @@ from payd.cli.doctor_machine import (
     open_files_max,
 )
 from payd.config import Config, load
+from payd.web.limits import FILES_BESIDES
 
 LIVE = '[[chains]]\nid = "eip155:8453"\nrpc = ["https://a.example"]\n'
 

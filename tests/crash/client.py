@@ -55,6 +55,10 @@ class Client:
             self._stream = None
             self._buffer = b""
 
+    def is_stale(self) -> bool:
+        """Whether the server has ended the connection since its last answer; clients look before they ask."""
+        return self._stream is not None and self._stream.socket.is_readable()
+
     async def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answered:

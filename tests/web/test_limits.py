@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from payd.web.limits import (
+    FILES_BESIDES,
     POLLS_MAX,
     POLLS_PER_PAYMENT_MAX,
     RateLimit,
     Slots,
+    connections_for,
     failed_auth_limit,
     poll_slots,
 )
@@ -147,3 +149,30 @@ def test_polls_are_held_four_a_payment() -> None:
     assert [slots.try_take("pay_t1") for _ in range(5)] == [True] * POLLS_PER_PAYMENT_MAX + [False]
     assert slots.try_take("pay_t2")
     assert slots.total_max == POLLS_MAX
+
+
+def test_slots_say_whose_fill_it_is() -> None:
+    slots, filled = Slots(3, 2), []
+    for key in ("a", "a", "b"):
+        filled.append((slots.is_full, slots.has_its_fill("a")))
+        slots.try_take(key)
+
+    assert [*filled, (slots.is_full, slots.has_its_fill("a"))] == [
+        (False, False),
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+    assert [slots.has_its_fill(key) for key in ("b", "c", "")] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("files", "connections"),
+    [(100_000, 100_000 - FILES_BESIDES), (1024, 512), (2 * FILES_BESIDES, FILES_BESIDES)],
+)
+def test_connections_leave_files_for_the_rest(files: int, connections: int) -> None:
+    assert connections_for(files) == connections
+
+
+def test_where_files_have_no_limit_connections_have_none_of_theirs() -> None:
+    assert connections_for(-1) > 10**9

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
-from payd.web.wire import HEAD_S, KEEP_ALIVE_S, LINGER_S, SEND_S, Wire, linger, receive_now, send_now
+from payd.web.wire import (
+    HEAD_S,
+    KEEP_ALIVE_S,
+    LINGER_S,
+    SEND_S,
+    SETTLED_S,
+    Wire,
+    Wires,
+    linger,
+    receive_now,
+    send_now,
+)
 from tests.web.street import stream_pair
 
 
@@ -21,7 +33,7 @@ async def close(*streams: trio.SocketStream) -> None:
 
 async def test_what_was_put_back_comes_first(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     await near.send_all(b"later")
     wire.unread(b"first")
 
@@ -33,7 +45,7 @@ async def test_deadlines_follow_what_the_connection_does(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     await trio.sleep(5)
     await near.send_all(b"GET")
     await wire.receive_some(100)
@@ -61,7 +73,7 @@ async def test_closing_waits_for_nothing_and_ends_the_scope(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     with trio.CancelScope() as cancelled:
         cancelled.cancel()
         await wire.send_eof()
@@ -78,7 +90,7 @@ async def test_a_send_that_the_client_takes_in_pieces_is_whole(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     data = bytes(range(256)) * 20_000
     got = bytearray()
     async with trio.open_nursery() as nursery:
@@ -94,7 +106,7 @@ async def test_a_send_that_the_client_does_not_take_ends(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     began_s = trio.current_time()
     with pytest.raises(trio.BrokenResourceError):
         await wire.send_all(bytes(10 << 20))
@@ -108,7 +120,7 @@ async def test_an_aborted_connection_ends_a_shielded_send(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
 
     async def shielded() -> None:
         with (
@@ -183,7 +195,7 @@ async def test_a_client_that_is_gone_ends_the_scope(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     await near.aclose()
     with pytest.raises(trio.BrokenResourceError):
         await wire.send_all(b"answer")
@@ -206,7 +218,7 @@ async def test_a_head_waits_for_its_body_and_leaves_with_it(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     wire.begin_request()
     await wire.send_all(HEAD)
     assert await arrived(near) == b""
@@ -221,7 +233,7 @@ async def test_a_head_without_a_body_leaves_at_the_end(
     ends: tuple[trio.SocketStream, trio.SocketStream], end: str
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     wire.begin_request()
     await wire.send_all(HEAD)
     getattr(wire, end)()
@@ -243,7 +255,7 @@ async def test_what_is_no_final_head_leaves_at_once(
     ends: tuple[trio.SocketStream, trio.SocketStream], data: bytes
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     await wire.send_all(data)
 
     assert await arrived(near) == data
@@ -254,7 +266,7 @@ async def test_a_client_that_sends_nothing_more_is_not_kept_once_it_is_answered(
     ends: tuple[trio.SocketStream, trio.SocketStream],
 ) -> None:
     near, far = ends
-    wire = Wire(far)
+    wire = Wires().open(far)
     wire.begin_request()
     await near.send_eof()
     assert await wire.receive_some(100) == b""
@@ -263,3 +275,110 @@ async def test_a_client_that_sends_nothing_more_is_not_kept_once_it_is_answered(
 
     assert (is_kept, wire.scope.cancel_called) == (True, True)
     await close(near, far)
+
+
+async def crowd(wires: Wires, count: int) -> tuple[list[Wire], list[trio.SocketStream]]:
+    """Connections that came one second after the other."""
+    pairs = [stream_pair() for _ in range(count)]
+    found = []
+    for _, far in pairs:
+        found.append(wires.open(far))
+        await trio.sleep(1)
+    return found, [stream for pair in pairs for stream in pair]
+
+
+def ended(*wires: Wire) -> list[bool]:
+    return [wire.scope.cancel_called for wire in wires]
+
+
+async def test_who_is_idle_for_longest_makes_room_first() -> None:
+    wires = Wires()
+    (one, two, three), streams = await crowd(wires, 3)
+    one.begin_request()
+    one.end_request()
+    await trio.sleep(SETTLED_S)
+
+    assert wires.end_longest()
+    assert ended(one, two, three) == [False, True, False]
+    assert wires.end_longest()
+    assert ended(one, two, three) == [False, True, True]
+    assert wires.end_longest()
+    assert not wires.end_longest(), "nobody is left"
+    await close(*streams)
+
+
+async def test_who_is_busy_makes_room_after_who_is_idle() -> None:
+    wires = Wires()
+    (busy, idle), streams = await crowd(wires, 2)
+    busy.begin_request()
+    await trio.sleep(SETTLED_S)
+
+    assert wires.end_longest()
+    assert ended(busy, idle) == [False, True]
+    assert wires.end_longest()
+    assert ended(busy, idle) == [True, True]
+    assert busy.socket.fileno() == -1, "closed under whatever it waits for"
+    await close(*streams)
+
+
+async def test_who_has_just_come_can_say_what_it_wants() -> None:
+    """Where all others are busy, each newcomer would else make room for the next one."""
+    wires = Wires()
+    (busy,), streams = await crowd(wires, 1)
+    busy.begin_request()
+    await trio.sleep(SETTLED_S)
+    (newcomer,), more = await crowd(wires, 1)
+    newcomer.begin_request()
+    newcomer.end_request()
+
+    assert wires.end_longest()
+    assert ended(busy, newcomer) == [True, False]
+    assert wires.end_longest(), "a newcomer goes where there is nobody else"
+    assert ended(newcomer) == [True]
+    await close(*streams, *more)
+
+
+async def test_who_has_just_asked_is_answered_before_it_makes_room() -> None:
+    wires = Wires()
+    (busy,), streams = await crowd(wires, 1)
+    busy.begin_request()
+    (newcomer,), more = await crowd(wires, 1)
+    newcomer.begin_request()
+    newcomer.end_request()
+    busy.end_request()
+    busy.begin_request()
+
+    assert wires.end_longest()
+    assert ended(busy, newcomer) == [False, True]
+    assert wires.end_longest()
+    assert ended(busy) == [True]
+    await close(*streams, *more)
+
+
+async def test_who_only_waits_for_its_client_to_go_makes_room_before_all() -> None:
+    wires = Wires()
+    (idle, leaving), streams = await crowd(wires, 2)
+    leaving.begin_request()
+    leaving.hang_up()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leaving.linger)
+        await wait_all_tasks_blocked()
+
+        assert wires.end_longest()
+        assert ended(idle, leaving) == [False, True]
+    assert [*wires] == [idle]
+    await close(*streams)
+
+
+async def test_a_connection_that_is_forgotten_makes_no_room() -> None:
+    wires = Wires()
+    (idle, busy), streams = await crowd(wires, 2)
+    busy.begin_request()
+    wires.discard(idle)
+    wires.discard(busy)
+    busy.end_request()
+    idle.begin_request()
+
+    assert not wires.end_longest()
+    assert ended(idle, busy) == [False, False]
+    await close(*streams)
