@@ -28,7 +28,10 @@ from tests.bench.live_table import NOTES as LIVE_NOTES
 from tests.bench.live_table import live_lines
 from tests.bench.machine import describe
 from tests.bench.measure import PARTS, Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.soak import NOTES as SOAK_NOTES
+from tests.bench.soak import Soak, findings, soak, soak_lines
 from tests.bench.table import TITLES, Line, feed_lines, generator_line, markdown, rate_line, start_lines
+from tests.bench.trend import HEADER as SOAK_HEADER
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
 from tests.bench.webhook_table import NOTES as WEBHOOK_NOTES
 from tests.bench.webhook_table import webhook_lines
@@ -42,12 +45,15 @@ QUICK_WALKS: Final = Walks(payments=20, open_payments=(10, 200), blocks=12, star
 QUICK_FOLLOWS: Final = Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0)
 QUICK_BROWSE: Final = Browse(payments=(1000, 20_000), asks=50, seconds=2.0)
 QUICK_GROWS: Final = Grows(payments=(1000, 20_000), rounds=3, seconds=0.5)
+QUICK_SOAK: Final = Soak(minutes=2.0, backup_s=20.0)
 CEILING_AT: Final = 16
 WEBHOOKS: Final = "webhooks"
 LIVE: Final = "live"
 FOLLOW: Final = "follow"
 DASHBOARD: Final = "dashboard"
 GROWTH: Final = "growth"
+# Takes its time: only by its name.
+SOAK: Final = "soak"
 ALL_PARTS: Final = (*PARTS, FOLLOW, WEBHOOKS, LIVE, DASHBOARD, GROWTH)
 
 NOTES: Final = """\
@@ -119,6 +125,16 @@ async def bench_growth(plan: Grows) -> list[Line]:
         return await growth_lines(Path(name), plan, say)
 
 
+async def bench_soak(plan: Soak) -> tuple[str, list[str]]:
+    """What a server under load for long comes to, and what is wrong with that."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        soaked = await soak(Path(name), plan, say)
+        did = ", ".join(f"{count:,} {what}" for what, count in soaked.done.items())
+        return f"{markdown(soak_lines(soaked), SOAK_HEADER)}\n\n{plan.minutes:g} minutes: {did}.", findings(
+            soaked
+        )
+
+
 def _fresh(folder: Path, name: str) -> Path:
     made = folder / name
     made.mkdir()
@@ -130,10 +146,10 @@ def say(words: str) -> None:
     print(f"… {words}", file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    """Read the arguments, measure, print."""
+def main() -> int:
+    """Read the arguments, measure, print; 1 where a soak found something."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("part", nargs="*", help=f"measure these alone: {', '.join(ALL_PARTS)}")
+    parser.add_argument("part", nargs="*", help=f"measure these alone: {', '.join((*ALL_PARTS, SOAK))}")
     parser.add_argument("--quick", action="store_true", help="less of everything, in about two minutes")
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="some of %(default)s")
     parser.add_argument("--connections", help="such as 1,16,100")
@@ -141,6 +157,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,1000000")
+    parser.add_argument("--minutes", type=float, help="of a soak (15)")
     args = parser.parse_args()
     chosen = _chosen(args)
     plan = replace(QUICK if args.quick else Plan(), **_of(Plan, chosen))
@@ -152,7 +169,7 @@ def main() -> None:
     follows = replace(QUICK_FOLLOWS if args.quick else Follows(), **_of(Follows, chosen))
     sends = replace(QUICK_SENDS if args.quick else Sends(), **_of(Sends, chosen))
     parts = args.part or args.parts.split(",")
-    if unknown := set(parts) - set(ALL_PARTS):
+    if unknown := set(parts) - {*ALL_PARTS, SOAK}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     machine, started_s = describe(), time.monotonic()
     if others := [part for part in parts if part in PARTS]:
@@ -175,7 +192,16 @@ def main() -> None:
         print(
             f"{table}\n\nMedians of {grows.rounds} alternated rounds of {grows.seconds} s.\n{GROWTH_NOTES}\n"
         )
+    wrong: list[str] = []
+    if SOAK in parts:
+        table, wrong = trio.run(
+            bench_soak, replace(QUICK_SOAK if args.quick else Soak(), **_of(Soak, chosen))
+        )
+        print(f"{table}\n\n{SOAK_NOTES}\n")
+    for words in wrong:
+        print(f"WRONG: {words:.2000}")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
+    return 1 if wrong else 0
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:
@@ -183,17 +209,17 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("connections", "readers"):
         if text := getattr(args, name):
             chosen[name] = tuple(int(part) for part in text.split(","))
-    for name in ("rounds", "seconds"):
+    for name in ("rounds", "seconds", "minutes"):
         if (value := getattr(args, name)) is not None:
             chosen[name] = value
     return chosen
 
 
-def _of(plan: type[Plan | Follows | Sends | Browse | Grows], chosen: dict[str, Any]) -> dict[str, Any]:
+def _of(plan: type[Plan | Follows | Sends | Browse | Grows | Soak], chosen: dict[str, Any]) -> dict[str, Any]:
     """What of it this kind of plan has."""
     named = {one.name for one in fields(plan)}
     return {name: value for name, value in chosen.items() if name in named}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from tests.bench.live_table import live_lines
 from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.pages import CSV, Realm, ways
 from tests.bench.sink import Expect, Receivers, open_sink
+from tests.bench.soak import Soak, findings, soak, soak_lines
 from tests.bench.table import HEADER, TITLES, feed_lines, generator_line, markdown, rate_line, start_lines
+from tests.bench.trend import HEADER as SOAK_HEADER
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
 from tests.bench.webhook_table import webhook_lines
 from tests.bench.webhooks import Sends
@@ -33,6 +36,16 @@ MOMENT = Plan(
 )
 
 A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
+
+ALL_THAT_HAPPENS = (
+    "answers",
+    "payments",
+    "events heard by the account's feed",
+    "frames on pages",
+    "webhooks received",
+    "backups",
+    "moves of the clock by 8 h",
+)
 
 A_FEW = Sends(
     rounds=1,
@@ -146,6 +159,33 @@ async def test_growth_is_measured_against_the_server_that_holds_the_fewest(tmp_p
     assert [line[1] for line in lines] == ["40", "80"] * 4
     assert {line[5] for line in lines[::2]} == {"**1.00**"}
     assert all(float(line[4].replace(",", "")) > 0 for line in lines)
+
+
+async def test_a_soak_watches_a_server_on_which_everything_happens(tmp_path: Path) -> None:
+    plan = Soak(
+        minutes=0.06,
+        first=20,
+        shoppers=4,
+        pause_max_s=0.05,
+        pages=2,
+        sample_s=0.3,
+        backup_s=0.5,
+        clock_s=0.4,
+    )
+    soaked = await soak(tmp_path, plan, lambda _words: None)
+
+    assert soaked.wrong == []
+    assert min(soaked.done[what] for what in ALL_THAT_HAPPENS) > 0, soaked.done
+    lines = soak_lines(soaked)
+    assert {len(line) for line in lines} == {len(SOAK_HEADER)}
+    assert len(lines) == 9
+    assert all(float(line[3].replace(",", "")) > 0 for line in lines)
+
+    samples = soaked.samples
+    soaked.samples = [replace(one, descriptors=10 * number) for number, one in enumerate(samples)]
+    assert "file descriptors grows" in findings(soaked)
+    soaked.samples = [replace(samples[0], at_s=one.at_s) for one in samples]
+    assert findings(soaked) == []
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
