@@ -17,8 +17,14 @@ import trio
 from tests.bench.machine import describe
 from tests.bench.parts import QUICK, RATES, Part, Size, parts_of
 from tests.bench.report import Measured, write_report
+from tests.bench.soak import NOTES as SOAK_NOTES
+from tests.bench.soak import Soak, findings, soak, soak_lines
 from tests.bench.table import Line, markdown
+from tests.bench.trend import HEADER as SOAK_HEADER
 
+# Takes its time, and has a verdict: only by its name, and alone.
+SOAK: Final = "soak"
+QUICK_SOAK: Final = Soak(minutes=2.0, backup_s=20.0)
 TABLES: Final = tuple(part.name for part in parts_of(Size()) if part.name != "rates")
 ALL_PARTS: Final = (*RATES, *TABLES)
 
@@ -29,16 +35,32 @@ def measure(part: Part) -> list[Line]:
         return trio.run(partial(part.measure, Path(name), say))
 
 
+def measure_soak(plan: Soak) -> int:
+    """Print what a server under load for long comes to; 1 where something is wrong with that."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        soaked = trio.run(soak, Path(name), plan, say)
+        wrong = findings(soaked)
+    did = ", ".join(f"{count:,} {what}" for what, count in soaked.done.items())
+    print(
+        f"{markdown(soak_lines(soaked), SOAK_HEADER)}\n\n{plan.minutes:g} minutes: {did}.\n\n{SOAK_NOTES}\n"
+    )
+    for words in wrong:
+        print(f"WRONG: {words:.2000}")
+    print(f"{describe()}.")
+    return 1 if wrong else 0
+
+
 def say(words: str) -> None:
     """Progress, on standard error."""
     print(f"… {words}", file=sys.stderr, flush=True)
 
 
 class Asked(NamedTuple):
-    """What is to be measured, and the folder of the report, if there is to be one."""
+    """What is to be measured, and the folder of the report, if there is to be one; or a soak alone."""
 
     parts: list[Part]
     to: Path | None
+    soak: Soak | None = None
 
 
 def read_arguments(given: Sequence[str]) -> Asked:
@@ -47,7 +69,8 @@ def read_arguments(given: Sequence[str]) -> Asked:
     parser.add_argument(
         "part",
         nargs="*",
-        help=f"measure these alone: {', '.join(ALL_PARTS)}; with `report` before them, write a report",
+        help=f"measure these alone: {', '.join(ALL_PARTS)}; with `report` before them, write a report;"
+        f" or {SOAK}, which fails when something grows",
     )
     parser.add_argument("--to", type=Path, default=Path("bench-report"), help="the report's folder")
     parser.add_argument("--quick", action="store_true", help="less of everything")
@@ -58,7 +81,11 @@ def read_arguments(given: Sequence[str]) -> Asked:
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,10000000")
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")
+    parser.add_argument("--minutes", type=float, help="of a soak (15)")
     args = parser.parse_args(given)
+    if args.part == [SOAK]:
+        plan = QUICK_SOAK if args.quick else Soak()
+        return Asked([], None, replace(plan, minutes=args.minutes or plan.minutes))
     reports = args.part[:1] == ["report"]
     names = args.part[reports:] or args.parts.split(",")
     if unknown := set(names) - set(ALL_PARTS):
@@ -66,9 +93,11 @@ def read_arguments(given: Sequence[str]) -> Asked:
     return Asked(_chosen_parts(names, _size(args)), args.to if reports else None)
 
 
-def main() -> None:
-    """Read the arguments, measure, print."""
+def main() -> int:
+    """Read the arguments, measure, print; 1 where a soak found something."""
     asked = read_arguments(sys.argv[1:])
+    if asked.soak is not None:
+        return measure_soak(asked.soak)
     machine, started_s = describe(), time.monotonic()
     measured: list[Measured] = []
     for part in asked.parts:
@@ -78,6 +107,7 @@ def main() -> None:
             took = f"{machine}; {time.monotonic() - started_s:.0f} s so far"
             say(f"written: {write_report(asked.to, took, measured)}")
     print(f"{machine}; {time.monotonic() - started_s:.0f} s in all.")
+    return 0
 
 
 def _chosen_parts(names: list[str], size: Size) -> list[Part]:
@@ -111,4 +141,4 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -27,6 +27,16 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def open_descriptors(pid: int) -> int:
+    """Files, sockets and the rest that the process holds open."""
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def threads(pid: int) -> int:
+    """Of the process."""
+    return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
+
+
 def describe() -> str:
     """The machine and the versions, on one line."""
     model = next(

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import xml.etree.ElementTree as ElementTree
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ from tests.bench.report import Measured, write_report
 from tests.bench.restart import HEADER as RESTART_HEADER
 from tests.bench.restart import Restarts, measure_restarts, table_of
 from tests.bench.sink import Expect, Receivers, open_sink
+from tests.bench.soak import Soak, findings, soak, soak_lines
 from tests.bench.table import (
     HEADER,
     TITLES,
@@ -48,6 +50,7 @@ from tests.bench.table import (
     rate_line,
     start_lines,
 )
+from tests.bench.trend import HEADER as SOAK_HEADER
 from tests.bench.webhook_table import HEADER as WEBHOOK_HEADER
 from tests.bench.webhook_table import webhook_lines
 from tests.bench.webhooks import Sends
@@ -65,6 +68,16 @@ A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
 
 A_LITTLE = Abuse(
     rounds=1, seconds=0.5, connections=40, slow=6, rate=40, addresses=1, clients=2, pace=20, settle_s=0.01
+)
+
+ALL_THAT_HAPPENS = (
+    "answers",
+    "payments",
+    "events heard by the account's feed",
+    "frames on pages",
+    "webhooks received",
+    "backups",
+    "moves of the clock by 8 h",
 )
 
 A_FEW = Sends(
@@ -284,6 +297,33 @@ async def test_abuse_is_refused_while_healthy_requests_are_answered(tmp_path: Pa
     assert "closed 1008" in suffered["oversized"].outcome.answers
     assert suffered[FULL].outcome.ended > 0
     assert suffered["idle"].outcome.ended == 0
+
+
+async def test_a_soak_watches_a_server_on_which_everything_happens(tmp_path: Path) -> None:
+    plan = Soak(
+        minutes=0.06,
+        first=20,
+        shoppers=4,
+        pause_max_s=0.05,
+        pages=2,
+        sample_s=0.3,
+        backup_s=0.5,
+        clock_s=0.4,
+    )
+    soaked = await soak(tmp_path, plan, lambda _words: None)
+
+    assert soaked.wrong == []
+    assert min(soaked.done[what] for what in ALL_THAT_HAPPENS) > 0, soaked.done
+    lines = soak_lines(soaked)
+    assert {len(line) for line in lines} == {len(SOAK_HEADER)}
+    assert len(lines) == 9
+    assert all(float(line[3].replace(",", "")) > 0 for line in lines)
+
+    samples = soaked.samples
+    soaked.samples = [replace(one, descriptors=10 * number) for number, one in enumerate(samples)]
+    assert "file descriptors grows" in findings(soaked)
+    soaked.samples = [replace(samples[0], at_s=one.at_s) for one in samples]
+    assert findings(soaked) == []
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:

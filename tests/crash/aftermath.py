@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import trio
 
+from payd.clock import system_wall_ms
+from tests.crash.backups import Backer, Backup, Restored, draft_of, restore_each
 from tests.crash.client import Client
 from tests.crash.process import Furnished, Server, furnish
+from tests.crash.rows import Rows, read_rows
 from tests.crash.shoppers import ClockMover, Door, Ledger, Shopper, listen_to_account, watch_pages
 from tests.receiver import Does, Received, Receiver, Script, always
 
@@ -25,12 +27,37 @@ DISKS: Final = (("payd", "serve"), ("tests.crash.slow_disk", "serve"))
 # Long past everything that a delivery or a payment waits for.
 REST: Final = "40h"
 POLL_S: Final = 0.05
-# The canary goes the same way, and is nobody's event.
-OF_EVENTS: Final = "kind = 'event'"
 # Who has not heard of an event by now will not.
 HEAR_MAX_S: Final = 5
 # What makes a hang a failure, on a machine that is busy too.
 WHOLE_RUN_MAX_S: Final = 300
+
+
+@dataclass(frozen=True)
+class Death:
+    """When and where the server was killed.
+
+    Attributes:
+        at_ms: Unix milliseconds by the wall.
+        on: The module that was served.
+        starting: Whether it was getting up.
+        backing_up: Whether it was asked for a backup that it had not answered for.
+    """
+
+    at_ms: int
+    on: str
+    starting: bool
+    backing_up: bool
+
+
+@dataclass(frozen=True)
+class Diary:
+    """What has happened so far. It is there also where a run does not come to its end."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    deaths: list[Death] = field(default_factory=list)
+    backups: list[Backup] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -50,42 +77,34 @@ class Aftermath:
     deaths: int
     ready_after_s: list[float]
     complaints: list[dict[str, Any]]
+    backups: list[Restored] = field(default_factory=list)
+    draft_left: bool = False
+    """Whether something of a backup was left behind that the last one should have cleared away."""
 
     def chain(self, payment_id: str) -> list[tuple[int, str]]:
         """The payment's (version, status) as its events say it, in the order of the file."""
         return self.rows.chains[payment_id]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The file, read without payd."""
-
-    integrity: list[str]
-    payments: dict[str, dict[str, Any]]
-    events: list[dict[str, Any]]
-    deliveries: list[dict[str, Any]]
-    attempts: list[dict[str, Any]]
-    chains: dict[str, list[tuple[int, str]]]
-
-
-def live_through(folder: Path, seed: int) -> Aftermath:
+def live_through(folder: Path, seed: int, diary: Diary | None = None) -> Aftermath:
     """Run the load on a server that dies again and again, let all come to rest, and collect what is left."""
-    return trio.run(_live_through, folder, seed)
+    return trio.run(_live_through, folder, seed, diary or Diary())
 
 
-async def _live_through(folder: Path, seed: int) -> Aftermath:
+async def _live_through(folder: Path, seed: int, diary: Diary) -> Aftermath:
     rng = Random(seed)
-    ledger = Ledger()
+    ledger = diary.ledger
     with trio.fail_after(WHOLE_RUN_MAX_S):
         async with trio.open_nursery() as nursery:
-            receiver = Receiver(nursery, moody(Random(rng.random())))
+            receiver = Receiver(nursery, moody(Random(rng.random())), received=diary.received)
             at = await furnish(folder, f"http://127.0.0.1:{await receiver.listen()}/hook")
             server = Server(folder)
+            backer = Backer(server, ledger, diary.backups, Random(rng.random()))
             try:
                 nursery.start_soon(listen_to_account, server, at, ledger)
                 for _ in range(PAGES):
                     nursery.start_soon(watch_pages, server, ledger)
-                deaths = await _shop_and_die(server, at, ledger, rng)
+                await _shop_and_die(server, at, diary, backer, rng)
                 receiver.script = always(Does())
                 async with Client(server.port) as client:
                     await come_to_rest(client, at)
@@ -94,6 +113,7 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
                 with trio.move_on_after(HEAR_MAX_S):
                     while len(ledger.heard) < len(events):  # the server decides when
                         await trio.sleep(POLL_S)
+                await backer.back_up()
                 exit_code = await server.stop()
             finally:
                 await server.put_away()
@@ -107,9 +127,11 @@ async def _live_through(folder: Path, seed: int) -> Aftermath:
         details=details,
         rows=read_rows(folder / "data" / "test.db"),
         exit_code=exit_code,
-        deaths=deaths,
+        deaths=len(diary.deaths),
         ready_after_s=server.ready_after_s,
         complaints=server.complaints(),
+        backups=restore_each(folder, diary.backups, system_wall_ms()),
+        draft_left=draft_of(folder).exists(),
     )
 
 
@@ -129,36 +151,37 @@ def moody(rng: Random) -> Script:
     return script
 
 
-async def _shop_and_die(server: Server, at: Furnished, ledger: Ledger, rng: Random) -> int:
-    """Load from all sides; the server is killed at random moments, also at its start. Returns the deaths."""
+async def _shop_and_die(server: Server, at: Furnished, diary: Diary, backer: Backer, rng: Random) -> None:
+    """Load from all sides; the server is killed at random moments, also at its start. In the end it lives."""
     enough = trio.Event()
-    deaths = 0
+    deaths = diary.deaths
+
+    async def kill(*, starting: bool = False) -> None:
+        deaths.append(Death(system_wall_ms(), server.module[0], starting, backer.under_way))
+        await server.kill()
+
     await server.start()
     async with trio.open_nursery() as shop:
         for number in range(SHOPPERS):
-            shopper = Shopper(f"shopper{number}", server.door, at, ledger, Random(rng.random()))
+            shopper = Shopper(f"shopper{number}", server.door, at, diary.ledger, Random(rng.random()))
             shop.start_soon(shopper.run, enough)
-        shop.start_soon(ClockMover(server.door, at, ledger, Random(rng.random())).run, enough)
+        shop.start_soon(ClockMover(server.door, at, diary.ledger, Random(rng.random())).run, enough)
+        shop.start_soon(backer.run, enough)
         ends_at_s = trio.current_time() + DYING_S
-        while deaths < DEATHS_MIN or trio.current_time() < ends_at_s:
+        while len(deaths) < DEATHS_MIN or trio.current_time() < ends_at_s:
             await trio.sleep(0.1 + 2 * rng.random())
-            await server.kill()
-            deaths += 1
-            server.module = DISKS[deaths % len(DISKS)]
+            await kill()
+            server.module = DISKS[len(deaths) % len(DISKS)]
             await server.spawn()
             while rng.random() < 0.25:
-                # Dies again while it gets up.
                 await trio.sleep(rng.random())
-                await server.kill()
-                deaths += 1
+                await kill(starting=True)
                 await server.spawn()
             await server.become_ready()
-        await server.kill()
-        deaths += 1
+        await kill()
         server.module = DISKS[0]
         await server.start()
         enough.set()
-    return deaths
 
 
 async def come_to_rest(client: Door, at: Furnished, after: str = REST) -> None:
@@ -191,33 +214,3 @@ async def all_details(client: Door, at: Furnished, ledger: Ledger) -> dict[str, 
         found = await client.ask("GET", f"/v1/payments/{payment_id}", None, at.headers)
         details[payment_id] = found.body if found.status == 200 else {"status": f"HTTP {found.status}"}
     return details
-
-
-def read_rows(path: Path) -> Rows:
-    """All of a realm that these tests compare with what was told."""
-    db = sqlite3.connect(path)
-    db.row_factory = sqlite3.Row
-    try:
-        events = [dict(row) for row in db.execute("SELECT * FROM events ORDER BY seq")]
-        chains: dict[str, list[tuple[int, str]]] = {}
-        for row in db.execute(
-            "SELECT payment_id, version, json_extract(CAST(body AS TEXT), '$.data.status') FROM events"
-            " ORDER BY seq"
-        ):
-            chains.setdefault(row[0], []).append((row[1], row[2]))
-        return Rows(
-            integrity=[row[0] for row in db.execute("PRAGMA integrity_check")],
-            payments={row["id"]: dict(row) for row in db.execute("SELECT * FROM payments")},
-            events=events,
-            deliveries=[dict(row) for row in db.execute(f"SELECT * FROM deliveries WHERE {OF_EVENTS}")],
-            attempts=[
-                dict(row)
-                for row in db.execute(
-                    "SELECT * FROM attempts WHERE delivery_id IN"
-                    f" (SELECT id FROM deliveries WHERE {OF_EVENTS}) ORDER BY seq"
-                )
-            ],
-            chains=chains,
-        )
-    finally:
-        db.close()

@@ -305,7 +305,7 @@ async def look_on(door: Door, at: Furnished, ledger: Ledger, payment_id: str, ev
             await door.close()
 
 
-async def watch_pages(server: Server, ledger: Ledger) -> None:
+async def watch_pages(server: Server, ledger: Ledger, patience_s: float = PAGE_PATIENCE_S) -> None:
     """A page that follows the newest payment, then a newer one, and reconnects."""
     while True:
         port = await server.wait_up()
@@ -315,7 +315,7 @@ async def watch_pages(server: Server, ledger: Ledger) -> None:
             shown = msgspec.json.decode(message)
             ledger.frames.add((of, shown["version"], shown["status"]))
 
-        with trio.move_on_after(PAGE_PATIENCE_S):
+        with trio.move_on_after(patience_s):
             await hear(port, f"/v1/payments/{payment_id}/feed", take)
         await trio.sleep(LOOK_AGAIN_S)
 

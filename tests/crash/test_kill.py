@@ -49,6 +49,8 @@ def test_the_server_died_under_load_and_answers_were_lost(left: Aftermath) -> No
     assert any(told.cancelled_at for told in ledger.payments.values())
     assert any(told.paid_by for told in ledger.payments.values())
     assert len(left.received) > len(left.rows.events), "retries and kills repeat some"
+    assert left.backups[-1].backup.made
+    assert sum(one.is_usable for one in left.backups) > 1, "some were made between the deaths"
 
 
 @pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.__name__)

@@ -18,10 +18,11 @@ import pytest
 import trio
 from standardwebhooks import Webhook
 
-from tests.crash.aftermath import come_to_rest, read_rows
+from tests.crash.aftermath import come_to_rest
 from tests.crash.client import Client
 from tests.crash.hook import Hook, Receipt
 from tests.crash.process import Furnished, Server, furnish
+from tests.crash.rows import read_rows
 from tests.receiver import Does
 
 pytestmark = [pytest.mark.crash, pytest.mark.real_time]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.crash.aftermath import Aftermath
+from tests.crash.backups import Restored
 from tests.crash.shoppers import HELD, Told
 
 FINAL: Final = {"succeeded", "failed", "expired", "cancelled"}
@@ -169,6 +170,35 @@ def the_account_feed_resumes_after_each_death_without_gap_or_repeat(left: Afterm
     return [] if left.ledger.heard == stored else [left.ledger.heard, stored]
 
 
+def every_backup_is_whole_or_not_there(left: Aftermath) -> Sequence[Any]:
+    wrong = [one for one in left.backups if one.unusable or one.unowed or (one.backup.made and not one.there)]
+    return [*wrong, *(["a draft is left"] if left.draft_left else [])]
+
+
+def a_backup_has_all_that_was_acknowledged_before_it_was_asked_for(left: Aftermath) -> Sequence[Any]:
+    return [
+        (one.backup.dest, told)
+        for one in left.backups
+        if one.is_usable
+        for payment_id, count in one.backup.before.items()
+        if not _is_in(one, told := left.ledger.payments[payment_id], count)
+    ]
+
+
+def _is_in(restored: Restored, told: Told, count: int) -> bool:
+    chain = restored.chains.get(told.payment_id)
+    return chain is not None and is_in_order(told.statuses[:count], [status for _, status in chain])
+
+
+def a_backup_has_nothing_that_did_not_happen(left: Aftermath) -> Sequence[Any]:
+    return [
+        (one.backup.dest, payment_id, chain)
+        for one in left.backups
+        for payment_id, chain in one.chains.items()
+        if left.rows.chains.get(payment_id, [])[: len(chain)] != chain
+    ] + [(one.backup.dest, one.untrue) for one in left.backups if one.untrue]
+
+
 TRUTHS: Final[tuple[Truth, ...]] = (
     nothing_was_refused_or_failed_for_a_reason_of_our_own,
     the_file_is_whole,
@@ -189,6 +219,9 @@ TRUTHS: Final[tuple[Truth, ...]] = (
     pages_were_shown_only_what_is_stored,
     nobody_read_a_status_that_is_not_stored,
     the_account_feed_resumes_after_each_death_without_gap_or_repeat,
+    every_backup_is_whole_or_not_there,
+    a_backup_has_all_that_was_acknowledged_before_it_was_asked_for,
+    a_backup_has_nothing_that_did_not_happen,
 )
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import trio
 
-from tests.crash.aftermath import DISKS, Rows, all_events, come_to_rest, read_rows
+from tests.crash.aftermath import DISKS, all_events, come_to_rest
 from tests.crash.client import Client
 from tests.crash.hook import Hook, Moods, Receipt, wall_ms
 from tests.crash.process import Furnished, Server, furnish
+from tests.crash.rows import Rows, read_rows
 from tests.crash.shoppers import Ledger, Shopper, Told
 
 KILLS: Final = 50

@@ -30,9 +30,10 @@ from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.server import open_house
 from payd.web.call import Answer
 from payd.web.house import House
-from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest, moody, read_rows
+from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest, moody
 from tests.crash.client import Answered, Lost
 from tests.crash.process import Furnished, environment, furnish
+from tests.crash.rows import read_rows
 from tests.crash.shoppers import ClockMover, Ledger, Shopper
 from tests.receiver import Does, Receiver, always
 from tests.shop import START_MS, knock

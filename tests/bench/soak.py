@@ -1,0 +1,361 @@
+"""A soak: a server under a modest mixed load for long, and whether anything of it grows.
+
+People create, pay, cancel, read and list, pages and an account follow, webhooks arrive, backups are made. The
+realm's clock moves on, so that what expires, is sent again or is forgotten falls due all the time.
+
+Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated
+rounds; never a timed test)".
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from payd.actors.turns import AWAKE_MAX
+from payd.store.db import LOG_PAGES_MAX
+from tests.bench.load import Job, send_load
+from tests.bench.machine import cpu_s, open_descriptors, resident_bytes, threads
+from tests.bench.table import Line
+from tests.bench.trend import Watched, trend_line
+from tests.crash.aftermath import moody
+from tests.crash.backups import Backer, Backup
+from tests.crash.client import Answered, request_bytes
+from tests.crash.process import Furnished, Server, furnish
+from tests.crash.shoppers import Caller, Door, Ledger, Shopper, listen_to_account, watch_pages
+from tests.receiver import Receiver
+
+# With the test clock's pace below, events are forgotten after some minutes.
+ENV: Final = {"PAYD_WEBHOOKS_KEEP_DAYS": "15"}
+MODULE: Final = ("tests.bench.frequent_chores", "serve")
+ADVANCE: Final = "8h"
+# Some pages go at once, as those of buyers on their way; others stay open.
+PAGE_STAYS_S: Final = (0.4, 30.0)
+LISTS: Final = (
+    "/v1/payments",
+    "/v1/payments?limit=100",
+    "/v1/payments?status=processing",
+    "/v1/payments?referenceId=shopper1",
+    "/v1/events",
+    "/v1/webhooks/deliveries",
+    "/v1/merchants",
+    "/metrics",
+)
+GLIMPSE_S: Final = 0.05
+FIRST_CONNECTIONS: Final = 8
+FIXED_S: Final = 0.1
+MIB: Final = 2**20
+PAGE_BYTES: Final = 4096
+# A slope over pairs takes the square of their number.
+SAMPLES_MAX: Final = 600
+NOTES: Final = """\
+- **Grew**: the median slope between all pairs of samples of the second half. In the first one, caches fill.
+- A backup pins the log while it copies, and the log grows meanwhile; it has room for twice its usual size.
+- **Fixed bytes**: a server that sends the same answer to whatever comes, asked ten times a second by the same
+  process. Where others use the machine it gets as slow as payd, and only the ratio says something."""
+
+
+@dataclass(frozen=True)
+class Soak:
+    """How long, and how much at once."""
+
+    minutes: float = 15.0
+    first: int = AWAKE_MAX
+    """Payments that are there when it begins, so that what is kept in memory of so many is full."""
+    shoppers: int = 16
+    pause_max_s: float = 1.0
+    pages: int = 8
+    sample_s: float = 2.0
+    backup_s: float = 60.0
+    clock_s: float = 5.0
+
+    @property
+    def every_s(self) -> float:
+        """Between two samples."""
+        return max(self.sample_s, self.minutes * 60 / SAMPLES_MAX)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The server at one moment, and what its clients waited since the one before."""
+
+    at_s: float
+    rss: int
+    descriptors: int
+    threads: int
+    log_bytes: int
+    file_bytes: int
+    payments: int
+    p50_ms: float
+    p99_ms: float
+    fixed_ms: float
+    """Median of the server that sends fixed bytes."""
+    cpu_us: float
+    """Of all threads, a request."""
+
+
+class TimedDoor:
+    """A door that notes how long each answer took, but for those that were asked to wait."""
+
+    def __init__(self, door: Door, took_ms: list[float]) -> None:
+        self._door = door
+        self._took_ms = took_ms
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answered:
+        """As the door does."""
+        begun_s = time.perf_counter()
+        answered = await self._door.ask(method, path, body, headers)
+        if "maxPollMs" not in path:
+            self._took_ms.append(1000 * (time.perf_counter() - begun_s))
+        return answered
+
+    async def close(self) -> None:
+        """Go away."""
+        await self._door.close()
+
+
+class Clerk(Caller):
+    """Looks at lists, and at the metrics."""
+
+    pause_max_s = 0.4
+
+    async def live(self, until: trio.Event) -> None:
+        while not until.is_set():
+            path = self.rng.choice(LISTS)
+            answered = await self.insist("GET", path)
+            if answered.status != 200:
+                self.refuse(answered, path)
+            await trio.sleep(self.rng.random() * self.pause_max_s)
+
+
+@dataclass
+class Soaked:
+    """A run: the load, and what came of it."""
+
+    plan: Soak
+    at: Furnished
+    server: Server
+    fixed: Server
+    receiver: Receiver
+    ledger: Ledger = field(default_factory=Ledger)
+    took_ms: list[float] = field(default_factory=list)
+    fixed_ms: list[float] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def door(self) -> Door:
+        """For one client."""
+        return TimedDoor(self.server.door(), self.took_ms)
+
+    async def run(self, rng: Random, say: Callable[[str], None]) -> None:
+        """The whole load, for as long as it was planned."""
+        plan, enough = self.plan, trio.Event()
+        await self._fill()
+        async with trio.open_nursery() as followers:
+            followers.start_soon(listen_to_account, self.server, self.at, self.ledger)
+            for number in range(plan.pages):
+                stays_s = PAGE_STAYS_S[number % len(PAGE_STAYS_S)]
+                followers.start_soon(watch_pages, self.server, self.ledger, stays_s)
+            async with trio.open_nursery() as shop:
+                for number in range(plan.shoppers):
+                    draws = Random(rng.random())
+                    shopper = Shopper(f"shopper{number}", self.door, self.at, self.ledger, draws)
+                    shopper.pause_max_s, shopper.glimpse_s = plan.pause_max_s, GLIMPSE_S
+                    shop.start_soon(shopper.run, enough)
+                clerk = Clerk(self.door, self.at, self.ledger, Random(rng.random()))
+                shop.start_soon(clerk.run, enough)
+                shop.start_soon(self._ask_fixed, enough)
+                shop.start_soon(self._move_clock, enough)
+                shop.start_soon(self._back_up, Random(rng.random()), enough)
+                await self._sample(say)
+                enough.set()
+            followers.cancel_scope.cancel()
+
+    async def _fill(self) -> None:
+        body = {"referenceId": "FIRST", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+        request = request_bytes("POST", "/v1/payments", body, self.at.headers)
+        report = await send_load(Job(self.server.port, FIRST_CONNECTIONS, [request] * self.plan.first))
+        assert not report.refused, f"{report.refused} requests were refused"
+        self.done["payments"] += report.all_answers
+
+    async def _sample(self, say: Callable[[str], None]) -> None:
+        begun_s, used_s, answered = trio.current_time(), cpu_s(self.server.pid), 0
+        ends_s = begun_s + 60 * self.plan.minutes
+        while trio.current_time() < ends_s:
+            await trio.sleep(self.plan.every_s)
+            if len(self.took_ms) < 2 or not self.fixed_ms:
+                continue  # a machine that stands still; a server that does is found out by its clients
+            now_used_s = cpu_s(self.server.pid)
+            requests = self.ledger.answered - answered
+            answered += requests
+            cpu_us = (now_used_s - used_s) / max(1, requests) * 1e6
+            used_s = now_used_s
+            self._forget()
+            sample = self._look(trio.current_time() - begun_s, cpu_us)
+            self.samples.append(sample)
+            if len(self.samples) % 30 == 0:
+                say(
+                    f"{sample.at_s / 60:.1f} min, {sample.payments:,} payments, {sample.rss / MIB:.1f} MiB,"
+                    f" {sample.descriptors} descriptors, p50 {sample.p50_ms:.1f} ms"
+                )
+
+    def _look(self, at_s: float, cpu_us: float) -> Sample:
+        pid, file = self.server.pid, self.at.folder / "data" / "test.db"
+        cuts = quantiles(self.took_ms, n=100, method="inclusive")
+        fixed_ms = median(self.fixed_ms)
+        self.took_ms.clear()
+        self.fixed_ms.clear()
+        log_file = file.with_name("test.db-wal")
+        return Sample(
+            at_s=at_s,
+            rss=resident_bytes(pid),
+            descriptors=open_descriptors(pid),
+            threads=threads(pid),
+            log_bytes=log_file.stat().st_size if log_file.exists() else 0,
+            file_bytes=file.stat().st_size,
+            payments=self.done["payments"],
+            p50_ms=cuts[49],
+            p99_ms=cuts[98],
+            fixed_ms=fixed_ms,
+            cpu_us=cpu_us,
+        )
+
+    def _forget(self) -> None:
+        """Count what was heard and let go of it: here is nobody whose memory is watched."""
+        ledger = self.ledger
+        self.done.update(
+            {
+                "payments": len(ledger.payments),
+                "events heard by the account's feed": len(ledger.heard),
+                "frames on pages": len(ledger.frames),
+                "webhooks received": len(self.receiver.received),
+            }
+        )
+        for heard in (ledger.payments, ledger.answers, ledger.heard, ledger.frames, ledger.glimpses):
+            heard.clear()
+        self.receiver.received.clear()
+
+    async def _ask_fixed(self, until: trio.Event) -> None:
+        door = TimedDoor(self.fixed.door(), self.fixed_ms)
+        while not until.is_set():
+            await door.ask("GET", "/", None, self.at.headers)
+            await trio.sleep(FIXED_S)
+        await door.close()
+
+    async def _move_clock(self, until: trio.Event) -> None:
+        door = self.server.door()
+        while not until.is_set():
+            await trio.sleep(self.plan.clock_s)
+            moved = await door.ask("POST", "/v1/test/clock", {"advance": ADVANCE}, self.at.headers)
+            if moved.status != 202:
+                self.wrong.append(f"clock: {moved.raw.decode()}")
+            self.done["moves of the clock by 8 h"] += 1
+        await door.close()
+
+    async def _back_up(self, rng: Random, until: trio.Event) -> None:
+        backups: list[Backup] = []
+        backer = Backer(self.server, self.ledger, backups, rng)
+        while not until.is_set():
+            with trio.move_on_after(self.plan.backup_s):
+                await until.wait()
+            made = await backer.back_up()
+            assert made is not None
+            if made.made:
+                self.done["backups"] += 1
+                await trio.to_thread.run_sync(shutil.rmtree, made.dest)
+            backups.clear()
+
+    async def stop(self) -> None:
+        """Stop the server, and read what it has to say."""
+        code = await self.server.stop()
+        if code:
+            self.wrong.append(f"the server ended with {code}")
+        self.wrong += self.ledger.problems
+        self.wrong += [f"logged: {said}" for said in self.server.complaints()]
+        if self.ledger.lost:
+            self.wrong.append(f"{self.ledger.lost} answers were lost, and nobody was killed")
+        self.done["answers"] = self.ledger.answered
+        for line in self.server.log().splitlines():
+            said = msgspec.json.decode(line)
+            if said["event"] == "store.pruned":
+                self.done["rows forgotten"] += sum(count for count in said.values() if isinstance(count, int))
+
+    def watched(self) -> list[Watched]:
+        """Every figure with its bound."""
+        at_s = [one.at_s for one in self.samples]
+
+        def each(value: Callable[[Sample], float]) -> list[float]:
+            return [value(one) for one in self.samples]
+
+        log_mib = 2 * LOG_PAGES_MAX * PAGE_BYTES / MIB
+        return [
+            Watched("memory, resident (MiB)", at_s, each(lambda one: one.rss / MIB), 1, "share", 0.05),
+            Watched("file descriptors", at_s, each(lambda one: one.descriptors), 0, "growth", 4),
+            Watched("threads", at_s, each(lambda one: one.threads), 0, "growth", 1),
+            Watched(
+                "write-ahead log (MiB)", at_s, each(lambda one: one.log_bytes / MIB), 1, "highest", log_mib
+            ),
+            Watched(
+                "database a payment stored (kB)",
+                at_s,
+                each(lambda one: one.file_bytes / max(1, one.payments) / 1000),
+                2,
+                "share",
+                0.05,
+            ),
+            Watched("CPU a request (µs)", at_s, each(lambda one: one.cpu_us), 0, "share", 0.25),
+            Watched("latency, p50 (ms)", at_s, each(lambda one: one.p50_ms), 1, "share", None),
+            Watched("latency, p99 (ms)", at_s, each(lambda one: one.p99_ms), 1, "share", None),
+            Watched(
+                "latency, p50 : fixed bytes (×)",
+                at_s,
+                each(lambda one: one.p50_ms / one.fixed_ms),
+                1,
+                "share",
+                0.5,
+            ),
+        ]
+
+
+async def soak(folder: Path, plan: Soak, say: Callable[[str], None]) -> Soaked:
+    """Run it; the server is stopped at the end."""
+    rng = Random(11)
+    async with trio.open_nursery() as nursery:
+        receiver = Receiver(nursery, moody(Random(rng.random())))
+        at = await furnish(folder, f"http://127.0.0.1:{await receiver.listen()}/hook")
+        (folder / "fixed").mkdir()
+        fixed = Server(folder / "fixed", module=("tests.bench.fixed",))
+        soaked = Soaked(plan, at, Server(folder, ENV, MODULE), fixed, receiver)
+        try:
+            await fixed.start()
+            await soaked.server.start()
+            await soaked.run(rng, say)
+            await soaked.stop()
+        finally:
+            await soaked.server.put_away()
+            await fixed.put_away()
+            nursery.cancel_scope.cancel()
+    return soaked
+
+
+def soak_lines(soaked: Soaked) -> list[Line]:
+    """The table."""
+    return [trend_line(one) for one in soaked.watched()]
+
+
+def findings(soaked: Soaked) -> list[str]:
+    """What grows, and what went wrong; nothing of a server that can go on like this."""
+    return [f"{one.what} grows" for one in soaked.watched() if not one.holds] + soaked.wrong
