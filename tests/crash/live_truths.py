@@ -50,14 +50,26 @@ class LiveAftermath:
         common: What any realm leaves.
         rows: What the file has of the chain.
         onchain: What the chain shows.
+        lied: Whether a node did; then what came in time may have been found too late.
         read: Hashes of blocks whose transfers an honest node was asked for.
     """
 
     common: Aftermath
     rows: LiveRows
     onchain: Onchain
-    begun: int
+    lied: bool
     read: frozenset[str]
+
+    @property
+    def begun(self) -> int:
+        """The newest block before anything was offered: what came before it concerns nobody."""
+        offered_ms = min((quote[2] for some in self.rows.quotes.values() for quote in some), default=None)
+        older = [
+            number
+            for number, time_s in enumerate(self.onchain.times_s)
+            if offered_ms is None or time_s * 1000 < offered_ms
+        ]
+        return older[-1]
 
     def paid(self) -> dict[str, dict[str, Any]]:
         """What the last event says of each payment that has succeeded."""
@@ -136,17 +148,21 @@ def what_is_stored_as_shown_by_the_chain_and_pays_is_on_it(left: LiveAftermath) 
 
 
 def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequence[Any]:
-    """Unless somebody cancelled it, or it failed, before that was found."""
+    """Unless somebody cancelled it before that was found, or it had ended before."""
     wrong = []
+    ended_ms = {row["payment_id"]: row["created_at_ms"] for row in left.common.rows.events}
     for one in left.onchain.moved.values():
-        for payment_id in left.names(one):
+        names = left.names(one)
+        for payment_id in names if len(names) == 1 else ():
             row = left.common.rows.payments[payment_id]
             at_ms = one.block_time_s * 1000
+            if ended_ms[payment_id] < at_ms:
+                continue
             in_time = any(
                 asset.lower() == one.asset and due == one.value and since <= at_ms <= until
                 for asset, due, since, until in left.rows.quotes.get(payment_id, [])
             )
-            if in_time and row["status"] not in ("succeeded", "cancelled"):
+            if in_time and row["status"] not in ("succeeded", "cancelled") and not left.lied:
                 wrong.append((payment_id, row["status"], one))
     return wrong
 

@@ -41,10 +41,12 @@ class Onchain:
 
     Attributes:
         hashes: Of its blocks, by number.
+        times_s: When they were made, by number.
         moved: To the merchant, by place.
     """
 
     hashes: tuple[str, ...]
+    times_s: tuple[int, ...]
     moved: dict[tuple[str, int], Moved]
 
     @classmethod
@@ -56,7 +58,11 @@ class Onchain:
             for sent in block.transactions
             for one in _moved(name, merchant, block, sent)
         ]
-        return cls(tuple(block.hash for block in chain.blocks), {one.place: one for one in moved})
+        return cls(
+            tuple(block.hash for block in chain.blocks),
+            tuple(block.time_s for block in chain.blocks),
+            {one.place: one for one in moved},
+        )
 
 
 def _moved(name: str, merchant: str, block: FakeBlock, sent: FakeTransaction) -> list[Moved]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 from typing import Final
 
@@ -25,9 +26,13 @@ MINED_SOON: Final = 0.8
 
 @dataclass(frozen=True)
 class Sent(FakeTransaction):
-    """A transaction that somebody signed; of one sender, two with the same nonce are never both mined."""
+    """A transaction that somebody signed; of one sender, two with the same nonce are never both mined.
+
+    No block from before `sent_s` has it, whatever a reorg does.
+    """
 
     nonce: int = 0
+    sent_s: int = 0
 
 
 class Chain:
@@ -41,12 +46,14 @@ class Chain:
         blocks: By number.
         pool: What waits to be mined, by hash.
         left: Blocks that a reorg took, newest reorg last; nodes may still stand there.
+        lost: Transactions that a reorg took for good.
     """
 
     def __init__(self, rng: Random, now_s: int) -> None:
         self.blocks: list[FakeBlock] = []
         self.pool: dict[str, Sent] = {}
         self.left: list[list[FakeBlock]] = []
+        self.lost: list[Sent] = []
         self._rng = rng
         self._sent = 0
         self._forks = 0
@@ -82,7 +89,7 @@ class Chain:
             digest(f"block {self._forks} {number}"),
             "0x" + "00" * 32 if parent is None else parent.hash,
             time_s if parent is None else max(time_s, parent.time_s + 1),
-            tuple(self._chosen()),
+            tuple(self._chosen(time_s)),
         )
         self.blocks.append(block)
         self._by_hash[block.hash] = block
@@ -106,7 +113,9 @@ class Chain:
                 del self._mined[transaction.hash]
                 assert isinstance(transaction, Sent)
                 is_lost = len(taken) - place < drops and self._rng.random() < 0.3
-                if not is_lost:
+                if is_lost:
+                    self.lost.append(transaction)
+                else:
                     self.pool[transaction.hash] = transaction
         for block in [*taken, taken[-1]]:
             self.mine(block.time_s)
@@ -135,11 +144,11 @@ class Chain:
         return sum(one.sender == sender for _, one in self.mined(up_to))
 
     def next_nonce(self, sender: str) -> int:
-        """What a wallet would take next: after all that is mined or waits."""
+        """The first that is neither mined nor waits: after a loss it is that of what was lost."""
         waiting = {one.nonce for one in self.pool.values() if one.sender == sender}
-        return max([self.count_of(sender), *(nonce + 1 for nonce in waiting)])
+        return next(nonce for nonce in count(self.count_of(sender)) if nonce not in waiting)
 
-    def _chosen(self) -> list[Sent]:
+    def _chosen(self, time_s: int) -> list[Sent]:
         """Of the pool, in the order of each sender's nonces; of two with one nonce, the other is gone."""
         counts: dict[str, int] = {}
         chosen: list[Sent] = []
@@ -147,7 +156,7 @@ class Chain:
             count = counts.setdefault(one.sender, self.count_of(one.sender))
             if one.nonce < count:
                 del self.pool[one.hash]
-            elif one.nonce == count and self._rng.random() < MINED_SOON:
+            elif one.nonce == count and one.sent_s <= time_s and self._rng.random() < MINED_SOON:
                 chosen.append(one)
                 counts[one.sender] = count + 1
         self._rng.shuffle(chosen)

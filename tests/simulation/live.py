@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,43 +22,49 @@ from payd.store.keys import SCOPES
 from payd.web.commands import run_command
 from payd.web.house import House, Realm
 from tests.crash.aftermath import Aftermath, all_details, all_events, read_rows
-from tests.crash.client import Answered
 from tests.crash.live_truths import LiveAftermath, read_live_rows
 from tests.crash.onchain import Onchain
 from tests.crash.process import Furnished, environment
-from tests.crash.shoppers import Door, Ledger, Told
 from tests.receiver import Receiver
 from tests.shop import START_MS
-from tests.simulation.chain import BEGINNING, BLOCK_S, Chain
+from tests.simulation.buyers import Buyer
+from tests.simulation.chain import BLOCK_S, Chain, Sent
 from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import Fault
 from tests.simulation.door import connect, plain_webhooks, urls
 from tests.simulation.followers import follow_account, follow_newest
 from tests.simulation.nodes import CHAIN, Node
-from tests.simulation.wallets import BUYERS, MERCHANT, Wallet
+from tests.simulation.trouble import Trouble, blocks_of
+from tests.simulation.wallets import MERCHANT, Wallet
 from tests.simulation.world import (
     HEAR_MAX_S,
     HOOK,
     PAGES,
     Chore,
     Life,
-    SlowShopper,
     Steps,
     World,
     digest_of,
     heard,
 )
 
-SHOPPERS: Final = 3
+BUYERS: Final = 3
 LIVES_MAX: Final = 4
 DEPTHS: Final = ("1", "2", "4", '"safe"', '"finalized"')
 FINALS: Final = ('"finalized"', "16")
 # What nobody waits for any more.
 REST_MAX_S: Final = 4 * 3600.0
 REST_LOOK_S: Final = 120.0
-# A house may say so of nodes that fail: it is not the house's fault.
-EXCUSED: Final = frozenset({503})
+# What a house says of chains that turn and of nodes that lie.
+EXPECTED: Final = frozenset(
+    {
+        "chain.other_history",
+        "chain.reorg_after_success",
+        "chain.transaction_skipped",
+        "rpc.other_chain",
+    }
+)
 
 CONFIGURATION: Final = """
 [rates]
@@ -78,62 +82,8 @@ final = @final
 sponsor = false
 """
 USDC: Final = f"{CHAIN}/erc20:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+USDC_TOKEN: Final = USDC.rpartition(":")[2].lower()
 ETH: Final = f"{CHAIN}/slip44:60"
-
-
-class LiveShopper(SlowShopper):
-    """Creates payments and pays them on the chain, exactly what is asked for; sometimes tells of it."""
-
-    def __init__(
-        self,
-        name: str,
-        open_door: Callable[[], Door],
-        at: Furnished,
-        ledger: Ledger,
-        rng: Random,
-        chain: Chain,
-    ) -> None:
-        super().__init__(name, open_door, at, ledger, rng)
-        self.chain = chain
-        self._ways = (
-            self._leave,
-            self._cancel,
-            self._cancel_as_buyer,
-            *(self._pay for _ in range(6)),
-        )
-
-    def excuses(self, answered: Answered) -> bool:
-        """Nodes that do not answer are nobody's fault here."""
-        return answered.status in EXCUSED
-
-    async def _pay(self, told: Told) -> None:
-        wallet = Wallet(self.chain, self.rng.choice(BUYERS))
-        option = await self._option(told, wallet)
-        if option is None:
-            return
-        await trio.sleep(self.rng.random() * 30)
-        sent = wallet.transaction(option["actions"][0])
-        self.chain.send(sent)
-        if self.rng.random() < 0.7:
-            await self._confirm(told, option, sent.hash)
-
-    async def _option(self, told: Told, wallet: Wallet) -> dict[str, Any] | None:
-        """What the wallet's account is offered, in one asset or another."""
-        path = f"/v1/gateway/payment/{told.payment_id}/options"
-        found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
-        if found.status not in (200, 410) and not self.excuses(found):
-            self.refuse(found, "options")
-        options = found.body.get("options") if found.status == 200 else None
-        return self.rng.choice(options) if options else None
-
-    async def _confirm(self, told: Told, option: dict[str, Any], *results: str) -> None:
-        done = [{"type": "walletRpc", "data": [one]} for one in results]
-        body = {"optionId": option["id"], "results": done}
-        confirmed = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/confirm", body)
-        if confirmed.status == 200:
-            told.statuses.append(confirmed.body["status"])
-        elif confirmed.status not in (400, 409, 410, *EXCUSED):
-            self.refuse(confirmed, "confirm")
 
 
 class LiveWorld(World):
@@ -154,10 +104,13 @@ class LiveWorld(World):
     def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
         super().__init__(folder, seed, at, steps, nursery)
         self.chain = Chain(self.chance.of("chain"), START_MS // 1000)
+        self._turning = trio.CancelScope()
         self.nodes = [
             Node(self.chain, self.chance.of(f"node{place}"))
             for place in range(nodes_of(self.chance.of("nodes")))
         ]
+        depth = blocks_of(self.config.chains[0].depth.depth_for(None))
+        self.trouble = Trouble(self.chain, self.nodes, self.chance.of("trouble"), depth, self._prices)
         self._receivers = [Receiver(nursery, node) for node in self.nodes]
 
     def chores(self, life: Life, realm: Realm) -> list[Chore]:
@@ -173,6 +126,32 @@ class LiveWorld(World):
         # What is kept of each request is of no use here.
         receiver.received.clear()
         return await self.dial(life, receiver, "", 0)
+
+    def become_calm(self) -> None:
+        """From now on the nodes are well, and nothing that was sent is lost for good."""
+        super().become_calm()
+        self._turning.cancel()
+        for node in self.nodes:
+            node.be_good()
+        rng = self.chance.of("lost")
+        for one in self.chain.lost:
+            if one.nonce >= self.chain.count_of(one.sender):
+                instead = Sent(one.sender, one.sender, nonce=one.nonce, hash=self.chain.name())
+                self.chain.send(rng.choice((one, instead)))
+
+    async def turn(self) -> None:
+        """What goes wrong with the chain and its nodes, until all is calm."""
+        with self._turning:
+            await self.trouble.make()
+
+    def _prices(self) -> dict[str, tuple[str, int]]:
+        """What the newest payments ask for in USDC."""
+        newest = list(self.ledger.payments.values())[-4:]
+        return {one.payment_id: (USDC_TOKEN, int(one.value) * 10**4) for one in newest}
+
+    def wallet(self, address: str) -> Wallet:
+        """Of an account, in lower case."""
+        return Wallet(self.chain, address, self.true_s)
 
     async def go_on(self) -> None:
         """Blocks, for ever."""
@@ -266,8 +245,9 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
         shutil.move(folder / "data", world.folder_of(0))
         lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
         calm = trio.Event()
-        with heard(world):
+        with heard(world, EXPECTED):
             nursery.start_soon(world.go_on)
+            nursery.start_soon(world.turn)
             nursery.start_soon(follow_account, world)
             for number in range(PAGES):
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
@@ -298,19 +278,19 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
         ),
         rows=read_live_rows(path),
         onchain=Onchain.of(world.chain, CHAIN, MERCHANT),
-        begun=BEGINNING,
+        lied=world.trouble.lied,
         read=frozenset().union(*(node.read for node in world.nodes)),
     )
     digest = digest_of(left.common)
-    return LiveHistory(left, steps.taken, tuple(world.faults), dict(Counter[str]()), digest)
+    return LiveHistory(left, steps.taken, tuple(world.faults), dict(world.trouble.happened), digest)
 
 
 async def _shop(world: LiveWorld, calm: trio.Event) -> None:
     """People, until all is calm and what they began is finished."""
     async with trio.open_nursery() as shop:
-        for number in range(SHOPPERS):
-            draws = world.chance.of(f"shopper{number}")
-            shopper = LiveShopper(f"shopper{number}", world.door, world.at, world.ledger, draws, world.chain)
+        for number in range(BUYERS):
+            draws = world.chance.of(f"buyer{number}")
+            shopper = Buyer(f"buyer{number}", world.door, world.at, world.ledger, draws, world.wallet)
             shop.start_soon(shopper.run, calm)
 
 
