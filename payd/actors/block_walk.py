@@ -164,10 +164,14 @@ class BlockWalk:
         return noted, piece.last.number < to
 
     async def _begin(self, node: Node) -> Cursor:
-        """The first time ever: nothing was offered before, so that there is nothing to look for."""
+        """The first time ever: nothing was offered before, so that there is nothing to look for.
+
+        The second reading begins here too: whenever its first turn comes, it leaves out nothing since.
+        """
         head = (await self.reader.tips(node, None, "latest")).head
+        final = (await self.reader.tips(node, None, self._final_at(head.number))).final
         cursor = _cursor(head)
-        await self._db.write(_advance, self._name, "head", None, Piece((head,), ()), self._clock.now_ms())
+        await self._db.write(_begin_at, self._name, head, final, self._clock.now_ms())
         log.info("chain.begun", chain=self._name, block=cursor.number)
         return cursor
 
@@ -292,6 +296,13 @@ def _advance(
     if kind == "head":
         keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
     return record(tx, piece.transfers, now_ms)
+
+
+def _begin_at(tx: Tx, chain: str, head: Block, final: Block | None, now_ms: int) -> None:
+    """Note where both readings begin."""
+    _advance(tx, chain, "head", None, Piece((head,), ()), now_ms)
+    if final is not None:
+        move_cursor(tx, chain, "final", None, _cursor(final))
 
 
 def _cursor(block: Block) -> Cursor:

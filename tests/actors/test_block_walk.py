@@ -9,6 +9,7 @@ from payd.actors.block_walk import BlockWalk
 from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
 from payd.chains.evm.binding import authorization_nonce
+from payd.chains.rpc_node import BACKOFF_MAX_S
 from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, TwoReaders, blocks_below
 from payd.store.db import Database
@@ -273,6 +274,23 @@ async def test_what_one_node_hides_is_found_with_another_once_it_is_final(two_no
     await two_nodes.watcher.run_once()
     assert two_nodes.till.kinds(paid.hash) == ["matched"]
     assert two_nodes.told == [payment]
+
+
+async def test_what_was_hidden_before_a_second_node_came_is_found_with_it(realm_db: Database) -> None:
+    async with open_watching(realm_db, 2, begun=False) as watching:
+        watching.nodes[1].does = DOWN
+        await watching.rpc.heads()
+        await watching.watcher.run_once()
+        payment = await watching.till.sell()
+        paid = watching.pay(payment)
+        watching.views[0].hides.add(paid.hash)
+        watching.chain.mine_empty(2 * watching.chain.final_depth)
+        await watching.watcher.run_once()
+        assert watching.till.shown(paid.hash) == []
+        watching.nodes[1].does = None
+        await trio.sleep(BACKOFF_MAX_S)
+        await watching.watcher.run_once()
+        assert watching.till.kinds(paid.hash) == ["matched"]
 
 
 async def test_nodes_that_name_different_final_blocks_end_the_second_reading(two_nodes: Watching) -> None:

@@ -104,9 +104,13 @@ class Caller:
             await trio.lowlevel.checkpoint()
             raise
         self.ledger.answered += 1
-        if answered.status >= 500:
+        if answered.status >= 500 and not self.excuses(answered):
             self.ledger.problems.append(f"{method} {path}: {answered.status} {answered.raw.decode()}")
         return answered
+
+    def excuses(self, answered: Answered) -> bool:
+        """Whether a failure is not the server's own."""
+        return False
 
     async def insist(self, method: str, path: str, body: Any = None, **headers: str) -> Answered:
         """A request that may be repeated, until there is an answer."""

@@ -12,11 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from tests.crash.aftermath import Aftermath
+from tests.crash.live_truths import broken_live
 from tests.crash.truths import broken
+from tests.simulation.live import simulate_live
 from tests.simulation.world import simulate
 
 # In memory, where there is such a place: the disk's own speed is not what this is about.
@@ -25,11 +28,14 @@ WORDS_MAX: Final = 2000
 TOLD_EVERY: Final = 100
 
 
+REALMS: Final = ("test", "live")
+
+
 class Verdict(msgspec.Struct):
     """What came of one seed.
 
     Attributes:
-        wrong: What is broken, by the promise; nothing is as it should be.
+        wrong: What is broken, by realm and promise; nothing is as it should be.
         counts: What happened, by name.
         digest: The same seed, the same digest.
     """
@@ -40,29 +46,56 @@ class Verdict(msgspec.Struct):
     digest: str
 
 
-def judge(seed: int) -> Verdict:
-    """Live through one seed."""
+def judge(seed: int, realms: Sequence[str] = REALMS) -> Verdict:
+    """Live through one seed, in one realm after the other."""
+    verdict = Verdict(seed, {}, {}, "")
+    counts: Counter[str] = Counter()
     place = next(place for place in PLACES if place is None or os.access(place, os.W_OK))
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        try:
-            history = simulate(Path(folder), seed)
-        except (Exception, BaseExceptionGroup):  # noqa: BLE001  # a verdict of its own
-            return Verdict(seed, {"it ended": traceback.format_exc()[-WORDS_MAX:]}, {}, "")
-    left = history.left
-    counts = {
-        "task steps": history.steps,
+    for realm in realms:
+        with tempfile.TemporaryDirectory(dir=place) as folder:
+            try:
+                wrong, happened, digest = _JUDGES[realm](Path(folder), seed)
+            except (Exception, BaseExceptionGroup):  # noqa: BLE001  # a verdict of its own
+                verdict.wrong[f"{realm}: it ended"] = traceback.format_exc()[-WORDS_MAX:]
+                continue
+        verdict.wrong |= {f"{realm}: {name}": repr(found)[:WORDS_MAX] for name, found in wrong.items()}
+        counts.update({f"{realm}: {name}": number for name, number in happened.items()})
+        verdict.digest += digest
+    verdict.counts = dict(counts)
+    return verdict
+
+
+_Judged = tuple[dict[str, Sequence[Any]], dict[str, int], str]
+"""What is wrong, what happened, and the digest."""
+
+
+def _judge_test(folder: Path, seed: int) -> _Judged:
+    history = simulate(folder, seed)
+    return broken(history.left), _counts(history.left, history.steps, history.faults), history.digest
+
+
+def _judge_live(folder: Path, seed: int) -> _Judged:
+    history = simulate_live(folder, seed)
+    counts = _counts(history.left.common, history.steps, history.faults)
+    return broken_live(history.left), counts | history.happened, history.digest
+
+
+_JUDGES: Final = {"test": _judge_test, "live": _judge_live}
+
+
+def _counts(left: Aftermath, steps: int, faults: Sequence[str]) -> dict[str, int]:
+    return {
+        "task steps": steps,
         "deaths": left.deaths,
         "payments": len(left.rows.payments),
         "events": len(left.events),
         "webhooks received": len(left.received),
         "answers lost": left.ledger.lost,
-        **Counter(f"disk {fault}" for fault in history.faults),
+        **Counter(f"disk {fault}" for fault in faults),
     }
-    wrong = {name: repr(found)[:WORDS_MAX] for name, found in broken(left).items()}
-    return Verdict(seed, wrong, counts, history.digest)
 
 
-def judge_many(seeds: Sequence[int], jobs: int, until_s: float) -> Iterator[Verdict]:
+def judge_many(seeds: Sequence[int], realms: Sequence[str], jobs: int, until_s: float) -> Iterator[Verdict]:
     """The verdicts as they come, each process with one seed at a time; none begins after `until_s`."""
     left = iter(seeds)
     with ProcessPoolExecutor(jobs) as pool:
@@ -71,7 +104,7 @@ def judge_many(seeds: Sequence[int], jobs: int, until_s: float) -> Iterator[Verd
             while len(under_way) < 2 * jobs and time.monotonic() < until_s:
                 if (seed := next(left, None)) is None:
                     break
-                under_way.add(pool.submit(judge, seed))
+                under_way.add(pool.submit(judge, seed, realms))
             if not under_way:
                 return
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -83,13 +116,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every promise held."""
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
-        description="Runs whole houses in virtual time, with deaths, sick disks, lost answers and clocks that"
-        " are set, as each seed says, and looks whether every promise held. A seed repeats itself.",
+        description="Runs whole houses in virtual time, with deaths, sick disks, lost answers, clocks that"
+        " are set and chains that turn, as each seed says, and looks whether every promise held.",
         epilog="scripts/simulate --seeds 1000; scripts/simulate --seed 4711",
     )
     parser.add_argument("--seeds", type=int, default=100, help="how many (100)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="this one alone")
+    parser.add_argument("--realm", choices=REALMS, help="this one alone (both)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one a core)")
     parser.add_argument("--json", action="store_true", help="one verdict a line")
@@ -97,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(asked.first, asked.first + asked.seeds) if asked.seed is None else [asked.seed]
     begun_s, count, wrong = time.monotonic(), 0, 0
     totals: Counter[str] = Counter()
-    for verdict in judge_many(seeds, asked.jobs, begun_s + asked.minutes * 60):
+    realms = REALMS if asked.realm is None else (asked.realm,)
+    for verdict in judge_many(seeds, realms, asked.jobs, begun_s + asked.minutes * 60):
         count += 1
         totals.update(verdict.counts)
         if asked.json:

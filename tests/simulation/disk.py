@@ -74,7 +74,7 @@ class Disk:
         return found
 
     def _tear(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
-        [(_, _, path)] = tx.execute("PRAGMA database_list").fetchall()
+        [path] = [path for _, name, path in tx.execute("PRAGMA database_list") if name == "main"]
         log = Path(f"{path}-wal")
         self.leave()
         before = log.read_bytes() if log.exists() else b""

@@ -8,7 +8,7 @@ Source: DESIGN.md, "1. What payd is for".
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,9 +27,10 @@ from payd.actors.maintenance import Maintenance
 from payd.actors.supervisor import keep_running
 from payd.config import load
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
+from payd.core.ids import Realm as RealmName
 from payd.server import open_house
 from payd.web.call import Answer
-from payd.web.house import House
+from payd.web.house import House, Realm
 from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest, moody
 from tests.crash.client import Answered, Lost
 from tests.crash.process import Furnished, environment, furnish
@@ -45,19 +46,18 @@ from tests.simulation.followers import follow_account, follow_newest
 SHOPPERS: Final = 3
 PAGES: Final = 2
 LIVES_MAX: Final = 5
-# A life of this many steps has seen some fifty requests.
-STEPS_MAX: Final = 6000
 COMMITS_MAX: Final = 60
 # Virtual, as all that follow: who shops takes its time.
 LIFE_MAX_S: Final = 600.0
-GAPS_S: Final = (0.1, 5.0, 600.0, 86_400.0)
-JUMPS_MS: Final = (-600_000, -2000, 3000, 7_200_000)
 HEAR_MAX_S: Final = 60.0
 # An address: nothing is looked up.
 HOOK: Final = "http://93.184.216.34/hook"
 KEEP_DAYS: Final = 30
 # The log's own deeds are no part of a history.
 LOUD: Final = ("error", "critical", "exception")
+
+Chore = Callable[[], Awaitable[None]]
+"""What a house does for ever."""
 
 
 class SlowShopper(Shopper):
@@ -139,7 +139,16 @@ class World:
         faults: What the disks did.
         complaints: What houses logged as an error.
         calm: Whether nothing goes wrong any more.
+        realm: The name of the one that people use.
+        steps_max: A life of this many steps has seen some fifty requests.
+        gaps_s: Nobody lives for so long, or less.
+        jumps_ms: By how much the machine's clock is set at times.
     """
+
+    realm: RealmName = "test"
+    steps_max = 6000
+    gaps_s: tuple[float, ...] = (0.1, 5.0, 600.0, 86_400.0)
+    jumps_ms: tuple[int, ...] = (-600_000, -2000, 3000, 7_200_000)
 
     def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
         self.at = at
@@ -151,18 +160,18 @@ class World:
         self.complaints: list[dict[str, Any]] = []
         self.calm = False
         self._folder = folder
-        self._config = load(None, environment(folder))
+        self.config = load(None, environment(folder))
         self._steps = steps
         self._rng = self.chance.of("lives")
         self._doors = 0
         self._life: Life | None = None
         self._up = trio.Event()
         self._skew_ms = 0
-        self._began_s = trio.current_time()
+        self.began_s = trio.current_time()
 
     def wall_ms(self) -> int:
         """The machine's clock, which is set now and then."""
-        return START_MS + round((trio.current_time() - self._began_s) * 1000) + self._skew_ms
+        return START_MS + round((trio.current_time() - self.began_s) * 1000) + self._skew_ms
 
     @property
     def is_up(self) -> bool:
@@ -188,13 +197,17 @@ class World:
         """So many lives that end in a death, then one without a fault, until cancelled."""
         for number in range(lives):
             await self._live(number)
-            await trio.sleep(self._rng.choice(GAPS_S) * self._rng.random())
+            await trio.sleep(self._rng.choice(self.gaps_s) * self._rng.random())
             if self._rng.random() < 0.3:
-                self._skew_ms += self._rng.choice(JUMPS_MS)
-        self.calm = True
-        self.receiver.script = always(Does())
+                self._skew_ms += self._rng.choice(self.jumps_ms)
+        self.become_calm()
         calm.set()
         await self._live(lives)
+
+    def become_calm(self) -> None:
+        """From now on nothing goes wrong."""
+        self.calm = True
+        self.receiver.script = always(Does())
 
     async def _live(self, number: int) -> None:
         rng = Random(self._rng.random())
@@ -202,7 +215,7 @@ class World:
         life = Life(disk)
         if not self.calm:
             self._plan(life, rng)
-        config = replace(self._config, data_dir=disk.folder)
+        config = replace(self.config, data_dir=disk.folder)
         try:
             with under(disk), life.scope:
                 async with (
@@ -223,20 +236,18 @@ class World:
     def _plan(self, life: Life, rng: Random) -> None:
         """How this life ends, and what goes wrong before."""
         if rng.random() < 0.5:
-            self._steps.after(rng.randrange(1, STEPS_MAX), life.die)
+            self._steps.after(rng.randrange(1, self.steps_max), life.die)
         else:
             life.disk.faults[rng.randrange(1, COMMITS_MAX)] = rng.choice(DEATHS)
         if rng.random() < 0.3:
             life.disk.faults.setdefault(rng.randrange(1, COMMITS_MAX), rng.choice(REFUSALS))
 
     async def _serve(self, life: Life) -> None:
-        """What a server starts in a house without chains, and its doors, until the end."""
-        realm = life.house.realms["test"]
-        realm.deliveries.http.dial = partial(self._dial, life)
+        """What a server starts for a realm, and its doors, until the end."""
+        realm = life.house.realms[self.realm]
+        realm.deliveries.http.dial = partial(self.dial, life, self.receiver)
         await life.nursery.start(realm.deliveries.run)
-        maintenance = Maintenance(realm.db, realm.clock, KEEP_DAYS, KEEP_DAYS)
-        assert realm.advance is not None
-        for chore in (realm.payments.tending.deadlines.run, maintenance.run, realm.advance.run):
+        for chore in self.chores(life, realm):
             life.nursery.start_soon(keep_running, "chore", chore)
         self._life = life
         up, self._up = self._up, trio.Event()
@@ -246,11 +257,19 @@ class World:
             life.die()
         await trio.sleep_forever()
 
-    async def _dial(self, life: Life, _address: str, _port: int) -> trio.abc.Stream:
-        """A connection to the merchant's receiver, over which nothing goes after the death."""
+    def chores(self, life: Life, realm: Realm) -> list[Chore]:
+        """What is done in a house that nobody asks for."""
+        maintenance = Maintenance(realm.db, realm.clock, KEEP_DAYS, KEEP_DAYS)
+        chores: list[Chore] = [realm.payments.tending.deadlines.run, maintenance.run]
+        if realm.advance is not None:
+            chores.append(realm.advance.run)
+        return chores
+
+    async def dial(self, life: Life, receiver: Receiver, _address: str, _port: int) -> trio.abc.Stream:
+        """A connection to somebody outside, over which nothing goes after the death."""
         await trio.lowlevel.checkpoint()
         ours, theirs = memory_stream_pair()
-        self.nursery.start_soon(self.receiver.serve, theirs)
+        self.nursery.start_soon(receiver.serve, theirs)
         return trio.StapledStream(Outgoing(ours.send_stream, life), ours.receive_stream)
 
 
@@ -362,7 +381,7 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
         shutil.move(folder / "data", world.folder_of(0))
         lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
         calm = trio.Event()
-        with _heard(world):
+        with heard(world):
             nursery.start_soon(follow_account, world)
             for number in range(PAGES):
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
@@ -389,7 +408,7 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
         ready_after_s=[],
         complaints=[] if world.faults else world.complaints,
     )
-    return History(left, steps.taken, tuple(world.faults), _digest(left))
+    return History(left, steps.taken, tuple(world.faults), digest_of(left))
 
 
 async def _shop(world: World, calm: trio.Event) -> None:
@@ -404,11 +423,11 @@ async def _shop(world: World, calm: trio.Event) -> None:
 
 
 @contextmanager
-def _heard(world: World) -> Iterator[None]:
-    """Keep what houses log as an error while they live, and let go of the rest."""
+def heard(world: World, expected: Collection[str] = ()) -> Iterator[None]:
+    """Keep what houses log as an error while they live, unless it is expected; let go of the rest."""
 
     def keep(_logger: Any, level: str, said: Any) -> Any:
-        if level in LOUD and world.is_up:
+        if level in LOUD and world.is_up and said.get("event") not in expected:
             world.complaints.append({"level": level, **said})
         raise structlog.DropEvent
 
@@ -420,7 +439,8 @@ def _heard(world: World) -> Iterator[None]:
         structlog.configure(**was)
 
 
-def _digest(left: Aftermath) -> str:
+def digest_of(left: Aftermath) -> str:
+    """Of everything that people were told and that is stored."""
     told = (left.ledger.answers, left.ledger.heard, sorted(left.ledger.frames), left.details)
     received = [(one.at_s, one.headers, one.body) for one in left.received]
     stored = (left.rows.payments, left.rows.events, left.rows.deliveries, left.rows.attempts)

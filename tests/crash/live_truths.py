@@ -1,0 +1,232 @@
+"""What must be true of money on a chain after any deaths, reorgs and lies, once the nodes are well again.
+
+Each function gives what is wrong; nothing is as it should be.
+
+Source: DESIGN.md, "1. What payd is for"; DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from payd.chains.evm.binding import authorization_nonce, payment_tag
+from tests.crash.aftermath import Aftermath
+from tests.crash.onchain import Moved, Onchain
+from tests.crash.truths import FINAL, broken
+
+# Payments end by what is final; what is newer may still be read.
+ENDED_UNPAID: Final = FINAL - {"succeeded"}
+
+
+@dataclass(frozen=True)
+class LiveRows:
+    """What the file has of a chain, read without payd.
+
+    Attributes:
+        transfers: Rows as they are.
+        quotes: Of each payment: (asset, what reaches the merchant, from, until in Unix milliseconds).
+        cursors: Number and hash by kind.
+        blocks: Hashes by number, of the newest that were read.
+    """
+
+    transfers: list[dict[str, Any]]
+    quotes: dict[str, list[tuple[str, int, int, int]]]
+    cursors: dict[str, tuple[int, str]]
+    blocks: dict[int, str]
+
+
+@dataclass(frozen=True)
+class LiveAftermath:
+    """What is left of a live realm.
+
+    Attributes:
+        common: What any realm leaves.
+        rows: What the file has of the chain.
+        onchain: What the chain shows.
+        lied: Whether a node did; then what came in time may have been found too late.
+        read: Hashes of blocks whose transfers an honest node was asked for.
+    """
+
+    common: Aftermath
+    rows: LiveRows
+    onchain: Onchain
+    lied: bool
+    read: frozenset[str]
+
+    @property
+    def begun(self) -> int:
+        """The newest block before anything was offered: what came before it concerns nobody."""
+        offered_ms = min((quote[2] for some in self.rows.quotes.values() for quote in some), default=None)
+        older = [
+            number
+            for number, time_s in enumerate(self.onchain.times_s)
+            if offered_ms is None or time_s * 1000 < offered_ms
+        ]
+        return older[-1]
+
+    def paid(self) -> dict[str, dict[str, Any]]:
+        """What the last event says of each payment that has succeeded."""
+        last = {row["payment_id"]: row for row in self.common.rows.events}
+        found = {one: msgspec.json.decode(row["body"])["data"] for one, row in last.items()}
+        return {one: data for one, data in found.items() if data["status"] == "succeeded"}
+
+    def names(self, moved: Moved) -> list[str]:
+        """The payments that money may be for, by what its transaction carries."""
+        ids = self.common.rows.payments
+        return [one for one in ids if any(word in moved.carries for word in bindings_of(one))]
+
+
+LiveTruth = Callable[[LiveAftermath], Sequence[Any]]
+
+
+def bindings_of(payment_id: str) -> tuple[bytes, bytes]:
+    """What names a payment on a chain; the end of a nonce is zeros."""
+    return payment_tag(payment_id), authorization_nonce(payment_id)
+
+
+def everything_that_holds_in_any_realm(left: LiveAftermath) -> Sequence[Any]:
+    return list(broken(left.common).items())
+
+
+def every_paid_payment_has_its_own_transfer_on_the_chain(left: LiveAftermath) -> Sequence[Any]:
+    wrong = []
+    for payment_id, data in left.paid().items():
+        tx_id = data["success"]["tx_id"]
+        due = data["processing"]["settlement_amount"]
+        pays = [
+            one
+            for one in left.onchain.moved.values()
+            if one.place[0] == tx_id
+            and f"caip19/{one.asset}".lower() == due["unit"].lower()
+            and one.value >= int(due["value"])
+            and payment_id in left.names(one)
+        ]
+        if not pays:
+            wrong.append((payment_id, data["success"], due))
+    return wrong
+
+
+def no_transfer_pays_twice(left: LiveAftermath) -> Sequence[Any]:
+    used = Counter(data["success"]["tx_id"] for data in left.paid().values())
+    there = Counter(tx_id for tx_id, _ in left.onchain.moved)
+    return [tx_id for tx_id, times in used.items() if times > there[tx_id]]
+
+
+def no_payment_is_paid_by_two_matched_transfers(left: LiveAftermath) -> Sequence[Any]:
+    matched = [row for row in _shown(left) if row["kind"] == "matched"]
+    times = Counter(row["payment_id"] for row in matched)
+    return [one for one, count in times.items() if count != 1]
+
+
+def every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it(left: LiveAftermath) -> Sequence[Any]:
+    stored = {(row["tx_id"], row["log_index"]): row for row in left.rows.transfers}
+    newest = left.rows.cursors["head"][0]
+    wrong = []
+    for place, one in left.onchain.moved.items():
+        if not left.begun < one.block_number <= newest:
+            continue
+        row = stored.get(place)
+        said = None if row is None else (row["asset"], int(row["value"]), row["sender"], row["block_hash"])
+        if said != (one.asset, one.value, one.sender, one.block_hash):
+            wrong.append((one, row))
+    return wrong
+
+
+def what_is_stored_as_shown_by_the_chain_and_pays_is_on_it(left: LiveAftermath) -> Sequence[Any]:
+    return [
+        row
+        for row in _shown(left)
+        if row["kind"] == "matched" and (row["tx_id"], row["log_index"]) not in left.onchain.moved
+    ]
+
+
+def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequence[Any]:
+    """Unless somebody cancelled it before that was found, or it had ended before."""
+    wrong = []
+    ended_ms = {row["payment_id"]: row["created_at_ms"] for row in left.common.rows.events}
+    for one in left.onchain.moved.values():
+        names = left.names(one)
+        for payment_id in names if len(names) == 1 else ():
+            row = left.common.rows.payments[payment_id]
+            at_ms = one.block_time_s * 1000
+            if ended_ms[payment_id] < at_ms:
+                continue
+            in_time = any(
+                asset.lower() == one.asset and due == one.value and since <= at_ms <= until
+                for asset, due, since, until in left.rows.quotes.get(payment_id, [])
+            )
+            if in_time and row["status"] not in ("succeeded", "cancelled") and not left.lied:
+                wrong.append((payment_id, row["status"], one))
+    return wrong
+
+
+def the_chain_was_read_block_by_block_to_where_the_cursors_are(left: LiveAftermath) -> Sequence[Any]:
+    hashes = left.onchain.hashes
+    wrong: list[Any] = [
+        (kind, number) for kind, (number, said) in left.rows.cursors.items() if hashes[number] != said
+    ]
+    wrong += [number for number, said in left.rows.blocks.items() if hashes[number] != said]
+    final = left.rows.cursors["final"][0]
+    return [
+        *wrong,
+        *(number for number in range(left.begun + 1, final + 1) if hashes[number] not in left.read),
+    ]
+
+
+def nothing_happens_to_a_payment_after_it_is_settled(left: LiveAftermath) -> Sequence[Any]:
+    types: dict[str, list[str]] = {}
+    for row in left.common.rows.events:
+        types.setdefault(row["payment_id"], []).append(row["type"])
+    return [some for some in types.values() if "payment.settled" in some[:-1]]
+
+
+def _shown(left: LiveAftermath) -> list[dict[str, Any]]:
+    return [row for row in left.rows.transfers if row["block_hash"] is not None]
+
+
+LIVE_TRUTHS: Final[tuple[LiveTruth, ...]] = (
+    everything_that_holds_in_any_realm,
+    every_paid_payment_has_its_own_transfer_on_the_chain,
+    no_transfer_pays_twice,
+    no_payment_is_paid_by_two_matched_transfers,
+    every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it,
+    what_is_stored_as_shown_by_the_chain_and_pays_is_on_it,
+    a_payment_that_was_paid_in_time_has_succeeded,
+    the_chain_was_read_block_by_block_to_where_the_cursors_are,
+    nothing_happens_to_a_payment_after_it_is_settled,
+)
+
+
+def broken_live(left: LiveAftermath) -> dict[str, Sequence[Any]]:
+    """The truths that do not hold, by name, with what is wrong."""
+    return {truth.__name__: wrong for truth in LIVE_TRUTHS if (wrong := truth(left))}
+
+
+def read_live_rows(path: Path) -> LiveRows:
+    """All of a live realm that these truths compare with the chain."""
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    try:
+        quotes: dict[str, list[tuple[str, int, int, int]]] = {}
+        for row in db.execute(
+            "SELECT o.payment_id, o.asset_key, coalesce(q.due, q.amount), q.valid_from_ms, q.valid_until_ms"
+            " FROM quotes q JOIN options o ON o.id = q.option_id ORDER BY q.seq"
+        ):
+            quotes.setdefault(row[0], []).append((row[1], int(row[2]), row[3], row[4]))
+        return LiveRows(
+            transfers=[dict(row) for row in db.execute("SELECT * FROM transfers ORDER BY seq")],
+            quotes=quotes,
+            cursors={
+                row["kind"]: (row["number"], row["hash"]) for row in db.execute("SELECT * FROM chain_cursors")
+            },
+            blocks={row["number"]: row["hash"] for row in db.execute("SELECT * FROM chain_blocks")},
+        )
+    finally:
+        db.close()

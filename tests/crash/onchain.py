@@ -1,0 +1,90 @@
+"""What a chain shows in the end of the money that a merchant was sent, read without payd's own reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from payd.chains.evm.codec import address_of_word
+from payd.chains.evm.events import TRANSFER
+
+if TYPE_CHECKING:
+    from tests.chains.fake_chain import FakeBlock, FakeTransaction
+    from tests.simulation.chain import Chain
+
+NATIVE: Final = "slip44:60"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Money that came to the merchant.
+
+    Attributes:
+        place: (transaction, place among its logs), -1 of the coin, as a transfer is named everywhere.
+        asset: Canonical CAIP-19.
+        carries: All that the transaction says beside, where it may name payments.
+    """
+
+    place: tuple[str, int]
+    asset: str
+    value: int
+    sender: str
+    block_number: int
+    block_hash: str
+    block_time_s: int
+    carries: bytes
+
+
+@dataclass(frozen=True)
+class Onchain:
+    """A chain, when all is at rest.
+
+    Attributes:
+        hashes: Of its blocks, by number.
+        times_s: When they were made, by number.
+        moved: To the merchant, by place.
+    """
+
+    hashes: tuple[str, ...]
+    times_s: tuple[int, ...]
+    moved: dict[tuple[str, int], Moved]
+
+    @classmethod
+    def of(cls, chain: Chain, name: str, merchant: str) -> Onchain:
+        """What the chain shows; `name` is its CAIP-2, `merchant` an address in lower case."""
+        moved = [
+            one
+            for block in chain.blocks
+            for sent in block.transactions
+            for one in _moved(name, merchant, block, sent)
+        ]
+        return cls(
+            tuple(block.hash for block in chain.blocks),
+            tuple(block.time_s for block in chain.blocks),
+            {one.place: one for one in moved},
+        )
+
+
+def _moved(name: str, merchant: str, block: FakeBlock, sent: FakeTransaction) -> list[Moved]:
+    if sent.status != 1:
+        return []
+    amounts = [(-1, NATIVE, sent.value, sent.sender)] if sent.to == merchant and sent.value else []
+    for place, log in enumerate(sent.logs):
+        if log.topics[0] == TRANSFER and address_of_word(log.topics[2]) == merchant:
+            sender = address_of_word(log.topics[1])
+            assert sender is not None
+            amounts.append((place, f"erc20:{log.address}", int.from_bytes(log.data, "big"), sender))
+    carried = sent.input + b"".join(topic for log in sent.logs for topic in log.topics)
+    return [
+        Moved(
+            (sent.hash, place),
+            f"{name}/{asset}",
+            value,
+            f"{name}:{sender}",
+            block.number,
+            block.hash,
+            block.time_s,
+            carried,
+        )
+        for place, asset, value, sender in amounts
+    ]

@@ -1,0 +1,184 @@
+"""Buyers under a seed: who pays what is asked for, and who pays something else, too late, twice, or never."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+import trio
+
+from payd.chains.evm.binding import TRANSFER_BYTES
+from tests.crash.client import Answered
+from tests.crash.process import Furnished
+from tests.crash.shoppers import Door, Ledger, Told
+from tests.simulation.chain import Sent
+from tests.simulation.nodes import CHAIN
+from tests.simulation.wallets import BUYERS, WRAPPER, Wallet
+from tests.simulation.world import SlowShopper
+
+# A house may say so of nodes that fail: it is not the house's fault.
+EXCUSED: Final = frozenset({503})
+# What a confirm may be refused with: what it tells of is not there, is not this payment's, or comes too late.
+REFUSED: Final = frozenset({400, 409, 410, 422})
+PAUSE_MAX_S: Final = 30.0
+# Payments are open for fifteen minutes.
+LATE_S: Final = 850.0
+
+
+class Buyer(SlowShopper):
+    """Creates payments, and does with each one or another thing that people do.
+
+    Args:
+        wallet: Opens that of an account.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_door: Callable[[], Door],
+        at: Furnished,
+        ledger: Ledger,
+        rng: Random,
+        wallet: Callable[[str], Wallet],
+    ) -> None:
+        super().__init__(name, open_door, at, ledger, rng)
+        self._open_wallet = wallet
+        self._before: tuple[str, dict[str, Any]] | None = None
+        odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
+            self._pay_late,
+            self._pay_other_amount,
+            self._pay_twice,
+            self._pay_and_cancel,
+            self._pay_from_elsewhere,
+            self._pay_without_a_name,
+            self._pay_two_at_once,
+            self._pay_in_vain,
+            self._tell_of_what_is_not,
+        )
+        self._ways = (self._leave, self._cancel, self._cancel_as_buyer, *odd, *(self._pay for _ in odd))
+
+    def excuses(self, answered: Answered) -> bool:
+        """Nodes that do not answer are nobody's fault here."""
+        return answered.status in EXCUSED
+
+    # What is asked for.
+
+    async def _pay(self, told: Told) -> None:
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            sent = self._send(wallet, wallet.transaction(option["actions"][0]))
+            if self.rng.random() < 0.7:
+                await self._confirm(told, option, sent.hash)
+
+    # What is not.
+
+    async def _pay_late(self, told: Told) -> None:
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            await trio.sleep(LATE_S + self.rng.random() * 100)
+            sent = self._send(wallet, wallet.transaction(option["actions"][0]))
+            if self.rng.random() < 0.5:
+                await self._confirm(told, option, sent.hash)
+
+    async def _pay_other_amount(self, told: Told) -> None:
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            due = wallet.transaction(option["actions"][0])
+            part = self.rng.choice((0.5, 0.999, 1.001, 2))
+            sent = self._send(wallet, wallet.of_other_amount(due, part))
+            if self.rng.random() < 0.5:
+                await self._confirm(told, option, sent.hash)
+
+    async def _pay_twice(self, told: Told) -> None:
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            hashes = []
+            for _ in range(2):
+                hashes.append(self._send(wallet, wallet.transaction(option["actions"][0])).hash)
+                await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            await self._confirm(told, option, self.rng.choice(hashes))
+
+    async def _pay_and_cancel(self, told: Told) -> None:
+        await self._pay(told)
+        await self._cancel_as_buyer(told)
+
+    async def _pay_from_elsewhere(self, told: Told) -> None:
+        """From an account that was not asked, or by a contract."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            other = self._open_wallet(self.rng.choice(BUYERS))
+            due = wallet.transaction(option["actions"][0])
+            sent = self._send(other, other.signed(due.to, due.input, due.value))
+            if self.rng.random() < 0.5:
+                await self._confirm(told, option, sent.hash)
+
+    async def _pay_without_a_name(self, told: Told) -> None:
+        """Nothing in it says what it is for."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            due = wallet.transaction(option["actions"][0])
+            data = due.input[:TRANSFER_BYTES] if due.logs else b""
+            sent = self._send(wallet, wallet.signed(due.to, data, due.value))
+            if self.rng.random() < 0.5:
+                await self._confirm(told, option, sent.hash)
+
+    async def _pay_two_at_once(self, told: Told) -> None:
+        """This payment and the one before in one transaction; sometimes it moves money for one alone."""
+        before, self._before = self._before, None
+        if (asked := await self._asked(told, coin=False)) is None:
+            return
+        wallet, option = asked
+        self._before = told.payment_id, option["actions"][0]
+        due = [wallet.transaction(option["actions"][0], checked=False)]
+        if before is not None:
+            due.append(wallet.transaction(before[1], checked=False))
+        logs = tuple(log for one in due for log in one.logs)
+        if self.rng.random() < 0.3:
+            logs = logs[:1]
+        called = b"".join(bytes(4) + one.input for one in due)
+        sent = self._send(wallet, replace(wallet.signed(WRAPPER, called, 0), logs=logs))
+        if self.rng.random() < 0.5:
+            await self._confirm(told, option, sent.hash)
+
+    async def _pay_in_vain(self, told: Told) -> None:
+        """The transaction fails."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            sent = replace(wallet.transaction(option["actions"][0]), status=0, logs=())
+            await self._confirm(told, option, self._send(wallet, sent).hash)
+
+    async def _tell_of_what_is_not(self, told: Told) -> None:
+        """Somebody else's transaction, or nobody's."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            known = sorted(one.hash for _, one in wallet.chain.mined())
+            await self._confirm(told, option, self.rng.choice([*known, "0x" + "77" * 32]))
+
+    # How.
+
+    async def _asked(self, told: Told, *, coin: bool = True) -> tuple[Wallet, dict[str, Any]] | None:
+        """A wallet, and what it is offered in one asset or another; after a while, as people are."""
+        wallet = self._open_wallet(self.rng.choice(BUYERS))
+        path = f"/v1/gateway/payment/{told.payment_id}/options"
+        found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
+        if found.status not in (200, 410) and not self.excuses(found):
+            self.refuse(found, "options")
+        options = (found.body.get("options") or []) if found.status == 200 else []
+        options = [one for one in options if coin or "erc20" in one["amount"]["unit"]]
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return (wallet, self.rng.choice(options)) if options else None
+
+    def _send(self, wallet: Wallet, sent: Sent) -> Sent:
+        wallet.chain.send(sent)
+        return sent
+
+    async def _confirm(self, told: Told, option: dict[str, Any], *results: str) -> None:
+        done = [{"type": "walletRpc", "data": [one]} for one in results]
+        body = {"optionId": option["id"], "results": done}
+        confirmed = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/confirm", body)
+        if confirmed.status == 200:
+            told.statuses.append(confirmed.body["status"])
+        elif confirmed.status not in (REFUSED | EXCUSED):
+            self.refuse(confirmed, "confirm")

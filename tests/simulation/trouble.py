@@ -1,0 +1,168 @@
+"""What goes wrong with a chain and its nodes under a seed: reorgs, and nodes that fail, lag, stray and lie.
+
+Of several nodes one may lie at a time, and always the same one: two that agree are believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+import trio
+
+from payd.chains.defaults import Depth
+from payd.chains.evm.binding import payment_tag
+from tests.chains.fake_chain import FakeBlock, token_transfer
+from tests.simulation.chain import BLOCK_S, FINAL, SAFE, Chain, Sent, digest
+from tests.simulation.nodes import Node
+from tests.simulation.wallets import BUYERS, MERCHANT
+
+# From one change of what a node does to the next.
+PAUSE_MAX_S: Final = 120.0
+LAGS: Final = (1, 2, 5, 12, 40)
+MADE_UP_MAX: Final = 30
+
+
+class Trouble:
+    """All of it, for one chain.
+
+    Args:
+        chain: The truth.
+        nodes: What tells of it.
+        rng: When, and what.
+        depth: So deep a transfer lies that has been believed; a reorg loses none that deep.
+        prices: What open payments ask for by id, in smallest units of the token: what a liar says was paid.
+
+    Attributes:
+        happened: How often, by name.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        nodes: Collection[Node],
+        rng: Random,
+        depth: int,
+        prices: Callable[[], dict[str, tuple[str, int]]],
+    ) -> None:
+        self.chain = chain
+        self.nodes = list(nodes)
+        self.happened: Counter[str] = Counter()
+        self._rng = rng
+        self._depth = depth
+        self._prices = prices
+        self._made_up = 0
+        self._ways: tuple[Callable[[Node], None], ...] = (
+            self._moody, self._moody, self._down, self._lag, self._lag, self._stray
+        )  # fmt: skip
+        self._lies: tuple[Callable[[Node], None], ...] = (
+            self._hide,
+            self._revert,
+            self._run_ahead,
+            self._forge,
+            self._leave,
+        )
+
+    async def make(self) -> None:
+        """For ever."""
+        while True:
+            await trio.sleep(self._rng.random() * PAUSE_MAX_S)
+            if self._rng.random() < 0.4:
+                self._reorg()
+                continue
+            node = self._rng.choice(self.nodes)
+            node.be_good()
+            if self._rng.random() < 0.25:
+                continue
+            may_lie = len(self.nodes) > 1 and node is self.nodes[0]
+            ways = self._lies if may_lie and self._rng.random() < 0.6 else self._ways
+            self._rng.choice(ways)(node)
+
+    @property
+    def lied(self) -> bool:
+        """Whether a node made something up, or hid something."""
+        return any(name.startswith("node lies") for name in self.happened)
+
+    def _reorg(self) -> None:
+        depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
+        self.chain.reorg(depth, drops=self._depth)
+        self.happened["reorgs"] += 1
+
+    # What nodes do that fail.
+
+    def _moody(self, node: Node) -> None:
+        node.moody = True
+        self.happened["node fails at times"] += 1
+
+    def _down(self, node: Node) -> None:
+        node.is_down = True
+        self.happened["node is down"] += 1
+
+    def _lag(self, node: Node) -> None:
+        node.lag = self._rng.choice(LAGS)
+        self.happened["node lags"] += 1
+
+    def _stray(self, node: Node) -> None:
+        """It stays on blocks that a reorg took."""
+        if self.chain.left:
+            node.fork = self.chain.left[-1]
+            self.happened["node stays behind on a fork"] += 1
+
+    # What a node does that lies.
+
+    def _hide(self, node: Node) -> None:
+        node.hides = True
+        node.denies = self._rng.random() < 0.5
+        self.happened["node lies: hides"] += 1
+
+    def _revert(self, node: Node) -> None:
+        node.reverts = True
+        self.happened["node lies: reverts"] += 1
+
+    def _leave(self, node: Node) -> None:
+        node.other_chain = True
+        self.happened["node lies: is of another chain"] += 1
+
+    def _run_ahead(self, node: Node) -> None:
+        """It has blocks that never were, and maybe a payment in them."""
+        first = self.chain.blocks[-1]
+        fork: list[FakeBlock] = []
+        for _ in range(self._rng.randrange(1, MADE_UP_MAX)):
+            parent = fork[-1] if fork else first
+            self._made_up += 1
+            made = digest(f"made up {self._made_up}")
+            fork.append(FakeBlock(parent.number + 1, made, parent.hash, parent.time_s + BLOCK_S, ()))
+        forged = self._transaction() if self._rng.random() < 0.5 else None
+        if forged is not None:
+            fork[0] = replace(fork[0], transactions=(forged,))
+        node.fork = fork
+        self.happened["node lies: runs ahead"] += 1
+
+    def _forge(self, node: Node) -> None:
+        """It shows a payment that never was, in a block that there is."""
+        forged = self._transaction()
+        if forged is not None:
+            node.forged[self.chain.blocks[-1].hash] = [forged]
+            self.happened["node lies: forges"] += 1
+
+    def _transaction(self) -> Sent | None:
+        prices = self._prices()
+        if not prices:
+            return None
+        payment_id = self._rng.choice(sorted(prices))
+        token, price = prices[payment_id]
+        self._made_up += 1
+        forged = token_transfer(
+            price, payment_tag(payment_id), to=MERCHANT, sender=self._rng.choice(BUYERS), token=token
+        )
+        return Sent(
+            forged.sender, forged.to, 0, forged.input, forged.logs, hash=digest(f"forged {self._made_up}")
+        )
+
+
+def blocks_of(depth: Depth) -> int:
+    """How many blocks deep a transfer lies that has been believed."""
+    return depth if isinstance(depth, int) else {"safe": SAFE + 1, "finalized": FINAL + 1}[depth]

@@ -1,0 +1,69 @@
+"""Buyers' wallets under a seed: what they send to the chain when they are asked to pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR, transfer_call
+from payd.chains.evm.codec import address_of_word
+from tests.chains.fake_chain import FakeLog, log_of_transfer
+from tests.simulation.chain import Chain, Sent
+
+BUYERS: Final = tuple(f"0xb0b000000000000000000000000000000000000{place}" for place in range(1, 6))
+# A contract that acts for whoever calls it.
+WRAPPER: Final = "0xc0c0000000000000000000000000000000000001"
+MERCHANT: Final = "0x5e11000000000000000000000000000000000001"
+
+
+class Wallet:
+    """One buyer's.
+
+    Args:
+        chain: Where it sends to.
+        address: Its account, in lower case.
+        now_s: The time by the chain's clock.
+    """
+
+    def __init__(self, chain: Chain, address: str, now_s: Callable[[], int]) -> None:
+        self.chain = chain
+        self.address = address
+        self._now_s = now_s
+
+    def transaction(self, action: dict[str, Any], *, checked: bool = True) -> Sent:
+        """What an `eth_sendTransaction` asks for, signed; unless `checked`, whoever was asked."""
+        assert action["method"] == "eth_sendTransaction", action
+        [asked] = msgspec.json.decode(action["params"])
+        assert not checked or asked["from"].lower() == self.address
+        data, value = bytes.fromhex(asked["data"][2:]), int(asked["value"], 16)
+        return self.signed(asked["to"].lower(), data, value)
+
+    def of_other_amount(self, due: Sent, part: float) -> Sent:
+        """The same transaction, with so much of its amount."""
+        called = _transfer(due.input)
+        if called is None:
+            return self.signed(due.to, due.input, round(due.value * part))
+        recipient, amount = called
+        data = transfer_call(recipient, round(amount * part)) + due.input[TRANSFER_BYTES:]
+        return self.signed(due.to, data, 0)
+
+    def signed(self, to: str, data: bytes, value: int) -> Sent:
+        """A transaction with the next free nonce."""
+        nonce = self.chain.next_nonce(self.address)
+        called = _transfer(data)
+        logs: tuple[FakeLog, ...] = ()
+        if called is not None:
+            recipient, amount = called
+            logs = (log_of_transfer(self.address, recipient, amount, to),)
+        name = self.chain.name()
+        return Sent(self.address, to, value, data, logs, hash=name, nonce=nonce, sent_s=self._now_s())
+
+
+def _transfer(data: bytes) -> tuple[str, int] | None:
+    """Recipient and amount of a token's `transfer`; None where it is no such call."""
+    if not data.startswith(TRANSFER_SELECTOR) or len(data) < TRANSFER_BYTES:
+        return None
+    recipient = address_of_word(data[4:36])
+    return None if recipient is None else (recipient, int.from_bytes(data[36:68], "big"))
