@@ -15,6 +15,9 @@ from typing import Final
 CACHE: Final = Path(__file__).parents[1] / ".cache"
 INSTALL_MAX_S: Final = 300
 
+POLICY: Final = Path("/usr/sbin/policy-rc.d")
+"""What Debian's packages ask before they start their service; 101 is no. Containers have one that says so."""
+
 
 def from_npm(folder: Path, packages: Mapping[str, str], *flags: str) -> Path:
     """Have these versions in a folder, and say where.
@@ -42,15 +45,32 @@ def from_npm(folder: Path, packages: Mapping[str, str], *flags: str) -> Path:
 
 
 def from_debian(program: str, *packages: str) -> str:
-    """The path of a program; on a machine that is ours to furnish, its packages are installed first."""
+    """The path of a program; on a machine that is ours to furnish, its packages are installed first.
+
+    A server that comes with a package is not started.
+    """
     with _alone("apt"):
         if shutil.which(program) is None and os.geteuid() == 0 and shutil.which("apt-get"):
             _run(["apt-get", "-qq", "update"])
-            _run(["apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages])
+            with _nothing_starts():
+                _run(["apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages])
     if (found := shutil.which(program)) is None:
         wanted = " ".join(packages)
         raise RuntimeError(f"these tests need {program}; on Debian and Ubuntu: apt-get install {wanted}")
     return found
+
+
+@contextmanager
+def _nothing_starts() -> Iterator[None]:
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink()
 
 
 @contextmanager

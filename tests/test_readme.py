@@ -8,7 +8,9 @@ address, and `svc_test_…` (or another prefix with `…`) by the first such val
 `<!-- test: install -->` names commands that set up the machine itself: they are checked, not run. Under
 `<!-- test: terminals -->` each line has its own terminal: the last one ends by itself, the others after it.
 Those under `<!-- test: release -->` install what `scripts/build` made: `release/test_installed.py` runs them.
-Blocks under `<!-- test: shop -->` are the shops of `receivers/test_receivers.py`.
+Blocks under `<!-- test: shop -->` are the shops of `receivers/test_receivers.py`, those under
+`<!-- test: proxy -->` the proxies of `contract/test_proxies.py`. `cli/test_unit.py` holds those under
+`<!-- test: unit -->` against systemd and runs their commands, and that under `<!-- test: cron -->`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ BIN = Path(sys.executable).parent
 
 FENCE = re.compile(r"(?:^<!-- test: (\w+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 TAGS = {"sh", "python", "toml", "json", "text", "html", "js", "php", "yaml"}
+MARKS = {"", "cron", "install", "proxy", "release", "shop", "terminals", "unit"}
 
 END = "== the end of README.md"  # a block that left the shell would hide those after it
 
@@ -147,7 +150,7 @@ def test_every_block_of_the_page_has_a_tag_that_says_how_it_is_checked() -> None
 
     assert page.count("\n```") == 2 * len(blocks), "a fence that is not closed, or is indented"
     assert [block for block in blocks if block.tag not in TAGS] == []
-    assert {block.mark for block in blocks} <= {"", "install", "release", "shop", "terminals"}
+    assert {block.mark for block in blocks} <= MARKS
     for block in blocks:
         if block.tag == "json":
             assert json.loads(block.text) is not None

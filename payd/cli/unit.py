@@ -16,6 +16,9 @@ STOP_S: Final = int(2 * GRACE_S)
 """The server's own grace, and as long again to close databases on a slow disk."""
 
 STATE: Final = Path("/var/lib")
+BACKUPS: Final = Path("/var/backups/payd")
+"""Where a server may write backups whose data have an owner; it is there if the owner made it."""
+
 PRIVILEGED_PORT: Final = 1024
 
 OF_USERS_TOO: Final = """\
@@ -137,7 +140,9 @@ class Unit:
     def _place(self) -> list[str]:
         lines: list[str] = []
         if self.is_kept_by_systemd:
-            lines += ["DynamicUser=yes", f"StateDirectory={self.data_dir.name}", "StateDirectoryMode=0700"]
+            # The server makes backups itself, so that the place for them is its own as well.
+            name = self.data_dir.name
+            lines += ["DynamicUser=yes", f"StateDirectory={name} {name}-backups", "StateDirectoryMode=0700"]
         elif self.user is not None:
             lines.append(f"User={self.user}")
         if self.unpacks and not self.of_user:
@@ -148,7 +153,9 @@ class Unit:
         if self.of_user:
             return OF_USERS_TOO
         # A state directory is a link where the user is made up, and may be written anyway.
-        writes = "" if self.is_kept_by_systemd else f"ReadWritePaths={quoted(str(self.data_dir))}\n"
+        writes = (
+            "" if self.is_kept_by_systemd else f"ReadWritePaths={quoted(str(self.data_dir))} -{BACKUPS}\n"
+        )
         return OF_USERS_TOO + OF_THE_SYSTEM.format(
             data_dir=writes,
             home="read-only" if self.in_home else "yes",

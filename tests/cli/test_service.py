@@ -10,6 +10,7 @@ import pytest
 from payd.cli import service
 from payd.cli.unit import MARK
 from tests.terminal import Terminal
+from tests.test_readme import README, blocks_of
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >>"$ASKED"
@@ -116,6 +117,14 @@ def test_the_one_file_is_started_as_such(
     shown = payd("service", "install", "--print").output
     assert "ExecStart=/usr/local/bin/payd serve" in shown
     assert "CacheDirectory=payd" in shown
+
+
+def test_readme_shows_the_unit_that_is_written_for_the_one_file(
+    payd: Terminal, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEX", "/usr/local/bin/payd")
+    [shown] = [block.text for block in blocks_of(README.read_text()) if block.text.startswith(MARK)]
+    assert shown == payd("service", "install", "--print").output
 
 
 def test_without_systemd_it_says_what_to_do(

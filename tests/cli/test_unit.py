@@ -1,11 +1,12 @@
-"""The unit runs what is installed, may write its data and nothing else, and systemd takes it."""
+"""The unit runs what is installed, may write its data and backups and nothing else, and systemd takes it."""
 
 from __future__ import annotations
 
 import os
-import shutil
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,12 @@ import pytest
 
 from payd.cli.unit import MARK, STOP_S, Unit, quoted
 from payd.web.front import GRACE_S
+from tests.packages import from_debian
+from tests.terminal import Terminal
+from tests.test_readme import README, blocks_of
+
+PROGRAM = "/usr/local/bin/payd"
+DAY_S = 86_400
 
 KEPT = Unit(
     program=("/opt/payd/bin/payd",),
@@ -54,15 +61,16 @@ def test_every_unit_is_marked_shut_in_and_stops_as_the_server_does(unit: Unit) -
 
 def test_data_in_var_lib_belong_to_a_user_that_systemd_makes_up() -> None:
     assert values(KEPT, "DynamicUser") == ["yes"]
-    assert (values(KEPT, "StateDirectory"), values(KEPT, "StateDirectoryMode")) == (["payd"], ["0700"])
+    assert values(KEPT, "StateDirectory") == ["payd payd-backups"]
+    assert values(KEPT, "StateDirectoryMode") == ["0700"]
     assert (values(KEPT, "ReadWritePaths"), values(KEPT, "User")) == ([], [])
     assert values(KEPT, "ExecStart") == ["/opt/payd/bin/payd serve --data-dir /var/lib/payd"]
 
 
-def test_data_elsewhere_keep_their_owner_and_are_all_that_may_be_written() -> None:
+def test_data_elsewhere_keep_their_owner_and_with_backups_are_all_that_may_be_written() -> None:
     assert values(OWNED, "User") == ["payd"]
     assert (values(OWNED, "ProtectSystem"), values(OWNED, "ProtectHome")) == (["strict"], ["yes"])
-    assert values(OWNED, "ReadWritePaths") == ['"/srv/my data"']
+    assert values(OWNED, "ReadWritePaths") == ['"/srv/my data" -/var/backups/payd']
     assert values(OWNED, "ExecStart") == [
         '/opt/payd/bin/payd serve --data-dir "/srv/my data" --config /etc/payd.toml'
     ]
@@ -94,23 +102,98 @@ def test_a_path_is_read_back_as_it_is(word: str, written: str) -> None:
     assert quoted(word) == written
 
 
-def verify(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    file = folder / "payd.service"
-    file.write_text(text)
-    command: Sequence[str] = ["systemd-analyze", *options, "verify", "--man=no", str(file)]
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+def verify(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What systemd says of a unit."""
+    program = from_debian("systemd-analyze", "systemd")
+    command: Sequence[str] = [program, *options, "verify", "--man=no", str(file)]
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(file.parent)}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def check_taken(file: Path, *options: str) -> None:
+    """Systemd has nothing against a unit."""
+    taken = verify(file, *options)
+    said = [line for line in taken.stderr.splitlines() if file.stem in line]
+    assert (taken.returncode, said) == (0, []), taken.stderr
 
 
 @KINDS
 @pytest.mark.real_time
-def test_systemd_takes_it_where_it_is(unit: Unit, tmp_path: Path) -> None:
+def test_systemd_takes_it(unit: Unit, tmp_path: Path) -> None:
     here = replace(unit, program=(sys.executable, "-m", "payd"))
-    text = here.text()
-    assert f"ExecStart={quoted(sys.executable)} -m payd serve" in text
-    if shutil.which("systemd-analyze"):
-        options = ["--user"] if unit.of_user else []
-        taken = verify(tmp_path, text, *options)
-        said = [line for line in taken.stderr.splitlines() if "payd.service" in line]
-        assert (taken.returncode, said) == (0, []), taken.stderr
-        assert verify(tmp_path, text.replace("Type=exec", "Typo=exec"), *options).stderr != taken.stderr
+    file, options = tmp_path / "payd.service", ["--user"] if unit.of_user else []
+    file.write_text(here.text())
+    assert f"ExecStart={quoted(sys.executable)} -m payd serve" in file.read_text()
+    check_taken(file, *options)
+    file.write_text(here.text().replace("Type=exec", "Typo=exec"))
+    assert "Typo" in verify(file, *options).stderr
+
+
+def of_readme(mark: str) -> list[str]:
+    return [block.text for block in blocks_of(README.read_text()) if block.mark == mark]
+
+
+def program_in(folder: Path) -> str:
+    """A `payd` that can be executed; its path."""
+    program = folder / "payd"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m payd "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.real_time
+def test_systemd_takes_each_unit_of_readme(tmp_path: Path) -> None:
+    program = program_in(tmp_path)
+    service, backup, timer = (text.replace(PROGRAM, program) for text in of_readme("unit"))
+    for name, text in {
+        "payd.service": service,
+        "payd-backup.service": backup,
+        "payd-backup.timer": timer,
+    }.items():
+        (tmp_path / name).write_text(text)
+        check_taken(tmp_path / name)
+    (tmp_path / "payd-backup.timer").write_text(timer.replace("03:30", "at night"))
+    assert "lacks value" in verify(tmp_path / "payd-backup.timer").stderr
+
+
+def commands_of_backups() -> dict[str, list[str]]:
+    """The commands of README that make a backup each night, as the shell or systemd reads them."""
+    lines = of_readme("unit")[1].splitlines()
+    words = [line.partition("=")[2] for line in lines if line.startswith("ExecStart")]
+    [cron] = of_readme("cron")
+    return {
+        "systemd": [each.replace("$$", "$").replace("%%", "%") for each in words],
+        "cron": [cron.split(maxsplit=5)[5].replace("\\%", "%")],
+    }
+
+
+@pytest.mark.parametrize("by", ["systemd", "cron"])
+@pytest.mark.real_time
+def test_each_night_there_is_a_backup_and_one_less_of_a_month_ago(
+    begun: Terminal, tmp_path: Path, by: str
+) -> None:
+    backups = tmp_path / "elsewhere"
+    old, recent = backups / "old", backups / "recent"
+    for folder, days in ((old, 40), (recent, 20)):
+        folder.mkdir(parents=True)
+        (folder / "payd.db").touch()
+        os.utime(folder, times=(time.time() - days * DAY_S,) * 2)
+    link = tmp_path / "backups"  # as a state directory of a user that systemd makes up
+    link.symlink_to(backups)
+    program = program_in(tmp_path)
+    for command in commands_of_backups()[by]:
+        for old_path, new in (
+            (PROGRAM, program),
+            ("/var/lib/payd-backups", str(link)),
+            ("/var/backups/payd", str(link)),
+            ("/var/lib/payd", str(begun.folder / "data")),
+            ("/srv/payd", str(begun.folder / "data")),
+        ):
+            command = command.replace(old_path, new)
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/", "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert {each.name for each in backups.iterdir()} == {"recent", time.strftime("%Y-%m-%d")}
+    assert (backups / time.strftime("%Y-%m-%d") / "manifest.json").is_file()
