@@ -16,6 +16,7 @@ import msgspec
 from payd.core.caip import AccountId, AssetId
 from payd.core.collect import Field
 from payd.core.errors import PaydError
+from payd.core.money import Rate
 from payd.core.option import Display, Offer, Quote, Result, WalletRpc
 from payd.core.payment import Payment, Processing, Trigger
 from payd.core.relay import RelayJob
@@ -125,6 +126,12 @@ class Chain(Protocol):
 
     def display(self, asset: AssetId) -> Display | None:
         """How amounts of the asset are shown; None when the asset is not known here."""
+
+    async def rate(self, currency: str, asset: AssetId, now_ms: int) -> Rate | None:
+        """What offers in the asset are priced at; None: nobody can say now, or the asset is not known here.
+
+        No node is asked, unless its word is one of the prices.
+        """
 
     async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
         """Read in one go what the offers for these will need.

@@ -41,7 +41,7 @@ from payd.chains.simulated_solana import KEY_BYTES
 from payd.core.caip import AccountId, AssetId, ChainId, canonical_chain, parse_account, parse_asset
 from payd.core.collect import Field
 from payd.core.errors import InvalidParams, InvalidSignature
-from payd.core.money import ASSET_PREFIX, asset_amount, convert_up, exponent
+from payd.core.money import ASSET_PREFIX, Rate, asset_amount, convert_up, exponent
 from payd.core.option import Build, Display, Offer, Quote, Result, alignment
 from payd.core.payment import Payment, Processing, SettlementCompleted, TransferConfirmed, WindowClosed
 from payd.core.status import Status
@@ -146,6 +146,10 @@ class SimulatedChain:
         symbol = asset.reference.removeprefix("0x").replace("-", "")[:_SYMBOL_DIGITS].upper()
         unknown = Display(f"T{symbol}", "Test asset", UNKNOWN_DECIMALS, network_name=find_network(asset))
         return display_of(asset) or unknown
+
+    async def rate(self, currency: str, asset: AssetId, now_ms: int) -> Rate:
+        """The table's."""
+        return self._rates.rate(currency, find_asset(asset))
 
     async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
         """Nothing: there is nobody to ask."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from payd.web.dashboard.routes import PAGES
 from tests.browser.conftest import Till, Watch
 from tests.browser.dashboard import violations
 from tests.browser.hook_receiver import HookReceiver, running_receiver
@@ -172,18 +173,40 @@ def test_disabled_enabled_and_what_it_missed_sent_without_a_script(
     assert receiver.received
 
 
-def test_a_failing_endpoint_is_told_on_every_page(
+def pages_of(till: Till, link: str) -> list[str]:
+    """Every page of the test mode, of a payment and its webhook where a page is of one."""
+    settlements = till.call("GET", f"/v1/merchants/{till.merchant_id}/settlements")["crypto"]
+    delivery = till.call("GET", "/v1/webhooks/deliveries")["data"][0]
+    ids = {"merchant": till.merchant_id, "payment": link.rpartition("/")[2], "delivery": delivery["id"]}
+    ids |= {"event": delivery["eventId"], "destination": settlements[0]["id"], "mode": "test"}
+    found = (page.path for page in PAGES if page.in_mode and page.method == "GET")
+    return [path.format(**ids) for path in found if not path.endswith(".csv")]
+
+
+def test_a_failing_endpoint_is_told_on_every_page_until_it_works(
     open_desk: Callable[..., Page], till: Till, receiver: HookReceiver
 ) -> None:
     receiver.status = 500
-    till.pay()
-    page = open_desk()
+    till.move(link := till.pay(), "succeeded")
+    page, failing = open_desk(), "The test webhook endpoint has been failing for"
     page.goto(f"{PAGE}/deliveries/{newest(till)}")
     expect(page.get_by_text("500").first).to_be_visible()
+    pages = pages_of(till, link)
+    assert len(pages) > 15
+    for path in pages:
+        page.goto(path)
+        expect(page.get_by_text(failing), path).to_be_visible()
     page.goto("/d/test/")
-    expect(page.get_by_text("The test webhook endpoint has been failing for")).to_be_visible()
     page.get_by_role("link", name="See why").click()
     expect(page).to_have_url(re.compile(f"{PAGE}$"))
+
+    receiver.status = 200
+    page.goto(f"{PAGE}/deliveries/{newest(till)}")
+    page.get_by_role("button", name="Resend").click()
+    expect(page.get_by_role("status")).to_contain_text("it was accepted: 200")
+    for path in pages:
+        page.goto(path)
+        expect(page.get_by_text(failing), path).to_have_count(0)
 
 
 def test_it_is_deleted_by_its_host(

@@ -61,6 +61,25 @@ def test_details_are_there_for_who_opens_them(till: Till, open_page: OpenPage) -
     expect(page.get_by_text("Network fee")).to_be_visible()
     expect(page.locator("#payment")).to_have_text(link.rpartition("/")[2])
     expect(page.get_by_text("USDC (Base)")).to_be_visible()
+    expect(page.get_by_text("1 USDC = 0.909091 EUR")).to_be_visible()
+    settles = page.locator("dt", has_text="Settles to").locator("..").locator("dd")
+    expect(settles).to_have_text(re.compile(r"^0x\w{4}…\w{4} \(Base"))
+
+
+def test_help_leads_to_the_shop_and_leaves_the_page_where_it_is(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.goto(link := till.pay(checkout=CHECKOUT))
+    asked = page.locator("footer").get_by_role("link", name="shop.example", exact=True)
+    expect(asked).to_have_attribute("href", "https://shop.example/")
+    page.context.route("https://shop.example/**", lambda route: route.fulfill(body="The shop"))
+    with page.expect_popup() as opened:
+        asked.click()
+    expect(opened.value.locator("body")).to_have_text("The shop")
+    assert opened.value.evaluate("[document.referrer, window.opener]") == ["", None]
+    assert page.url == link
+    page.goto(till.pay())
+    expect(page.locator("footer")).to_contain_text("Questions about this order?")
+    expect(page.locator("footer p a")).to_have_count(0)
 
 
 @pytest.mark.parametrize("permitted", [True, False], ids=["by the clipboard", "by selection"])

@@ -10,7 +10,7 @@ import pytest
 from payd.chains.base import Accepted, Chain, Misaligned, Refused
 from payd.core.caip import AccountId, AssetId, ChainId, canonical_chain
 from payd.core.errors import InvalidParams
-from payd.core.money import asset_amount
+from payd.core.money import asset_amount, convert_up, exponent
 from payd.core.option import ACTIONS_MAX, Build, Offer, Quote, Result, WalletRpc
 from payd.core.payment import FundsCommitted, Payment, transition
 
@@ -98,6 +98,16 @@ class ChainConformance:
         assert display.asset_symbol
         assert display.asset_name
         assert 0 <= display.decimals <= 18
+
+    async def test_its_rate_is_what_an_offer_is_priced_at(self, case: Case) -> None:
+        rate = await case.chain.rate(case.payment.currency, case.asset, case.now_ms)
+        display = case.chain.display(case.asset)
+
+        assert rate is not None
+        assert display is not None
+        digits = exponent(case.payment.currency)
+        asked = convert_up(case.payment.value, digits, rate, display.decimals)
+        assert (await case.offer()).amount == asked
 
     async def test_an_offer_says_what_was_asked_for_and_holds_for_a_while_within_the_window(
         self, case: Case

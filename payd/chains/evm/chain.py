@@ -31,6 +31,7 @@ from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
 from payd.core.caip import AccountId, AssetId, canonical_chain
 from payd.core.errors import InvalidParams
+from payd.core.money import Rate
 from payd.core.option import Display, Offer, Quote, Result
 from payd.core.payment import Payment
 from payd.store.chain_cursors import find_cursor
@@ -68,6 +69,7 @@ class EvmChain:
         self.evidence = Evidence(rpc, terms.chain)
         self._db = db
         self._name = str(terms.chain)
+        self._prices = prices
         facts, commitments = Facts(rpc), Commitments(terms, book, prices)
         ways = Ways(terms, facts, can_relay)
         self._offers = Offers(terms, book, prices, facts, Tokens(rpc, terms.chain), ways)
@@ -82,6 +84,12 @@ class EvmChain:
     def display(self, asset: AssetId) -> Display | None:
         """How amounts of the asset are shown; None when the asset is not known here."""
         return self.book.display(asset) if canonical_chain(asset.chain) == self.terms.chain else None
+
+    async def rate(self, currency: str, asset: AssetId, now_ms: int) -> Rate | None:
+        """What offers in the asset are priced at; None: nobody can say now, or it is not known here."""
+        row = self.book.find(asset) if canonical_chain(asset.chain) == self.terms.chain else None
+        priced = None if row is None else await self._prices.price(currency, row, now_ms)
+        return None if priced is None else priced.rate
 
     async def read_ahead(self, payment: Payment, asks: Sequence[Ask], now_ms: int) -> None:
         """Read in one go what the offers for these will need.

@@ -19,12 +19,13 @@ from payd.store.merchants import named_merchants
 from payd.store.origins import list_origins
 from payd.web.accept import prefers_html
 from payd.web.call import Answer, Call, Request
+from payd.web.checkout.details import details_view
 from payd.web.checkout.paths import Paths, paths_of
 from payd.web.checkout.progress import progress_of
 from payd.web.checkout.render import SAFE, WALLETS, html_answer
 from payd.web.checkout.solana import solana_view
 from payd.web.checkout.view import MOVES, view_of
-from payd.web.checkout.wallets import wallets_view
+from payd.web.checkout.wallets import wallet_routes, wallets_view
 from payd.web.errors import STATUS
 from payd.web.form import check_same_origin, read_form
 from payd.web.house import House, Realm
@@ -52,7 +53,8 @@ async def page(call: Call) -> Answer:
     if solana is not None and solana.chosen:
         link = solana.code
     qr = qr_svg(link) if payment.status is Status.REQUIRES_ACTION and link else ""
-    wallets = wallets_view(realm, payment, base_url)
+    routes = wallet_routes(realm, payment)
+    wallets = wallets_view(realm, payment, routes, base_url)
     origins = realm.db.point(list_origins, payment.merchant_id)
     chosen = {"way": way, "asset": solana.asset} if solana is not None and solana.chosen else {}
     values: dict[str, Any] = {
@@ -61,6 +63,7 @@ async def page(call: Call) -> Answer:
         "qr": qr,
         "solana": solana,
         "wallets": wallets,
+        "more": await details_view(realm, payment, routes, paths.language),
         "app_id": realm.checkout_app_id,
         "logo": logo_for(realm, payment),
         "origins": origins,

@@ -6,6 +6,7 @@ Source: DESIGN.md, "11. Pages"; SPEC.md, "POST /v1/merchant/payment".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -111,7 +112,8 @@ class Transfer:
 class PaymentView:
     """What the template shows. Times are Unix milliseconds of the payment's realm.
 
-    The merchant's own address is not in it: money that is sent there by hand is bound to no payment.
+    The merchant's own address is not in it: money that is sent there by hand is bound to no payment. `shop`
+    is the host of its own pages.
     """
 
     id: str
@@ -130,6 +132,7 @@ class PaymentView:
     date: Moment | None
     failure: Failure | None
     back: Back | None
+    shop: str | None
     moves: tuple[Move, ...]
 
 
@@ -162,6 +165,7 @@ def view_of(
         date=moment(payment.success.succeeded_at_ms, language) if payment.success else None,
         failure=_failure(payment),
         back=way_back(payment),
+        shop=shop_host(payment),
         moves=() if live or payment.is_final else _moves(payment, language),
     )
 
@@ -184,14 +188,20 @@ def way_back(payment: Payment) -> Back | None:
     Both URLs are https or neither is used. A payment that is being confirmed leads nowhere: its buyer is to
     see how that ends.
     """
-    if payment.checkout is None or payment.status is Status.PROCESSING:
+    if payment.checkout is None or payment.status is Status.PROCESSING or shop_host(payment) is None:
         return None
     urls = payment.checkout.success_url, payment.checkout.error_url
-    if not all(map(is_https_url, urls)):
-        return None
     url = urlsplit(urls[0] if payment.status is Status.SUCCEEDED else urls[1])
     query = f"{url.query}&payment_id={payment.id}" if url.query else f"payment_id={payment.id}"
     return Back(urlunsplit(url._replace(query=query)), url.netloc)
+
+
+def shop_host(payment: Payment) -> str | None:
+    """Where to ask the shop, as a host and its port; None where the merchant gave no two https URLs."""
+    if payment.checkout is None:
+        return None
+    urls = payment.checkout.success_url, payment.checkout.error_url
+    return urlsplit(urls[1]).netloc if all(map(is_https_url, urls)) else None
 
 
 def short_account(address: str) -> str:
@@ -237,15 +247,21 @@ def _transfer(
 
 
 def rate_of(payment: Payment, value: int, decimals: int, symbol: str, language: Language) -> str | None:
-    """What one of the asset was worth, in whole steps of its first digits: an amount for people."""
+    """What one of the asset was worth to who paid `value` of it; None where that is no number."""
     if value <= 0:
         return None
-    scaled = payment.value * 10 ** (decimals + _RATE_SCALE) // (value * 10 ** exponent(payment.currency))
+    worth = Fraction(payment.value * 10**decimals, value * 10 ** exponent(payment.currency))
+    return worth_of(worth, payment.currency, symbol, language)
+
+
+def worth_of(worth: Fraction, currency: str, symbol: str, language: Language) -> str | None:
+    """What one of an asset is worth, in whole steps of its first digits: an amount for people."""
+    scaled = int(worth * 10**_RATE_SCALE)
     if not scaled:
         return None
     step = 10 ** max(0, len(str(scaled)) - _RATE_DIGITS)
     rounded = (scaled + step // 2) // step * step
-    amount = f"{locale.asset(language, rounded, _RATE_SCALE)} {payment.currency}"
+    amount = f"{locale.asset(language, rounded, _RATE_SCALE)} {currency}"
     return language.say("rate.is", asset=symbol, amount=amount)
 
 

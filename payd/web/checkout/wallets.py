@@ -5,6 +5,7 @@ Source: DESIGN.md, "11. Pages"; SPEC.md, "POST /v1/gateway/payment/{id}/options"
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -13,7 +14,7 @@ from payd.chains.assets import AssetBook
 from payd.core.caip import AssetId, ChainId, parse_asset
 from payd.core.payment import Payment
 from payd.core.status import Status
-from payd.store.options import routes_of
+from payd.store.options import Route, routes_of
 from payd.web.house import Realm
 
 NAMESPACES: Final = ("eip155", "solana")
@@ -57,15 +58,21 @@ class WalletsView:
     phones: tuple[Phone, ...]
 
 
-def wallets_view(realm: Realm, payment: Payment, base_url: str) -> WalletsView | None:
-    """What a page can ask wallets for; None where there is nothing for them to do."""
+def wallet_routes(realm: Realm, payment: Payment) -> list[Route]:
+    """Where a payment's money can go that a wallet in a page may bring; none once it needs no action."""
     if payment.status is not Status.REQUIRES_ACTION:
-        return None
+        return []
     routes = realm.db.point(routes_of, payment.id, payment.merchant_id)
-    assets = [parse_asset(route.asset_key) for route in routes]
-    payable = [one for one in assets if _is_payable(realm, one)]
-    if not payable:
+    return [route for route in routes if _is_payable(realm, parse_asset(route.asset_key))]
+
+
+def wallets_view(
+    realm: Realm, payment: Payment, routes: Sequence[Route], base_url: str
+) -> WalletsView | None:
+    """What a page can ask wallets for; None where there is nothing for them to do."""
+    if not routes:
         return None
+    payable = [parse_asset(route.asset_key) for route in routes]
     chains = {str(one.chain): _network(realm.assets, one.chain) for one in payable}
     named = list(dict.fromkeys(_name(realm, one) for one in payable))
     more = ["…"] if len(named) > NAMED_MAX else []

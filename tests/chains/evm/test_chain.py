@@ -79,3 +79,8 @@ class TestSentCoin(ChainConformance):
     @pytest.fixture
     async def case(self, scene: Scene) -> Case:
         return await case_of(scene, ETH)
+
+
+async def test_an_asset_of_another_chain_has_no_rate_here(scene: Scene) -> None:
+    payment = await scene.payment()
+    assert await scene.evm.rate("USD", parse_asset("eip155:1/slip44:60"), payment.created_at_ms) is None

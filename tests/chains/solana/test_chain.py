@@ -65,3 +65,8 @@ class TestCoin(ChainConformance):
     @pytest.fixture
     async def case(self, scene: Scene) -> Case:
         return await case_of(scene, SOL)
+
+
+async def test_an_asset_of_another_chain_has_no_rate_here(scene: Scene) -> None:
+    payment = await scene.payment()
+    assert await scene.solana.rate("USD", parse_asset("eip155:8453/slip44:60"), payment.created_at_ms) is None

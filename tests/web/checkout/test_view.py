@@ -130,6 +130,14 @@ def test_both_urls_are_https_or_neither_is_a_way_back(odd: str) -> None:
     assert way_back(payment_in(Status.SUCCEEDED, checkout=None)) is None
 
 
+@pytest.mark.parametrize("status", Status)
+def test_who_has_a_question_is_told_the_shops_host_in_every_status(status: Status) -> None:
+    assert shown(payment_in(status)).shop == "shop.example"
+    assert shown(payment_in(status, checkout=None)).shop is None
+    insecure = Checkout("https://shop.example/", "http://shop.example/")
+    assert shown(payment_in(status, checkout=insecure)).shop is None
+
+
 @pytest.mark.parametrize(
     "host",
     ["shop.example:8443", "caf\u00e9.example", "xn--caf-dma.example", "a" * 60 + ".example", "[2001:db8::1]"],

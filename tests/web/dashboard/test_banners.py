@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -9,9 +10,10 @@ import msgspec
 from payd.core.endpoint import ALL, DISABLE_AFTER_MS, Endpoint, EndpointState
 from payd.core.event import iso_ms
 from payd.web.dashboard.banners import endpoint_banners
+from payd.web.dashboard.routes import PAGES
 from tests.receiver import Does, always
-from tests.visitor import sign_in
-from tests.web.hooked import open_hooked
+from tests.visitor import Visitor, sign_in
+from tests.web.hooked import Hooked, open_hooked
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_780_000_000_000
@@ -40,18 +42,47 @@ def test_one_that_works_or_was_paused_on_purpose_needs_no_banner() -> None:
     assert endpoint_banners(paused, NOW_MS, "", "test") == ()
 
 
+def pages_of(mode: str, ids: Mapping[str, str]) -> list[str]:
+    """Every page of a mode that is read by people."""
+    found = (page.path for page in PAGES if page.in_mode and page.method == "GET")
+    return [path.format(mode=mode, **ids) for path in found if not path.endswith(".csv")]
+
+
+async def banner_on(visitor: Visitor, path: str) -> bool:
+    """Whether a page that is there says that the endpoint fails."""
+    page = await visitor.follow(path)
+    assert page.status == 200, path
+    assert "</html>" in page.html, path
+    return "webhook endpoint has been failing" in page.text
+
+
+async def ids_of(hooked: Hooked) -> dict[str, str]:
+    """What the paths of the test mode's pages ask for, of a payment whose webhook was tried."""
+    merchant, paid = hooked.shop.merchant_id, await hooked.shop.pay()
+    await hooked.shop.call("POST", f"/v1/test/payments/{paid}/simulate", {"to": "succeeded"})
+    await hooked.drained()
+    delivery = (await hooked.deliveries())[0]
+    kept = (await hooked.shop.call("GET", f"/v1/merchants/{merchant}/settlements")).body["crypto"]
+    ids = {"merchant": merchant, "payment": paid, "destination": kept[0]["id"]}
+    return ids | {"delivery": delivery["id"], "event": delivery["eventId"]}
+
+
 async def test_every_page_of_the_mode_has_it_from_the_first_failure_until_it_works(tmp_path: Path) -> None:
     async with open_hooked(tmp_path, always(Does(500)), live=True) as hooked:
         visitor = await sign_in(hooked.shop)
         await hooked.register()
-        assert "failing" not in (await visitor.get("/d/test/")).text
-        await hooked.shop.pay()
-        await hooked.drained()
+        assert not await banner_on(visitor, "/d/test/")
         at_ms = hooked.shop.realm.clock.now_ms()
-        page = await visitor.get("/d/test/")
-        assert "The test webhook endpoint has been failing" in page.text
-        assert iso_ms(at_ms + DISABLE_AFTER_MS)[:17] in page.html
-        assert "failing" not in (await visitor.get("/d/live/")).text
+        pages = pages_of("test", await ids_of(hooked))
+        assert len(pages) > 15
+        assert [path for path in pages if not await banner_on(visitor, path)] == []
+        assert iso_ms(at_ms + DISABLE_AFTER_MS)[:17] in (await visitor.get("/d/test/")).html
+        assert not await banner_on(visitor, "/d/live/")
+        assert not await banner_on(visitor, "/d/live/payments")
         other = await sign_in(hooked.shop, account_id=list(hooked.shop.house.accounts)[-1])
         assert other.account_id != hooked.shop.account_id
-        assert "failing" not in (await other.get("/d/test/")).text
+        assert not await banner_on(other, "/d/test/")
+
+        hooked.receiver.script = always(Does())
+        await hooked.advance(HOUR_MS / 1000)
+        assert [path for path in pages if await banner_on(visitor, path)] == []

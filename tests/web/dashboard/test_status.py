@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import shutil
 from collections import namedtuple
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from payd import __version__
 from payd.actors.relay_stats import RelayerStats
 from payd.chains.assets import shipped_book
 from payd.chains.defaults import DepthPolicy
+from payd.chains.market.prices import MarketPrices
 from payd.core.attention import SPACE_NONE
+from payd.core.caip import parse_chain
 from payd.core.roles import Role
 from payd.web.dashboard.status import chain_view, depth_words, size_words, span_words
 from payd.web.metrics_chains import SeenChain, SeenNode
-from tests.shop import Shop
-from tests.visitor import sign_in
+from tests.chains.market.exchanges import Says
+from tests.shop import Shop, open_shop
+from tests.visitor import Visitor, sign_in
 from tests.web.test_metrics_chains import WATCHER
 
 Usage = namedtuple("Usage", "total used free")
@@ -74,6 +83,56 @@ def test_a_chain_says_how_far_it_is_read_and_what_its_nodes_and_purse_need() -> 
     assert (view.depth, view.purse.balance, view.purse.per_day) == ("5", "1.5", "1")
     assert view.purse.alarms[0].startswith("The relayer's account is running low")
     assert chain_view(seen._replace(relayer=None), shipped_book(), 0).purse is None
+
+
+def write_toml(folder: Path, text: str) -> None:
+    folder.mkdir()
+    (folder / "payd.toml").write_text(text)
+
+
+@asynccontextmanager
+async def on_a_chain(folder: Path, rates: str) -> AsyncIterator[Shop]:
+    """A shop whose live realm has a chain, with prices by these lines."""
+    write_toml(folder, f'[[chains]]\nid = "eip155:8453"\nrpc = ["https://a.example"]\n{rates}')
+    async with open_shop(folder) as shop:
+        yield shop
+
+
+async def prices_said(visitor: Visitor) -> str:
+    """What the page says of prices."""
+    found = re.search(r'aria-labelledby="prices">(.*?)</section>', (await visitor.get("/status")).html, re.S)
+    return "" if found is None else re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", found[1])).strip()
+
+
+async def test_each_source_of_prices_says_how_it_does(tmp_path: Path) -> None:
+    async with on_a_chain(tmp_path / "data", "") as shop:
+        visitor, live = await sign_in(shop), shop.house.realms["live"]
+        [chain] = live.live_chains
+        shipped = await prices_said(visitor)
+        for name in ("kraken", "coinbase", "eip155:8453"):
+            assert f"{name} not asked yet it is asked when somebody wants to pay" in shipped
+
+        prices = MarketPrices(
+            [Says("kraken", values={("ETH", "EUR"): "2500"}), Says("coinbase", answer="no <b>")]
+        )
+        live.live_chains = (dataclasses.replace(chain, prices=prices),)
+        [ether] = [row for row in live.assets.rows_of(parse_chain("eip155:8453")) if row.kind == "native"]
+        assert await prices.price("EUR", ether, live.clock.now_ms()) is None
+        await trio.sleep(75)
+        said = await prices_said(visitor)
+        assert "kraken works answered 1 min 15 s ago" in said
+        assert "coinbase fails failed: no &lt;b&gt;" in said
+
+
+async def test_prices_that_the_operator_wrote_down_have_no_source(tmp_path: Path) -> None:
+    table = '[rates]\nsource = "table"\ntable = { "USDC/USD" = "1" }\n'
+    async with on_a_chain(tmp_path / "data", table) as shop:
+        said = await prices_said(await sign_in(shop))
+        assert said == "Prices They stand in the table of [rates] in payd.toml."
+
+
+async def test_without_a_chain_nothing_is_said_of_prices(shop: Shop) -> None:
+    assert await prices_said(await sign_in(shop)) == ""
 
 
 def test_a_depth_by_amounts_is_said_step_by_step() -> None:
