@@ -128,6 +128,11 @@ def parts_of(size: Size, rates: tuple[str, ...] = RATES) -> Iterator[Part]:
         dashboard.NOTES,
         lambda folder, say: dashboard_lines(folder, size.browse, say),
     )
+    yield from _parts_of_much(size)
+
+
+def _parts_of_much(size: Size) -> Iterator[Part]:
+    """Those that look at what many payments, and many strangers, come to."""
     yield Part(
         "growth",
         "What payments cost later ones",

@@ -382,13 +382,10 @@ def trusting() -> ssl.SSLContext:
     return tls_context(CA_FILE)
 
 
-async def over_tls(
-    script: Script,
-    *,
-    name: str = "receiver",
-    served: ssl.SSLContext | None = None,
-    tls: ssl.SSLContext | None = None,
-) -> Reply:
+Tls = ssl.SSLContext | None
+
+
+async def over_tls(script: Script, *, name: str = "receiver", served: Tls = None, tls: Tls = None) -> Reply:
     """One POST to a real listener on loopback."""
     async with trio.open_nursery() as nursery:
         port = await Receiver(nursery, script, tls=served or server_tls(name)).listen()
@@ -426,7 +423,6 @@ async def test_tls_older_than_1_2_is_refused() -> None:
         receivers.minimum_version, receivers.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     for each in (receivers, careless):
         each.set_ciphers("ALL:@SECLEVEL=0")
-
     refused = await over_tls(always(Does()), served=receivers)
     assert (refused.status, refused.error_class) == (None, "tls_error")
     assert (await over_tls(always(Does()), served=receivers, tls=careless)).status == 200
