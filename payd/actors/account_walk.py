@@ -166,11 +166,13 @@ class AccountWalk:
             tips.head, tips.final, after, noted, more=done.is_cut and done.is_ahead, trouble=done.trouble
         )
 
-    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
+    async def second_reading(
+        self, nodes: Sequence[Node], final: Cursor, read: Cursor
+    ) -> tuple[Sequence[Noted], bool]:
         """List accounts once more up to what is final, and the references of windows that close.
 
         Args:
-            node: Another one than for the first time, where there is one.
+            nodes: Another one than reads now comes first, where there is one, and is enough.
             final: The last final slot.
             read: Up to where the chain was read for the first time.
 
@@ -181,7 +183,7 @@ class AccountWalk:
             Unread, BadAnswer, NodesDown: Nothing was read.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
-        before = self.cursor("final")
+        node, before = nodes[0], self.cursor("final")
         if before is None:
             await self._db.write(move_cursor, self._name, "final", None, final)
             return (), False

@@ -134,11 +134,13 @@ class BlockWalk:
         more = cursor.number < tips.head.number
         return Step(_cursor(tips.head), final, cursor, noted, also, more)
 
-    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
+    async def second_reading(
+        self, nodes: Sequence[Node], final: Cursor, read: Cursor
+    ) -> tuple[Sequence[Noted], bool]:
         """Read a piece of what has become final once more: what one node hid, another one shows.
 
         Args:
-            node: Another one than for the first time.
+            nodes: Each reads it. Two, where there are: who read it first may be either.
             final: The last final block.
             read: Up to where the chain was read for the first time.
 
@@ -157,9 +159,12 @@ class BlockWalk:
         if to <= before.number:
             return (), False
         watched = await self._watch_list.at(before.time_s)
-        piece = await self._range(node, watched, before, to)
+        first, *others = nodes
+        piece = await self._range(first, watched, before, to)
         if piece.last.number == final.number and piece.last.hash != final.hash:
             raise Unread(f"the nodes name different final blocks {final.number}")
+        for node in others:
+            piece = _together(piece, await self._whole(node, watched, before, piece.last.number))
         noted = await self._commit("final", before, piece)
         return noted, piece.last.number < to
 
@@ -209,6 +214,14 @@ class BlockWalk:
             if width == self._width:
                 self._width = min(RANGE_MAX, width + width // 8 + 1)
             return piece
+
+    async def _whole(self, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
+        """All blocks up to that one, in as many pieces as the node needs."""
+        piece = await self._range(node, watched, after, to)
+        while piece.last.number < to:
+            more = await self._range(node, watched, _cursor(piece.last), to)
+            piece = Piece(more.blocks, piece.transfers + more.transfers)
+        return piece
 
     async def _commit(self, kind: CursorKind, before: Cursor, piece: Piece) -> list[Noted]:
         return await self._db.write(_advance, self._name, kind, before, piece, self._clock.now_ms())
@@ -296,6 +309,21 @@ def _advance(
     if kind == "head":
         keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
     return record(tx, piece.transfers, now_ms)
+
+
+def _together(one: Piece, other: Piece) -> Piece:
+    """What two nodes show of the same blocks: each may hide something, and neither is right alone.
+
+    Raises:
+        Unread: They contradict each other.
+    """
+    if one.last.hash != other.last.hash:
+        raise Unread(f"the nodes name different final blocks {one.last.number}")
+    shown = {(seen.tx_id, seen.log_index): seen for seen in one.transfers}
+    for seen in other.transfers:
+        if shown.setdefault((seen.tx_id, seen.log_index), seen) != seen:
+            raise Unread(f"the nodes do not show the same of {seen.tx_id}")
+    return Piece(one.blocks, tuple(shown.values()))
 
 
 def _begin_at(tx: Tx, chain: str, head: Block, final: Block | None, now_ms: int) -> None:

@@ -80,11 +80,14 @@ class Walk(Protocol):
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
 
-    async def second_reading(self, node: Node, final: Cursor, read: Cursor) -> tuple[Sequence[Noted], bool]:
+    async def second_reading(
+        self, nodes: Sequence[Node], final: Cursor, read: Cursor
+    ) -> tuple[Sequence[Noted], bool]:
         """Read a piece of what has become final once more: what one node hid, another one shows.
 
         Args:
-            node: Another one than for the first time, where there is one.
+            nodes: Another one than reads now, and the one that does; or one where there is no other. Who read
+                the piece for the first time may have been either.
             final: The last final block.
             read: Up to where the chain was read for the first time.
 

@@ -259,13 +259,14 @@ class Watcher:
                 raise step.trouble
 
     async def _read_again(self, node: Node, step: Step) -> bool:
-        """Read a piece of what is final from another node; True when there is more of it."""
+        """Read a piece of what is final from another node, and this one; True when there is more of it."""
         assert step.final is not None
         other = self._nodes.another(node, step.final.time_s, self._walk.cursor("final"))
         if other is None:
             return False
         try:
-            noted, more = await self._walk.second_reading(other, step.final, step.cursor)
+            nodes = (other,) if other is node else (other, node)
+            noted, more = await self._walk.second_reading(nodes, step.final, step.cursor)
         except (NodesDown, Unread, BadAnswer) as trouble:
             self._nodes.rest(other, trouble)
             if not self._second_trouble:

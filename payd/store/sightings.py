@@ -232,10 +232,14 @@ def give_up(tx: Tx, chain: str) -> int:
 
 
 def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
-    """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits."""
+    """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits.
+
+    What a reorg took from a payment that has succeeded may never come again, and is not waited for.
+    """
     row = tx.execute(
         "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
-        " OR EXISTS (SELECT 1 FROM transfers WHERE chain = ?1 AND awaits IS NOT NULL)"
+        " OR EXISTS (SELECT 1 FROM transfers t JOIN payments p ON p.id = t.payment_id WHERE t.chain = ?1"
+        " AND t.awaits IS NOT NULL AND (t.block_hash IS NOT NULL OR p.status <> 'succeeded'))"
         " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))"
         " OR EXISTS (SELECT 1 FROM submissions WHERE chain = ?1 AND state = 'open')",
         (chain, now_ms),

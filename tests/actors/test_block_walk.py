@@ -9,6 +9,7 @@ from payd.actors.block_walk import BlockWalk
 from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
 from payd.chains.evm.binding import authorization_nonce
+from payd.chains.rpc import LAG_MAX
 from payd.chains.rpc_node import BACKOFF_MAX_S
 from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, TwoReaders, blocks_below
@@ -276,6 +277,24 @@ async def test_what_one_node_hides_is_found_with_another_once_it_is_final(two_no
     assert two_nodes.told == [payment]
 
 
+async def test_what_was_read_from_the_node_that_hides_is_not_read_from_it_alone_again(
+    two_nodes: Watching,
+) -> None:
+    payment = await two_nodes.till.sell()
+    paid = two_nodes.pay(payment)
+    two_nodes.views[0].hides.add(paid.hash)
+    await two_nodes.watcher.run_once()
+    assert two_nodes.till.shown(paid.hash) == []
+    # From now on the other one is preferred, and the first one reads for the second time.
+    two_nodes.views[0].lag = LAG_MAX + 1
+    two_nodes.chain.mine_empty(two_nodes.chain.final_depth + LAG_MAX + 1)
+    await two_nodes.rpc.heads()
+    await two_nodes.watcher.run_once()
+    two_nodes.views[0].lag = 0
+    await two_nodes.watcher.run_once()
+    assert two_nodes.till.kinds(paid.hash) == ["matched"]
+
+
 async def test_what_was_hidden_before_a_second_node_came_is_found_with_it(realm_db: Database) -> None:
     async with open_watching(realm_db, 2, begun=False) as watching:
         watching.nodes[1].does = DOWN
@@ -419,7 +438,7 @@ async def test_nothing_is_read_a_second_time_before_the_first(watching: Watching
     final = await walk.reader.headers(watching.rpc.nodes[0], [95])
     assert final[0] is not None
     noted, more = await walk.second_reading(
-        watching.rpc.nodes[0],
+        watching.rpc.nodes[:1],
         Cursor(final[0].number, final[0].hash, final[0].time_s),
         Cursor(read.number, read.hash, read.time_s),
     )

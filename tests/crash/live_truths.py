@@ -51,7 +51,7 @@ class LiveAftermath:
         rows: What the file has of the chain.
         onchain: What the chain shows.
         lied: Whether a node did; then what came in time may have been found too late.
-        read: Hashes of blocks whose transfers an honest node was asked for.
+        read: Hashes of blocks whose transfers a node gave, all of them.
     """
 
     common: Aftermath

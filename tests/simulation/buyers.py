@@ -22,6 +22,7 @@ from tests.simulation.world import SlowShopper
 EXCUSED: Final = frozenset({503})
 # What a confirm may be refused with: what it tells of is not there, is not this payment's, or comes too late.
 REFUSED: Final = frozenset({400, 409, 410, 422})
+SIGNS: Final = "eth_signTypedData_v4"
 PAUSE_MAX_S: Final = 30.0
 # Payments are open for fifteen minutes.
 LATE_S: Final = 850.0
@@ -66,11 +67,24 @@ class Buyer(SlowShopper):
     # What is asked for.
 
     async def _pay(self, told: Told) -> None:
-        if (asked := await self._asked(told)) is not None:
+        if (asked := await self._asked(told, signing=True)) is not None:
             wallet, option = asked
-            sent = self._send(wallet, wallet.transaction(option["actions"][0]))
+            [action] = option["actions"]
+            if action["method"] == SIGNS:
+                await self._sign(told, wallet, option)
+                return
+            sent = self._send(wallet, wallet.transaction(action))
             if self.rng.random() < 0.7:
                 await self._confirm(told, option, sent.hash)
+
+    async def _sign(self, told: Told, wallet: Wallet, option: dict[str, Any]) -> None:
+        """Sign, and have it brought; sometimes by somebody else, before or beside the house."""
+        [action] = option["actions"]
+        if self.rng.random() < 0.2:
+            self._send(wallet, wallet.brought(action))
+            if self.rng.random() < 0.5:
+                return
+        await self._confirm(told, option, wallet.signature(action))
 
     # What is not.
 
@@ -158,15 +172,28 @@ class Buyer(SlowShopper):
 
     # How.
 
-    async def _asked(self, told: Told, *, coin: bool = True) -> tuple[Wallet, dict[str, Any]] | None:
-        """A wallet, and what it is offered in one asset or another; after a while, as people are."""
+    async def _asked(
+        self, told: Told, *, coin: bool = True, signing: bool = False
+    ) -> tuple[Wallet, dict[str, Any]] | None:
+        """A wallet, and what it is offered in one asset or another; after a while, as people are.
+
+        Args:
+            told: The payment.
+            coin: Whether it may be the chain's own coin.
+            signing: Whether it may be something to sign; else it is something to send.
+        """
         wallet = self._open_wallet(self.rng.choice(BUYERS))
         path = f"/v1/gateway/payment/{told.payment_id}/options"
         found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
         if found.status not in (200, 410) and not self.excuses(found):
             self.refuse(found, "options")
         options = (found.body.get("options") or []) if found.status == 200 else []
-        options = [one for one in options if coin or "erc20" in one["amount"]["unit"]]
+        options = [
+            one
+            for one in options
+            if (coin or "erc20" in one["amount"]["unit"])
+            and (signing or one["actions"][0]["method"] != SIGNS)
+        ]
         await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         return (wallet, self.rng.choice(options)) if options else None
 

@@ -6,10 +6,10 @@ It says what is true; `nodes.py` has what nodes say of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from payd.chains.evm.codec import keccak256, to_data
 from tests.chains.fake_chain import FakeBlock, FakeTransaction
@@ -24,15 +24,33 @@ BEGINNING: Final = 40
 MINED_SOON: Final = 0.8
 
 
+class Authorized(NamedTuple):
+    """What somebody signed and anybody may bring, once and until it ends: EIP-3009."""
+
+    token: str
+    sender: str
+    recipient: str
+    value: int
+    valid_before_s: int
+    nonce: bytes
+
+    @property
+    def name(self) -> tuple[str, str, bytes]:
+        """By which a token knows it."""
+        return self.token, self.sender, self.nonce
+
+
 @dataclass(frozen=True)
 class Sent(FakeTransaction):
     """A transaction that somebody signed; of one sender, two with the same nonce are never both mined.
 
-    No block from before `sent_s` has it, whatever a reorg does.
+    No block from before `sent_s` has it, whatever a reorg does. It fails where one of what it `uses` was used
+    before, or has ended.
     """
 
     nonce: int = 0
     sent_s: int = 0
+    uses: tuple[Authorized, ...] = ()
 
 
 class Chain:
@@ -59,6 +77,7 @@ class Chain:
         self._forks = 0
         self._by_hash: dict[str, FakeBlock] = {}
         self._mined: dict[str, FakeBlock] = {}
+        self._signed: dict[str, Sent] = {}
         for number in range(BEGINNING + 1):
             self.mine(now_s - (BEGINNING - number) * BLOCK_S)
 
@@ -84,18 +103,19 @@ class Chain:
         """One block more, with what the pool has and a chance takes."""
         number = len(self.blocks)
         parent = self.blocks[-1] if self.blocks else None
+        chosen = self._chosen(time_s)
         block = FakeBlock(
             number,
             digest(f"block {self._forks} {number}"),
             "0x" + "00" * 32 if parent is None else parent.hash,
             time_s if parent is None else max(time_s, parent.time_s + 1),
-            tuple(self._chosen(time_s)),
+            tuple(self._carried_out(chosen, time_s)),
         )
         self.blocks.append(block)
         self._by_hash[block.hash] = block
         for transaction in block.transactions:
             self._mined[transaction.hash] = block
-            del self.pool[transaction.hash]
+            self._signed[transaction.hash] = self.pool.pop(transaction.hash)
         return block
 
     def reorg(self, depth: int, *, drops: int) -> None:
@@ -111,12 +131,12 @@ class Chain:
             del self._by_hash[block.hash]
             for transaction in block.transactions:
                 del self._mined[transaction.hash]
-                assert isinstance(transaction, Sent)
+                signed = self._signed.pop(transaction.hash)
                 is_lost = len(taken) - place < drops and self._rng.random() < 0.3
                 if is_lost:
-                    self.lost.append(transaction)
+                    self.lost.append(signed)
                 else:
-                    self.pool[transaction.hash] = transaction
+                    self.pool[signed.hash] = signed
         for block in [*taken, taken[-1]]:
             self.mine(block.time_s)
 
@@ -147,6 +167,19 @@ class Chain:
         """The first that is neither mined nor waits: after a loss it is that of what was lost."""
         waiting = {one.nonce for one in self.pool.values() if one.sender == sender}
         return next(nonce for nonce in count(self.count_of(sender)) if nonce not in waiting)
+
+    def used(self, up_to: int | None = None) -> set[tuple[str, str, bytes]]:
+        """What was authorized and is used."""
+        return {each.name for _, one in self.mined(up_to) if one.status for each in one.uses}
+
+    def _carried_out(self, chosen: list[Sent], time_s: int) -> Iterator[Sent]:
+        used = self.used() if any(one.uses for one in chosen) else set()
+        for one in chosen:
+            if any(each.name in used or time_s >= each.valid_before_s for each in one.uses):
+                yield replace(one, status=0, logs=())
+            else:
+                used.update(each.name for each in one.uses)
+                yield one
 
     def _chosen(self, time_s: int) -> list[Sent]:
         """Of the pool, in the order of each sender's nonces; of two with one nonce, the other is gone."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 import msgspec
 import trio
 
+import payd.live
 from payd.actors.poster import WebhookRules
+from payd.chains.keystore import Unlocked
 from payd.chains.rpc import Rpc
+from payd.config import Config
 from payd.server import webhook_rules
 from tests.chains.rpc_node import urls as urls
 
@@ -33,6 +37,22 @@ def plain_webhooks() -> Iterator[None]:
         return msgspec.structs.replace(webhook_rules(*asked), allow_http=True)
 
     with patch("payd.server.webhook_rules", rules):
+        yield
+
+
+@contextmanager
+def relaying(key: bytes) -> Iterator[None]:
+    """Have houses relay with this key, which no keystore holds: opening one takes a thread and its time."""
+    opened = payd.live.open_chains
+
+    def open_chains(*args: Any, **more: Any) -> Any:
+        return opened(*args, **{**more, "relays": True})
+
+    async def unlocked(_config: Config) -> Unlocked:
+        await trio.lowlevel.checkpoint()
+        return Unlocked(Path("relayer.json"), key, None)
+
+    with patch("payd.live.open_chains", open_chains), patch("payd.live._unlocked", unlocked):
         yield
 
 

@@ -33,9 +33,10 @@ from tests.simulation.chain import BLOCK_S, Chain, Sent
 from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import Fault
-from tests.simulation.door import connect, plain_webhooks, urls
+from tests.simulation.door import connect, plain_webhooks, relaying, urls
 from tests.simulation.followers import follow_account, follow_newest
 from tests.simulation.nodes import CHAIN, Node
+from tests.simulation.relayed import RELAYER_KEY
 from tests.simulation.trouble import Trouble, blocks_of
 from tests.simulation.wallets import MERCHANT, Wallet
 from tests.simulation.world import (
@@ -70,7 +71,7 @@ EXPECTED: Final = frozenset(
 CONFIGURATION: Final = """
 [rates]
 source = "table"
-table = { "USDC/USD" = "1", "ETH/USD" = "2500" }
+table = { "USDC/USD" = "1", "USDT/USD" = "1", "ETH/USD" = "2500" }
 
 [webhooks]
 canary = false
@@ -80,10 +81,11 @@ id = "@id"
 rpc = @rpc
 depth = @depth
 final = @final
-sponsor = false
+sponsor = @sponsor
 """
 USDC: Final = f"{CHAIN}/erc20:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
 USDC_TOKEN: Final = USDC.rpartition(":")[2].lower()
+USDT: Final = f"{CHAIN}/erc20:0xdAC17F958D2ee523a2206206994597C13D831ec7"
 ETH: Final = f"{CHAIN}/slip44:60"
 
 
@@ -120,6 +122,8 @@ class LiveWorld(World):
         for one in realm.live_chains:
             connect(one.rpc, partial(self._dial_node, life))
             chores.append(one.watcher.run)
+            if one.relayer is not None:
+                chores.append(one.relayer.run)
         return chores
 
     async def _dial_node(self, life: Life, place: int) -> trio.abc.Stream:
@@ -177,6 +181,7 @@ def configuration(rng: Random, nodes: int) -> str:
         "rpc": json.dumps(urls(nodes)),
         "depth": rng.choice(DEPTHS),
         "final": rng.choice(FINALS),
+        "sponsor": rng.choice(("true", "true", "false")),
     }
     text = CONFIGURATION
     for name, value in values.items():
@@ -199,7 +204,7 @@ async def furnish_live(folder: Path, seed: int, text: str) -> Furnished:
         await do("account.create", name="main")
         key = (await do("key.create", mode="live", scopes=list(SCOPES)))["apiKey"]
         merchant = (await do("merchant.create", mode="live", name="Shop", email="shop@example.com"))["id"]
-        for asset in (USDC, ETH):
+        for asset in (USDC, USDT, ETH):
             to = f"{CHAIN}:{MERCHANT}"
             await do("destination.add", mode="live", merchant=merchant, asset=asset, destination=to)
         secret = (await do("webhook.set", mode="live", url=HOOK))["secret"]
@@ -233,7 +238,7 @@ class LiveHistory(msgspec.Struct, frozen=True):
 def simulate_live(folder: Path, seed: int) -> LiveHistory:
     """The whole history of a seed in the live realm, in an empty folder."""
     steps = Steps()
-    with plain_webhooks():
+    with plain_webhooks(), relaying(RELAYER_KEY):
         return run_by_chance(partial(_simulate, folder, seed, steps), seed, steps)
 
 
@@ -312,7 +317,7 @@ def _is_at_rest(path: Path) -> bool:
             " + (SELECT count(*) FROM payments p WHERE status = 'succeeded' AND NOT EXISTS"
             " (SELECT 1 FROM events e WHERE e.payment_id = p.id AND e.type = 'payment.settled'))"
             " + (SELECT count(*) FROM deliveries WHERE state = 'pending')"
-            " + (SELECT count(*) FROM transfers WHERE awaits IS NOT NULL)"
+            " + (SELECT count(*) FROM transfers WHERE awaits IS NOT NULL AND block_hash IS NOT NULL)"
         ).fetchone()
     finally:
         db.close()

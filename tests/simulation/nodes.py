@@ -30,11 +30,13 @@ from tests.chains.fake_chain import (
 from tests.chains.rpc_node import FakeNode, Says
 from tests.receiver import Does, Received
 from tests.simulation.chain import Chain, Sent
+from tests.simulation.relayed import authorized_in, relayed
 
 CHAIN: Final = "eip155:1"
 # Enough for anything that anybody buys.
 BALANCE: Final = 10**24
 GAS_PRICE: Final = 2 * 10**9
+GAS: Final = 90_000
 REVERTED: Final = Says(3, "execution reverted")
 # What a node does at times instead of answering, and how often.
 MOODS: Final = (
@@ -65,7 +67,7 @@ class Node:
         reverts: Whether it says of every transaction that it failed.
         forged: Transactions that never were, by the hash of the block that it shows them in.
         other_chain: Whether it tells of another chain.
-        read: Hashes of blocks whose logs it gave.
+        read: Hashes of blocks whose logs it gave, all of them.
     """
 
     def __init__(self, chain: Chain, rng: Random) -> None:
@@ -83,9 +85,9 @@ class Node:
         self.forged: dict[str, list[FakeTransaction]] = {}
 
     @property
-    def is_honest(self) -> bool:
-        """Whether it makes nothing up and hides nothing."""
-        return not (self.hides or self.denies or self.reverts or self.forged or self.fork)
+    def leaves_out(self) -> bool:
+        """Whether the logs that it gives are not all."""
+        return self.hides or self.reverts
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
@@ -138,11 +140,7 @@ class Node:
     def transactions(self, block: FakeBlock) -> list[FakeTransaction]:
         """Whose logs it gives for a block."""
         forged = self.forged.get(block.hash, [])
-        if self.hides:
-            return forged
-        if self.reverts and block not in self.fork:
-            return forged
-        return [*block.transactions, *forged]
+        return forged if self.leaves_out else [*block.transactions, *forged]
 
     def _has_root(self) -> bool:
         first = self.fork[0]
@@ -194,7 +192,7 @@ class _Answers:
             if last > node.height:
                 return Says(-32602, "block range extends beyond current head block")
             blocks = [block for number in range(first, last + 1) if (block := node.at(number)) is not None]
-        if node.is_honest:
+        if not node.leaves_out:
             node.read.update(block.hash for block in blocks)
         return [
             log
@@ -239,9 +237,42 @@ class _Answers:
     def eth_maxPriorityFeePerGas(self) -> str:
         return to_quantity(10**9)
 
-    def eth_call(self, asked: dict[str, str], _tag: str) -> Any:
-        data = bytes.fromhex(asked["data"][2:])
-        return REVERTED if (said := _called(asked["to"].lower(), data)) is None else to_data(said)
+    def eth_call(self, asked: dict[str, str], _tag: str = "latest") -> Any:
+        said = self._called(asked["to"].lower(), bytes.fromhex(asked["data"][2:]))
+        return REVERTED if said is None else to_data(said)
+
+    def eth_estimateGas(self, asked: dict[str, str]) -> Any:
+        said = self.eth_call(asked)
+        return said if isinstance(said, Says) else to_quantity(GAS)
+
+    def eth_sendRawTransaction(self, raw: str) -> Any:
+        chain = self._node.chain
+        sent = replace(relayed(bytes.fromhex(raw[2:])), sent_s=chain.blocks[-1].time_s)
+        if sent.nonce < chain.count_of(sender := sent.sender, self._node.height):
+            return Says(-32000, "nonce too low")
+        before = next(
+            (one for one in chain.pool.values() if (one.sender, one.nonce) == (sender, sent.nonce)), None
+        )
+        if before is not None and before.hash == sent.hash:
+            return Says(-32000, "already known")
+        if before is not None:
+            del chain.pool[before.hash]
+        if chain.find(sent.hash) is None:
+            chain.send(sent)
+        return sent.hash
+
+    def _called(self, to: str, data: bytes) -> bytes | None:
+        """What a token answers; None where it reverts."""
+        if to not in TOKENS:
+            return None
+        if data[:4] == _STATE_OF:
+            name = (to, to_data(data[16:36]), data[36:68])
+            return (name in self._node.chain.used(self._node.height)).to_bytes(32, "big")
+        uses = authorized_in(to, data)
+        if not uses:
+            return _said_by_token(to, data)
+        used, now_s = self._node.chain.used(self._node.height), self._node.chain.blocks[-1].time_s
+        return None if any(one.name in used or one.valid_before_s <= now_s for one in uses) else b""
 
     def _number(self, tag: str) -> int:
         if tag.startswith("0x"):
@@ -289,15 +320,11 @@ _BALANCE_OF: Final = balance_of_call("0x" + "00" * 20)[:4]
 _STATE_OF: Final = authorization_state_call("0x" + "00" * 20, bytes(32))[:4]
 
 
-def _called(to: str, data: bytes) -> bytes | None:
-    """What a token answers; None where it reverts."""
-    if to not in TOKENS:
-        return None
+def _said_by_token(to: str, data: bytes) -> bytes | None:
+    """What a token always answers; None where it reverts."""
     decimals, separator = TOKENS[to]
     if data[:4] == decimals_call()[:4]:
         return decimals.to_bytes(32, "big")
     if data[:4] == domain_separator_call()[:4]:
         return separator
-    if data[:4] == _BALANCE_OF:
-        return BALANCE.to_bytes(32, "big")
-    return bytes(32) if data[:4] == _STATE_OF else None
+    return BALANCE.to_bytes(32, "big") if data[:4] == _BALANCE_OF else None

@@ -25,6 +25,22 @@ PAUSE_MAX_S: Final = 120.0
 LAGS: Final = (1, 2, 5, 12, 40)
 MADE_UP_MAX: Final = 30
 
+TROUBLES: Final = frozenset(
+    {
+        "reorgs",
+        "node fails at times",
+        "node is down",
+        "node lags",
+        "node stays behind on a fork",
+        "node lies: hides",
+        "node lies: reverts",
+        "node lies: is of another chain",
+        "node lies: runs ahead",
+        "node lies: forges",
+    }
+)
+"""All that happens, by name."""
+
 
 class Trouble:
     """All of it, for one chain.

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from eth_account import Account
+from eth_account.messages import encode_typed_data
 
+from payd.chains.evm.authorization import read_typed_data, transfer_with_authorization_call
 from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR, transfer_call
-from payd.chains.evm.codec import address_of_word
+from payd.chains.evm.codec import address_of_word, keccak256
 from tests.chains.fake_chain import FakeLog, log_of_transfer
 from tests.simulation.chain import Chain, Sent
+from tests.simulation.relayed import authorized_in, logs_of
 
-BUYERS: Final = tuple(f"0xb0b000000000000000000000000000000000000{place}" for place in range(1, 6))
+KEYS: Final = {
+    str(one.address).lower(): one for one in (Account.from_key(keccak256(b"buyer %d" % n)) for n in range(5))
+}
+BUYERS: Final = tuple(KEYS)
 # A contract that acts for whoever calls it.
 WRAPPER: Final = "0xc0c0000000000000000000000000000000000001"
 MERCHANT: Final = "0x5e11000000000000000000000000000000000001"
@@ -39,6 +47,24 @@ class Wallet:
         assert not checked or asked["from"].lower() == self.address
         data, value = bytes.fromhex(asked["data"][2:]), int(asked["value"], 16)
         return self.signed(asked["to"].lower(), data, value)
+
+    def signature(self, action: dict[str, Any]) -> str:
+        """What an `eth_signTypedData_v4` asks for."""
+        assert action["method"] == "eth_signTypedData_v4", action
+        asked, text = msgspec.json.decode(action["params"])
+        assert asked.lower() == self.address
+        message = encode_typed_data(full_message=msgspec.json.decode(text))
+        return "0x" + bytes(KEYS[self.address].sign_message(message).signature).hex()
+
+    def brought(self, action: dict[str, Any]) -> Sent:
+        """What was signed, brought to the chain by the buyer, who pays the gas."""
+        _, text = msgspec.json.decode(action["params"])
+        authorization = read_typed_data(msgspec.json.decode(text))
+        signature = bytes.fromhex(self.signature(action)[2:])
+        token = authorization.domain.token
+        sent = self.signed(token, transfer_with_authorization_call(authorization, signature), 0)
+        uses = authorized_in(token, sent.input)
+        return replace(sent, logs=logs_of(uses), uses=uses)
 
     def of_other_amount(self, due: Sent, part: float) -> Sent:
         """The same transaction, with so much of its amount."""

@@ -298,6 +298,22 @@ async def test_what_a_reorg_takes_for_good_lets_another_transfer_pay(till: Till)
     assert till.kinds("0x01") == ["surplus"]
 
 
+async def test_a_transfer_that_never_comes_again_keeps_no_chain_busy_once_another_has_paid(
+    till: Till,
+) -> None:
+    over_ms = START_MS + WINDOW_MS + 1
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x03", block_number=90))
+    await reorg(till)
+    assert till.db.point(is_busy, CHAIN, over_ms)
+
+    await till.succeed(payment, "0x03")
+    assert till.db.point(is_busy, CHAIN, over_ms), "what pays is not final yet"
+    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x03", "0xa100", None))
+
+    assert not till.db.point(is_busy, CHAIN, over_ms)
+
+
 async def test_what_never_was_in_its_block_pays_nothing_and_lets_another_transfer_pay(till: Till) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02", block_number=90))
