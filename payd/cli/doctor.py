@@ -21,12 +21,14 @@ from payd.cli.doctor_house import (
     examine_webhooks,
 )
 from payd.cli.doctor_machine import examine_machine
+from payd.cli.doctor_outside import examine_public_url
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.config import Config, ConfigError
+from payd.net.http import Client
 
 COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -45,7 +47,7 @@ payd doctor --json | python3 -m json.tool
 @config_options
 @click.pass_context
 def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Look for what is wrong, or soon will be: configuration, files, keys, backups, server, nodes, prices.
+    """Look for what is wrong, or soon will be: configuration, files, keys, backups, address, server, nodes.
 
     Works beside a running server and without one; changes nothing, and shows no secret. Exit code 0: there is
     no error, though there may be warnings. 1: there is one, also where it is in payd.toml.
@@ -72,10 +74,18 @@ def _examine(config_file: str | None, data_dir: str | None) -> list[Finding]:
         *examine_data(Path(config.data_dir)),
         *examine_files(Path(config.data_dir), system_wall_ms()),
         *examine_machine(config),
+        *trio.run(_examine_outside, config),
         *examine_server(config),
         *examine_webhooks(config),
         *_examine_live(config),
     ]
+
+
+async def _examine_outside(config: Config) -> list[Finding]:
+    client = Client(may_call=lambda address: True)  # base_url is the operator's own word
+    found = await examine_public_url(config, client, system_wall_ms())
+    await client.aclose()
+    return found
 
 
 def _examine_live(config: Config) -> list[Finding]:
