@@ -8,18 +8,24 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+import trio
 
+from payd.actors.poster import WebhookRules
 from payd.cli.finding import Finding, Level
 from payd.config import Config
-from payd.core.advice import words_for
+from payd.core.advice import advice, words_for
 from payd.core.errors import InvalidParams
 from payd.net.http import Client, Greeting, Reply, Target
+from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
+from payd.web.command import Mode
 
 DEADLINE_S: Final = 8.0
+ALL_HOSTS_S: Final = 30.0  # a person waits
+AT_ONCE_MAX: Final = 32  # threads for names, and sockets
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 # What renews certificates does it with a third of their time left; with a sixth left it did not.
@@ -65,6 +71,65 @@ async def examine_public_url(config: Config, client: Client, now_ms: int) -> lis
     found = list(_examine_certificate("public address", target, greeting, now_ms))
     reply = await client.send("GET", target, (), deadline_s=DEADLINE_S)
     return [*found, _examine_answer(config, reply, target, bad)]
+
+
+async def origins_of(config: Config, mode: Mode) -> list[str]:
+    """Scheme, host and port of each endpoint that the running server sends to; none where none runs."""
+    try:
+        reply = await call_admin(config.data_dir / SOCKET_NAME, "webhook.origins", {"mode": mode})
+    except (NoServer, NoAnswer):
+        return []  # which is a finding of the server's own
+    # A server without that mode, or of an earlier version, has no such answer.
+    return [] if reply.error is not None else msgspec.convert(reply.result, list[str])
+
+
+async def examine_origins(
+    origins: Sequence[str], mode: Mode, rules: WebhookRules, client: Client, now_ms: int
+) -> list[Finding]:
+    """Whether webhooks get as far as each host: its name, addresses that may be called, and TLS.
+
+    Nothing is said of test mode on this machine, where a shop runs while somebody works on it.
+
+    Args:
+        origins: Scheme, host and port of each.
+        mode: Whose endpoints.
+        rules: What these may be.
+        client: Such as deliveries of that mode are sent with.
+        now_ms: Unix milliseconds.
+    """
+    targets = [target for target in map(Target.of, origins) if mode == "live" or not _is_here(target.host)]
+    bad: Level = "error" if mode == "live" else "warning"
+    found: dict[Target, list[Finding]] = {}
+    asking = trio.CapacityLimiter(AT_ONCE_MAX)
+
+    async def examine(target: Target) -> None:
+        async with asking:
+            found[target] = await _examine_host(target, bad, rules, client, now_ms)
+
+    with trio.move_on_after(ALL_HOSTS_S):
+        async with trio.open_nursery() as nursery:
+            for target in targets:
+                nursery.start_soon(examine, target)
+    findings = [one for target in targets for one in found.get(target, ())]
+    if left := len(targets) - len(found):
+        words = f"no time was left to look at {left} of {len(targets)} hosts of {mode} mode"
+        findings.append(Finding("warning", "webhooks", words, "Run this again; is the network slow?"))
+    return findings
+
+
+async def _examine_host(
+    target: Target, bad: Level, rules: WebhookRules, client: Client, now_ms: int
+) -> list[Finding]:
+    subject = f"webhooks to {target.authority}"
+    if target.scheme == "http" and not rules.allow_http:
+        words = "its URL is plain http, which is not allowed in this mode"
+        return [Finding(bad, subject, words, "Give the endpoint an https:// URL.")]
+    greeting = await client.greet(target, deadline_s=DEADLINE_S)
+    if greeting.error_class is not None:
+        words = f"the host cannot be reached: {_said(greeting)}"
+        return [Finding(bad, subject, words, advice(None, greeting.error_class) or "")]
+    reached = Finding("ok", subject, f"the host is reached at {greeting.remote_ip}")
+    return [reached, *_examine_certificate(subject, target, greeting, now_ms)]
 
 
 def _examine_certificate(subject: str, target: Target, greeting: Greeting, now_ms: int) -> Iterator[Finding]:

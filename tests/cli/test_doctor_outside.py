@@ -1,4 +1,4 @@
-"""The doctor asks for base_url as a buyer would, and says what to do where that leads nowhere."""
+"""The doctor asks for base_url as a buyer would, and goes to webhooks' hosts as a delivery would."""
 
 from __future__ import annotations
 
@@ -9,11 +9,25 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.cli.doctor_outside import DAY_S, HOUR_S, LATE, examine_public_url
+from payd.actors.poster import WebhookRules
+from payd.cli.doctor import _examine_outside
+from payd.cli.doctor_outside import (
+    ALL_HOSTS_S,
+    AT_ONCE_MAX,
+    DAY_S,
+    HOUR_S,
+    LATE,
+    examine_origins,
+    examine_public_url,
+    origins_of,
+)
 from payd.cli.finding import Finding
 from payd.config import Config, load
 from payd.net.dns import DnsFailed
 from payd.net.http import Client, Target, tls_context
+from payd.web.admin import SOCKET_NAME
+from payd.web.command import Mode
+from tests.cli.test_act import server
 from tests.receiver import CA_FILE, Does, Receiver, always, server_tls
 from tests.terminal import Terminal
 
@@ -26,6 +40,11 @@ NOW_MS = 1_800_000_000_000
 async def resolve_public(_host: str) -> list[str]:
     await trio.lowlevel.checkpoint()
     return ["93.184.216.34"]
+
+
+async def resolve_inside(_host: str) -> list[str]:
+    await trio.lowlevel.checkpoint()
+    return ["10.0.0.5"]
 
 
 async def resolve_nothing(_host: str) -> list[str]:
@@ -142,6 +161,83 @@ async def test_a_host_that_is_not_reached_is_an_error_with_its_cause(tmp_path: P
 async def test_nothing_is_said_of_a_house_on_its_own_machine(tmp_path: Path, url: str) -> None:
     client = Client(may_call=lambda _: True, resolve=resolve_nothing, dial=dial_refused)
     assert await examine_public_url(configured(tmp_path, url), client, NOW_MS) == []
+
+
+ORIGIN = "https://receiver.test:443"
+OPEN = WebhookRules(allow_http=True)
+
+
+async def looked_at(mode: Mode, *origins: str, certificate: str = "receiver") -> list[tuple[str, str, str]]:
+    """Levels, subjects and words for hosts that are all the same."""
+    async with host(Does(), certificate) as (client, receiver):
+        findings = await examine_origins(origins, mode, WebhookRules(), client, NOW_MS)
+        assert receiver.received == [], "nothing is sent"
+    return [(one.level, one.subject, one.words) for one in findings]
+
+
+async def test_a_host_of_webhooks_is_greeted_and_sent_nothing() -> None:
+    reached, certificate = await looked_at("live", ORIGIN)
+    assert reached == ("ok", "webhooks to receiver.test", "the host is reached at 93.184.216.34")
+    assert certificate[:2] == ("ok", "webhooks to receiver.test")
+
+
+async def test_a_host_that_webhooks_do_not_reach_is_an_error_in_live_mode_alone() -> None:
+    levels: dict[Mode, str] = {"live": "error", "test": "warning"}
+    for mode, level in levels.items():
+        [(found_level, subject, words)] = await looked_at(mode, ORIGIN, certificate="expired")
+        assert (found_level, subject) == (level, "webhooks to receiver.test")
+        assert words.startswith("the host cannot be reached: TLS failed (")
+        [plain] = await looked_at(mode, "http://receiver.test:80")
+        assert (plain[0], "plain http" in plain[2]) == (level, True)
+
+
+async def test_an_address_that_deliveries_may_not_call_is_not_called() -> None:
+    async with host(Does()) as (_, receiver):
+        client = Client(may_call=WebhookRules().may_call, resolve=resolve_inside, dial=receiver.dial)
+        [finding] = await examine_origins([ORIGIN], "live", WebhookRules(), client, NOW_MS)
+        assert receiver.connections == 0
+    assert (finding.level, "may not call" in finding.words) == ("error", True)
+    assert "allow_networks" in finding.what_to_do
+
+
+async def test_a_shop_on_this_machine_may_be_down_in_test_mode() -> None:
+    client = Client(may_call=lambda _: True, resolve=resolve_public, dial=dial_refused)
+    here = ["http://127.0.0.1:5000", "https://localhost:443"]
+    assert await examine_origins(here, "test", OPEN, client, NOW_MS) == []
+    assert len(await examine_origins(here, "live", OPEN, client, NOW_MS)) == 2
+
+
+async def test_many_hosts_that_say_nothing_take_no_longer_than_a_person_waits() -> None:
+    client = Client(may_call=lambda _: True, resolve=resolve_public, dial=dial_silence)
+    origins = [f"https://{number}.test:443" for number in range(10 * AT_ONCE_MAX)]
+    started_s = trio.current_time()
+    *findings, last = await examine_origins(origins, "live", OPEN, client, NOW_MS)
+    assert trio.current_time() - started_s == ALL_HOSTS_S
+    assert len(findings) >= 3 * AT_ONCE_MAX
+    left = len(origins) - len(findings)
+    assert (last.level, f"no time was left to look at {left} of 320 hosts" in last.words) == ("warning", True)
+
+
+@pytest.mark.real_time
+async def test_a_server_that_does_not_run_or_knows_no_such_mode_has_no_hosts(tmp_path: Path) -> None:
+    config = load(None, {"PAYD_DATA_DIR": str(tmp_path)})
+    assert await origins_of(config, "test") == []
+    with server(tmp_path, b'{"error": {"code": "invalid_params", "message": "no"}}\n'):
+        assert await origins_of(config, "live") == []
+    (tmp_path / SOCKET_NAME).unlink()
+    with server(tmp_path, b'{"result": ["https://receiver.test:443"]}\n') as asked:
+        assert await origins_of(config, "live") == [ORIGIN]
+    assert asked == [b'{"command":"webhook.origins","args":{"mode":"live"}}\n']
+
+
+@pytest.mark.real_time
+def test_the_command_asks_the_hosts_too(begun: Terminal) -> None:
+    with server(begun.folder / "data", b'{"result": ["https://shop.invalid:443"]}\n'):
+        found = trio.run(_examine_outside, load(None, {"PAYD_DATA_DIR": str(begun.folder / "data")}))
+    assert [(one.level, one.subject) for one in found] == [
+        ("warning", "webhooks to shop.invalid"),
+        ("error", "webhooks to shop.invalid"),
+    ]
 
 
 @pytest.mark.real_time
