@@ -46,6 +46,7 @@ STARTERS = {
     "payd/cli/backup.py": "a server's copy and the look at how far it is; both end with the command",
     "payd/cli/demo.py": "a receiver and a page's websocket beside one payment; all end with the command",
     "payd/cli/demo_live.py": "the feed beside one payment, which ends with the command",
+    "payd/cli/doctor_outside.py": "a question to each host of webhooks at once; all end with the command",
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
     "payd/cli/feed_connection.py": "both directions of one websocket",
     "payd/store/db.py": "the committer and the checkpoints",

@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from payd import logs
+from payd.actors.poster import webhook_client
 from payd.cli.doctor_files import examine_files
 from payd.cli.doctor_house import (
     config_problems,
@@ -21,13 +22,17 @@ from payd.cli.doctor_house import (
     examine_webhooks,
 )
 from payd.cli.doctor_machine import examine_machine
+from payd.cli.doctor_outside import examine_origins, examine_public_url, origins_of
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.config import Config, ConfigError
+from payd.net.http import Client
+from payd.web.command import Mode
 
+MODES: Final[tuple[Mode, ...]] = ("test", "live")
 COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
@@ -45,7 +50,7 @@ payd doctor --json | python3 -m json.tool
 @config_options
 @click.pass_context
 def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Look for what is wrong, or soon will be: configuration, files, keys, backups, server, nodes, prices.
+    """Look for what is wrong, or soon will be: configuration, files, keys, backups, address, server, nodes.
 
     Works beside a running server and without one; changes nothing, and shows no secret. Exit code 0: there is
     no error, though there may be warnings. 1: there is one, also where it is in payd.toml.
@@ -72,10 +77,34 @@ def _examine(config_file: str | None, data_dir: str | None) -> list[Finding]:
         *examine_data(Path(config.data_dir)),
         *examine_files(Path(config.data_dir), system_wall_ms()),
         *examine_machine(config),
+        *trio.run(_examine_outside, config),
         *examine_server(config),
         *examine_webhooks(config),
         *_examine_live(config),
     ]
+
+
+async def _examine_outside(config: Config) -> list[Finding]:
+    client = Client(may_call=lambda address: True)  # base_url is the operator's own word
+    found = await examine_public_url(config, client, system_wall_ms())
+    await client.aclose()
+    for mode in MODES:
+        if origins := await origins_of(config, mode):
+            found += await _examine_origins(config, mode, origins)
+    return found
+
+
+async def _examine_origins(config: Config, mode: Mode, origins: Sequence[str]) -> list[Finding]:
+    from payd.server import webhook_rules  # brings all of the server
+
+    rules = webhook_rules(config, mode)
+    try:
+        client = webhook_client(rules)
+    except OSError:
+        return []  # ca_file: a finding of its own
+    found = await examine_origins(origins, mode, rules, client, system_wall_ms())
+    await client.aclose()
+    return found
 
 
 def _examine_live(config: Config) -> list[Finding]:

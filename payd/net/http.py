@@ -116,6 +116,22 @@ class Reply(msgspec.Struct, frozen=True):
         return next((value.decode("latin-1") for key, value in self.headers if key == wanted), None)
 
 
+class Greeting(msgspec.Struct, frozen=True):
+    """How far a host was reached without a request.
+
+    Attributes:
+        error_class: None when the connection stood, with TLS where the target has it; else as in `Reply`.
+        detail: What happened, for a log; nothing that the peer sent.
+        remote_ip: The address that was called; None when it did not come to that.
+        certificate: The Unix seconds from and to which the peer's certificate holds; None without TLS.
+    """
+
+    error_class: str | None
+    detail: str
+    remote_ip: str | None
+    certificate: tuple[int, int] | None = None
+
+
 class _Progress:
     """How far a request has come, for whoever must say how it ended."""
 
@@ -230,6 +246,26 @@ class Client:
             duration_ms,
             Timing(**progress.phases, first_byte_ms=duration_ms),
         )
+
+    async def greet(self, target: Target, *, deadline_s: float = RESPONSE_DEADLINE_S) -> Greeting:
+        """Connect, and close without a request; never raises for what the network or the peer does.
+
+        Args:
+            target: Where to; its path is not looked at.
+            deadline_s: Real seconds for name, connection and TLS together.
+        """
+        progress = _Progress()
+        connection: Connection | None = None
+        try:
+            with trio.move_on_after(deadline_s):
+                connection = await self._open(target, progress)
+        except Failed as failed:
+            return Greeting(failed.error_class, failed.detail, progress.remote_ip)
+        if connection is None:
+            return Greeting("timeout_connect", f"no connection within {deadline_s:g} s", progress.remote_ip)
+        certificate = _certificate_of(connection.stream)
+        await connection.aclose()
+        return Greeting(None, "", connection.remote_ip, certificate)
 
     async def aclose(self) -> None:
         """Close every idle connection."""
@@ -366,3 +402,11 @@ def _os_class(error: OSError) -> str:
 
 def _ms_since(started_s: float) -> int:
     return round((trio.current_time() - started_s) * 1000)
+
+
+def _certificate_of(stream: trio.abc.Stream) -> tuple[int, int] | None:
+    if not isinstance(stream, trio.SSLStream):
+        return None
+    verified = stream.getpeercert()
+    begins, ends = (ssl.cert_time_to_seconds(verified[key]) for key in ("notBefore", "notAfter"))
+    return int(begins), int(ends)

@@ -73,6 +73,15 @@ def get_endpoint(tx: Tx, account_id: str) -> Endpoint:
     return endpoint
 
 
+def enabled_urls(tx: Tx, limit: int) -> list[str]:
+    """Where webhooks of merchants go, oldest endpoint first; none of the house's own."""
+    found = tx.execute(
+        "SELECT url FROM endpoints WHERE state = 'enabled' AND id NOT IN (?, ?) ORDER BY rowid LIMIT ?",
+        (rules.NOTIFY, rules.CANARY, limit),
+    )
+    return [url for (url,) in found]
+
+
 def endpoint_of_id(tx: Tx, endpoint_id: str) -> Endpoint | None:
     """Any endpoint, a deleted one too."""
     row = tx.execute(f"{_ENDPOINT} WHERE id = ?", (endpoint_id,)).fetchone()

@@ -9,13 +9,16 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from payd.core.diagnosis import Received
+from payd.core.endpoint import check_url
 from payd.core.errors import InvalidParams, ParamsValidation, StoreUnavailable
 from payd.core.event import iso_ms
-from payd.web.command import Command, OfId, OfMode, account_of, ask, realm_of
+from payd.store.endpoints import enabled_urls
+from payd.web.command import Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
 from payd.web.explain import Explained, explain
 from payd.web.query import parse_instant_ms
 from payd.web.simulation import parse_duration_s
@@ -23,6 +26,7 @@ from payd.web.simulation import parse_duration_s
 if TYPE_CHECKING:
     from payd.web.house import House
 
+ENDPOINTS_MAX: Final = 1000  # a small merchant has one a mode; a house for many shops some hundreds
 DELIVERIES_SHOWN: Final = 20  # the newest: a screen; more are asked for
 
 Run = Callable[["House", Any], Awaitable[Any]]
@@ -36,6 +40,10 @@ class _Set(OfMode, frozen=True, kw_only=True):
     url: str
     events: list[str] | None = None
     headers: dict[str, str] | None = None
+
+
+class _Origins(Args, frozen=True, kw_only=True):
+    mode: Mode
 
 
 class _Test(OfMode, frozen=True, kw_only=True):
@@ -88,6 +96,17 @@ async def _show(house: House, args: OfMode) -> Any:
     """The endpoint, and the realm's time, by which its own times are told."""
     endpoint = await ask(house, args, "GET", _ENDPOINT)
     return {**endpoint, "now": iso_ms(realm_of(house, args.mode).clock.now_ms())}
+
+
+async def _origins(house: House, args: _Origins) -> list[str]:
+    """Scheme, host and port of every enabled endpoint, once each; its path may be a secret of its own."""
+    urls = await realm_of(house, args.mode).db.read(partial(enabled_urls, limit=ENDPOINTS_MAX))
+    found = [check_url(url, allow_http=True) for url in urls]
+    return list(dict.fromkeys(f"{scheme}://{_in_url(host)}:{port}" for scheme, host, port in found))
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 async def _enable(house: House, args: OfMode) -> Any:
@@ -171,6 +190,7 @@ def _since(text: str, now_ms: int) -> str | int:
 WEBHOOK_COMMANDS: Final[dict[str, Command]] = {
     "webhook.set": Command(_Set, _set),
     "webhook.show": Command(OfMode, _show, changes=False),
+    "webhook.origins": Command(_Origins, _origins, changes=False),
     "webhook.rotate": Command(OfMode, _endpoint("POST", "/rotate")),
     "webhook.reveal": Command(OfMode, _endpoint("POST", "/reveal")),
     "webhook.enable": Command(OfMode, _enable),

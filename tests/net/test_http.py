@@ -497,3 +497,19 @@ async def test_an_answer_that_comes_before_the_request_is_read_counts() -> None:
         nursery.cancel_scope.cancel()
 
     assert reply.status == 413
+
+
+async def test_a_greeting_sends_nothing_and_leaves_no_connection() -> None:
+    async with open_pair(always(Does())) as (client, receiver):
+        greeting = await client.greet(HOOK)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (greeting.error_class, greeting.remote_ip) == (None, "93.184.216.34")
+        assert (receiver.received, receiver.connections, receiver.open) == ([], 1, 0)
+
+
+async def test_a_greeting_calls_no_address_that_may_not_be_called() -> None:
+    async with open_pair(always(Does())) as (_, receiver):
+        client = Client(may_call=lambda _: False, resolve=resolve_public, dial=receiver.dial)
+        greeting = await client.greet(HOOK)
+        assert (greeting.error_class, greeting.remote_ip) == ("blocked_address", None)
+        assert receiver.connections == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from payd.core.endpoint import ALL, SECRET_OVERLAP_MS, Endpoint
+from payd.core.endpoint import ALL, CANARY, NOTIFY, SECRET_OVERLAP_MS, Endpoint
 from payd.core.errors import InvalidState, NotFound
 from payd.store import endpoints
 from payd.store.db import Database, Tx
@@ -167,3 +167,21 @@ async def test_another_url_has_not_failed_yet(realm_db: Database) -> None:
     await put(realm_db, url="https://other.test/")
     moved = realm_db.point(endpoints.get_endpoint, "acct_1")
     assert (moved.failing_since_ms, moved.warnings) == (None, 0)
+
+
+async def test_enabled_urls_are_of_merchants_alone_and_bounded(realm_db: Database) -> None:
+    await put(realm_db)
+    for account, endpoint_id in (("acct_2", "ep_2"), ("acct_3", "ep_3"), ("house", NOTIFY), ("h2", CANARY)):
+        await realm_db.write(
+            endpoints.put_endpoint,
+            account_id=account,
+            url=f"https://{account}.test/",
+            events=ALL,
+            fresh_id=endpoint_id,
+            sealed=b"sealed",
+            now_ms=1000,
+            actor="key_1",
+        )
+    await realm_db.write(endpoints.delete_endpoint, account_id="acct_3", now_ms=1001, actor="key_1")
+    assert realm_db.point(endpoints.enabled_urls, limit=9) == [URL, "https://acct_2.test/"]
+    assert realm_db.point(endpoints.enabled_urls, limit=1) == [URL]

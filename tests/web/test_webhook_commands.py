@@ -137,3 +137,18 @@ async def test_a_delivery_is_explained_by_what_arrived(hooked: Hooked) -> None:
     assert (said["match"], said["given"], said["deliveryState"]) == ("current", None, "pending")
     with pytest.raises(InvalidParams, match="base64"):
         await do(hooked, "webhook.explain", **given, bodyB64="!")
+
+
+async def test_hosts_of_endpoints_are_shown_once_each_without_their_paths(hooked: Hooked) -> None:
+    async def origins() -> Any:
+        return msgspec.to_builtins(
+            await run_command(hooked.shop.house, "webhook.origins", b'{"mode": "test"}')
+        )
+
+    assert await origins() == []
+    await do(hooked, "webhook.set", url=HOOK + "/s3cret?key=1")
+    assert await origins() == ["http://a.test:80"]
+    await do(hooked, "webhook.set", url="http://[2606:4700::1111]:8443/x")
+    assert await origins() == ["http://[2606:4700::1111]:8443"]
+    await do(hooked, "webhook.pause")
+    assert await origins() == []
