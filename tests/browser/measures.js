@@ -3,6 +3,7 @@
   const named = (one) => one.id ? `#${one.id}` : one.tagName.toLowerCase() + (one.className?.baseVal ?? one.className ? `.${String(one.className.baseVal ?? one.className).trim().replace(/\s+/g, '.')}` : '');
   const isShown = (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true });
   const isUnseen = (one) => one.closest('.unseen') !== null;
+  const keyframesOf = (group) => [...group.cssRules].flatMap((rule) => (rule instanceof CSSKeyframesRule ? rule : rule.cssRules ? keyframesOf(rule) : []));
   // Lines of text, as they are painted, with the element that holds them.
   function lines() {
     const found = [];
@@ -64,6 +65,25 @@
         }) && !(one.matches('.plain'))).map(named);
     },
     motion: () => document.getAnimations().map((one) => `${one.animationName ?? one.transitionProperty} on ${named(one.effect.target)}`),
+    // What is animated where motion is welcome, with what it changes and how often a second: CSS says so before it runs.
+    animations() {
+      const frames = new Map([...document.styleSheets, ...document.adoptedStyleSheets].flatMap(keyframesOf).map((rule) => [rule.name, rule]));
+      return [...document.querySelectorAll('*')].flatMap((one) => ['', '::before', '::after'].flatMap((part) => {
+        const style = getComputedStyle(one, part || null), listed = (name) => style[name].split(', ');
+        if (style.animationName === 'none') return [];
+        const [times, spans] = [listed('animationIterationCount'), listed('animationDuration')];
+        return listed('animationName').map((name, place) => ({
+          name, on: named(one) + part, changes: [...new Set([...frames.get(name).cssRules].flatMap((rule) => [...rule.style]))],
+          perSecond: Math.min(parseFloat(times[place % times.length].replace('infinite', 'Infinity')), 1 / parseFloat(spans[place % spans.length])),
+          repeats: times[place % times.length] !== '1',
+        }));
+      }));
+    },
+    // A flash is light that comes and goes: nothing but a place may change again and again, and that at most three times a second.
+    flashes() {
+      return this.animations().filter((one) => one.repeats && (one.perSecond > 3 || !one.changes.every((what) => ['transform', 'rotate', 'translate'].includes(what))))
+        .map((one) => `${one.name} on ${one.on}`);
+    },
     // What a screen reader cannot name.
     busy: () => [...document.querySelectorAll('.spinner')].filter(isShown)
       .filter((one) => one.ariaHidden !== 'true' || !one.parentElement.querySelector('h2')).map(named),

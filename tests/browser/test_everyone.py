@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, Till, Watch
 from tests.browser.scenes import SCENES, SHOP, Stage
 from tests.browser.shop_page import open_shop_page
 from tests.browser.test_solana_pay import SolanaTill, serving
-from tests.browser.tour import LIGHTS, SCREENS, Tour, contact_sheet, take
+from tests.browser.tour import ADOPT, LIGHTS, MEASURES, SCREENS, Tour, contact_sheet, take
 
 pytestmark = pytest.mark.browser
 
@@ -66,6 +66,25 @@ def test_in_the_buyers_own_colours_everything_that_can_be_pressed_has_a_border(t
 def test_nothing_moves_for_who_wants_no_motion_and_what_waits_has_a_name(tour: Tour) -> None:
     assert tour.found["motion"] == {}
     assert tour.found["busy"] == {}
+
+
+@in_both_directions
+def test_nothing_flashes_where_motion_is_welcome(tour: Tour) -> None:
+    assert tour.found["flashes"] == {}
+    assert tour.moving == {"turn", "appear"}, "they are what was measured"
+
+
+def test_what_flashes_is_found(till: Till, open_page: Callable[..., Page]) -> None:
+    page = open_page(reduced_motion="no-preference")
+    page.goto(till.pay())
+    page.evaluate(MEASURES)
+    assert page.evaluate("measure.flashes()") == []
+    page.evaluate(
+        ADOPT,
+        """@keyframes blink { 50% { opacity: 0 } } @keyframes spin { to { rotate: 1turn } }
+        h1 { animation: blink 2s infinite } #left { animation: spin .2s infinite, blink 1s }""",
+    )
+    assert sorted(page.evaluate("measure.flashes()")) == ["blink on h1", "spin on #left"]
 
 
 def test_at_four_hundred_percent_nothing_is_wider_cut_off_or_on_top_of_something(tour: Tour) -> None:

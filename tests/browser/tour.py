@@ -65,12 +65,17 @@ ADOPT: Final = """(text) => {
 
 @dataclass
 class Tour:
-    """What was found, by what was measured and by scene; only what is wrong is kept."""
+    """What was found, by what was measured and by scene; only what is wrong is kept.
+
+    Attributes:
+        moving: The animations that were seen anywhere where motion is welcome.
+    """
 
     code: str
     watch: Watch
     found: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
+    moving: set[str] = field(default_factory=set)
 
     def note(self, measure: str, scene: str, wrong: list[str]) -> None:
         """Keep what is wrong; that it was measured is kept in any case."""
@@ -141,6 +146,11 @@ def take(tour: Tour, stage: Stage, *, whole: bool) -> None:
 
 def _look(tour: Tour, name: str, page: Page, frames: list[Frame]) -> None:
     tour.note("motion", name, [one for frame in frames for one in frame.evaluate("measure.motion()")])
+    page.emulate_media(reduced_motion="no-preference")
+    for frame in frames:
+        tour.moving |= {one["name"] for one in frame.evaluate("measure.animations()")}
+    tour.note("flashes", name, [one for frame in frames for one in frame.evaluate("measure.flashes()")])
+    page.emulate_media(reduced_motion="reduce")
     tour.note("busy", name, [one for frame in frames for one in frame.evaluate("measure.busy()")])
     for light in LIGHTS:
         with lit(page, light):

@@ -49,13 +49,15 @@ async def page(visit: Visit) -> Answer:
     # Once something was sent, nothing here sends it again.
     sent = visit.typed("tx") or visit.query("tx")
     sends = repayment is not None and visit.realm.live and not recorded and not sent
+    wallet = wallet_call(repayment) if repayment is not None and sends else None
     return visit.page(
         "refund.html",
         reference=payment.reference_id,
         amount=shown or "",
         network="" if repayment is None else _network(visit, repayment),
         to="" if repayment is None else parse_account(repayment.to).address,
-        wallet=wallet_call(repayment) if repayment is not None and sends else None,
+        wallet=wallet,
+        by_hand=sends and wallet is None,
         recorded=recorded,
         key=kept_under(payment),
         tx=sent,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,14 @@ from payd.store.db import Tx
 from payd.store.refunds import is_refunded
 from payd.web.dashboard.refunds import WalletCall, wallet_call
 from tests.ledger import BUYER, CHAIN, USDC, run_sql, sell
-from tests.shop import Shop, open_shop
+from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA, Shop, open_shop
 from tests.visitor import sign_in
 
 PAYMENT = "pay_l" + "0" * 36
+BY_HAND = (
+    "On Solana no wallet is asked from here. Send it in your wallet, then paste the transaction id below:"
+    " it is looked for on the chain before the refund is recorded."
+)
 ADDRESS = BUYER.rpartition(":")[2].lower()
 
 
@@ -32,9 +37,9 @@ async def paid(shop: Shop) -> str:
     return payment
 
 
-async def live_paid(shop: Shop) -> str:
+async def live_paid(shop: Shop, **more: Any) -> str:
     def one(tx: Tx) -> str:
-        return sell(tx, "succeeded", id=PAYMENT, account_id=shop.account_id).id
+        return sell(tx, "succeeded", id=PAYMENT, account_id=shop.account_id, **more).id
 
     return await shop.house.realms["live"].db.write(one)
 
@@ -50,6 +55,7 @@ async def test_a_test_refund_is_a_plain_record(shop: Shop) -> None:
     assert f'href="{here}"' in (await visitor.get(f"/d/test/payments/{payment}")).html
     page = await visitor.get(here)
     assert "test: nothing is sent" in page.text
+    assert "no wallet is asked from here" not in page.text
     assert "refund.js" not in page.html
     assert (await visitor.post(here, {"tx": "", "note": "broken cup"})).to == f"/d/test/payments/{payment}"
     after = await visitor.get(f"/d/test/payments/{payment}")
@@ -77,10 +83,28 @@ async def test_a_wallet_is_asked_for_what_the_buyer_paid(shop: Shop) -> None:
     page = await visitor.get(f"/d/live/payments/{PAYMENT}/refund")
     assert "Amount 1 USDC Network Base To the buyer" in page.text
     assert 'data-chain="0x2105"' in page.html
+    assert "no wallet is asked from here" not in page.text
     assert f"{ADDRESS[2:]}{1_000_000:064x}" in page.html
     sent = await visitor.get(f"/d/live/payments/{PAYMENT}/refund?tx=0x{'ab' * 32}")
     assert "refund.js" not in sent.html
     assert f'value="0x{"ab" * 32}"' in sent.html
+
+
+async def test_on_solana_the_page_says_that_the_merchant_sends_and_pastes_the_transaction(shop: Shop) -> None:
+    await live_paid(shop, asset=USDC_SOLANA, buyer=f"{SOLANA}:{SOLANA_WALLET}")
+    visitor = await sign_in(shop)
+    here = f"/d/live/payments/{PAYMENT}/refund"
+    page = await visitor.get(here)
+    assert f"Amount 1 USDC Network Solana To the buyer {SOLANA_WALLET}" in page.text
+    assert BY_HAND in page.text
+    assert "refund.js" not in page.html
+    assert 'name="tx"' in page.html
+    # Once it is sent, nobody is told to send it.
+    assert BY_HAND not in (await visitor.get(f"{here}?tx={'1' * 88}")).text
+    await shop.house.realms["live"].db.write(
+        run_sql, "INSERT INTO refunds (payment_id, created_at_ms) VALUES (?, 1)", PAYMENT
+    )
+    assert BY_HAND not in (await visitor.get(here)).text
 
 
 async def test_what_was_recorded_elsewhere_is_not_sent_again(shop: Shop) -> None:
