@@ -1,7 +1,7 @@
 """A soak: a server under a modest mixed load for long, and whether anything of it grows.
 
-People create, pay, cancel, read and list, pages and an account follow, webhooks arrive, backups are made. The
-realm's clock moves on, so that what expires, is sent again or is forgotten falls due all the time.
+People create, pay, cancel, read and list, pages and an account follow, webhooks arrive, backups are made.
+After each shift the realm's clock moves on, so that what expires, is sent again or is forgotten falls due.
 
 Source: DESIGN.md, "14. What it must reach (`scripts/bench`: ratios in one run, medians of alternated
 rounds; never a timed test)".
@@ -28,24 +28,24 @@ from tests.bench.load import Job, send_load
 from tests.bench.machine import cpu_s, open_descriptors, resident_bytes, threads
 from tests.bench.table import Line
 from tests.bench.trend import Watched, trend_line
-from tests.crash.aftermath import moody
+from tests.crash.aftermath import come_to_rest, moody
 from tests.crash.backups import Backer, Backup
-from tests.crash.client import Answered, request_bytes
+from tests.crash.client import Answered, Client, request_bytes
 from tests.crash.process import Furnished, Server, furnish
 from tests.crash.shoppers import Caller, Door, Ledger, Shopper, listen_to_account, watch_pages
 from tests.receiver import Receiver
 
-# With the test clock's pace below, events are forgotten after some minutes.
+# By the test clock, which moves on after each shift, events are forgotten after some minutes.
 ENV: Final = {"PAYD_WEBHOOKS_KEEP_DAYS": "15"}
 MODULE: Final = ("tests.bench.frequent_chores", "serve")
-ADVANCE: Final = "8h"
+SHIFT_DAYS: Final = 2
 # Some pages go at once, as those of buyers on their way; others stay open.
 PAGE_STAYS_S: Final = (0.4, 30.0)
 LISTS: Final = (
     "/v1/payments",
     "/v1/payments?limit=100",
     "/v1/payments?status=processing",
-    "/v1/payments?referenceId=shopper1",
+    "/v1/payments?referenceId=shift1",
     "/v1/events",
     "/v1/webhooks/deliveries",
     "/v1/merchants",
@@ -53,6 +53,8 @@ LISTS: Final = (
 )
 GLIMPSE_S: Final = 0.05
 FIRST_CONNECTIONS: Final = 8
+# Longer than it takes to make them.
+FIRST_LIFETIME_S: Final = 120
 FIXED_S: Final = 0.1
 MIB: Final = 2**20
 PAGE_BYTES: Final = 4096
@@ -60,7 +62,7 @@ PAGE_BYTES: Final = 4096
 SAMPLES_MAX: Final = 600
 NOTES: Final = """\
 - **Grew**: the median slope between all pairs of samples of the second half. In the first one, caches fill.
-- A backup pins the log while it copies, and the log grows meanwhile; it has room for twice its usual size.
+- A backup pins the log while it copies: it may grow to four times the size at which it is emptied.
 - **Fixed bytes**: a server that sends the same answer to whatever comes, asked ten times a second by the same
   process. Where others use the machine it gets as slow as payd, and only the ratio says something."""
 
@@ -77,7 +79,7 @@ class Soak:
     pages: int = 8
     sample_s: float = 2.0
     backup_s: float = 60.0
-    clock_s: float = 5.0
+    shift_s: float = 20.0
 
     @property
     def every_s(self) -> float:
@@ -162,55 +164,65 @@ class Soaked:
 
     async def run(self, rng: Random, say: Callable[[str], None]) -> None:
         """The whole load, for as long as it was planned."""
-        plan, enough = self.plan, trio.Event()
         await self._fill()
-        async with trio.open_nursery() as followers:
-            followers.start_soon(listen_to_account, self.server, self.at, self.ledger)
-            for number in range(plan.pages):
+        begun_s = trio.current_time()
+        async with trio.open_nursery() as others:
+            others.start_soon(listen_to_account, self.server, self.at, self.ledger)
+            for number in range(self.plan.pages):
                 stays_s = PAGE_STAYS_S[number % len(PAGE_STAYS_S)]
-                followers.start_soon(watch_pages, self.server, self.ledger, stays_s)
-            async with trio.open_nursery() as shop:
-                for number in range(plan.shoppers):
-                    draws = Random(rng.random())
-                    shopper = Shopper(f"shopper{number}", self.door, self.at, self.ledger, draws)
-                    shopper.pause_max_s, shopper.glimpse_s = plan.pause_max_s, GLIMPSE_S
-                    shop.start_soon(shopper.run, enough)
-                clerk = Clerk(self.door, self.at, self.ledger, Random(rng.random()))
-                shop.start_soon(clerk.run, enough)
-                shop.start_soon(self._ask_fixed, enough)
-                shop.start_soon(self._move_clock, enough)
-                shop.start_soon(self._back_up, Random(rng.random()), enough)
-                await self._sample(say)
-                enough.set()
-            followers.cancel_scope.cancel()
+                others.start_soon(watch_pages, self.server, self.ledger, stays_s)
+            others.start_soon(self._ask_fixed)
+            others.start_soon(self._back_up, Random(rng.random()))
+            async with Client(self.server.port) as client:
+                while trio.current_time() < begun_s + 60 * self.plan.minutes:
+                    await self._shift(Random(rng.random()), begun_s)
+                    say(str(self.samples[-1]))
+                    await come_to_rest(client, self.at, f"{SHIFT_DAYS}d")
+                    self.done["days of the test clock"] += SHIFT_DAYS
+            others.cancel_scope.cancel()
 
     async def _fill(self) -> None:
-        body = {"referenceId": "FIRST", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+        """Have as many payments in memory as are kept there. They are soon over, and owed to no endpoint."""
+        amount = {"unit": "iso4217/USD", "value": "2500"}
+        body = {"referenceId": "FIRST", "amount": amount, "expiresAt": int(time.time()) + FIRST_LIFETIME_S}
         request = request_bytes("POST", "/v1/payments", body, self.at.headers)
         report = await send_load(Job(self.server.port, FIRST_CONNECTIONS, [request] * self.plan.first))
         assert not report.refused, f"{report.refused} requests were refused"
         self.done["payments"] += report.all_answers
+        async with Client(self.server.port) as client:
+            url = f"http://127.0.0.1:{await self.receiver.listen()}/hook"
+            hooked = await client.ask("PUT", "/v1/webhooks/endpoint", {"url": url}, self.at.headers)
+            assert hooked.status == 200, hooked.raw
 
-    async def _sample(self, say: Callable[[str], None]) -> None:
-        begun_s, used_s, answered = trio.current_time(), cpu_s(self.server.pid), 0
-        ends_s = begun_s + 60 * self.plan.minutes
+    async def _shift(self, rng: Random, begun_s: float) -> None:
+        """People come, are sampled, and finish what they began."""
+        plan, enough = self.plan, trio.Event()
+        name = f"shift{self.done['days of the test clock']}"
+        async with trio.open_nursery() as shop:
+            for number in range(plan.shoppers):
+                draws = Random(rng.random())
+                shopper = Shopper(f"{name}-{number}", self.door, self.at, self.ledger, draws)
+                shopper.pause_max_s, shopper.glimpse_s = plan.pause_max_s, GLIMPSE_S
+                shop.start_soon(shopper.run, enough)
+            shop.start_soon(Clerk(self.door, self.at, self.ledger, Random(rng.random())).run, enough)
+            await self._sample(begun_s)
+            enough.set()
+
+    async def _sample(self, begun_s: float) -> None:
+        """Look at the server again and again, for a shift."""
+        ends_s = trio.current_time() + self.plan.shift_s
+        used_s, answered = cpu_s(self.server.pid), self.ledger.answered
+        self.took_ms.clear()
         while trio.current_time() < ends_s:
             await trio.sleep(self.plan.every_s)
             if len(self.took_ms) < 2 or not self.fixed_ms:
                 continue  # a machine that stands still; a server that does is found out by its clients
-            now_used_s = cpu_s(self.server.pid)
-            requests = self.ledger.answered - answered
-            answered += requests
-            cpu_us = (now_used_s - used_s) / max(1, requests) * 1e6
-            used_s = now_used_s
+            now_used_s, requests = cpu_s(self.server.pid), self.ledger.answered - answered
             self._forget()
-            sample = self._look(trio.current_time() - begun_s, cpu_us)
-            self.samples.append(sample)
-            if len(self.samples) % 30 == 0:
-                say(
-                    f"{sample.at_s / 60:.1f} min, {sample.payments:,} payments, {sample.rss / MIB:.1f} MiB,"
-                    f" {sample.descriptors} descriptors, p50 {sample.p50_ms:.1f} ms"
-                )
+            self.samples.append(
+                self._look(trio.current_time() - begun_s, (now_used_s - used_s) / requests * 1e6)
+            )
+            used_s, answered = now_used_s, answered + requests
 
     def _look(self, at_s: float, cpu_us: float) -> Sample:
         pid, file = self.server.pid, self.at.folder / "data" / "test.db"
@@ -248,29 +260,21 @@ class Soaked:
             heard.clear()
         self.receiver.received.clear()
 
-    async def _ask_fixed(self, until: trio.Event) -> None:
+    async def _ask_fixed(self) -> None:
         door = TimedDoor(self.fixed.door(), self.fixed_ms)
-        while not until.is_set():
-            await door.ask("GET", "/", None, self.at.headers)
-            await trio.sleep(FIXED_S)
-        await door.close()
+        try:
+            while True:
+                await door.ask("GET", "/", None, self.at.headers)
+                await trio.sleep(FIXED_S)
+        finally:
+            with trio.CancelScope(shield=True):
+                await door.close()
 
-    async def _move_clock(self, until: trio.Event) -> None:
-        door = self.server.door()
-        while not until.is_set():
-            await trio.sleep(self.plan.clock_s)
-            moved = await door.ask("POST", "/v1/test/clock", {"advance": ADVANCE}, self.at.headers)
-            if moved.status != 202:
-                self.wrong.append(f"clock: {moved.raw.decode()}")
-            self.done["moves of the clock by 8 h"] += 1
-        await door.close()
-
-    async def _back_up(self, rng: Random, until: trio.Event) -> None:
+    async def _back_up(self, rng: Random) -> None:
         backups: list[Backup] = []
         backer = Backer(self.server, self.ledger, backups, rng)
-        while not until.is_set():
-            with trio.move_on_after(self.plan.backup_s):
-                await until.wait()
+        while True:
+            await trio.sleep(self.plan.backup_s)
             made = await backer.back_up()
             assert made is not None
             if made.made:
@@ -300,7 +304,7 @@ class Soaked:
         def each(value: Callable[[Sample], float]) -> list[float]:
             return [value(one) for one in self.samples]
 
-        log_mib = 2 * LOG_PAGES_MAX * PAGE_BYTES / MIB
+        log_mib = 4 * LOG_PAGES_MAX * PAGE_BYTES / MIB
         return [
             Watched("memory, resident (MiB)", at_s, each(lambda one: one.rss / MIB), 1, "share", 0.05),
             Watched("file descriptors", at_s, each(lambda one: one.descriptors), 0, "growth", 4),
@@ -335,7 +339,7 @@ async def soak(folder: Path, plan: Soak, say: Callable[[str], None]) -> Soaked:
     rng = Random(11)
     async with trio.open_nursery() as nursery:
         receiver = Receiver(nursery, moody(Random(rng.random())))
-        at = await furnish(folder, f"http://127.0.0.1:{await receiver.listen()}/hook")
+        at = await furnish(folder, None)
         (folder / "fixed").mkdir()
         fixed = Server(folder / "fixed", module=("tests.bench.fixed",))
         soaked = Soaked(plan, at, Server(folder, ENV, MODULE), fixed, receiver)
