@@ -25,7 +25,7 @@ import trio
 from payd.config import load
 from tests.bench.abusers import ASKED, HELD, Outcome, Siege
 from tests.bench.load import ROOT
-from tests.bench.machine import resident_bytes
+from tests.bench.machine import cpu_s, resident_bytes
 from tests.crash.client import Client, Lost
 from tests.crash.process import Furnished, Server, furnish
 
@@ -53,7 +53,7 @@ class Abuse:
     """
 
     rounds: int = 3
-    seconds: float = 4.0
+    seconds: float = 3.0
     connections: int = 10_000
     slow: int = 1000
     rate: float = 200.0
@@ -65,11 +65,19 @@ class Abuse:
 
 @dataclass
 class Healthy:
-    """Latencies of healthy requests in ms, and what became of those without a good answer."""
+    """Half a round.
+
+    Attributes:
+        created: Latencies of healthy creations in ms.
+        read: Those of healthy reads, with their connections.
+        failed: What became of requests without a good answer.
+        busy: Share of a core that the server used.
+    """
 
     created: list[float] = field(default_factory=list)
     read: list[float] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
+    busy: float = 0.0
 
 
 @dataclass
@@ -80,7 +88,7 @@ class Suffered:
         sort: One of `SORTS`.
         quiet: Without it.
         abused: With it.
-        mib: The server's memory before it, the most during it, and after it.
+        mib: The server's memory before it, the most during it, and after it, in each round.
         outcome: What the abusers got of all rounds.
     """
 
@@ -122,9 +130,11 @@ class Besieged:
     async def _healthy(self) -> Healthy:
         """All healthy clients, for as long as the plan says."""
         found = Healthy()
+        begun_s, used_s = time.perf_counter(), cpu_s(self.server.pid)
         async with trio.open_nursery() as nursery:
             for number in range(self.plan.clients):
                 nursery.start_soon(self._one_healthy, number / self.plan.clients, found)
+        found.busy = (cpu_s(self.server.pid) - used_s) / (time.perf_counter() - begun_s)
         return found
 
     async def _one_healthy(self, phase: float, found: Healthy) -> None:

@@ -25,6 +25,7 @@ HEADER: Final = (
     "status by a newcomer, p50 / p99 ms",
     "to without",
     "healthy requests without a good answer",
+    "server's CPU without / with (% of a core)",
     "RSS before / during / after (MiB)",
     "what it was answered",
 )
@@ -34,7 +35,10 @@ Abuse: healthy clients create payments on connections that stay, and read a stat
 time, at a steady rate; abusers come from many loopback addresses. Server, clients and abusers are a process
 each, and the server has the limits that it is shipped with.
 - **To without**: of the same requests in the same round before the abuse. Where others use the machine, trust
-  p50 before p99.
+  the server's CPU and p50 before p99.
+- **Well meant** is no abuse: as many more reads as there are requests that harm, and from as many addresses.
+- **RSS** is that before the first round, the most of all, and that after the last one; the payments which
+  healthy clients create meanwhile are in it.
 - **Idle** and **slow** connections are opened again as soon as they are ended. **A full house** has room for
   half of them: each newcomer takes the place of who has waited for longest.
 - **Oversized**: heads, targets, bodies, chunks, websocket frames and messages, of 64 kB to 16 MiB.
@@ -60,7 +64,8 @@ def abuse_line(plan: Abuse, suffered: Suffered) -> Line:
     """One sort."""
     created, created_ratio = _beside(suffered, lambda healthy: healthy.created)
     read, read_ratio = _beside(suffered, lambda healthy: healthy.read)
-    before, during, after = (median(mib) for mib in zip(*suffered.mib, strict=True))
+    before, during, after = suffered.mib[0][0], max(mib[1] for mib in suffered.mib), suffered.mib[-1][2]
+    busy = [median(one.busy for one in half) for half in (suffered.quiet, suffered.abused)]
     failed = sum((one.failed for one in suffered.abused), Counter[str]())
     return (
         suffered.sort,
@@ -70,6 +75,7 @@ def abuse_line(plan: Abuse, suffered: Suffered) -> Line:
         read,
         read_ratio,
         _counted(failed) or "none",
+        " / ".join(f"{100 * one:.0f}" for one in busy),
         f"{before:.0f} / {during:.0f} / {after:.0f}",
         _counted(suffered.outcome.answers) or NONE,
     )

@@ -96,6 +96,12 @@ def slow_body() -> bytes:
     return b"POST /v1/payments HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n{"
 
 
+def well_meant(siege: Siege, _dice: random.Random) -> Iterator[Pieces]:
+    """No abuse at all: what as many more who mean well would cost, to hold the others against."""
+    for _ in count():
+        yield said(request_bytes("GET", f"/v1/payments/{siege.payment_id}/status", None, siege.headers))
+
+
 def oversized(siege: Siege, _dice: random.Random) -> Iterator[Pieces]:
     """Heads, targets, bodies, chunks, frames and messages that are larger than any may be."""
     host = b"Host: x\r\n"
@@ -192,6 +198,7 @@ HELD: Final[dict[str, Callable[[], bytes]]] = {
     "slow bodies": slow_body,
 }
 ASKED: Final[dict[str, Callable[[Siege, random.Random], Iterator[Pieces]]]] = {
+    "well meant": well_meant,
     "oversized": oversized,
     "key guessing": key_guessing,
     "tampering": tampering,

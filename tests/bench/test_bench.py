@@ -283,6 +283,7 @@ async def test_abuse_is_refused_while_healthy_requests_are_answered(tmp_path: Pa
     for sort, one in suffered.items():
         assert one.abused[0].created, sort
         assert one.abused[0].read, sort
+        assert one.abused[0].busy > 0, sort
         # In a house for so few others may come between a newcomer and its request.
         assert set(one.abused[0].failed) <= ({"lost"} if sort == FULL else set()), sort
         assert bool(one.outcome.answers) is (sort in ASKED or sort == FULL), sort
@@ -292,6 +293,7 @@ async def test_abuse_is_refused_while_healthy_requests_are_answered(tmp_path: Pa
     refused = {"400", "401", "404", "405", "413", "414", "426", "429", "431", "closed 1008", "cut"}
     # A list from another place is the caller's own list.
     assert {answer for sort in ASKED for answer in suffered[sort].outcome.answers} <= refused | {"200"}
+    assert set(suffered["well meant"].outcome.answers) == {"200"}
     assert "200" not in {**suffered["oversized"].outcome.answers, **suffered["bombs"].outcome.answers}
     assert {"401", "429"} == set(suffered["key guessing"].outcome.answers)
     assert "closed 1008" in suffered["oversized"].outcome.answers
