@@ -8,12 +8,12 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final, Literal
 
 import structlog
 
-from payd.actors.walk import GONE_S, LAG_S, Lagging, Step
+from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, Troubled
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
@@ -148,7 +148,8 @@ class BlockWalk:
             What was stored, and whether there is more to be read again.
 
         Raises:
-            Unread, BadAnswer, NodesDown: Nothing was read.
+            Troubled: With that node nothing was read.
+            Unread: The nodes contradict each other.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
         before = self.cursor("final")
@@ -160,11 +161,12 @@ class BlockWalk:
             return (), False
         watched = await self._watch_list.at(before.time_s)
         first, *others = nodes
-        piece = await self._range(first, watched, before, to)
+        piece = await _by(first, self._range(first, watched, before, to))
         if piece.last.number == final.number and piece.last.hash != final.hash:
             raise Unread(f"the nodes name different final blocks {final.number}")
         for node in others:
-            piece = _together(piece, await self._whole(node, watched, before, piece.last.number))
+            other = await _by(node, self._whole(node, watched, before, piece.last.number))
+            piece = _together(piece, other)
         noted = await self._commit("final", before, piece)
         return noted, piece.last.number < to
 
@@ -309,6 +311,14 @@ def _advance(
     if kind == "head":
         keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
     return record(tx, piece.transfers, now_ms)
+
+
+async def _by(node: Node, reading: Awaitable[Piece]) -> Piece:
+    """What a node reads; its trouble is told with its name."""
+    try:
+        return await reading
+    except (NodesDown, Unread, BadAnswer) as trouble:
+        raise Troubled(node, trouble) from trouble
 
 
 def _together(one: Piece, other: Piece) -> Piece:

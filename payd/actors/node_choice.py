@@ -25,7 +25,8 @@ T = TypeVar("T")
 REST_S: Final = 30.0
 # Chains have a block more often than that.
 STANDS_S: Final = 15.0
-# The second reading waits so long, by the chain's clock, for a second node to come back.
+# The second reading waits so long, by the chain's clock, for a second node to come back; and so long it is
+# waited for a node that may be able to tell of a transaction.
 SECOND_WAIT_S: Final = 3600
 # A transaction that is told of and cannot be read holds up its chain this long, and by so many tries; then it
 # is read past, because everybody else's payments are behind it.
@@ -35,10 +36,11 @@ SKIPPED_MAX: Final = 1000
 
 
 class _Stuck(msgspec.Struct):
-    """A transaction that stands in the way: since when, and how often it was tried."""
+    """A transaction that stands in the way: since when, how often it was tried, and with which nodes."""
 
     since_s: float
     tries: int = 0
+    nodes: set[Node] = msgspec.field(default_factory=set)
 
 
 class NodeChoice:
@@ -108,7 +110,7 @@ class NodeChoice:
             log.info("chain.node_rests", node=node.name, why=str(trouble))
         self._rests[node] = now_s + REST_S
         if isinstance(trouble, Unread) and trouble.tx_id is not None:
-            self._count(trouble.tx_id, str(trouble))
+            self._count(node, trouble.tx_id, str(trouble))
 
     def _next(self, tried: set[Node]) -> Node | None:
         return next((node for node in self._by_rest() if node not in tried), None)
@@ -120,13 +122,19 @@ class NodeChoice:
             well, key=lambda node: (self._rests.get(node, now_s) > now_s, self._rpc.is_laggard(node))
         )
 
-    def _count(self, tx_id: str, words: str) -> None:
+    def _count(self, node: Node, tx_id: str, words: str) -> None:
+        """Give a transaction up that every node was tried with; one that is away is waited for a while."""
         now_s = trio.current_time()
         if len(self._stuck) > SKIPPED_MAX:
             self._stuck.clear()
         stuck = self._stuck.setdefault(tx_id, _Stuck(now_s))
         stuck.tries += 1
-        if stuck.tries < UNREADABLE_TRIES or now_s - stuck.since_s < UNREADABLE_S:
+        stuck.nodes.add(node)
+        left = [one for one in self._rpc.nodes if one not in stuck.nodes]
+        patience_s = SECOND_WAIT_S if left else UNREADABLE_S
+        if stuck.tries < UNREADABLE_TRIES or now_s - stuck.since_s < patience_s:
+            return
+        if any(one.is_healthy for one in left):
             return
         self._stuck.clear()
         if len(self._skipped) < SKIPPED_MAX:

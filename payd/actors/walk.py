@@ -24,6 +24,15 @@ class Lagging(Unread):
     """The node is not as far as the chain was read: it lags, which is no reorg."""
 
 
+class Troubled(Exception):
+    """One of several nodes that read together is in trouble, and this is what with."""
+
+    def __init__(self, node: Node, trouble: Exception) -> None:
+        super().__init__(f"{node.name}: {trouble}")
+        self.node = node
+        self.trouble = trouble
+
+
 class Step(NamedTuple):
     """How far a step came.
 
@@ -95,7 +104,7 @@ class Walk(Protocol):
             What was stored, and whether there is more to be read again.
 
         Raises:
-            Unread, BadAnswer, NodesDown: Nothing was read.
+            Troubled, Unread, BadAnswer, NodesDown: Nothing was read.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
 

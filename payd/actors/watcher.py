@@ -18,7 +18,7 @@ import trio
 
 from payd.actors.node_choice import NodeChoice
 from payd.actors.supervisor import Backoff
-from payd.actors.walk import LAG_S, Lagging, MatchResult, Repair, Step, Walk
+from payd.actors.walk import LAG_S, Lagging, MatchResult, Repair, Step, Troubled, Walk
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
@@ -267,13 +267,11 @@ class Watcher:
         try:
             nodes = (other,) if other is node else (other, node)
             noted, more = await self._walk.second_reading(nodes, step.final, step.cursor)
+        except Troubled as troubled:
+            self._second_failed(troubled.node, troubled.trouble)
+            return False
         except (NodesDown, Unread, BadAnswer) as trouble:
-            self._nodes.rest(other, trouble)
-            if not self._second_trouble:
-                log.warning(
-                    "chain.second_reading_failed", chain=self._name, node=other.name, why=str(trouble)
-                )
-            self._second_trouble = str(trouble) or type(trouble).__name__
+            self._second_failed(other, trouble)
             return False
         self._second_trouble = ""
         self._read_twice = self._walk.cursor("final")
@@ -281,6 +279,12 @@ class Watcher:
             log.warning("chain.hidden_transfer", chain=self._name, tx_id=one.sighting.tx_id)
         self._note(noted)
         return more
+
+    def _second_failed(self, node: Node, trouble: Exception) -> None:
+        self._nodes.rest(node, trouble)
+        if not self._second_trouble:
+            log.warning("chain.second_reading_failed", chain=self._name, node=node.name, why=str(trouble))
+        self._second_trouble = str(trouble) or type(trouble).__name__
 
     def _note(self, noted: Iterable[Noted]) -> None:
         for one in noted:

@@ -57,6 +57,42 @@ async def test_a_transaction_that_no_node_can_tell_of_does_not_hold_up_the_other
     assert watching.watcher.stats().skipped == 1
 
 
+async def test_a_transaction_that_one_node_denies_is_not_read_past_while_another_can_tell_of_it(
+    two_nodes: Watching,
+) -> None:
+    unread = Unread("the node does not have 0x01, of which it told", "0x01")
+    skipped: set[str] = set()
+    choice = NodeChoice(two_nodes.rpc, skipped)
+    first, second = two_nodes.rpc.nodes
+
+    async def fail(node: Node, seconds: float) -> None:
+        for _ in range(UNREADABLE_TRIES):
+            choice.rest(node, unread)
+            await trio.sleep(seconds / UNREADABLE_TRIES)
+        choice.rest(node, unread)
+
+    await fail(first, SECOND_WAIT_S)
+    assert skipped == set()
+    await fail(second, UNREADABLE_S)
+    assert skipped == {"0x01"}
+
+
+async def test_a_node_that_is_away_is_waited_for_before_a_transaction_is_read_past(
+    two_nodes: Watching,
+) -> None:
+    unread = Unread("the node does not have 0x01, of which it told", "0x01")
+    skipped: set[str] = set()
+    choice = NodeChoice(two_nodes.rpc, skipped)
+    for _ in range(UNREADABLE_TRIES):
+        choice.rest(two_nodes.rpc.nodes[0], unread)
+    await trio.sleep(SECOND_WAIT_S)
+    two_nodes.nodes[1].does = DOWN
+    await two_nodes.rpc.heads()
+    assert skipped == set()
+    choice.rest(two_nodes.rpc.nodes[0], unread)
+    assert skipped == {"0x01"}
+
+
 async def test_the_second_reading_waits_for_a_node_that_is_away(two_nodes: Watching) -> None:
     payment = await two_nodes.till.sell()
     paid = two_nodes.pay(payment)

@@ -65,7 +65,7 @@ class Node:
         hides: Whether it leaves out logs.
         denies: Whether it knows no transaction of those whose logs it leaves out.
         reverts: Whether it says of every transaction that it failed.
-        forged: Transactions that never were, by the hash of the block that it shows them in.
+        forged: Transactions that never were, by the number of the block that it shows them in.
         other_chain: Whether it tells of another chain.
         read: Hashes of blocks whose logs it gave, all of them.
     """
@@ -82,7 +82,7 @@ class Node:
         self.moody = self.is_down = self.hides = self.denies = self.reverts = self.other_chain = False
         self.lag = 0
         self.fork: list[FakeBlock] = []
-        self.forged: dict[str, list[FakeTransaction]] = {}
+        self.forged: dict[int, list[FakeTransaction]] = {}
 
     @property
     def leaves_out(self) -> bool:
@@ -139,7 +139,7 @@ class Node:
 
     def transactions(self, block: FakeBlock) -> list[FakeTransaction]:
         """Whose logs it gives for a block."""
-        forged = self.forged.get(block.hash, [])
+        forged = self.forged.get(block.number, [])
         return forged if self.leaves_out else [*block.transactions, *forged]
 
     def _has_root(self) -> bool:
@@ -153,11 +153,10 @@ class Node:
         for block in self.fork:
             for one in block.transactions:
                 yield block.number, block, one
-        for block_hash, forged in self.forged.items():
-            shown = self.chain.block(block_hash)
-            if shown is not None:
+        for number, forged in self.forged.items():
+            if number < len(self.chain.blocks):
                 for one in forged:
-                    yield shown.number, shown, one
+                    yield number, self.chain.blocks[number], one
 
 
 class _Answers:

@@ -50,7 +50,7 @@ class Trouble:
         nodes: What tells of it.
         rng: When, and what.
         depth: So deep a transfer lies that has been believed; a reorg loses none that deep.
-        prices: What open payments ask for by id, in smallest units of the token: what a liar says was paid.
+        prices: Of payments by id, the token and what they ask for of it: what a liar says was paid.
 
     Attributes:
         happened: How often, by name.
@@ -151,32 +151,28 @@ class Trouble:
             self._made_up += 1
             made = digest(f"made up {self._made_up}")
             fork.append(FakeBlock(parent.number + 1, made, parent.hash, parent.time_s + BLOCK_S, ()))
-        forged = self._transaction() if self._rng.random() < 0.5 else None
-        if forged is not None:
-            fork[0] = replace(fork[0], transactions=(forged,))
+        if self._rng.random() < 0.5:
+            fork[0] = replace(fork[0], transactions=self._payments())
         node.fork = fork
         self.happened["node lies: runs ahead"] += 1
 
     def _forge(self, node: Node) -> None:
-        """It shows a payment that never was, in a block that there is."""
-        forged = self._transaction()
-        if forged is not None:
-            node.forged[self.chain.blocks[-1].hash] = [forged]
+        """It shows payments that never were, in the next block that there is."""
+        forged = self._payments()
+        if forged:
+            node.forged[self.chain.height + 1] = list(forged)
             self.happened["node lies: forges"] += 1
 
-    def _transaction(self) -> Sent | None:
-        prices = self._prices()
-        if not prices:
-            return None
-        payment_id = self._rng.choice(sorted(prices))
-        token, price = prices[payment_id]
-        self._made_up += 1
-        forged = token_transfer(
-            price, payment_tag(payment_id), to=MERCHANT, sender=self._rng.choice(BUYERS), token=token
-        )
-        return Sent(
-            forged.sender, forged.to, 0, forged.input, forged.logs, hash=digest(f"forged {self._made_up}")
-        )
+    def _payments(self) -> tuple[Sent, ...]:
+        """What the newest payments ask for, as if it was sent."""
+        made = []
+        for payment_id, (token, price) in self._prices().items():
+            self._made_up += 1
+            sender, tag = self._rng.choice(BUYERS), payment_tag(payment_id)
+            one = token_transfer(price, tag, to=MERCHANT, sender=sender, token=token)
+            name = digest(f"forged {self._made_up}")
+            made.append(Sent(sender, one.to, 0, one.input, one.logs, hash=name))
+        return tuple(made)
 
 
 def blocks_of(depth: Depth) -> int:
