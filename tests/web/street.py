@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -227,6 +228,14 @@ def shrink(street: Street) -> None:
     """Give the server's ends the smallest send buffers, so that little fills them."""
     for stream in street.streams:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Whether something becomes so within a few seconds, in a thread that is not Trio's."""
+    deadline_s = time.monotonic() + 5
+    while not is_so() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    return is_so()
 
 
 class Client:

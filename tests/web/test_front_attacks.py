@@ -28,7 +28,7 @@ from payd.web.client import TrustedProxies
 from payd.web.errors import error_answer
 from payd.web.front import Front, listen
 from payd.web.sockets import Sockets
-from tests.web.street import PAYMENT_FEED, UPGRADE
+from tests.web.street import PAYMENT_FEED, UPGRADE, eventually
 
 pytestmark = pytest.mark.real_time
 
@@ -84,14 +84,6 @@ def small_app() -> QuartTrio:
         return Response(lines(), content_type="text/event-stream")
 
     return app
-
-
-def eventually(is_so: Callable[[], bool]) -> bool:
-    """Whether something becomes so within a few seconds."""
-    deadline_s = time.monotonic() + 5
-    while not is_so() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    return is_so()
 
 
 class Server:

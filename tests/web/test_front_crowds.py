@@ -22,8 +22,7 @@ from payd.web.front import Front, listen
 from payd.web.sockets import Sockets
 from tests.crash.client import Client
 from tests.crash.process import Server, furnish
-from tests.web.street import PAYMENT_FEED
-from tests.web.test_front_attacks import eventually
+from tests.web.street import PAYMENT_FEED, eventually
 
 pytestmark = pytest.mark.real_time
 
