@@ -137,8 +137,12 @@ def _memory(rows: Sequence[Row]) -> Iterator[Picture]:
 
 
 def _restart(rows: Sequence[Row]) -> Iterator[Picture]:
-    timed = [row for row in rows if row.what.endswith("(ms)")]
-    yield from _beside("restart", "From the start of the process (ms)", timed, {"payd": 0, "beside it": 1})
+    for file, title, cpu in (
+        ("restart", "From the start of the process (ms)", False),
+        ("restart-cpu", "CPU from the start of the process (ms)", True),
+    ):
+        timed = [row for row in rows if row.what.endswith("(ms)") and ("CPU" in row.what) is cpu]
+        yield from _beside(file, title, timed, {"payd": 0, "beside it": 1}, named="which is")
 
 
 def _limits(rows: Sequence[Row]) -> Iterator[Picture]:

@@ -259,6 +259,7 @@ async def test_restarts_are_measured_until_nothing_is_overdue(
 
     for kind in (found.empty, found.stored, found.opened, found.overdue):
         assert kind.ready_ms[0] > 0
+        assert kind.ready_cpu_ms[0] > 0
         assert kind.mib[0] > 10
     assert 0 < found.overdue.overdue[0] <= PLAN_OF_STARTS.opened
     assert found.overdue.looked_after_s[0] > found.overdue.ready_ms[0] / 1000
@@ -267,7 +268,7 @@ async def test_restarts_are_measured_until_nothing_is_overdue(
         assert left.fetchone() == (0,)
     lines = table_of(found, PLAN_OF_STARTS)
     assert {len(line) for line in lines} == {len(RESTART_HEADER)}
-    check_reported(tmp_path, "restart", lines, charts=1)
+    check_reported(tmp_path, "restart", lines, charts=2)
 
 
 async def test_abuse_is_refused_while_healthy_requests_are_answered(tmp_path: Path) -> None:
