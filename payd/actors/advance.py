@@ -101,12 +101,14 @@ class Advance:
         log.info("clock.advanced", offset_ms=row.offset_ms, job_id=row.job_id)
 
     def _next_offset_ms(self) -> int:
-        """The offset at which the next due work is due; far away when nothing is."""
-        due = [
-            at_ms
-            for at_ms in (self._payments.next_due_ms(), self._deliveries.next_due_ms())
-            if at_ms is not None
-        ]
+        """The offset at which the next due work is due; far away when nothing is.
+
+        What became due to be sent while earlier work was waited for is under way, and does not hold the
+        clock: where much happens, there is always some of it.
+        """
+        payment_ms = self._payments.next_due_ms()
+        delivery_ms = self._deliveries.next_due_ms(after_ms=self._clock.now_ms())
+        due = [at_ms for at_ms in (payment_ms, delivery_ms) if at_ms is not None]
         if not due:
             return FAR_MS
         return max(min(due) - self._clock.real_ms(), self._clock.offset_ms + 1)
@@ -116,7 +118,7 @@ class Advance:
         while True:
             now_ms = self._clock.now_ms()
             await self._payments.tending.idle_until(now_ms)
-            await self._deliveries.drained(now_ms)
+            await self._deliveries.drained(self._clock.now_ms())  # with what payments owe only now
             due_at_ms = self._payments.next_due_ms()
             if due_at_ms is None or due_at_ms > now_ms:
                 return

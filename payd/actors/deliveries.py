@@ -182,9 +182,9 @@ class Deliveries:
         for scope in self._by_hand.get(endpoint_id, ()):
             scope.cancel()
 
-    def next_due_ms(self) -> int | None:
-        """When the realm's next attempt is due, in the realm's time; None when nothing is owed."""
-        return self._db.point(next_due_ms)
+    def next_due_ms(self, after_ms: int = -1) -> int | None:
+        """When the realm's next attempt after this is due, in the realm's time; None when nothing is owed."""
+        return self._db.point(next_due_ms, after_ms)
 
     def problems(self) -> list[str]:
         """What keeps deliveries from being made though their receivers work, in words.
@@ -202,10 +202,21 @@ class Deliveries:
         return sum(lane.broken for lane in self._lanes.values())
 
     async def drained(self, now_ms: int) -> None:
-        """Return when nothing is in flight and everything that was due by `now_ms` has had its attempt."""
+        """Return when everything that was due by `now_ms` has had its attempt, and no job or person sends.
+
+        What falls due later is not waited for: where much happens, something is in flight at any moment.
+        """
         await trio.lowlevel.checkpoint()
-        while self.busy or ((due_ms := self.next_due_ms()) is not None and due_ms <= now_ms):
+        while self._owes_by(now_ms):
             await self._moved.wait()
+
+    def _owes_by(self, now_ms: int) -> bool:
+        if self._job_at_work or self._by_hand:
+            return True
+        if any(lane.is_sending_due_by(now_ms) for lane in self._lanes.values()):
+            return True
+        due_ms = self.next_due_ms()
+        return due_ms is not None and due_ms <= now_ms
 
     async def resend(
         self, account_id: str, delivery_id: str, begins: Callable[[], object] = lambda: None

@@ -134,6 +134,10 @@ class Lane:
         """How many deliveries are being sent, or wait for the realm's limit."""
         return len(self._claimed)
 
+    def is_sending_due_by(self, now_ms: int) -> bool:
+        """Whether something is in flight that was due by then."""
+        return any(head.next_at_ms <= now_ms for head in self._claimed.values())
+
     @property
     def broken(self) -> int:
         """How many deliveries broke on this side, and were not made since."""

@@ -214,11 +214,18 @@ def pending_heads(tx: Tx, endpoint_id: str, priority: int, limit: int) -> list[H
     return [Head(*row) for row in rows]
 
 
-def next_due_ms(tx: Tx) -> int | None:
-    """When the realm's next attempt is due, or None when nothing is owed to anyone who is not on hold."""
+def next_due_ms(tx: Tx, after_ms: int = -1) -> int | None:
+    """When the realm's next attempt is due, or None when nothing is owed to anyone who is not on hold.
+
+    Args:
+        tx: A connection.
+        after_ms: Of those that are due later than this, in the realm's time.
+    """
     (at_ms,) = tx.execute(
         f"{_OWED}SELECT min((SELECT min(next_at_ms) FROM deliveries WHERE state = 'pending'"
-        " AND endpoint_id = owed.id AND priority = p.column1)) FROM owed, (VALUES (0), (1), (2)) p"
+        " AND endpoint_id = owed.id AND priority = p.column1 AND next_at_ms > ?))"
+        " FROM owed, (VALUES (0), (1), (2)) p",
+        (after_ms,),
     ).fetchone()
     return None if at_ms is None else int(at_ms)
 

@@ -9,7 +9,9 @@ import trio
 from payd.core.event import iso_ms
 from payd.entropy import new_id
 from payd.store.clock import OFFSET_MAX_MS, get_clock, start_clock_job
+from tests.receiver import Does, always
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
+from tests.web.hooked import open_hooked
 
 JOB = new_id("job_", 0)
 
@@ -43,6 +45,26 @@ async def test_a_chain_of_due_work_runs_to_its_end_on_the_way(shop: Shop) -> Non
     assert await done(shop) == 2
     detail = await shop.call("GET", f"/v1/payments/{payment}")
     assert detail.body["settlement"]["settled"] is True
+
+
+async def test_a_job_ends_though_something_is_always_being_sent(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path, always(Does(delay_s=5))) as hooked, trio.open_nursery() as nursery:
+        await hooked.register()
+
+        async def sell_all_day() -> None:
+            while True:
+                await hooked.shop.pay()
+                await trio.sleep(2)
+
+        nursery.start_soon(sell_all_day)
+        await trio.sleep(10)
+        await hooked.shop.call("POST", "/v1/test/clock", {"advance": "60s"})
+        with trio.fail_after(600):
+            await done(hooked.shop)
+
+        assert hooked.shop.realm.deliveries.busy
+        assert hooked.shop.realm.clock.offset_ms == 60_000
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_job_that_a_restart_interrupted_is_finished(tmp_path: Path) -> None:

@@ -53,8 +53,7 @@ LISTS: Final = (
 )
 GLIMPSE_S: Final = 0.05
 FIRST_CONNECTIONS: Final = 8
-# Longer than it takes to make them.
-FIRST_LIFETIME_S: Final = 120
+DAY_S: Final = 86_400
 FIXED_S: Final = 0.1
 MIB: Final = 2**20
 PAGE_BYTES: Final = 4096
@@ -182,14 +181,15 @@ class Soaked:
             others.cancel_scope.cancel()
 
     async def _fill(self) -> None:
-        """Have as many payments in memory as are kept there. They are soon over, and owed to no endpoint."""
+        """Have as many payments in memory as are kept there. They are over before there is an endpoint."""
         amount = {"unit": "iso4217/USD", "value": "2500"}
-        body = {"referenceId": "FIRST", "amount": amount, "expiresAt": int(time.time()) + FIRST_LIFETIME_S}
+        body = {"referenceId": "FIRST", "amount": amount, "expiresAt": int(time.time()) + DAY_S}
         request = request_bytes("POST", "/v1/payments", body, self.at.headers)
         report = await send_load(Job(self.server.port, FIRST_CONNECTIONS, [request] * self.plan.first))
         assert not report.refused, f"{report.refused} requests were refused"
         self.done["payments"] += report.all_answers
         async with Client(self.server.port) as client:
+            await come_to_rest(client, self.at, f"{SHIFT_DAYS}d")
             url = f"http://127.0.0.1:{await self.receiver.listen()}/hook"
             hooked = await client.ask("PUT", "/v1/webhooks/endpoint", {"url": url}, self.at.headers)
             assert hooked.status == 200, hooked.raw

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 import msgspec
 import trio
 
-# A server that takes longer hangs.
-ANSWER_MAX_S: Final = 20
+# A server that takes longer hangs, however busy the machine is.
+ANSWER_MAX_S: Final = 60
 CHUNK_BYTES: Final = 65_536
 
 

@@ -55,6 +55,16 @@ def test_it_begins_no_round_after_its_time(monkeypatch: pytest.MonkeyPatch, tmp_
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_who_interrupts_it_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_args: Any) -> Any:
+        raise BaseExceptionGroup("of a nursery", [KeyboardInterrupt()])
+
+    monkeypatch.setattr("tests.crash.__main__.live_through", interrupted)
+
+    with pytest.raises(BaseExceptionGroup):
+        main(["--deaths", "2", "--keep", str(tmp_path)])
+
+
 @pytest.fixture
 async def made(tmp_path: Path) -> Backup:
     """A backup of a data directory with one payment, to which another one came later."""

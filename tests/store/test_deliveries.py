@@ -91,6 +91,7 @@ async def test_what_is_owed_is_found_by_due_time_and_priority(realm_db: Database
     ]
     assert realm_db.point(pending_heads, "ep_1", REPLAY, 10) == []
     assert realm_db.point(next_due_ms) == 10
+    assert realm_db.point(next_due_ms, 10) == 20
 
 
 async def test_the_due_query_reads_its_index_in_order(realm_db: Database) -> None:
