@@ -1,9 +1,7 @@
-"""The client against peers of every kind, in memory and virtual time, and over TLS on loopback."""
+"""The client against peers of every kind, in memory and virtual time."""
 
 from __future__ import annotations
 
-import ssl
-import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +10,7 @@ import trio
 
 from payd.net.dns import DnsFailed
 from payd.net.http import BODY_BYTES_MAX, Client, Reply, Target, Timing, tls_context
-from tests.receiver import CA_FILE, Does, Receiver, Script, always, in_turn, server_tls
+from tests.receiver import CA_FILE, Does, Receiver, Script, always, in_turn
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 HOOK = Target.of("http://a.test/hook?x=1")
@@ -333,7 +331,7 @@ async def open_slow(*acts: Does) -> AsyncIterator[Client]:
                 raise ConnectionRefusedError
             return await receiver.dial(address, port)
 
-        client = Client(may_call=lambda _: True, tls=trusting(), resolve=resolve, dial=dial)
+        client = Client(may_call=lambda _: True, tls=tls_context(CA_FILE), resolve=resolve, dial=dial)
         yield client
         await client.aclose()
         nursery.cancel_scope.cancel()
@@ -376,75 +374,6 @@ async def test_a_stale_connection_leaves_the_times_of_the_one_that_replaced_it()
         await trio.testing.wait_all_tasks_blocked()
 
         assert (await post(client)).timing == Timing(dns_ms=300, connect_ms=200, first_byte_ms=500)
-
-
-def trusting() -> ssl.SSLContext:
-    return tls_context(CA_FILE)
-
-
-Tls = ssl.SSLContext | None
-
-
-async def over_tls(script: Script, *, name: str = "receiver", served: Tls = None, tls: Tls = None) -> Reply:
-    """One POST to a real listener on loopback."""
-    async with trio.open_nursery() as nursery:
-        port = await Receiver(nursery, script, tls=served or server_tls(name)).listen()
-        client = Client(may_call=lambda _: True, tls=tls or trusting())
-        reply = await post(client, Target.of(f"https://127.0.0.1:{port}/hook"))
-        await client.aclose()
-        nursery.cancel_scope.cancel()
-    return reply
-
-
-@pytest.mark.real_time
-async def test_a_certificate_of_a_private_authority_is_accepted_when_it_was_added() -> None:
-    reply = await over_tls(always(Does(status=204, body=b"")))
-
-    assert (reply.status, reply.remote_ip) == (204, "127.0.0.1")
-    assert None not in (reply.timing.dns_ms, reply.timing.connect_ms, reply.timing.tls_ms)
-    assert reply.timing.first_byte_ms == reply.duration_ms
-
-
-@pytest.mark.real_time
-@pytest.mark.parametrize("name", ["other", "expired"])
-async def test_a_certificate_for_another_name_or_time_is_refused(name: str) -> None:
-    reply = await over_tls(always(Does()), name=name)
-
-    assert (reply.status, reply.error_class) == (None, "tls_error")
-    assert "certificate" in reply.detail
-
-
-@pytest.mark.real_time
-async def test_tls_older_than_1_2_is_refused() -> None:
-    receivers, careless = server_tls(), ssl.create_default_context(cafile=CA_FILE)
-    careless.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        receivers.minimum_version, receivers.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-    for each in (receivers, careless):
-        each.set_ciphers("ALL:@SECLEVEL=0")
-    refused = await over_tls(always(Does()), served=receivers)
-    assert (refused.status, refused.error_class) == (None, "tls_error")
-    assert (await over_tls(always(Does()), served=receivers, tls=careless)).status == 200
-
-
-@pytest.mark.real_time
-async def test_an_authority_that_nobody_added_is_refused() -> None:
-    assert (await over_tls(always(Does()), tls=tls_context())).error_class == "tls_error"
-
-
-@pytest.mark.real_time
-async def test_a_tls_connection_is_used_again_and_a_dead_one_replaced() -> None:
-    async with trio.open_nursery() as nursery:
-        receiver = Receiver(nursery, in_turn(Does(), Does(raw=OK), Does()), tls=server_tls())
-        target = Target.of(f"https://127.0.0.1:{await receiver.listen()}/hook")
-        client = Client(may_call=lambda _: True, tls=trusting())
-        statuses = [(await post(client, target)).status for _ in range(4)]
-
-        assert statuses == [200, 200, 200, 200]
-        assert receiver.connections == 2
-        await client.aclose()
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.real_time
