@@ -14,6 +14,7 @@ from tests.receiver import CA_FILE, Does, Receiver, Script, always, in_turn, ser
 pytestmark = pytest.mark.real_time
 
 TRUSTING = tls_context(CA_FILE)
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 Tls = ssl.SSLContext | None
 
 
@@ -65,7 +66,7 @@ async def test_a_tls_connection_is_used_again_and_a_dead_one_replaced() -> None:
     async with trio.open_nursery() as nursery:
         receiver = Receiver(
             nursery,
-            in_turn(Does(), Does(raw=b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), Does()),
+            in_turn(Does(), Does(raw=OK), Does()),
             tls=server_tls(),
         )
         target = Target.of(f"https://127.0.0.1:{await receiver.listen()}/hook")
