@@ -28,11 +28,20 @@ def main() -> None:
                 client, _ = listener.accept()
                 clients[client.fileno()] = client
                 poll.register(client.fileno(), select.EPOLLIN)
-            elif clients[number].recv(RECEIVE_BYTES):
-                clients[number].sendall(ANSWER)
-            else:
+            elif not answer(clients[number]):
                 poll.unregister(number)
                 clients.pop(number).close()
+
+
+def answer(client: socket.socket) -> bool:
+    """Whether the client was there to be answered; some leave without a goodbye."""
+    try:
+        if not client.recv(RECEIVE_BYTES):
+            return False
+        client.sendall(ANSWER)
+    except ConnectionError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

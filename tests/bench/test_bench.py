@@ -240,7 +240,7 @@ async def test_memory_is_measured_by_what_a_server_grows(tmp_path: Path) -> None
 
 
 async def test_limits_are_measured_beside_payd(tmp_path: Path) -> None:
-    lines = await limit_lines(tmp_path, Bounds(rounds=1, seconds=0.1, clients=2), lambda _words: None)
+    lines = await limit_lines(tmp_path, Bounds(rounds=3, seconds=0.1, clients=20), lambda _words: None)
 
     assert {len(line) for line in lines} == {len(LIMIT_HEADER)}
     assert len(lines) == 5
