@@ -211,12 +211,15 @@ def test_transfers_that_match_nothing_are_listed(shop: Shop) -> None:
     assert ok(shop.api.get("/v1/transfers", matched="false"))["data"] == []
 
 
-def test_a_refund_is_recorded_once(shop: Shop, stock: dict[str, str]) -> None:
-    asking = shop.api.having(Merchant_Id=stock["merchant"])
-    body = {"paymentId": stock["settled"], "note": "came back"}
-    assert ok(asking.post("/v1/refunds", body)) == {"paymentId": stock["settled"]}
+def test_a_refund_is_recorded_once(shop: Shop, merchant_id: str) -> None:
+    payment_id = shop.payment(merchant_id)
+    shop.simulate(payment_id, "processing")
+    shop.simulate(payment_id, "succeeded")
+    asking = shop.api.having(Merchant_Id=merchant_id)
+    body = {"paymentId": payment_id, "note": "came back"}
+    assert ok(asking.post("/v1/refunds", body)) == {"paymentId": payment_id}
     assert_refused(asking.post("/v1/refunds", body), 409, "already_refunded")
-    assert shop.status_of(stock["settled"]) == "succeeded"
+    assert shop.status_of(payment_id) == "succeeded"
 
 
 def test_a_refund_that_names_a_transaction_is_checked_on_chain(shop: Shop, merchant_id: str) -> None:
