@@ -31,12 +31,15 @@ from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
 from payd.web.upgrade import is_http1, refuse_upgrade, upgrade_request
-from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, send_now
+from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, accept_now, send_now
 
 log = structlog.get_logger("payd.front")
 
 # Connections that the kernel keeps while the accept loop is busy.
 BACKLOG: Final = 2048
+# Of those that wait there, so many are taken before it is the turn of those that are in: one alone, and in a
+# crowd who has just come would wait for a turn of everybody else's for each who came before.
+ACCEPTS_AT_ONCE: Final = 16
 # Open connections in all, feeds among them, and of one address.
 CONNECTIONS_MAX: Final = 25_000
 CONNECTIONS_PER_IP_MAX: Final = 1000
@@ -163,9 +166,11 @@ class Front:
             wire.abort()
 
     async def _accept_all(self, listener: Listener, connections: trio.Nursery) -> None:
+        at_once = 0
         while True:
+            at_once = (at_once + 1) % ACCEPTS_AT_ONCE
             try:
-                stream = await listener.accept()
+                stream = (accept_now(listener) if at_once else None) or await listener.accept()
             except OSError as error:
                 if error.errno not in OUT_OF_ROOM:
                     raise

@@ -250,6 +250,24 @@ def is_head(data: bytes) -> bool:
     return data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(END)
 
 
+def accept_now(listener: trio.abc.Listener[trio.SocketStream]) -> trio.SocketStream | None:
+    """Accept a connection that has come already, without a checkpoint.
+
+    Returns:
+        None where none has, and for every error: the listener's own `accept` says which.
+    """
+    if not isinstance(listener, trio.SocketListener) or (its := listener.socket).fileno() < 0:
+        return None
+    same = stdlib_socket.socket(its.family, its.type, its.proto, fileno=its.fileno())
+    try:
+        accepted, _ = same.accept()
+    except OSError:
+        return None
+    finally:
+        same.detach()
+    return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+
+
 def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
     """Send what the kernel takes at once, without a checkpoint.
 

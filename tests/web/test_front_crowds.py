@@ -114,6 +114,10 @@ class House:
 
         assert eventually(lambda: trio.from_thread.run(look, trio_token=self._token))
 
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        """Do something while the front does nothing."""
+        trio.from_thread.run_sync(work, trio_token=self._token)
+
     def end(self) -> None:
         self._stack.close()
         self._token.run_sync_soon(self._stop.set)
@@ -203,6 +207,21 @@ def test_pages_that_follow_a_payment_stay() -> None:
 
         assert house.front.displaced == 2
         assert len(house.sockets) == len(pages)
+
+
+def test_those_who_come_together_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[trio.SocketListener] = []
+    accept = trio.SocketListener.accept
+
+    async def counted(listener: trio.SocketListener) -> trio.SocketStream:
+        waits.append(listener)
+        return await accept(listener)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", counted)
+    with open_house() as house:
+        house.meanwhile(lambda: [house.come() for _ in range(FULL)])
+        house.until(lambda: len(house.front) == FULL)
+    assert len(waits) == 2, "for the first of them, and for who comes next"
 
 
 def test_who_comes_by_another_listener_waits_for_the_same_room() -> None:

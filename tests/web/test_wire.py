@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import ExitStack
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from payd.web.front import listen
 from payd.web.wire import (
     HEAD_S,
     KEEP_ALIVE_S,
@@ -14,6 +18,7 @@ from payd.web.wire import (
     SETTLED_S,
     Wire,
     Wires,
+    accept_now,
     linger,
     receive_now,
     send_now,
@@ -382,3 +387,20 @@ async def test_a_connection_that_is_forgotten_makes_no_room() -> None:
     assert not wires.end_longest()
     assert ended(idle, busy) == [False, False]
     await close(*streams)
+
+
+@pytest.mark.real_time
+async def test_who_has_come_is_accepted_without_a_turn_of_others() -> None:
+    [listener] = await listen("127.0.0.1", 0)
+    port = listener.socket.getsockname()[1]
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)]
+        streams = [accept_now(listener) for _ in clients]
+        assert accept_now(listener) is None
+        for client, stream in zip(clients, streams, strict=True):
+            assert stream is not None
+            client.sendall(b"hello")
+            assert await stream.receive_some() == b"hello"
+            await stream.aclose()
+        await listener.aclose()
+        assert accept_now(listener) is None
