@@ -270,7 +270,8 @@ async def test_half_a_way_in_is_one_browsers_one_passwords_and_short(shop: Shop)
     await with_app(shop)
     browser = Visitor(shop)
     half = (await knock(shop, browser=browser)).hidden("half")
-    for other, value in ((Visitor(shop), half), (browser, half[:-2] + "00"), (browser, ""), (browser, "zz")):
+    forged = half[:-1] + ("0" if half[-1] != "0" else "1")
+    for other, value in ((Visitor(shop), half), (browser, forged), (browser, ""), (browser, "zz")):
         found = await other.post("/login/code", {"half": value, "code": code(shop)})
         assert found.status == 403
         assert "Start again with your password" in found.text
