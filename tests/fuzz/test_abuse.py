@@ -34,7 +34,6 @@ BUDGET_S: Final = 3.0
 
 # Quadratic patterns, and how many characters get to them: who calls them looks at the length first.
 BOUNDED: Final = {
-    "payd.web.dashboard.joining._EMAIL": 254,
     "payd.core.password._AROUND": 254,
 }
 # What the operator alone writes, and who reads it takes a line at a time.

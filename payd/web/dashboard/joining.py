@@ -29,7 +29,7 @@ from payd.web.dashboard.visit import Visit
 
 GONE: Final = "This link was used already, or is too old. Ask for a new one."
 EMAIL_MAX: Final = 254
-_EMAIL: Final = re.compile(r"[^\s@]{1,64}@[^\s@]+\.[^\s@]+|[^\s@]{1,64}@localhost")
+_EMAIL: Final = re.compile(r"[^\s@]{1,64}@(localhost|[^\s@.]+(\.[^\s@.]+)+)")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
