@@ -26,7 +26,6 @@ from payd.web.faults import refuse_live
 AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
 # The first of these that can be paid is taken where none is named.
 MERCHANTS_LOOKED_AT: Final = 100
-FAULT_DELIVERIES: Final = 3
 ANSWERS: Final = {"text": "Sample", "date": "1990-01-31", "checkbox": "true"}
 # Magic accounts approve whatever the wallet hands back, in each action's own encoding.
 SIGNATURE: Final = "0x" + "11" * 65
@@ -182,9 +181,12 @@ class _Run:
         await self._ask("POST", "/v1/refunds", body)
 
     async def _fault(self, step: Step) -> None:
-        body: dict[str, Any] = {"fault": step.what, "paymentId": self._made["paymentId"]}
-        body |= {"events": list(step.events)} if step.events else {}
-        body["deliveries"] = len(step.events) or FAULT_DELIVERIES
+        body = {
+            "fault": step.what,
+            "paymentId": self._made["paymentId"],
+            "events": step.events,
+            "deliveries": len(step.events),
+        }
         await self._ask("POST", "/v1/test/webhooks/inject", body)
 
     @property
