@@ -23,7 +23,7 @@ from payd.web.commands import run_command
 from payd.web.house import House
 
 # Long past anything that is still well.
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 60.0
 SCOPES: Final = (
     "merchants:read",
     "merchants:write",
