@@ -164,18 +164,33 @@ class Flight:
         for one in waiting:
             status = word.statuses[one.tx_id]
             slot = None if status is None or status.commitment == "processed" else status.slot
-            before = self._confirmed.get(one.tx_id)
-            if slot == before:
-                continue
             if slot is None:
+                before = self._slot_before(one)
                 if before is not None and word.at >= before:
                     self._note_lost(one)
+                continue
+            if slot == self._confirmed.get(one.tx_id):
                 continue
             self._confirmed[one.tx_id] = slot
             self.lost -= {one.payment_id}
             if status is not None and status.err is None:
                 nursery.start_soon(self._find, one.tx_id)
         self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
+
+    def _slot_before(self, one: StoredSubmission) -> int | None:
+        """Where it was confirmed, if it was and is not known to be lost.
+
+        The watcher may have seen it there between two of our looks, or before a restart: its payment has
+        succeeded by it then.
+        """
+        if one.tx_id in self._confirmed or one.payment_id in self.lost:
+            return self._confirmed.get(one.tx_id)
+        payment = self._db.point(find_payment, one.payment_id)
+        if payment is None or payment.success is None or payment.success.tx_id != one.tx_id:
+            return None
+        return max(
+            (seen.block_number for seen in self._db.point(sightings_in, self._chain, one.tx_id)), default=0
+        )
 
     async def _find(self, tx_id: str) -> None:
         """Have a transaction read; tried again where it could not be stored."""
@@ -189,7 +204,7 @@ class Flight:
 
     def _note_lost(self, one: StoredSubmission) -> None:
         """A fork took it: it is sent again, as long as its blockhash is good."""
-        del self._confirmed[one.tx_id]
+        self._confirmed.pop(one.tx_id, None)
         self._sent_s.pop(one.tx_id, None)
         self.counts["lost"] += 1
         payment = self._db.point(find_payment, one.payment_id)

@@ -240,6 +240,24 @@ async def test_a_payment_that_had_succeeded_by_it_is_an_alarm_until_it_is_back(
     assert submitting.submitter.stats().alarms == frozenset()
 
 
+async def test_what_only_the_watcher_saw_before_the_fork_is_an_alarm_too(submitting: Submitting) -> None:
+    solana = submitting.solana
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await solana.local.confirm()
+    await solana.watcher.found(owed.tx_id)
+    await succeed(solana, owed.payment_id, owed.tx_id)
+    solana.ledger.fork(2)
+    submitting.drop("blackhole")
+    await solana.local.slots(3)
+    with capture_logs() as logs:
+        await rounds(submitting, 3)
+    assert [one["event"] for one in logs if one["log_level"] == "critical"] == [
+        "submitter.lost_after_success"
+    ]
+    assert submitting.submitter.stats().alarms == {"lost"}
+
+
 async def succeed(solana: SolanaWatching, payment: str, tx_id: str) -> None:
     from payd.core.payment import TransferConfirmed
 
