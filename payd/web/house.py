@@ -44,9 +44,11 @@ REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1
 
 
 class Street(Protocol):
-    """What is counted of the listener."""
+    """What is counted of the listener; see `Front`."""
 
     caught: int
+    displaced: int
+    turned_away: int
 
     def __len__(self) -> int:
         """Open connections."""

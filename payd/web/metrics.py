@@ -90,6 +90,18 @@ class _House:
                 " and the log has it (front.connection_failed).",
                 value=house.street.caught,
             )
+            yield Counter(
+                "payd_connections_displaced",
+                "Connections that were ended to make room for another, the longest idle first. Worry when it"
+                " grows: [http] connections_max is reached.",
+                value=house.street.displaced,
+            )
+            yield Counter(
+                "payd_connections_turned_away",
+                "Connections refused because their address had [http] connections_per_ip already. Worry when"
+                " it grows behind a proxy: that is not among the trusted ones.",
+                value=house.street.turned_away,
+            )
         yield Gauge(
             "payd_long_polls",
             "Requests that are held open until a payment changes.",

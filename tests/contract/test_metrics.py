@@ -6,11 +6,13 @@ Source: DESIGN.md, "12. Operations"
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.contract.outside import Caller, Receiver, Server, ok, until
+from tests.contract.outside import Caller, Receiver, Server, ok, open_server, until
 from tests.promtool import complaints
 
 ENDPOINT = "/v1/webhooks/endpoint"
@@ -67,3 +69,24 @@ def test_the_page_counts_what_happened(page: str, sample: str) -> None:
 
     assert found is not None, page
     assert float(found[1]) >= 1
+
+
+def test_who_makes_room_and_who_is_refused_is_counted(tmp_path: Path) -> None:
+    limits = "[http]\nconnections_max = 2\nconnections_per_ip = 1\n"
+    with open_server(tmp_path, limits) as server, ExitStack() as open_ones:
+
+        def come(address: str) -> httpx.Client:
+            transport = httpx.HTTPTransport(local_address=address)
+            return open_ones.enter_context(httpx.Client(base_url=server.url, transport=transport))
+
+        for number in (2, 3, 4):
+            assert come(f"127.0.0.{number}").get("/livez").status_code == 200
+        last = come("127.0.0.5")
+        assert last.get("/livez").status_code == 200
+        assert come("127.0.0.5").get("/livez").status_code == 429
+        found = dict(re.findall(r"^(payd_connections\w*) (\S+)$", last.get("/metrics").text, re.M))
+
+    assert found["payd_connections"] == "2.0"
+    assert float(found["payd_connections_displaced_total"]) >= 2
+    assert float(found["payd_connections_turned_away_total"]) >= 1
+    assert found["payd_connections_failed_total"] == "0.0"

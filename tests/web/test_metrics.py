@@ -232,7 +232,8 @@ async def test_every_metric_that_the_readme_names_is_there(watched: Shop) -> Non
     # These come with the first backup, with a look into the store, and with the first canary.
     families |= {"payd_backup_age_seconds", "payd_webhook_canary_age_seconds"}
     # A listener is there when somebody serves.
-    families |= {"payd_connections", "payd_connections_failed_total"}
+    families |= {"payd_connections"}
+    families |= {f"payd_connections_{what}_total" for what in ("failed", "displaced", "turned_away")}
     named, rules = told_in_readme()
     assert len(named) > 25
     asked = {one.removesuffix("_bucket") for one in re.findall(r"payd_\w+", rules)}
