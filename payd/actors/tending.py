@@ -168,6 +168,8 @@ class Tending:
             raise InvalidState("A reorg was faster than the look; the chain is looked at again.")
         if found.denied is not None:
             take_back(tx, found.denied)
+        if isinstance(found.trigger, WindowClosed):
+            _still_unpaid(tx, payment.id)
 
     async def _close_window(self, payment: Payment) -> None:
         """Expire a payment, once each chain that it can be paid on was read up to the end of its window.
@@ -244,4 +246,14 @@ def followed_on(payment: Payment) -> str | None:
 async def _expire(actor: PaymentActor) -> None:
     payment = actor.load()
     if payment.status is Status.REQUIRES_ACTION:
-        await actor.move(WindowClosed())
+        await actor.move(WindowClosed(), also=lambda tx: _still_unpaid(tx, payment.id))
+
+
+def _still_unpaid(tx: Tx, payment_id: str) -> None:
+    """In the step that closes a window: no transfer that pays was stored since that was asked.
+
+    Raises:
+        InvalidState: One was.
+    """
+    if matched_of(tx, payment_id):
+        raise InvalidState("A transfer was faster than the end of the window; it is looked at again.")

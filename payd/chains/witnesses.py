@@ -53,13 +53,13 @@ class Witnesses:
         """How many nodes must agree."""
         return needed(self._rpc)
 
-    async def ask(self, calls: Sequence[Call]) -> list[tuple[Node, Results]]:
-        """What as many nodes as must agree say to the same calls.
+    async def ask(self, calls: Sequence[Call], *, everyone: bool = False) -> list[tuple[Node, Results]]:
+        """What as many nodes as must agree say to the same calls; `everyone`: what all say that answer.
 
         Raises:
-            ChainUnavailable: Fewer answer.
+            ChainUnavailable: Fewer than must agree answer.
         """
-        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
+        answers = await self._rpc.ask_all(calls, at_most=None if everyone else self.witnesses)
         if len(answers) < self.witnesses:
             raise unavailable(f"{len(answers)} of {self.witnesses} nodes answer")
         return answers

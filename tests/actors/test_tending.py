@@ -447,3 +447,32 @@ async def test_nodes_that_are_down_park_nothing_and_are_no_crash(
     await trio.sleep(61)
 
     assert await shop.status(payment_id) == "succeeded"
+
+
+async def test_no_window_closes_over_a_transfer_that_is_stored_meanwhile(shop: Shop) -> None:
+    payment_id = await watched(shop)
+
+    async def take_long(actor: PaymentActor) -> None:
+        await trio.sleep(2)
+        await shop.realm.db.write(sighting(payment_id, "0xaa"))
+
+    await trio.sleep(899)
+    await shop.realm.payments.ask(payment_id, take_long)
+    await trio.sleep(120)
+
+    assert await shop.status(payment_id) == "requires_action"
+
+
+async def test_no_look_ends_a_payment_that_a_transfer_pays_meanwhile(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await committed(shop)
+
+    async def look(payment: Payment, now_ms: int) -> Found:
+        await shop.realm.db.write(sighting(payment_id, "0xaa"))
+        return Found(WindowClosed())
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
+    await shop.realm.payments.tending.news(payment_id, CHAIN)
+
+    assert await shop.status(payment_id) == "processing"

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from payd.chains.evm.ending import GIVEN_UP_S
 from payd.config import load
 from payd.server import open_house
 from payd.store.keys import SCOPES
@@ -55,8 +56,8 @@ BUYERS: Final = 3
 LIVES_MAX: Final = 4
 DEPTHS: Final = ("1", "2", "4", '"safe"', '"finalized"')
 FINALS: Final = ('"finalized"', "16")
-# What nobody waits for any more.
-REST_MAX_S: Final = 4 * 3600.0
+# What nobody waits for any more: long after what nodes have forgotten is given up.
+REST_MAX_S: Final = GIVEN_UP_S + 4 * 3600.0
 REST_LOOK_S: Final = 120.0
 # What a house says of chains that turn and of nodes that lie.
 EXPECTED: Final = frozenset(

@@ -3,6 +3,12 @@
 An unknown outcome is never failure. A payment ends unpaid when its signature never left payd, or when final
 blocks, read by the watcher and agreed on by the nodes, leave no way for its transfer to come.
 
+A transaction that a wallet told of may leave no such proof: whoever sent it for a smart wallet may send it
+again under another nonce, and a buyer may never use the nonce of one that every node forgot. Nobody can wait
+for it for ever, and it has not failed. Such a payment expires `GIVEN_UP_S` after its window, by the time of
+final blocks, when no node that answers knows the transaction. What was paid in time was read long before, and
+money that comes yet is recorded as late.
+
 Source: DESIGN.md, "10. Live realm".
 """
 
@@ -48,6 +54,8 @@ BLOCKS_ROOM: Final = 2
 BLOCKS_MORE: Final = 100
 # A node's clock and the chain's are not one.
 SKEW_S: Final = 600
+# Nodes forget what waits in vain within hours, and bundlers sooner. Half as long as late money is looked for.
+GIVEN_UP_S: Final = 12 * 3600
 
 RELAY_FAILED: Final = "broadcast_failed"
 
@@ -85,7 +93,7 @@ class Endings:
         if read is None:
             return None
         if track.told is not None:
-            return await self._end_of_told(track, track.told, read)
+            return await self._end_of_told(payment, track, track.told, read)
         if track.valid_until_s is None:
             return None
         is_out = job is not None and job.state in ("queued", "sent")
@@ -137,7 +145,7 @@ class Endings:
             last = start - 1
         return False
 
-    async def _end_of_told(self, track: Track, told: Told, read: Cursor) -> End | None:
+    async def _end_of_told(self, payment: Payment, track: Track, told: Told, read: Cursor) -> End | None:
         """Whether the transaction that the buyer sent has come to nothing."""
         calls: list[Call] = [
             *self._final_calls(read),
@@ -151,9 +159,28 @@ class Endings:
             for _, results in await self._evidence.ask(calls)
         }
         words = ends.pop() if len(ends) == 1 else None
-        if words is None:
-            return None
-        return PaymentFailed(words, DECLINED if words == REPLACED else RELAY_FAILED)
+        if words is not None:
+            return PaymentFailed(words, DECLINED if words == REPLACED else RELAY_FAILED)
+        return WindowClosed() if await self._is_given_up(payment, told, read) else None
+
+    async def _is_given_up(self, payment: Payment, told: Told, read: Cursor) -> bool:
+        """Whether it is long ago that a transaction was of use, and all nodes have forgotten it.
+
+        One that only lags says too whether it waits for a block: none is left out.
+        """
+        assert payment.processing is not None
+        since_ms = max(payment.expires_at_ms, payment.processing.processing_at_ms)
+        if read.time_s < since_ms // 1000 + GIVEN_UP_S:
+            return False
+        calls: list[Call] = [
+            *self._final_calls(read),
+            ("eth_getTransactionReceipt", told.tx_hash),
+            ("eth_getTransactionByHash", told.tx_hash),
+        ]
+        answers = [results for _, results in await self._evidence.ask(calls, everyone=True)]
+        if any(results[2:] != [None, None] for results in answers):
+            return False
+        return sum(self._is_final(read, results) for results in answers) >= self._evidence.witnesses
 
     def _end_by(self, track: Track, told: Told, read: Cursor, results: Results) -> str | None:
         """What a node shows of it, in words; None while it may still pay."""
