@@ -126,7 +126,7 @@ def _refused(house: House, request: Request, refusal: PaydError, request_id: str
     """A refusal as JSON, or as a page where a person looks at one."""
     if checkout.wants_page(request):
         return checkout.error_page(house, request, refusal, request_id)
-    return error_answer(refusal, request_id)
+    return error_answer(refusal, request_id, house.base_url)
 
 
 async def _routed(

@@ -55,7 +55,7 @@ STATUS: Final[dict[type[PaydError], int]] = {
 
 
 class ErrorBody(msgspec.Struct, omit_defaults=True):
-    """The shape of every refusal."""
+    """The shape of every refusal. `details` always names the request and the page that explains the code."""
 
     message: str
     code: str
@@ -63,8 +63,19 @@ class ErrorBody(msgspec.Struct, omit_defaults=True):
     issues: tuple[Issue, ...] = ()
 
 
-def error_answer(error: PaydError, request_id: str) -> Answer:
-    """The answer to a refused request. `retryAfterS` in the details becomes a `Retry-After` header."""
+def doc_url(base_url: str, code: str) -> str:
+    """Where this server explains a code: on its own page of the API, which every version shares."""
+    return f"{base_url}/docs#error-{code}"
+
+
+def error_answer(error: PaydError, request_id: str, base_url: str) -> Answer:
+    """The answer to a refused request. `retryAfterS` in the details becomes a `Retry-After` header.
+
+    Args:
+        error: Why it is refused.
+        request_id: `details.requestId`.
+        base_url: What `details.docUrl` begins with; the server's own, which is always absolute.
+    """
     # Caches may keep a 404 that says nothing of it; what is not there now may be in a moment.
     headers: list[tuple[str, str]] = [NO_STORE]
     details = dict(error.details)
@@ -75,5 +86,6 @@ def error_answer(error: PaydError, request_id: str) -> Answer:
     if isinstance(error, errors.MethodNotAllowed):
         headers.append(("Allow", ", ".join(details.get("allowed", ()))))
     details["requestId"] = request_id
+    details["docUrl"] = doc_url(base_url, error.code)
     body = ErrorBody(error.message, error.code, details, error.issues)
     return Answer(STATUS[type(error)], msgspec.json.encode(body), tuple(headers))

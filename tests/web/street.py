@@ -146,7 +146,7 @@ class Street:
     async def answer(self, request: Request) -> Answer:
         self.requests.append(request)
         if request.refusal is not None:
-            return error_answer(request.refusal, "req_1")
+            return error_answer(request.refusal, "req_1", "")
         if request.path.endswith("/slow"):
             await trio.sleep(self.slow_s)
         if request.path == "/v1/big":

@@ -352,7 +352,10 @@ async def test_a_bug_is_a_500_with_nothing_inside(shop: Shop, monkeypatch: pytes
     assert (found.status, found.code) == (500, "internal_error")
     assert b"secret" not in found.raw
     assert b"Boom" not in found.raw
-    assert found.body["details"] == {"requestId": found.headers["request-id"]}
+    assert found.body["details"] == {
+        "requestId": found.headers["request-id"],
+        "docUrl": f"{shop.house.base_url}/docs#error-internal_error",
+    }
     assert (await shop.call("GET", "/livez")).status == 200
 
 

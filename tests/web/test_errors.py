@@ -14,8 +14,10 @@ from payd.core.errors import (
     RateLimited,
     StoreUnavailable,
 )
-from payd.web.errors import STATUS, error_answer
+from payd.web.errors import STATUS, doc_url, error_answer
 from payd.web.html import NO_STORE
+
+URL = "https://pay.example"
 
 # SPEC.md, "Errors", and what DESIGN.md adds to it: code → statuses.
 CODES = {
@@ -64,19 +66,22 @@ def test_the_codes_and_statuses_are_those_of_the_specification() -> None:
 
 @pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
 def test_every_refusal_has_the_one_shape(kind: type[PaydError]) -> None:
-    answer = error_answer(kind("Words for people."), "req_1")
+    answer = error_answer(kind("Words for people."), "req_1", URL)
     body = msgspec.json.decode(answer.body)
     assert answer.status == STATUS[kind]
     assert body["message"] == "Words for people."
     assert body["code"] == kind.code
     assert body["details"]["requestId"] == "req_1"
+    assert body["details"]["docUrl"] == f"{URL}/docs#error-{kind.code}"
     assert "issues" not in body
     assert NO_STORE in answer.headers, "no cache keeps it"
 
 
 def test_issues_are_shown_with_their_fields() -> None:
     issues = [Issue("amount.value", "Required."), Issue("referenceId", "Required.")]
-    body = msgspec.json.decode(error_answer(ParamsValidation("Two things.", issues=issues), "req_1").body)
+    body = msgspec.json.decode(
+        error_answer(ParamsValidation("Two things.", issues=issues), "req_1", URL).body
+    )
     assert body["issues"] == [
         {"field": "amount.value", "message": "Required."},
         {"field": "referenceId", "message": "Required."},
@@ -85,17 +90,19 @@ def test_issues_are_shown_with_their_fields() -> None:
 
 def test_details_are_kept_beside_the_request_and_not_changed() -> None:
     refusal = errors.InvalidState("No.", details={"status": "failed"})
-    body = msgspec.json.decode(error_answer(refusal, "req_1").body)
-    assert body["details"] == {"status": "failed", "requestId": "req_1"}
+    body = msgspec.json.decode(error_answer(refusal, "req_1", URL).body)
+    assert body["details"] == {"status": "failed", "requestId": "req_1", "docUrl": doc_url(URL, refusal.code)}
     assert refusal.details == {"status": "failed"}
 
 
 def test_when_to_come_back_is_a_header_too() -> None:
-    assert ("Retry-After", "7") in error_answer(RateLimited("Slow.", details={"retryAfterS": 7}), "r").headers
-    assert ("Retry-After", "5") in error_answer(StoreUnavailable("Full."), "r").headers
-    assert error_answer(errors.OutcomeUnknown("?"), "r").headers == (NO_STORE,)
+    assert ("Retry-After", "7") in error_answer(
+        RateLimited("Slow.", details={"retryAfterS": 7}), "r", URL
+    ).headers
+    assert ("Retry-After", "5") in error_answer(StoreUnavailable("Full."), "r", URL).headers
+    assert error_answer(errors.OutcomeUnknown("?"), "r", URL).headers == (NO_STORE,)
 
 
 def test_the_allowed_methods_are_a_header_too() -> None:
     refusal = MethodNotAllowed("No.", details={"allowed": ["GET", "POST"]})
-    assert ("Allow", "GET, POST") in error_answer(refusal, "r").headers
+    assert ("Allow", "GET, POST") in error_answer(refusal, "r", URL).headers

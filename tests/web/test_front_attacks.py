@@ -100,7 +100,7 @@ class Server:
     async def _serve(self) -> None:
         async def answer(request: Request) -> Answer:
             await trio.lowlevel.checkpoint()
-            return error_answer(request.refusal, "req_1") if request.refusal else Answer.json({})
+            return error_answer(request.refusal, "req_1", "") if request.refusal else Answer.json({})
 
         async def snapshot(payment_id: str) -> tuple[bytes, bool] | None:
             await trio.lowlevel.checkpoint()

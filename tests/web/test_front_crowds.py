@@ -51,7 +51,7 @@ class House:
 
         async def answer(request: Request) -> Answer:
             await trio.lowlevel.checkpoint()
-            return error_answer(request.refusal, "req_1") if request.refusal else Answer.json({})
+            return error_answer(request.refusal, "req_1", "") if request.refusal else Answer.json({})
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             while (await receive()).get("more_body"):

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from payd.core.errors import Issue, ParamsValidation, PaydError
-from payd.web.errors import ErrorBody
+from payd.web.errors import STATUS, ErrorBody, doc_url
 from payd.web.openapi import deliveries
 from payd.web.openapi.operation import Media, Operation
 from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, PARAMETERS, SECURITY, TAGS, WORDS
 from payd.web.openapi.refusals import EXAMPLES, refusals_of
 from payd.web.openapi.schemas import REF, Schemas
-from payd.web.openapi.story import Examples, examples, feed_message, made_id
+from payd.web.openapi.story import BASE_URL, Examples, examples, feed_message, made_id
 from payd.web.openapi.table import OPERATIONS, name_of
 from payd.web.routes import ROUTES, Route
 
@@ -114,7 +114,7 @@ class Scribe:
                 "content": self._content(body),
             }
         for status, refusals in refusals_of(route, operation).items():
-            self.refused |= {one.code: _refused(one) for one in refusals}
+            self.refused |= {one.code: example_of(one) for one in refusals}
             refused = {
                 "description": "  \n".join(f"`{one.code}`: {_words_of(one)}" for one in refusals),
                 "headers": _refusal_headers(status),
@@ -227,12 +227,21 @@ def _refusal(refusals: tuple[type[PaydError], ...]) -> Schema:
     }
 
 
-def _refused(kind: type[PaydError]) -> Schema:
+def every_error() -> dict[str, Schema]:
+    """The example of each code, also of those that no operation answers, such as `method_not_allowed`."""
+    first: dict[str, type[PaydError]] = {}
+    for kind in STATUS:
+        first.setdefault(kind.code, kind)
+    return {code: example_of(kind) for code, kind in sorted(first.items())}
+
+
+def example_of(kind: type[PaydError]) -> Schema:
     """The example of an error."""
     message = EXAMPLES[kind.code]
     field, _, words = message.partition(": ")
     issues = (Issue(field, words),) if kind is ParamsValidation else ()
-    body = _plain(ErrorBody(message, kind.code, {"requestId": made_id("req_")}, issues))
+    details = {"requestId": made_id("req_"), "docUrl": doc_url(BASE_URL, kind.code)}
+    body = _plain(ErrorBody(message, kind.code, details, issues))
     return {"summary": _words_of(kind), "value": body}
 
 

@@ -425,6 +425,21 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             }
         },
         "ClockJob": {"id": identifier("job_"), "state": one_of("running", "done")},
+        "Error": {
+            "details": {
+                "type": "object",
+                "description": "What a program may want to know; more of it for some codes.",
+                "properties": {
+                    "requestId": identifier("req_") | {"description": "Names this request in the log."},
+                    "docUrl": {
+                        "type": "string",
+                        "format": "uri",
+                        "description": "Where this server explains the code.",
+                    },
+                },
+                "required": ["requestId", "docUrl"],
+            }
+        },
         "Health": {"status": one_of("ok", "degraded", "failing")},
         "Versions": {
             "stable": {"items": one_of(*VERSIONS)},

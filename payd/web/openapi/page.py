@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from payd.core.version import DEFAULT, VERSIONS
 from payd.web.html import environment, root_of
-from payd.web.openapi.document import document
+from payd.web.openapi.document import document, every_error
 from payd.web.openapi.markdown import html_of, inline
 from payd.web.openapi.schemas import REF
 
@@ -107,7 +107,7 @@ def page_bytes(version: str, base_url: str) -> bytes:
         versions=VERSIONS,
         default=DEFAULT,
         groups=groups_of(made),
-        errors=_errors(made),
+        errors=_errors(),
         shapes=[_shape(name, one) for name, one in sorted(made["components"]["schemas"].items())],
     ).encode()
 
@@ -195,11 +195,11 @@ def _examples(made: Schema, media: Schema) -> tuple[Example, ...]:
     return tuple(found)
 
 
-def _errors(made: Schema) -> list[tuple[str, Markup, Example]]:
-    """Each code with what it means and an example."""
+def _errors() -> list[tuple[str, Markup, Example]]:
+    """Each code with what it means and an example: where an error's `docUrl` leads."""
     return [
         (code, inline(one["summary"]), Example("", _json(one["value"])))
-        for code, one in sorted(made["components"]["examples"].items())
+        for code, one in every_error().items()
     ]
 
 

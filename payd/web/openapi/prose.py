@@ -24,8 +24,9 @@ address.
 * **Amounts** are strings of digits in the smallest unit: 12.50 USD is `1250`. Assets are CAIP-19 ids,
   accounts CAIP-10.
 * **Errors** are `{message, code, details, issues}`. Branch on `code`; show or log `message`; quote
-  `details.requestId`, which is the `Request-Id` header. `params_validation` is a body that misses its schema;
-  `invalid_params` a value that fits it and cannot be. Try again on 429 and 5xx only, after `Retry-After`.
+  `details.requestId`, which is the `Request-Id` header; `details.docUrl` leads to the code on this page.
+  `params_validation` is a body that misses its schema; `invalid_params` a value that fits it and cannot be.
+  Try again on 429 and 5xx only, after `Retry-After`.
 * **Retries.** The same `Idempotency-Key` with the same body gets the same answer for 30 days, with
   `Idempotent-Replayed: true`; with another body 409.
 * **Lists** have `nextCursor`: send it as `cursor` for the next page.

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from payd.core.version import VERSIONS
+from payd.web.errors import STATUS, doc_url
 from payd.web.openapi.document import document
 from payd.web.openapi.page import groups_of, page_bytes
 from payd.web.openapi.refusals import EXAMPLES
@@ -23,7 +24,7 @@ def test_every_operation_webhook_error_and_shape_is_on_the_page(version: str) ->
     assert {operation.id for operation in OPERATIONS.values()} <= ids
     assert {item["post"]["operationId"] for item in made["webhooks"].values()} <= ids
     assert {f"shape-{name}" for name in made["components"]["schemas"]} <= ids
-    assert {f"error-{code}" for code in made["components"]["examples"]} <= ids
+    assert {doc_url("", error.code).removeprefix("/docs#") for error in STATUS} <= ids
     assert made["components"]["examples"].keys() <= EXAMPLES.keys()
 
 
