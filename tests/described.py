@@ -57,12 +57,12 @@ def operation_of(version: str, route: Route) -> dict[str, Any]:
 
 
 @cache
-def validator(version: str, method: str, path: str, status: str) -> Any:
-    """Of the JSON body of an answer; None where it has none."""
+def validator(version: str, method: str, path: str, status: str, kind: str) -> Any:
+    """Of the body of an answer in a kind of JSON; None where it is something else."""
     answer = described(version)["paths"][path][method.lower()]["responses"][status]
-    content = answer["content"].get("application/json")
-    if content is None:
+    if kind not in ("application/json", "application/problem+json"):
         return None
+    content = answer["content"][kind]
     whole = {"$schema": DIALECT, "components": described(version)["components"], **content["schema"]}
     return jsonschema_rs.validator_for(whole, validate_formats=True)
 
@@ -93,7 +93,7 @@ def problems(request: Request, answer: Answer) -> Iterator[str]:
         return
     if "retry-after" in headers and "Retry-After" not in told_answer["headers"]:
         yield f"answers {answer.status} with Retry-After"
-    check = validator(version, route.method, route.path, str(answer.status))
+    check = validator(version, route.method, route.path, str(answer.status), kind)
     if check is not None:
         body = json.loads(answer.body)
         yield from (f"{answer.status} {one.instance_path}: {one.message}" for one in check.iter_errors(body))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 JSON_TYPE = "application/json"
+PROBLEM_TYPE = "application/problem+json"
 
 # msgspec says where a value is wrong at the end of its message: "… - at `$.amount.value`".
 _PLACE = re.compile(r"^(?P<words>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)

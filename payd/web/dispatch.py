@@ -30,12 +30,13 @@ from payd.core.version import resolve
 from payd.entropy import new_id
 from payd.store.api_log import Logged
 from payd.store.merchants import account_of_merchant
+from payd.web.accept import prefers_problem
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout import routes as checkout
 from payd.web.client import rate_key
 from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
-from payd.web.errors import error_answer
+from payd.web.errors import as_problem, error_answer
 from payd.web.house import House
 from payd.web.limits import refuse_for
 from payd.web.openapi.table import check_parameters
@@ -61,6 +62,7 @@ async def answer(house: House, request: Request) -> Answer:
     params: dict[str, str] = {}
     callers: list[Caller] = []
     headers: list[tuple[str, str]] = [("Request-Id", request_id)]
+    refusal: PaydError | None = None
     try:
         route, params = match_route(request.method, request.path)
         if request.refusal is not None:
@@ -69,18 +71,21 @@ async def answer(house: House, request: Request) -> Answer:
             found = _unrouted(request, headers)
         else:
             found = await _routed(house, request, request_id, route, params, headers, callers)
-    except PaydError as refusal:
-        if isinstance(refusal, InternalError):
-            log.error("request.failed", request_id=request_id, path=request.path, error=repr(refusal))
-        found = _refused(house, request, refusal, request_id)
+    except PaydError as known:
+        if isinstance(known, InternalError):
+            log.error("request.failed", request_id=request_id, path=request.path, error=repr(known))
+        refusal = known
     except Exception as bug:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
-        broken = InternalError("Something broke on our side. Try again.")
-        found = _refused(house, request, broken, request_id)
+        refusal = InternalError("Something broke on our side. Try again.")
+    if refusal is not None:
+        found = error_answer(refusal, request_id, house.base_url)
     took_s = monotonic_s() - began_s
     house.count_answer(UNROUTED if route is None else route.path, found.status, took_s)
     if route is not None and callers:
         _log_request(request, request_id, route, params, callers[0], found, took_s)
+    if refusal is not None:
+        found = _as_wanted(house, request, refusal, request_id, found)
     if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))
@@ -122,11 +127,11 @@ async def _page(house: House, request: Request, request_id: str) -> Answer:
     return replace(found, headers=(*found.headers, ("Request-Id", request_id)))
 
 
-def _refused(house: House, request: Request, refusal: PaydError, request_id: str) -> Answer:
-    """A refusal as JSON, or as a page where a person looks at one."""
+def _as_wanted(house: House, request: Request, refusal: PaydError, request_id: str, plain: Answer) -> Answer:
+    """A refusal as a page where a person looks at one; plain, or as problem details, where a program does."""
     if checkout.wants_page(request):
         return checkout.error_page(house, request, refusal, request_id)
-    return error_answer(refusal, request_id, house.base_url)
+    return as_problem(plain) if prefers_problem(request.headers.get("accept", "")) else plain
 
 
 async def _routed(

@@ -1,6 +1,7 @@
 """The one table: error → status and body.
 
-Source: SPEC.md, "Errors"; DESIGN.md, "6. The API: what SPEC.md leaves open".
+Source: SPEC.md, "Errors"; DESIGN.md, "6. The API: what SPEC.md leaves open"; RFC 9457, "3. The Problem
+Details JSON Object".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import msgspec
 
 from payd.core import errors
 from payd.core.errors import Issue, PaydError
-from payd.web.call import Answer
+from payd.web.call import PROBLEM_TYPE, Answer
 from payd.web.html import NO_STORE
 
 STATUS: Final[dict[type[PaydError], int]] = {
@@ -63,6 +64,19 @@ class ErrorBody(msgspec.Struct, omit_defaults=True):
     issues: tuple[Issue, ...] = ()
 
 
+class Problem(msgspec.Struct, omit_defaults=True):
+    """A refusal as RFC 9457 has it, for who asks for `application/problem+json`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    details: dict[str, Any] = {}
+    issues: tuple[Issue, ...] = ()
+
+
 def doc_url(base_url: str, code: str) -> str:
     """Where this server explains a code: on its own page of the API, which every version shares."""
     return f"{base_url}/docs#error-{code}"
@@ -89,3 +103,30 @@ def error_answer(error: PaydError, request_id: str, base_url: str) -> Answer:
     details["docUrl"] = doc_url(base_url, error.code)
     body = ErrorBody(error.message, error.code, details, error.issues)
     return Answer(STATUS[type(error)], msgspec.json.encode(body), tuple(headers))
+
+
+def as_problem(plain: Answer) -> Answer:
+    """The same refusal in the other form: what `details` names of every error has members of its own there.
+
+    There is no `Vary`, because no cache keeps a refusal.
+    """
+    refused = msgspec.json.decode(plain.body, type=ErrorBody)
+    details = dict(refused.details)
+    problem = Problem(
+        type=details.pop("docUrl"),
+        title=title_of(refused.code),
+        status=plain.status,
+        detail=refused.message,
+        instance=details.pop("requestId"),
+        code=refused.code,
+        details=details,
+        issues=refused.issues,
+    )
+    headers = (*plain.headers, ("Content-Type", PROBLEM_TYPE))
+    return Answer(plain.status, msgspec.json.encode(problem), headers)
+
+
+def title_of(code: str) -> str:
+    """What a code means in two or three words, the same each time."""
+    words = code.replace("_", " ").replace("api", "API")
+    return words[0].upper() + words[1:]

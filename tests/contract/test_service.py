@@ -74,6 +74,21 @@ def test_a_wrong_method_is_405_and_says_which_are_right(shop: Shop, method: str,
     assert answer.headers["Allow"]
 
 
+def test_problem_details_are_the_same_through_both_doors(shop: Shop) -> None:
+    asked = {"Accept": "application/json, application/problem+json"}
+    found = []
+    for more in ({}, {"TE": "trailers"}):
+        answer = shop.api.having(**asked, **more).get("/v1/payments/pay_t1")
+        assert answer.headers["content-type"] == "application/problem+json"
+        body = answer.json()
+        assert (answer.status_code, body["status"], body["code"]) == (404, 404, "payment_not_found")
+        assert body.pop("instance") == answer.headers["Request-Id"]
+        same = [(name, value) for name, value in answer.headers.items() if name not in ("date", "request-id")]
+        found.append((body, same))
+    assert found[0] == found[1]
+    assert ok(shop.api.having(**asked).get("/v1/payments"))["data"] == []
+
+
 def test_broken_json_is_invalid_params(shop: Shop) -> None:
     for path in ("/v1/merchants", "/v1/payments", "/v1/webhooks/recover"):
         for content in (b"{", b'{"a": 1} x', b"\xff\xfe"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from payd.web.accept import prefers_html, weights
+from payd.web.accept import prefers_html, prefers_problem, weights
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,27 @@ def test_each_name_has_its_weight(header: str, liked: dict[str, float]) -> None:
 )
 def test_html_is_for_those_who_ask_for_it(accept: str, html: bool) -> None:
     assert prefers_html(accept) is html
+
+
+@pytest.mark.parametrize(
+    ("accept", "problem"),
+    [
+        ("application/problem+json", True),
+        ("Application/Problem+JSON; charset=utf-8", True),
+        ("application/json, application/problem+json", True),
+        ("application/problem+json, */*;q=0.8", True),
+        ("application/problem+json;q=0.4, application/json;q=0.3, */*", True),
+        ("application/json, application/problem+json;q=0.9", False),
+        ("application/problem+json;q=0.5, */*", False),
+        ("application/problem+json;q=0.5, application/*;q=0.6, */*;q=0.1", False),
+        ("application/problem+json;q=0", False),
+        ("application/problem+json;q=0, */*;q=0", False),
+        ("application/problem+json;q=nan", False),
+        ("application/problem+xml, application/json", False),
+        ("application/*", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_problem_details_are_for_those_who_name_them(accept: str, problem: bool) -> None:
+    assert prefers_problem(accept) is problem

@@ -240,6 +240,46 @@ async def test_what_the_door_refused_is_answered_like_every_refusal(shop: Shop) 
     assert found.headers["access-control-allow-origin"] == "*"
 
 
+# Problem details
+
+
+PROBLEM = "application/problem+json"
+
+
+async def test_a_refusal_is_told_as_problem_details_to_who_asks_for_them(shop: Shop) -> None:
+    payment = await shop.pay()
+    for method, path, key, code in (
+        ("GET", "/v1/payments/pay_t1", "", "payment_not_found"),
+        ("POST", "/v1/payments", "", "missing_merchant_id"),
+        ("GET", "/v1/merchants", None, "missing_api_key"),
+        ("GET", "/v1/gateway/payment/x", "", "payment_not_found"),
+        ("GET", "/nowhere", None, "not_found"),
+        ("DELETE", "/livez", None, "method_not_allowed"),
+        ("GET", f"/pay/{payment}x", None, "payment_not_found"),
+    ):
+        plain = await shop.call(method, path, key=key, accept="application/problem+json;q=0.5, */*")
+        found = await shop.call(method, path, key=key, accept=PROBLEM)
+        assert plain.code == code
+        assert "content-type" not in plain.headers, "the door says that it is JSON"
+        assert found.headers["content-type"] == PROBLEM
+        assert found.body["status"] == found.status == plain.status
+        assert (found.body["code"], found.body["detail"]) == (code, plain.body["message"])
+        assert found.body["type"] == plain.body["details"]["docUrl"]
+        assert found.body["instance"] == found.headers["request-id"]
+
+
+async def test_a_success_is_json_whatever_errors_would_be(shop: Shop) -> None:
+    found = await shop.call("GET", "/v1/merchants", accept=PROBLEM)
+    assert found.status == 200
+    assert "content-type" not in found.headers
+
+
+async def test_who_likes_pages_better_than_problems_gets_a_page(shop: Shop) -> None:
+    found = await plain(shop, "GET", "/pay/pay_t1", "198.51.100.1", accept=f"text/html, {PROBLEM};q=0.5")
+    assert found.headers["content-type"].startswith("text/html")
+    assert found.status == 404
+
+
 # Browsers
 
 

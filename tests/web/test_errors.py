@@ -14,7 +14,7 @@ from payd.core.errors import (
     RateLimited,
     StoreUnavailable,
 )
-from payd.web.errors import STATUS, doc_url, error_answer
+from payd.web.errors import STATUS, as_problem, doc_url, error_answer, title_of
 from payd.web.html import NO_STORE
 
 URL = "https://pay.example"
@@ -106,3 +106,39 @@ def test_when_to_come_back_is_a_header_too() -> None:
 def test_the_allowed_methods_are_a_header_too() -> None:
     refusal = MethodNotAllowed("No.", details={"allowed": ["GET", "POST"]})
     assert ("Allow", "GET, POST") in error_answer(refusal, "r", URL).headers
+
+
+@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
+def test_every_refusal_can_be_told_as_problem_details(kind: type[PaydError]) -> None:
+    plain = error_answer(kind("Words for people."), "req_1", URL)
+    found = as_problem(plain)
+    problem = msgspec.json.decode(found.body)
+    more = {name: value for name, value in problem.pop("details", {}).items() if name == "retryAfterS"}
+    assert problem == {
+        "type": doc_url(URL, kind.code),
+        "title": title_of(kind.code),
+        "status": STATUS[kind],
+        "detail": "Words for people.",
+        "instance": "req_1",
+        "code": kind.code,
+    }
+    assert ("retryAfterS" in more) == any(name == "Retry-After" for name, _ in plain.headers)
+    assert found.status == plain.status
+    assert found.headers == (*plain.headers, ("Content-Type", "application/problem+json"))
+
+
+def test_problem_details_keep_what_a_refusal_says() -> None:
+    issues = [Issue("amount.value", "Required.")]
+    wrong = msgspec.json.decode(as_problem(error_answer(ParamsValidation.of(*issues), "r", URL)).body)
+    assert wrong["issues"] == [{"field": "amount.value", "message": "Required."}]
+    assert "details" not in wrong
+    refusal = errors.InvalidState("No.", details={"status": "failed"})
+    assert msgspec.json.decode(as_problem(error_answer(refusal, "r", URL)).body)["details"] == {
+        "status": "failed"
+    }
+
+
+def test_a_title_is_the_code_in_words() -> None:
+    assert title_of("payment_not_found") == "Payment not found"
+    assert title_of("missing_api_key") == "Missing API key"
+    assert title_of("api_version_downgrade") == "API version downgrade"

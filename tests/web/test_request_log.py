@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from payd.store.api_log import LogFilter, LogRow, list_logged
 from tests.shop import Shop
 
@@ -33,6 +35,15 @@ async def test_a_refusal_is_kept_with_its_words_and_a_success_without(shop: Shop
 
     assert row.logged.error == refused.raw
     assert all(one.logged.error is None for one in others)
+
+
+async def test_a_refusal_is_kept_in_the_one_shape_however_it_was_told(shop: Shop) -> None:
+    found = await shop.call("GET", "/v1/payments/pay_t1", accept="application/problem+json")
+    (row, *_) = await rows(shop)
+
+    kept = msgspec.json.decode(row.logged.error or b"")
+    assert (kept["message"], kept["code"]) == (found.body["detail"], found.code)
+    assert kept["details"] == {"requestId": found.body["instance"], "docUrl": found.body["type"]}
 
 
 async def test_what_was_forbidden_is_kept_too(shop: Shop) -> None:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from payd.core.errors import Issue, ParamsValidation, PaydError
-from payd.web.errors import STATUS, ErrorBody, doc_url
+from payd.web.call import PROBLEM_TYPE, Answer
+from payd.web.errors import STATUS, ErrorBody, Problem, as_problem, doc_url
 from payd.web.openapi import deliveries
 from payd.web.openapi.operation import Media, Operation
 from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, PARAMETERS, SECURITY, TAGS, WORDS
@@ -115,10 +116,14 @@ class Scribe:
             }
         for status, refusals in refusals_of(route, operation).items():
             self.refused |= {one.code: example_of(one) for one in refusals}
+            self.refused[f"problem_{refusals[0].code}"] = _problem_of(refusals[0], status)
             refused = {
                 "description": "  \n".join(f"`{one.code}`: {_words_of(one)}" for one in refusals),
                 "headers": _refusal_headers(status),
-                "content": {JSON: _refusal(refusals)},
+                "content": {
+                    JSON: _refusal(refusals),
+                    PROBLEM_TYPE: _problem(refusals[0].code),
+                },
             }
             written[str(status)] = (
                 _either(written[str(status)], refused) if str(status) in written else refused
@@ -135,7 +140,7 @@ class Scribe:
 
 def bodies() -> list[Any]:
     """The type of every body in JSON, once."""
-    found = [ErrorBody]
+    found = [ErrorBody, Problem]
     for operation in OPERATIONS.values():
         found += [operation.body, *operation.answers.values()]
     return [one for one in dict.fromkeys(found) if one is not None and not isinstance(one, Media)]
@@ -223,7 +228,15 @@ def _refusal(refusals: tuple[type[PaydError], ...]) -> Schema:
     codes = [one.code for one in refusals]
     return {
         "schema": {"$ref": f"{REF}Error", "properties": {"code": {"enum": codes}}},
-        "examples": {one.code: {"$ref": f"#/components/examples/{one.code}"} for one in refusals},
+        "examples": {code: {"$ref": f"#/components/examples/{code}"} for code in codes},
+    }
+
+
+def _problem(code: str) -> Schema:
+    """The same codes in the other form; one example shows it."""
+    return {
+        "schema": {"$ref": f"{REF}Problem"},
+        "examples": {code: {"$ref": f"#/components/examples/problem_{code}"}},
     }
 
 
@@ -245,6 +258,13 @@ def example_of(kind: type[PaydError]) -> Schema:
     return {"summary": _words_of(kind), "value": body}
 
 
+def _problem_of(kind: type[PaydError], status: int) -> Schema:
+    """The example of an error as problem details."""
+    example = example_of(kind)
+    plain = Answer(status, msgspec.json.encode(example["value"]))
+    return example | {"value": msgspec.json.decode(as_problem(plain).body)}
+
+
 def _words_of(kind: type[PaydError]) -> str:
     return (kind.__doc__ or "").strip()
 
@@ -259,7 +279,7 @@ def _either(answer: Schema, refused: Schema) -> Schema:
     return {
         "description": f"{answer['description']}  \n{refused['description']}",
         "headers": answer["headers"] | refused["headers"],
-        "content": {JSON: both},
+        "content": refused["content"] | {JSON: both},
     }
 
 

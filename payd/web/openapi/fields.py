@@ -425,6 +425,18 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             }
         },
         "ClockJob": {"id": identifier("job_"), "state": one_of("running", "done")},
+        "Problem": {
+            "type": {
+                "type": "string",
+                "format": "uri",
+                "description": "Where this server explains the code.",
+            },
+            "title": {"description": "The code in words."},
+            "status": {"type": "integer", "description": "The HTTP status."},
+            "detail": {"description": "For people; it may change."},
+            "instance": identifier("req_") | {"description": "The request, as the log names it."},
+            "details": {"description": "What a program may want to know."},
+        },
         "Error": {
             "details": {
                 "type": "object",

@@ -26,7 +26,8 @@ address.
 * **Errors** are `{message, code, details, issues}`. Branch on `code`; show or log `message`; quote
   `details.requestId`, which is the `Request-Id` header; `details.docUrl` leads to the code on this page.
   `params_validation` is a body that misses its schema; `invalid_params` a value that fits it and cannot be.
-  Try again on 429 and 5xx only, after `Retry-After`.
+  Try again on 429 and 5xx only, after `Retry-After`. With `Accept: application/problem+json` errors
+  are problem details (RFC 9457).
 * **Retries.** The same `Idempotency-Key` with the same body gets the same answer for 30 days, with
   `Idempotent-Replayed: true`; with another body 409.
 * **Lists** have `nextCursor`: send it as `cursor` for the next page.

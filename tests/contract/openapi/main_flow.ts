@@ -6,7 +6,8 @@ import type { components, paths } from "./api";
 declare const process: { argv: string[]; stdout: { write(text: string): void } };
 
 const [url, key, webhook] = process.argv.slice(2) as [string, string, string];
-const client = createClient<paths>({ baseUrl: url, headers: { "Api-Key": key } });
+// Errors are plain JSON, as they are for whoever does not ask for problem details.
+const client = createClient<paths, "application/json">({ baseUrl: url, headers: { "Api-Key": key } });
 
 type Status = components["schemas"]["PaymentStatus"]["status"];
 const isOver = (status: Status): boolean => status !== "requires_action" && status !== "processing";
