@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from payd.cli.deliveries import resend
+from payd.cli.deliveries import STATES, resend
 from payd.cli.doors import FolderDoor
 from payd.cli.listen import Wanted, begins, follow, go_on, run_until_told
 from payd.cli.options import Operator, on_realm
@@ -45,20 +45,23 @@ def events() -> None:
         """
 payd events list --type payment.succeeded
 payd events list --payment pay_t… --json
+payd events list --delivery failed  what the endpoint did not take
 """,
         notes=TYPES,
     ),
 )
 @click.option("--type", "event_type", type=click.Choice(EVENT_TYPES), metavar="TYPE", help="Only this type.")
 @click.option("--payment", metavar="ID", help="Only of this payment.")
+@click.option("--delivery", type=click.Choice(STATES), help="Only those whose delivery stands like this.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="N", help="How many. Without: 20.")
 @click.option("--cursor", metavar="CURSOR", help="Go on behind an earlier list.")
 @on_realm
 def list_events(
-    operator: Operator, event_type: str | None, payment: str | None, limit: int | None, cursor: str | None
+    operator: Operator, event_type: str | None, limit: int | None, cursor: str | None, **filters: str | None
 ) -> None:
     """Show events, newest first."""
-    found = operator.ask("event.list", type=event_type, payment=payment, limit=limit, cursor=cursor)
+    given = {"type": event_type, **filters, "limit": limit}
+    found = operator.ask("event.list", **given, cursor=cursor)
     if operator.as_json:
         show_json(found)
         return
@@ -79,7 +82,7 @@ def list_events(
     ]
     show_rows(rows, columns, "There is no such event.", _brief)
     if found["nextCursor"] is not None:
-        given = {"type": event_type, "payment": payment, "limit": limit, "cursor": found["nextCursor"]}
+        given["cursor"] = found["nextCursor"]
         options = " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
         click.echo(f"\nThere are more: {operator.pasted(f'events list {options}')}")
 

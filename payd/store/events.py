@@ -11,7 +11,7 @@ Tx: TypeAlias = sqlite3.Connection
 # Payments of merchants; some events each are sorted in no time.
 FEW: Final = 200
 
-_COLUMNS: Final = "seq, id, account_id, payment_id, version, type, created_at_ms, body"
+COLUMNS: Final = "seq, id, account_id, payment_id, version, type, created_at_ms, body"
 
 
 class EventRow(NamedTuple):
@@ -58,7 +58,7 @@ def insert_event(
 def get_event(tx: Tx, account_id: str, event_id: str) -> EventRow | None:
     """One event of the account."""
     row = tx.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE id = ? AND account_id = ?", (event_id, account_id)
+        f"SELECT {COLUMNS} FROM events WHERE id = ? AND account_id = ?", (event_id, account_id)
     ).fetchone()
     return None if row is None else EventRow(*row)
 
@@ -96,7 +96,7 @@ def list_events(
     # Few are found by what they belong to and put in order; of many, the newest are soon met in their order.
     road = "NOT INDEXED" if is_few else ""
     rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM events {road} WHERE {' AND '.join(where)} ORDER BY seq DESC LIMIT ?",
+        f"SELECT {COLUMNS} FROM events {road} WHERE {' AND '.join(where)} ORDER BY seq DESC LIMIT ?",
         (*values, limit),
     )
     return [EventRow(*row) for row in rows]
@@ -127,7 +127,7 @@ def merchant_of(tx: Tx, payment_id: str) -> str | None:
 def events_after(tx: Tx, account_id: str, after_seq: int, limit: int) -> list[EventRow]:
     """The account's events behind a cursor, oldest first: what a feed resumes with."""
     rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        f"SELECT {COLUMNS} FROM events WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?",
         (account_id, after_seq, limit),
     )
     return [EventRow(*row) for row in rows]

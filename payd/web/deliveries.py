@@ -26,10 +26,9 @@ from payd.store.webhook_jobs import JobRow, Kind, cancel_job, find_job, list_job
 from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.cursor import encode_cursor
-from payd.web.events import PAGE_DEFAULT, PAGE_MAX, before_seq, is_shown, merchants_shown
+from payd.web.events import DELIVERY_STATES, PAGE_DEFAULT, PAGE_MAX, before_seq, is_shown, merchants_shown
 from payd.web.idempotent import idempotent, outcome_answer
 
-STATES: Final = ("pending", "succeeded", "failed", "cancelled")
 # A caller's clock may be a little behind ours when it asks for the last fourteen days.
 REACH_GRACE_MS: Final = 5 * 60 * 1000
 
@@ -154,7 +153,7 @@ async def list_deliveries(call: Call) -> Answer:
         partial(
             deliveries_store.list_deliveries,
             account_id=call.account_id,
-            state=query.choice(call, "state", STATES),
+            state=query.choice(call, "state", DELIVERY_STATES),
             payment_id=query.one(call, "paymentId"),
             merchants=merchants_shown(call),
             before_seq=before_seq(call),

@@ -5,7 +5,7 @@ Source: DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from payd.core.endpoint import EVENT_TYPES
 from payd.core.errors import NotFound
 from payd.core.event import iso_ms
 from payd.store import events
+from payd.store.event_deliveries import events_by_delivery
 from payd.store.events import EventRow
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -20,6 +21,7 @@ from payd.web.cursor import decode_cursor, encode_cursor
 
 PAGE_MAX = 100
 PAGE_DEFAULT = 20
+DELIVERY_STATES: Final = ("pending", "succeeded", "failed", "cancelled")
 
 
 class EventOut(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,21 +42,28 @@ class EventPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def list_events(call: Call) -> Answer:
-    """GET /v1/events: query `type`, `paymentId`, `cursor`, `limit` 1–100 (20) → `{data, nextCursor}`."""
+    """GET /v1/events: query `type`, `paymentId`, `delivery`, `cursor`, `limit` → `{data, nextCursor}`.
+
+    With `delivery` only events whose newest delivery is in that state, newest delivery first; the cursor of
+    such a list is a delivery's.
+    """
     limit = query.whole_number(call, "limit", lowest=1, highest=PAGE_MAX, default=PAGE_DEFAULT)
-    rows = await call.realm.db.read(
-        partial(
-            events.list_events,
-            account_id=call.account_id,
-            event_type=query.choice(call, "type", EVENT_TYPES),
-            payment_id=query.one(call, "paymentId"),
-            merchants=merchants_shown(call),
-            before_seq=before_seq(call),
-            limit=limit + 1,
-        )
-    )
-    next_cursor = encode_cursor(rows[limit - 1].seq) if len(rows) > limit else None
-    return Answer.json(EventPage([_event_out(row) for row in rows[:limit]], next_cursor))
+    state = query.choice(call, "delivery", DELIVERY_STATES)
+    wanted: dict[str, Any] = {
+        "event_type": query.choice(call, "type", EVENT_TYPES),
+        "payment_id": query.one(call, "paymentId"),
+        "merchants": merchants_shown(call),
+        "before_seq": before_seq(call),
+        "limit": limit + 1,
+    }
+    if state is None:
+        rows = await call.realm.db.read(events.list_events, call.account_id, **wanted)
+        found = [(row.seq, row) for row in rows]
+    else:
+        told = await call.realm.db.read(events_by_delivery, call.account_id, state, **wanted)
+        found = [(one.seq, one.event) for one in told]
+    next_cursor = encode_cursor(found[limit - 1][0]) if len(found) > limit else None
+    return Answer.json(EventPage([_event_out(row) for _, row in found[:limit]], next_cursor))
 
 
 async def read_event(call: Call) -> Answer:

@@ -36,6 +36,7 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 class _Events(OfMode, frozen=True, kw_only=True):
     type: str | None = None
     payment: str | None = None
+    delivery: str | None = None
     cursor: str | None = None
     limit: int = SHOWN
 
@@ -55,7 +56,13 @@ class _Logs(OfMode, frozen=True, kw_only=True):
 
 
 async def _events(house: House, args: _Events) -> Any:
-    wanted = {"type": args.type, "paymentId": args.payment, "cursor": args.cursor, "limit": str(args.limit)}
+    wanted = {
+        "type": args.type,
+        "paymentId": args.payment,
+        "delivery": args.delivery,
+        "cursor": args.cursor,
+        "limit": str(args.limit),
+    }
     query = {name: [value] for name, value in wanted.items() if value is not None}
     return await ask(house, args, "GET", "/v1/events", query=query)
 

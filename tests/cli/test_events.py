@@ -32,6 +32,11 @@ def test_events_are_listed_with_what_was_asked_for(payd: Terminal, answers: dict
     asked = {"mode": "test", "type": "payment.created", "limit": 1}
     assert answers["asked"] == [("event.list", asked)]
     assert payd.json("events", "list", "--payment", "pay_t1")["data"] == [ONE]
+    shown = payd("events", "list", "--payment", "pay_t1", "--delivery", "failed").output
+    assert "payd events list --payment pay_t1 --delivery failed --cursor abc --mode test\n" in shown
+    asked = {"mode": "test", "payment": "pay_t1", "delivery": "failed"}
+    assert answers["asked"][-1] == ("event.list", asked)
+    assert "failed" in payd.error("events", "list", "--delivery", "lost", code=2)
 
 
 def test_a_narrow_terminal_gets_lines(

@@ -7,7 +7,9 @@ from pathlib import Path
 import msgspec
 
 from payd.core.event import API_VERSION
+from tests.receiver import Does
 from tests.shop import open_shop
+from tests.web.hooked import open_hooked
 
 
 async def test_an_event_is_kept_though_nobody_was_told(tmp_path: Path) -> None:
@@ -52,6 +54,8 @@ async def test_a_wrong_query_is_refused(tmp_path: Path) -> None:
             "cursor=%00",
             "cursor=1",
             "limit=1&limit=2",
+            "delivery=lost",
+            "delivery=",
         ):
             refused = await shop.call("GET", f"/v1/events?{query}")
             assert (query, refused.status, refused.code) == (query, 400, "invalid_params")
@@ -82,3 +86,38 @@ async def test_a_key_for_one_merchant_sees_that_merchants_events(tmp_path: Path)
             await shop.call("GET", "/v1/events", key=await shop.new_key(merchants=[shop.merchant_id]))
         ).body["data"]
         assert [one["paymentId"] for one in mine] == [payment_id]
+
+
+async def test_events_are_found_by_how_their_delivery_stands(tmp_path: Path) -> None:
+    says = [500]
+    async with open_hooked(tmp_path, lambda _: Does(status=says[0])) as hooked:
+        shop = hooked.shop
+        silent = await shop.pay()  # nobody is told
+        await hooked.register()
+        first, second = await shop.pay(), await shop.pay()
+        await hooked.advance(40 * 3600)
+        says[0] = 200
+        taken = await shop.pay()
+        await hooked.drained()
+
+        async def found(query: str, key: str = "") -> list[str]:
+            page = await shop.call("GET", f"/v1/events?type=payment.created&{query}", key=key)
+            return [one["paymentId"] for one in page.body["data"]]
+
+        assert await found("limit=9") == [taken, second, first, silent]
+        assert await found("delivery=failed") == [second, first]
+        assert await found("delivery=succeeded") == [taken]
+        assert await found("delivery=pending") == await found("delivery=cancelled") == []
+        assert await found(f"delivery=failed&paymentId={first}") == [first]
+        page = (await shop.call("GET", "/v1/events?delivery=failed&type=payment.created&limit=1")).body
+        assert await found(f"delivery=failed&cursor={page['nextCursor']}") == [first]
+
+        mine = await shop.new_key(merchants=[shop.merchant_id])
+        others = await shop.new_key(merchants=[await shop.new_merchant()])
+        assert await found("delivery=failed", mine) == [second, first]
+        assert await found("delivery=failed", others) == []
+        assert await found("delivery=failed", shop.other_key) == []
+
+        [event] = (await shop.call("GET", f"/v1/events?type=payment.created&paymentId={first}")).body["data"]
+        await shop.call("POST", f"/v1/webhooks/deliveries/{event['id']}/resend")
+        assert await found("delivery=failed") == [second], "it was taken at last"

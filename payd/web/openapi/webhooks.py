@@ -110,7 +110,7 @@ OPERATIONS: Final[Operations] = {
         tag=DELIVERIES_TAG,
         summary="List deliveries",
         words="The newest first.",
-        query=(Param("state", "Only these.", names.one_of(*deliveries.STATES)), *_PAGE),
+        query=(Param("state", "Only these.", names.one_of(*events.DELIVERY_STATES)), *_PAGE),
         answers={200: deliveries.DeliveryPage},
     ),
     "GET /v1/webhooks/deliveries/{id}": Operation(
@@ -168,8 +168,18 @@ OPERATIONS: Final[Operations] = {
         id="Event_list",
         tag=DELIVERIES_TAG,
         summary="List events",
-        words="What happened, the newest first, whether or not an endpoint received it.",
-        query=(Param("type", "Only these.", names.EVENT_TYPE), *_PAGE),
+        words="What happened, the newest first, whether or not an endpoint received it."
+        " `delivery=failed` is what the endpoint did not take, for reconciliation.",
+        query=(
+            Param("type", "Only these.", names.EVENT_TYPE),
+            Param(
+                "delivery",
+                "Only events whose newest delivery is in this state, the newest delivery first; what was owed"
+                " to no endpoint is in none. A `cursor` goes on with the same state.",
+                names.one_of(*events.DELIVERY_STATES),
+            ),
+            *_PAGE,
+        ),
         answers={200: events.EventPage},
     ),
     "GET /v1/events/{id}": Operation(
