@@ -253,3 +253,14 @@ def test_every_refusal_is_in_the_one_table_of_statuses() -> None:
             importlib.import_module(module.name)
 
     assert {error.__name__ for error in all_errors() ^ STATUS.keys()} == set()
+
+
+def test_no_statement_numbers_its_parameters() -> None:
+    """Python 3.12 warns of a list of values for `?1`, and 3.14 takes none: what is used twice has a name."""
+    numbered = [
+        f"{name}:{n} {line.strip()}"
+        for name in [*sources("payd/store/"), *sources("tests/bench/")]
+        for n, line in enumerate(text_of(name).splitlines(), 1)
+        if re.search(r"[ (]\?\d", line)
+    ]
+    assert not numbered, "\n".join(numbered)

@@ -148,7 +148,7 @@ def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     """Forget requests from before that, and the oldest of more than `ROWS_MAX`; `limit` at a time."""
     newest = newest_logged(tx)
     rows = tx.execute(
-        "SELECT seq FROM api_log WHERE seq > ?1 AND (at_ms < ?2 OR seq <= ?3) ORDER BY seq LIMIT ?4",
+        "SELECT seq FROM api_log WHERE seq > ? AND (at_ms < ? OR seq <= ?) ORDER BY seq LIMIT ?",
         (after_seq, before_ms, newest - ROWS_MAX, limit),
     ).fetchall()
     tx.executemany("DELETE FROM api_log WHERE seq = ?", rows)

@@ -74,9 +74,9 @@ def keep_blocks(tx: Tx, chain: str, blocks: Iterable[tuple[int, str]]) -> None:
         [(chain, number, block_hash) for number, block_hash in blocks],
     )
     tx.execute(
-        "DELETE FROM chain_blocks WHERE chain = ?1"
-        " AND number <= (SELECT max(number) FROM chain_blocks WHERE chain = ?1) - ?2",
-        (chain, BLOCKS_KEPT),
+        "DELETE FROM chain_blocks WHERE chain = :chain"
+        " AND number <= (SELECT max(number) FROM chain_blocks WHERE chain = :chain) - :kept",
+        {"chain": chain, "kept": BLOCKS_KEPT},
     )
 
 

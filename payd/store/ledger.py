@@ -33,10 +33,10 @@ def currencies_used(tx: Tx, account_id: str) -> list[str]:
     """The currencies that the account's payments are in, in order: one look at an index for each."""
     rows = tx.execute(
         "WITH RECURSIVE used (code) AS (SELECT min(currency) FROM payments INDEXED BY payments_by_amount"
-        " WHERE account_id = ?1 UNION ALL SELECT (SELECT min(currency) FROM payments"
-        " INDEXED BY payments_by_amount WHERE account_id = ?1 AND currency > code)"
+        " WHERE account_id = :account UNION ALL SELECT (SELECT min(currency) FROM payments"
+        " INDEXED BY payments_by_amount WHERE account_id = :account AND currency > code)"
         " FROM used WHERE code IS NOT NULL) SELECT code FROM used WHERE code IS NOT NULL",
-        (account_id,),
+        {"account": account_id},
     )
     return [str(row[0]) for row in rows]
 

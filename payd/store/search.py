@@ -100,7 +100,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 "SELECT 'merchant', id, name, 'id', created_at_ms, NULL, NULL FROM merchants"
-                " WHERE id = ?1 AND account_id = ?2",
+                " WHERE id = :sought AND account_id = :account",
                 any_id,
                 account_id,
             )
@@ -108,7 +108,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 "SELECT 'event', id, type, 'id', created_at_ms, payment_id, NULL FROM events"
-                " WHERE id = ?1 AND account_id = ?2",
+                " WHERE id = :sought AND account_id = :account",
                 any_id,
                 account_id,
             )
@@ -117,7 +117,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 f"SELECT 'delivery', id, event_type, 'id', created_at_ms, payment_id, NULL FROM deliveries"
-                f" WHERE {column} = ?1 AND +account_id = ?2",
+                f" WHERE {column} = :sought AND +account_id = :account",
                 any_id,
                 account_id,
             )
@@ -125,7 +125,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 "SELECT 'settlement', s.id, s.asset, 'id', s.created_at_ms, NULL, m.id FROM settlements s"
-                " JOIN merchants m ON m.id = s.merchant_id WHERE s.id = ?1 AND m.account_id = ?2",
+                " JOIN merchants m ON m.id = s.merchant_id WHERE s.id = :sought AND m.account_id = :account",
                 any_id,
                 account_id,
             )
@@ -133,7 +133,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 "SELECT 'key', id, name, 'id', created_at_ms, NULL, NULL FROM api_keys"
-                " WHERE id = ?1 AND account_id = ?2",
+                " WHERE id = :sought AND account_id = :account",
                 any_id,
                 account_id,
             )
@@ -141,7 +141,7 @@ def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
             yield from _rows(
                 tx,
                 "SELECT 'request', request_id, method || ' ' || route, 'id', at_ms, NULL, NULL FROM api_log"
-                " WHERE request_id = ?1 AND account_id = ?2",
+                " WHERE request_id = :sought AND account_id = :account",
                 any_id,
                 account_id,
             )
@@ -173,7 +173,7 @@ def _by_transaction(tx: Tx, account_id: str, tx_id: str) -> Iterator[Hit]:
     yield from _rows(
         tx,
         "SELECT 'transfer', tx_id, kind, 'transaction', seen_at_ms, payment_id, NULL FROM transfers"
-        " WHERE tx_id = ?1 AND +account_id = ?2 ORDER BY seq LIMIT 10",
+        " WHERE tx_id = :sought AND +account_id = :account ORDER BY seq LIMIT 10",
         tx_id,
         account_id,
     )
@@ -189,15 +189,16 @@ def _by_address(tx: Tx, account_id: str, address: str) -> Iterator[Hit]:
     yield from _rows(
         tx,
         "SELECT 'transfer', tx_id, kind, 'sender', seen_at_ms, payment_id, NULL FROM transfers"
-        " WHERE sender_address = ?1 AND account_id = ?2 AND kind <> 'matched' ORDER BY seq DESC LIMIT 10",
+        " WHERE sender_address = :sought AND account_id = :account AND kind <> 'matched'"
+        " ORDER BY seq DESC LIMIT 10",
         address,
         account_id,
     )
     yield from _rows(
         tx,
         "SELECT 'settlement', s.id, m.name, 'destination', s.created_at_ms, NULL, m.id FROM merchants m"
-        " JOIN settlements s ON s.merchant_id = m.id WHERE m.account_id = ?2 AND m.deleted_at_ms IS NULL"
-        " AND lower(substr(s.destination, -length(?1))) = ?1 LIMIT 10",
+        " JOIN settlements s ON s.merchant_id = m.id WHERE m.account_id = :account"
+        " AND m.deleted_at_ms IS NULL AND lower(substr(s.destination, -length(:sought))) = :sought LIMIT 10",
         address,
         account_id,
     )
@@ -217,6 +218,6 @@ def _payment_hit(payment: Payment, why: str) -> Hit:
     return Hit("payment", payment.id, payment.reference_id, why, payment.created_at_ms)
 
 
-def _rows(tx: Tx, query: str, value: str, account_id: str) -> Iterator[Hit]:
-    rows: list[tuple[Any, ...]] = tx.execute(query, (value, account_id)).fetchall()
+def _rows(tx: Tx, query: str, sought: str, account_id: str) -> Iterator[Hit]:
+    rows: list[tuple[Any, ...]] = tx.execute(query, {"sought": sought, "account": account_id}).fetchall()
     return (Hit(*row) for row in rows)

@@ -114,9 +114,10 @@ def account_at(tx: Tx, destination: str) -> str | None:
     """
     row = tx.execute(
         "SELECT m.account_id FROM settlements s JOIN merchants m ON m.id = s.merchant_id"
-        " WHERE s.destination = ?1 COLLATE NOCASE AND (s.destination = ?1 OR ?1 LIKE 'eip155:%')"
+        " WHERE s.destination = :sought COLLATE NOCASE"
+        " AND (s.destination = :sought OR :sought LIKE 'eip155:%')"
         " ORDER BY m.deleted_at_ms IS NOT NULL, s.rowid LIMIT 1",
-        (destination,),
+        {"sought": destination},
     ).fetchone()
     return None if row is None else str(row[0])
 

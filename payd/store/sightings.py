@@ -212,9 +212,9 @@ def due_sightings(
     """
     rows = tx.execute(
         "SELECT t.seq, t.payment_id, p.status FROM transfers t JOIN payments p ON p.id = t.payment_id"
-        " WHERE t.chain = ?1 AND t.awaits IS NOT NULL AND t.seq > ?2 AND (t.block_hash IS NOT NULL"
-        " AND (t.awaits = 'depth' AND t.look_at <= ?3 OR t.awaits = 'final' AND t.block_number <= ?4)"
-        f" OR p.status IN ({_OVER_SQL})) ORDER BY t.seq LIMIT ?5",
+        " WHERE t.chain = ? AND t.awaits IS NOT NULL AND t.seq > ? AND (t.block_hash IS NOT NULL"
+        " AND (t.awaits = 'depth' AND t.look_at <= ? OR t.awaits = 'final' AND t.block_number <= ?)"
+        f" OR p.status IN ({_OVER_SQL})) ORDER BY t.seq LIMIT ?",
         (chain, after_seq, head, -1 if finalized is None else finalized, limit),
     )
     return [Due(seq, payment_id, status in _OVER) for seq, payment_id, status in rows]
@@ -237,12 +237,12 @@ def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
     What a reorg took from a payment that has succeeded may never come again, and is not waited for.
     """
     row = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = ?1 AND until_ms >= ?2)"
-        " OR EXISTS (SELECT 1 FROM transfers t JOIN payments p ON p.id = t.payment_id WHERE t.chain = ?1"
+        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = :chain AND until_ms >= :now_ms)"
+        " OR EXISTS (SELECT 1 FROM transfers t JOIN payments p ON p.id = t.payment_id WHERE t.chain = :chain"
         " AND t.awaits IS NOT NULL AND (t.block_hash IS NOT NULL OR p.status <> 'succeeded'))"
-        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = ?1 AND state IN ('queued', 'sent'))"
-        " OR EXISTS (SELECT 1 FROM submissions WHERE chain = ?1 AND state = 'open')",
-        (chain, now_ms),
+        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = :chain AND state IN ('queued', 'sent'))"
+        " OR EXISTS (SELECT 1 FROM submissions WHERE chain = :chain AND state = 'open')",
+        {"chain": chain, "now_ms": now_ms},
     ).fetchone()
     return bool(row[0])
 

@@ -44,9 +44,10 @@ def read_tallies(tx: Tx, account_id: str, days: Days) -> list[Counted]:
     (rows,) = tx.execute(
         "SELECT json_group_array(json_array(at_ms, what, name, count, value_e9, value_rest)) FROM ("
         " SELECT min(at_ms) AS at_ms, what, name, sum(count) AS count, sum(value_e9) AS value_e9,"
-        " sum(value_rest) AS value_rest FROM tallies WHERE account_id = ?1 AND at_ms >= ?2 AND at_ms < ?3"
-        " GROUP BY (at_ms - ?2) / 86400000, what, name)",
-        (account_id, days.start_ms, days.end_ms),
+        " sum(value_rest) AS value_rest FROM tallies"
+        " WHERE account_id = :account AND at_ms >= :start AND at_ms < :end"
+        " GROUP BY (at_ms - :start) / 86400000, what, name)",
+        {"account": account_id, "start": days.start_ms, "end": days.end_ms},
     ).fetchone()
     return [
         Counted(day_of(at_ms, days.offset_min), Tally(what, name, count, value_e9 * BILLION + rest))

@@ -164,8 +164,8 @@ def _follow_up(tx: Tx, account_id: str, now_ms: int, older: int) -> None:
     )
     tx.execute(
         "INSERT INTO options (id, payment_id, asset, asset_key, account, account_key)"
-        " SELECT 'opt_' || id, id, ?1, ?1, ?2, ?2 FROM payments WHERE seq > ?3",
-        (USDC, f"{CHAIN}:0x1", older),
+        " SELECT 'opt_' || id, id, :asset, :asset, :buyer, :buyer FROM payments WHERE seq > :older",
+        {"asset": USDC, "buyer": f"{CHAIN}:0x1", "older": older},
     )
     tx.execute(
         "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
@@ -176,18 +176,23 @@ def _follow_up(tx: Tx, account_id: str, now_ms: int, older: int) -> None:
     tx.execute(
         "INSERT INTO transfers (account_id, payment_id, chain, tx_id, log_index, asset, value, sender,"
         " recipient, kind, seen_at_ms)"
-        " SELECT ?1, iif(seq % 300 = 0, NULL, id), ?2, tx_id || iif(seq % 300 = 0, 'ff', ''), 0, asset,"
-        " '1000000', ?2 || ':' || buyer_address, ?2 || ':' || ?3,"
+        " SELECT :account, iif(seq % 300 = 0, NULL, id), :chain, tx_id || iif(seq % 300 = 0, 'ff', ''), 0,"
+        " asset, '1000000', :chain || ':' || buyer_address, :chain || ':' || :shop,"
         " iif(seq % 300 = 0, 'unmatched', 'matched'), created_at_ms + 900 FROM payments"
-        " WHERE tx_id IS NOT NULL AND seq > ?4",
-        (account_id, CHAIN, SHOP, older),
+        " WHERE tx_id IS NOT NULL AND seq > :older",
+        {"account": account_id, "chain": CHAIN, "shop": SHOP, "older": older},
     )
     tx.execute(
         "INSERT INTO api_log (at_ms, account_id, actor, request_id, method, route, subject, status, took_ms,"
-        " error) SELECT ?1 + (seq - ?4) * ?2 / (SELECT max(seq) - ?4 FROM payments), account_id,"
-        " 'key_' || seq % 3, 'req_' || id, 'POST', '/v1/payments', '', iif(seq % 50 = 0, 400, 201), 5,"
-        " iif(seq % 50 = 0, ?3, NULL) FROM payments WHERE seq > ?4",
-        (now_ms - LOG_DAYS * DAY_MS, LOG_DAYS * DAY_MS, REFUSAL, older),
+        " error) SELECT :start + (seq - :older) * :span / (SELECT max(seq) - :older FROM payments),"
+        " account_id, 'key_' || seq % 3, 'req_' || id, 'POST', '/v1/payments', '',"
+        " iif(seq % 50 = 0, 400, 201), 5, iif(seq % 50 = 0, :error, NULL) FROM payments WHERE seq > :older",
+        {
+            "start": now_ms - LOG_DAYS * DAY_MS,
+            "span": LOG_DAYS * DAY_MS,
+            "error": REFUSAL,
+            "older": older,
+        },
     )
     tx.execute(
         "INSERT INTO audit (at_ms, account_id, actor, act, subject, details)"
