@@ -16,12 +16,12 @@ import structlog
 import trio
 from solders.pubkey import Pubkey
 
-from payd.actors.submitter_fates import Doubts, End, Word, ask_enough, ask_one
 from payd.chains.rpc import Rpc, RpcError, Verdict
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Listed, decode_listing
 from payd.chains.solana.asking import listing_call
 from payd.chains.solana.binding import reference_of
+from payd.chains.solana.fates import Doubts, End, Word, ask_enough, ask_one
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import OutcomeUnknown, StoreUnavailable

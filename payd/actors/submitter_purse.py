@@ -15,12 +15,12 @@ import trio
 from solders.pubkey import Pubkey
 
 from payd.actors.relay_alarms import Alarms
-from payd.actors.submitter_fates import Doubts, ask_enough
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_accounts, decode_landed
 from payd.chains.solana.asking import account_calls, transaction_call
 from payd.chains.solana.budget import DAY_MS
+from payd.chains.solana.fates import Doubts, ask_enough
 from payd.chains.solana.terms import Terms
 from payd.clock import Clock
 from payd.store.builds import (

@@ -8,8 +8,8 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from payd.actors.submitter_fates import DOUBT_S
 from payd.actors.submitter_flight import RESEND_S
+from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database
 from tests.actors.solana_watching import DOWN, SolanaWatching

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from payd.actors.submitter_fates import DOUBT_S
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
 from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
 from tests.live.solana import (

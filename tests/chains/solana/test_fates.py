@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from payd.actors.submitter_fates import Word, agreed_end, ask_all, ask_one
 from payd.chains.rpc import NodesDown
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Commitment, Status
-from tests.actors.solana_watching import DOWN, SolanaWatching
+from payd.chains.solana.fates import Word, agreed_end, ask_all, ask_one
+from payd.store.db import Database
+from tests.actors.solana_watching import DOWN, SolanaWatching, open_solana
 
 TX = "5" * 88
+
+
+@pytest.fixture
+async def solana(realm_db: Database) -> AsyncIterator[SolanaWatching]:
+    """A chain that one node tells of."""
+    async with open_solana(realm_db) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def two_solanas(realm_db: Database) -> AsyncIterator[SolanaWatching]:
+    """The same with two nodes; the first one is preferred."""
+    async with open_solana(realm_db, 2) as opened:
+        yield opened
 
 
 def word(status: Status | None, height: int = 100, at: int = 200) -> Word:
