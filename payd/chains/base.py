@@ -9,7 +9,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -116,6 +116,31 @@ class Funds(msgspec.Struct, frozen=True):
     fee: int
     coins: int
     coin: str
+
+
+class Unsigned(msgspec.Struct, frozen=True):
+    """A transaction for a merchant's wallet to sign, which we then bring to its chain.
+
+    Attributes:
+        raw: As it goes over the wire, with empty signatures.
+        valid_until: The last block height at which it can land.
+    """
+
+    raw: bytes
+    valid_until: int
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """What has become of such a transaction.
+
+    Attributes:
+        tx_id: Its id.
+        state: sent: it may still land. landed: the chain shows it. failed: final, and it did nothing.
+            nowhere: it did not land, and cannot any more.
+    """
+
+    tx_id: str
+    state: Literal["sent", "landed", "failed", "nowhere"]
 
 
 class Chain(Protocol):
@@ -229,6 +254,34 @@ class ShowsFunds(Chain, Protocol):
 
         Raises:
             ChainUnavailable: No node answers.
+        """
+
+
+@runtime_checkable
+class BringsRefunds(Chain, Protocol):
+    """A chain whose wallets sign what others bring there, so that a refund needs us between the two."""
+
+    async def write_refund(self, payment: Payment, account: AccountId, now_ms: int) -> Unsigned:
+        """What pays a payment back from an account of the merchant.
+
+        Raises:
+            PaymentNotSucceeded: It was not paid.
+            InvalidParams: Nobody knows who paid it, or the account cannot be the one that pays it back.
+            InvalidState: The chain would refuse it.
+            ChainUnavailable: No node answers.
+        """
+
+    async def bring_refund(self, unsigned: Unsigned, signed: str) -> Brought:
+        """Bring what a wallet signed to the chain, again if it was, or say what has become of it.
+
+        Args:
+            unsigned: As it was written.
+            signed: What the wallet gave back, in base64.
+
+        Raises:
+            InvalidParams: That is another transaction, or none.
+            InvalidSignature: It is not signed by who pays.
+            ChainUnavailable: Too few nodes answer.
         """
 
 

@@ -18,6 +18,7 @@ from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 
 from payd.chains.rpc import Rpc
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, split, unsigned
 from payd.chains.solana.dialect import SolanaDialect
 from payd.chains.solana.keys import MEMO, TOKEN, token_account
@@ -60,7 +61,7 @@ def built(asset: str, *, buyer: Pubkey | None = None, payer: Pubkey = SERVER) ->
     """What the server hands out: 100 for the shop, and 5 for the operator."""
     token = asset == USDC
     wanted = Wanted(
-        payment_id="pay_1",
+        reference=reference_of("pay_1"),
         buyer=buyer or KEYS.pubkey(),
         fee_payer=payer,
         mint=MINT if token else None,

@@ -13,6 +13,7 @@ import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, unit_limit_for, unsigned, with_signature
 from payd.chains.solana.fee_payer import FeePayer, fee_payer_from
 from payd.chains.solana.guards import GuardLimits
@@ -61,7 +62,7 @@ class Case(NamedTuple):
     def wanted(self) -> Wanted:
         """With the operator's fee beside it, and an account that is created where there is a token."""
         wanted = Wanted(
-            payment_id=f"pay_{self.name}",
+            reference=reference_of(f"pay_{self.name}"),
             buyer=pubkey(BUYER),
             fee_payer=pubkey(BUYER) if self.sponsor is None else self.sponsor.address,
             mint=self.mint,

@@ -2,7 +2,8 @@
 
 The reference is a domain-separated hash of the payment's id, which itself never goes on a chain, and the memo
 one of the reference. Nobody holds the reference's key, so that it signs nothing; it is there to be found by.
-The binding that is watched for is its 32 bytes; a transfer without the memo is not bound.
+The binding that is watched for is its 32 bytes; a transfer without the memo is not bound. What pays a payment
+back has another reference: it is no transfer for that payment, whoever watches for those.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -22,6 +23,11 @@ def reference_of(payment_id: str) -> bytes:
 def reference_key(payment_id: str) -> Pubkey:
     """The same as an account."""
     return Pubkey(reference_of(payment_id))
+
+
+def refund_reference_of(payment_id: str) -> bytes:
+    """The binding of what pays a payment back: 32 bytes."""
+    return hashlib.sha256(b"payd:solana:refund:v1:" + payment_id.encode()).digest()
 
 
 def memo_of(reference: bytes) -> str:

@@ -20,7 +20,7 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from payd.chains.solana.binding import memo_of, reference_key, reference_of
+from payd.chains.solana.binding import memo_of
 from payd.chains.solana.keys import (
     ASSOCIATED_TOKEN,
     COMPUTE_BUDGET,
@@ -74,6 +74,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """What a transaction shall do.
 
     Attributes:
+        reference: What ties it to a payment, 32 bytes: a key that it names, and by its memo.
         buyer: Who pays, and signs.
         fee_payer: Who pays the network's fee, and the rent of what is created: the buyer or we.
         mint: The token; None: SOL.
@@ -84,7 +85,7 @@ class Wanted(msgspec.Struct, frozen=True):
         unit_price: Micro-lamports for each of them.
     """
 
-    payment_id: str
+    reference: bytes
     buyer: Pubkey
     fee_payer: Pubkey
     mint: Pubkey | None
@@ -117,8 +118,8 @@ def build_message(wanted: Wanted, blockhash: str) -> bytes:
 
 
 def _instructions(wanted: Wanted) -> list[Instruction]:
-    reference = AccountMeta(reference_key(wanted.payment_id), is_signer=False, is_writable=False)
-    memo = Instruction(MEMO, memo_of(reference_of(wanted.payment_id)).encode(), [])
+    reference = AccountMeta(Pubkey(wanted.reference), is_signer=False, is_writable=False)
+    memo = Instruction(MEMO, memo_of(wanted.reference).encode(), [])
     legs: list[Instruction] = []
     for place, leg in enumerate(wanted.legs):
         # Each token account of Token-2022 may ask for a memo, and means the instruction right before.

@@ -2,7 +2,7 @@
 
 The rooms: `offers.py` and `ways.py` ask, `resolve.py` makes what wallets sign, and `checks.py` checks what
 they hand back. `look.py` follows what the watcher found; `evidence.py` proves it, and `ending.py` ends what
-never came.
+never came. `pay_back.py` makes what merchants sign for a refund, and `refund.py` proves it.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from solders.pubkey import Pubkey
 
 from payd.chains.assets import AssetBook
-from payd.chains.base import Ask, Found, Resolved, Verdict
+from payd.chains.base import Ask, Brought, Found, Resolved, Unsigned, Verdict
 from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
 from payd.chains.solana.budget import Budget
@@ -27,6 +27,7 @@ from payd.chains.solana.facts import Facts
 from payd.chains.solana.fee_payer import FeePayer
 from payd.chains.solana.look import Looks
 from payd.chains.solana.offers import CanSponsor, Offers
+from payd.chains.solana.pay_back import PayBack
 from payd.chains.solana.pay_links import PayLinks
 from payd.chains.solana.refund import refund_problem
 from payd.chains.solana.resolve import Resolver
@@ -79,6 +80,7 @@ class SolanaChain:
         self._links = PayLinks(self._offers)
         self._resolver = Resolver(terms, rpc, db, book, facts, budget)
         self._checks = Checks(terms, rpc, db, budget, commitments)
+        self._pay_back = PayBack(terms, rpc, book, facts)
         endings = Endings(terms, self.evidence)
         self._looks = Looks(terms, rpc, db, commitments, self.evidence, endings)
 
@@ -185,3 +187,11 @@ class SolanaChain:
             ChainUnavailable: No node answers.
         """
         return await refund_problem(self.rpc, self.terms.chain, payment, tx_id)
+
+    async def write_refund(self, payment: Payment, account: AccountId, now_ms: int) -> Unsigned:
+        """What pays a payment back from an account; see `BringsRefunds.write_refund`."""
+        return await self._pay_back.write(payment, account, now_ms)
+
+    async def bring_refund(self, unsigned: Unsigned, signed: str) -> Brought:
+        """Bring it to the chain; see `BringsRefunds.bring_refund`."""
+        return await self._pay_back.bring(unsigned, signed)

@@ -21,17 +21,17 @@ from payd.chains.assets import AssetBook
 from payd.chains.base import Resolved
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Account, Blockhash, decode_blockhash, decode_simulation
-from payd.chains.solana.asking import latest_blockhash_call, simulate_call
+from payd.chains.solana.answers import Account, Blockhash, decode_blockhash
+from payd.chains.solana.asking import latest_blockhash_call
 from payd.chains.solana.budget import PURSE_EMPTY, Budget, Purse
 from payd.chains.solana.build import Wanted, build_message, split, unsigned, with_signature
 from payd.chains.solana.due import Due, due_of
 from payd.chains.solana.facts import At, Facts, Price, Rent, Wallet, accounts_in, calls_for
-from payd.chains.solana.failures import BLOCKHASH_NOT_FOUND, error_name, reason_of
 from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
 from payd.chains.solana.pay_links import SCHEME
 from payd.chains.solana.plan import NOT_OURS, Plan, read_plan
 from payd.chains.solana.terms import Terms
+from payd.chains.solana.trial import refusal_of
 from payd.chains.solana.ways import Cannot, Seen, Way, can_take_fee, mint_of, places_of, price_place, way
 from payd.core.caip import canonical_account, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState, QuoteExpired
@@ -183,32 +183,21 @@ class Resolver:
             rent=found.rent if we_pay else 0,
         )
         if not we_pay or self._budget is None:
-            await self._try(raw, message, blockhash.slot)
+            await self._try(raw, blockhash.slot)
             await self._db.write(insert_build, build)
             return self._resolved(raw, due.buyer, now_ms)
         purse = Purse(seen.lamports(self._budget.address), seen.wallet_rent)
         if not purse.has(found.cost):
             raise InvalidState(PURSE_EMPTY)
-        await self._try(raw, message, blockhash.slot)
+        await self._try(raw, blockhash.slot)
         signature = await self._budget.sign(build, message, purse, now_ms)
         return self._resolved(with_signature(raw, self._budget.address, signature), due.buyer, now_ms)
 
-    async def _try(self, raw: bytes, message: bytes, slot: int) -> None:
-        """Have a node try it without signatures, which are still to come.
-
-        Raises:
-            InvalidState: It would fail.
-            ChainUnavailable: No node that has come to the slot answers.
-        """
-        [result] = await read(self._rpc, [simulate_call(raw, sig_verify=False, min_slot=slot)])
-        try:
-            tried = decode_simulation(answered(result))
-        except BadAnswer as bad:
-            raise unavailable(bad) from bad
-        if error_name(tried.err) == BLOCKHASH_NOT_FOUND:
-            raise unavailable("the node does not know the blockhash of another")
-        if tried.err is not None:
-            raise InvalidState(REFUSED.format(reason_of(tried.err, Message.from_bytes(message))))
+    async def _try(self, raw: bytes, slot: int) -> None:
+        """Raises InvalidState where it would fail, ChainUnavailable where nobody can say."""
+        reason = await refusal_of(self._rpc, raw, slot)
+        if reason is not None:
+            raise InvalidState(REFUSED.format(reason))
 
     def _resolved(self, raw: bytes, buyer: Pubkey, built_at_ms: int) -> Resolved:
         params = [{"transaction": base64.b64encode(raw).decode(), "pubkey": str(buyer)}]

@@ -17,6 +17,7 @@ from solders.pubkey import Pubkey
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.accounts import Holding, Mint, decode_holding, decode_mint
 from payd.chains.solana.answers import U64_MAX, Account, decode_clock
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Wanted, lamports_max, unit_limit_for
 from payd.chains.solana.due import Due
 from payd.chains.solana.facts import At, Steady, TokenAccount, Wallet
@@ -171,7 +172,7 @@ def can_take_fee(due: Due, seen: Seen) -> bool:
 def _way(due: Due, seen: Seen, fee_payer: Pubkey) -> Way:
     mint, program = due.token or (None, None)
     wanted = Wanted(
-        payment_id=due.payment.id,
+        reference=reference_of(due.payment.id),
         buyer=due.buyer,
         fee_payer=fee_payer,
         mint=mint,

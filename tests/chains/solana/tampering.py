@@ -12,6 +12,7 @@ from solders.keypair import Keypair
 from solders.message import Message
 from solders.pubkey import Pubkey
 
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, split, unsigned
 from payd.chains.solana.guards import GuardLimits
 from payd.chains.solana.keys import LIGHTHOUSE, TOKEN, TOKEN_2022
@@ -41,7 +42,7 @@ PRICE, FEE = 5_000_000, 30_000
 HAD = 9_000_000
 
 SPONSORED = Wanted(
-    payment_id="pay_1",
+    reference=reference_of("pay_1"),
     buyer=BUYER.pubkey(),
     fee_payer=PAYER.pubkey(),
     mint=USDC,
@@ -55,17 +56,17 @@ SPONSORED = Wanted(
 """We pay the network's fee, and the merchant's token account is created."""
 
 SPONSORED_2022 = Wanted(
-    "pay_2", BUYER.pubkey(), PAYER.pubkey(), PYUSD, TOKEN_2022, 6, (Leg(MERCHANT.pubkey(), PRICE),),
-    (MERCHANT.pubkey(),), 200_000, 20_000,
+    reference_of("pay_2"), BUYER.pubkey(), PAYER.pubkey(), PYUSD, TOKEN_2022, 6,
+    (Leg(MERCHANT.pubkey(), PRICE),), (MERCHANT.pubkey(),), 200_000, 20_000,
 )  # fmt: skip
 
 BUYER_PAYS = Wanted(
-    "pay_3", BUYER.pubkey(), BUYER.pubkey(), USDC, TOKEN, 6, (Leg(MERCHANT.pubkey(), PRICE),),
+    reference_of("pay_3"), BUYER.pubkey(), BUYER.pubkey(), USDC, TOKEN, 6, (Leg(MERCHANT.pubkey(), PRICE),),
     (MERCHANT.pubkey(),), 200_000, 20_000,
 )  # fmt: skip
 
 IN_SOL = Wanted(
-    "pay_4", BUYER.pubkey(), BUYER.pubkey(), None, None, 9,
+    reference_of("pay_4"), BUYER.pubkey(), BUYER.pubkey(), None, None, 9,
     (Leg(MERCHANT.pubkey(), PRICE), Leg(OPERATOR.pubkey(), FEE)), (), 200_000, 20_000,
 )  # fmt: skip
 

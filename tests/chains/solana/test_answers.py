@@ -35,6 +35,7 @@ from payd.chains.solana.answers import (
     decode_simulation,
     decode_statuses,
 )
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, unsigned
 from payd.chains.solana.keys import CLOCK, SYSTEM, TOKEN, token_account
 from tests.chains.solana.vm import BUYER, MERCHANT, PAYER, SOL, USDC, World, signed
@@ -75,7 +76,7 @@ def answer_of_a_payment() -> dict[str, Any]:
     world.put_mint(USDC)
     world.put_tokens(BUYER, USDC, 9_000_000)
     want = Wanted(
-        "pay_1",
+        reference_of("pay_1"),
         BUYER.pubkey(),
         PAYER.pubkey(),
         USDC,

@@ -71,7 +71,7 @@ def wanted(
 ) -> Wanted:
     legs = (Leg(MERCHANT.pubkey(), 12_340_000), *([Leg(OPERATOR.pubkey(), fee)] if fee else []))
     return Wanted(
-        payment_id=PAYMENT,
+        reference=reference_of(PAYMENT),
         buyer=BUYER.pubkey(),
         fee_payer=payer or PAYER.pubkey(),
         mint=mint,
@@ -237,13 +237,17 @@ def test_the_largest_payment_leaves_room_for_guards() -> None:
 def test_what_does_not_fit_a_packet_is_not_built() -> None:
     legs = tuple(Leg(Pubkey(bytes([n]) * 32), n) for n in range(1, 20))
     with pytest.raises(ValueError, match="bytes"):
-        build_message(Wanted(PAYMENT, BUYER.pubkey(), PAYER.pubkey(), USDC, TOKEN, 6, legs), ONES)
+        build_message(
+            Wanted(reference_of(PAYMENT), BUYER.pubkey(), PAYER.pubkey(), USDC, TOKEN, 6, legs), ONES
+        )
 
 
 @pytest.mark.parametrize("legs", [(), (Leg(MERCHANT.pubkey(), 0),), (Leg(MERCHANT.pubkey(), 2**64),)])
 def test_a_payment_moves_something(legs: tuple[Leg, ...]) -> None:
     with pytest.raises(ValueError, match="moves something"):
-        build_message(Wanted(PAYMENT, BUYER.pubkey(), PAYER.pubkey(), USDC, TOKEN, 6, legs), ONES)
+        build_message(
+            Wanted(reference_of(PAYMENT), BUYER.pubkey(), PAYER.pubkey(), USDC, TOKEN, 6, legs), ONES
+        )
 
 
 def test_no_token_account_is_created_for_sol() -> None:

@@ -10,6 +10,7 @@ from solders.account import Account
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.accounts import Mint, decode_holding, decode_mint
 from payd.chains.solana.answers import Landed
+from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, unsigned
 from payd.chains.solana.extensions import (
     EXTENSIONS_MAX,
@@ -117,7 +118,7 @@ def pay(world: World, of_mint: bytes, of_holdings: bytes) -> Landed:
 def payment(world: World, *, create: bool = False) -> bytes:
     owner = MERCHANT.pubkey()
     want = Wanted(
-        "pay_1",
+        reference_of("pay_1"),
         BUYER.pubkey(),
         PAYER.pubkey(),
         PYUSD,

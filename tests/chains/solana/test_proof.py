@@ -64,7 +64,7 @@ def world() -> World:
 
 def wanted(mint: Pubkey | None = USDC, *legs: Leg, payer: Keypair = PAYER) -> Wanted:
     return Wanted(
-        "pay_1",
+        reference_of("pay_1"),
         BUYER.pubkey(),
         payer.pubkey(),
         mint,
