@@ -148,6 +148,8 @@ def decode_json(request: Request, type: type[T]) -> T:
     if said is not None and said.partition(";")[0].strip().lower() != JSON_TYPE:
         raise UnsupportedMediaType("Send the body as application/json.")
     try:
+        if not request.body.isascii():
+            request.body.decode()  # JSON is UTF-8, also in the fields that are passed over
         return msgspec.json.decode(request.body, type=type)
     except msgspec.ValidationError as error:
         if not _is_json(request.body):

@@ -52,6 +52,18 @@ def test_what_is_no_json_is_invalid(body: bytes) -> None:
         decode(body)
 
 
+@pytest.mark.parametrize("passed_over", [b'{"x":"\xff"}', b'{"\xff":1}', b'{"x":{"y":["\xff"]}}'])
+def test_what_is_no_json_is_invalid_where_nobody_looks_at_it_too(passed_over: bytes) -> None:
+    class Lenient(msgspec.Struct):
+        a: int = 0
+
+    request = Request("POST", "/", body=passed_over)
+    with pytest.raises(InvalidParams):
+        decode_json(request, Lenient)
+    request.body = passed_over.replace(b"\xff", "\u00ff".encode())
+    assert decode_json(request, Lenient).a == 0
+
+
 def test_a_bomb_of_brackets_is_invalid() -> None:
     with pytest.raises(InvalidParams):
         decode_json(Request("POST", "/", body=b"[" * 60_000), list)
