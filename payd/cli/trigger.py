@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textwrap import fill
+from typing import Final
 
 import click
 
@@ -12,6 +13,12 @@ from payd.cli.teaching import teach
 from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 
 COLUMNS = 76
+FIELDS: Final = {
+    "data.amount.value": "value",
+    "data.amount.unit": "unit",
+    "data.reference_id": "reference",
+}
+"""What of an event can be chosen; all else follows from what is done."""
 WIDTH = max(len(one.name) for one in SCENARIOS)
 
 
@@ -39,6 +46,8 @@ NAMES = "\n".join(
         """
 payd trigger payment.succeeded
 payd trigger duplicate-webhook --merchant mrch_…
+payd trigger payment.failed --payment pay_t…  one that waits for its buyer
+payd trigger happy-path --override data.amount.value=1999
 payd trigger --list --json
 """,
         notes=NAMES,
@@ -47,10 +56,25 @@ payd trigger --list --json
 )
 @click.argument("name", metavar="EVENT|SCENARIO", required=False)
 @click.option("--merchant", metavar="ID", help="Who is paid. Without: the first that can be.")
+@click.option("--payment", metavar="ID", help="Go on with this payment. Without: a new one.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help=f"What the event is to say; {', '.join(FIELDS)}. Repeat.",
+)
 @click.option("--list", "lists", is_flag=True, help="Show the scenarios and what each tells.")
 @on_realm
-def trigger(operator: Operator, name: str | None, merchant: str | None, lists: bool) -> None:
-    """Make a test payment and have it end with an event, or go through a scenario.
+def trigger(
+    operator: Operator,
+    name: str | None,
+    merchant: str | None,
+    payment: str | None,
+    overrides: tuple[str, ...],
+    lists: bool,
+) -> None:
+    """Have a test payment end with an event, or go through a scenario.
 
     Everything is real but the money: the payment, its steps, its signed webhooks.
     """
@@ -59,7 +83,12 @@ def trigger(operator: Operator, name: str | None, merchant: str | None, lists: b
         return
     if name is None:
         raise click.UsageError("Name an event or a scenario, such as payment.succeeded; --list shows them.")
-    made = operator.ask("scenario.run", name=name, merchant=merchant)
+    given = _overridden(overrides)
+    if payment is not None and given:
+        raise click.UsageError(
+            "A payment that is there keeps what it says; leave --override or --payment out."
+        )
+    made = operator.ask("scenario.run", name=name, merchant=merchant, payment=payment, **given)
     if operator.as_json:
         show_json(made)
         return
@@ -77,9 +106,23 @@ def trigger(operator: Operator, name: str | None, merchant: str | None, lists: b
             click.echo(f"\n{step['did']} was refused as it should be: {step['refused']}")
     click.echo("\nYour receiver is told:")
     rows = [{**one, "note": one["note"] or ""} for one in made["expectedEvents"]]
-    show_rows(rows, {"type": "Event", "version": "Version", "requests": "Requests", "note": ""}, "", _brief)
+    columns = {"type": "Event", "version": "Version", "requests": "Requests", "note": ""}
+    show_rows(rows, columns, "Nothing more.", _brief)
     follow = operator.pasted(f"events list --payment {made['paymentId']}")
     click.echo(f"\nWhat it was told by now: {follow}")
+
+
+def _overridden(overrides: tuple[str, ...]) -> dict[str, str]:
+    """What the command calls the fields that an event is to have."""
+    given: dict[str, str] = {}
+    for one in overrides:
+        field, equals, value = one.partition("=")
+        if field not in FIELDS or not equals or not value:
+            raise click.UsageError(f"--override is FIELD=VALUE, and FIELD one of {', '.join(FIELDS)}.")
+        if FIELDS[field] in given:
+            raise click.UsageError(f"--override has {field} twice.")
+        given[FIELDS[field]] = value
+    return given
 
 
 def _list(operator: Operator) -> None:

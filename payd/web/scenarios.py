@@ -1,4 +1,4 @@
-"""Scenarios over REST: each makes a payment and drives it by the API's own handlers; only for test keys.
+"""Scenarios over REST: each drives a payment by the API's own handlers; only for test keys.
 
 Source: DESIGN.md, "9. Test realm".
 """
@@ -13,8 +13,10 @@ import msgspec
 from payd.chains.simulated import Magic, magic_account
 from payd.core.caip import parse_asset
 from payd.core.endpoint import EndpointState
-from payd.core.errors import EndpointDisabled, InvalidState, NotFound, PaydError
+from payd.core.errors import EndpointDisabled, InvalidParams, InvalidState, NotFound, PaydError
+from payd.core.payment import Payment
 from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
+from payd.core.status import Status
 from payd.entropy import new_id
 from payd.store.endpoints import get_endpoint
 from payd.store.merchants import list_merchants
@@ -22,6 +24,9 @@ from payd.store.settlements import list_settlements
 from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.faults import refuse_live
+from payd.web.lookup import own_payment
+from payd.web.payments import gateway_url
+from payd.web.schema import AmountIn
 
 AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
 # The first of these that can be paid is taken where none is named.
@@ -47,6 +52,17 @@ class ScenarioList(msgspec.Struct, frozen=True):
     data: list[ScenarioOut]
 
 
+class RunScenario(msgspec.Struct, frozen=True, rename="camel"):
+    """What is to be paid, where a new payment is not to be the usual 12.50 USD under a fresh reference.
+
+    `paymentId` is one that is there already and waits for its buyer: then none is made.
+    """
+
+    payment_id: str | None = None
+    reference_id: str | None = None
+    amount: AmountIn | None = None
+
+
 class StepOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was done; `refused` is the code with which it was refused, as it should be."""
 
@@ -55,7 +71,7 @@ class StepOut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunOut(msgspec.Struct, frozen=True, rename="camel"):
-    """What was made. Events that are not there yet follow by the realm's clock."""
+    """What was made or moved. Events that are not there yet follow by the realm's clock."""
 
     scenario: str
     payment_id: str
@@ -75,12 +91,13 @@ async def list_all(call: Call) -> Answer:
 
 
 async def run(call: Call) -> Answer:
-    """POST /v1/test/scenarios/{name} → 201 `{paymentId, steps, expectedEvents, …}`.
+    """POST /v1/test/scenarios/{name}, body optional → 201 `{paymentId, steps, expectedEvents, …}`.
 
-    The name may be that of an event type, too. The merchant is that of `Merchant-Id`, else the first that can
-    be paid.
+    The name may be that of an event type, too. The merchant is the payment's, or that of `Merchant-Id`, else
+    the first that can be paid.
     """
     refuse_live(call)
+    wanted = call.json(RunScenario) if call.request.body else RunScenario()
     scenario = find_scenario(call.params["name"])
     if scenario is None:
         names = ", ".join(one.name for one in SCENARIOS)
@@ -89,7 +106,28 @@ async def run(call: Call) -> Answer:
         raise EndpointDisabled(
             "The webhook endpoint is not enabled, so nothing could be seen; enable it first."
         )
-    return Answer.json(await _Run(call, scenario).all(), 201)
+    payment = None if wanted.payment_id is None else _waiting_payment(call, wanted.payment_id, wanted)
+    return Answer.json(await _Run(call, scenario, wanted, payment).all(), 201)
+
+
+def _waiting_payment(call: Call, payment_id: str, wanted: RunScenario) -> Payment:
+    """A payment that a scenario can begin with.
+
+    Raises:
+        InvalidParams: The payment is named, and what a new one is to be.
+        PaymentNotFound, Forbidden: As `own_payment`.
+        InvalidState: It waits for its buyer no more.
+    """
+    if wanted.reference_id is not None or wanted.amount is not None:
+        raise InvalidParams("A payment that is there has its reference and amount; leave them out.")
+    call.params["id"] = payment_id
+    payment = own_payment(call)
+    if payment.status is not Status.REQUIRES_ACTION:
+        raise InvalidState(
+            f"The payment is {payment.status.value}; a scenario begins with one that waits for its buyer.",
+            details={"status": payment.status.value},
+        )
+    return payment
 
 
 def _endpoint_state(call: Call) -> EndpointState:
@@ -99,27 +137,29 @@ def _endpoint_state(call: Call) -> EndpointState:
 class _Run:
     """One payment's way through a scenario."""
 
-    def __init__(self, call: Call, scenario: Scenario) -> None:
+    def __init__(self, call: Call, scenario: Scenario, wanted: RunScenario, payment: Payment | None) -> None:
         self._call = call
         self._scenario = scenario
-        self._merchant_id, self._asset = _payable(call)
-        self._made: Mapping[str, Any] = {}
-        self._reference = ""
+        self._wanted = wanted
+        self._is_new = payment is None
+        self._merchant_id, self._asset = _payable(call, payment)
+        self._payment_id = "" if payment is None else payment.id
+        self._reference = "" if payment is None else payment.reference_id
         self._option: Mapping[str, Any] = {}
 
     async def all(self) -> RunOut:
-        """Do every step."""
-        steps = [await self._do(step) for step in self._scenario.steps]
-        payment_id = self._made["paymentId"]
+        """Do every step; of a payment that is there already, its creation was done and told."""
+        known = 0 if self._is_new else 1
+        steps = [await self._do(step) for step in self._scenario.steps[known:]]
         return RunOut(
             scenario=self._scenario.name,
-            payment_id=payment_id,
+            payment_id=self._payment_id,
             merchant_id=self._merchant_id,
             reference_id=self._reference,
-            gateway_url=self._made["gatewayUrl"],
-            status=self._call.realm.payments.find(payment_id).status.value,
+            gateway_url=gateway_url(self._call.house.base_url, self._payment_id),
+            status=self._call.realm.payments.find(self._payment_id).status.value,
             steps=steps,
-            expected_events=self._scenario.tells,
+            expected_events=self._scenario.tells[known:],
         )
 
     async def _do(self, step: Step) -> StepOut:
@@ -142,12 +182,13 @@ class _Run:
 
     async def _create(self, step: Step) -> None:
         call, now_ms = self._call, self._call.realm.clock.now_ms()
-        self._reference = new_id(f"{self._scenario.name}-", now_ms, call.house.entropy)
-        body = {"referenceId": self._reference, "amount": AMOUNT}
-        self._made = await self._ask("POST", "/v1/payments", body)
+        fresh = new_id(f"{self._scenario.name}-", now_ms, call.house.entropy)
+        self._reference = fresh if self._wanted.reference_id is None else self._wanted.reference_id
+        body = {"referenceId": self._reference, "amount": self._wanted.amount or AMOUNT}
+        self._payment_id = (await self._ask("POST", "/v1/payments", body))["paymentId"]
 
-        payment_id = self._made["paymentId"]
-        if (audit := act_of(call, "payment.scenario", payment_id, scenario=self._scenario.name)) is not None:
+        name = self._scenario.name
+        if (audit := act_of(call, "payment.scenario", self._payment_id, scenario=name)) is not None:
             await call.realm.db.write(audit)
 
     async def _quote(self, step: Step) -> None:
@@ -170,20 +211,19 @@ class _Run:
         await self._ask("POST", f"{self._gateway}/confirm", {**option, "results": results})
 
     async def _simulate(self, step: Step) -> None:
-        await self._ask("POST", f"/v1/test/payments/{self._made['paymentId']}/simulate", {"to": step.what})
+        await self._ask("POST", f"/v1/test/payments/{self._payment_id}/simulate", {"to": step.what})
 
     async def _cancel(self, step: Step) -> None:
-        await self._ask("POST", f"/v1/payments/{self._made['paymentId']}/cancel")
+        await self._ask("POST", f"/v1/payments/{self._payment_id}/cancel")
 
     async def _refund(self, step: Step) -> None:
-        payment_id = self._made["paymentId"]
-        body = {"paymentId": payment_id, "txId": f"test:refund-{payment_id}"}
+        body = {"paymentId": self._payment_id, "txId": f"test:refund-{self._payment_id}"}
         await self._ask("POST", "/v1/refunds", body)
 
     async def _fault(self, step: Step) -> None:
         body = {
             "fault": step.what,
-            "paymentId": self._made["paymentId"],
+            "paymentId": self._payment_id,
             "events": step.events,
             "deliveries": len(step.events),
         }
@@ -191,18 +231,19 @@ class _Run:
 
     @property
     def _gateway(self) -> str:
-        return f"/v1/gateway/payment/{self._made['paymentId']}"
+        return f"/v1/gateway/payment/{self._payment_id}"
 
 
-def _payable(call: Call) -> tuple[str, str]:
-    """The merchant that is paid, and an asset in which it is.
+def _payable(call: Call, payment: Payment | None) -> tuple[str, str]:
+    """The merchant that is paid, by this payment if there is one, and an asset in which it is.
 
     Raises:
         InvalidState: There is none.
     """
     only = None if call.merchants is None else sorted(call.merchants)
-    if call.merchant_id is not None:
-        only = [call.merchant_id]
+    merchant_id = call.merchant_id if payment is None else payment.merchant_id
+    if merchant_id is not None:
+        only = [merchant_id]
     merchants, _ = call.realm.db.point(
         list_merchants, call.account_id, only=only, status="active", limit=MERCHANTS_LOOKED_AT
     )

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from payd.core.errors import InvalidParams
 from payd.web.command import Command, OfId, OfMode, ask, realm_of
+from payd.web.scenarios import AMOUNT
 
 if TYPE_CHECKING:
     from payd.web.house import House
@@ -31,6 +32,10 @@ class _Advance(OfMode, frozen=True, kw_only=True):
 class _Scenario(OfMode, frozen=True, kw_only=True):
     name: str
     merchant: str | None = None
+    payment: str | None = None
+    reference: str | None = None
+    unit: str | None = None
+    value: str | None = None
 
 
 class _Inject(OfMode, frozen=True, kw_only=True):
@@ -81,8 +86,15 @@ async def _scenarios(house: House, args: OfMode) -> Any:
 
 
 async def _run(house: House, args: _Scenario) -> Any:
+    amount = {"unit": args.unit or AMOUNT["unit"], "value": args.value or AMOUNT["value"]}
+    wanted = {
+        "paymentId": args.payment,
+        "referenceId": args.reference,
+        "amount": None if args.unit is None and args.value is None else amount,
+    }
+    body = {name: value for name, value in wanted.items() if value is not None}
     path = f"/v1/test/scenarios/{quote(args.name, safe='')}"
-    return await _ask(house, args, "POST", path, merchant=args.merchant)
+    return await _ask(house, args, "POST", path, body, merchant=args.merchant)
 
 
 async def _inject(house: House, args: _Inject) -> Any:

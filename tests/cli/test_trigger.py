@@ -60,3 +60,32 @@ def test_without_a_name_or_a_server_it_says_what_to_do(begun: Terminal) -> None:
     assert "payd serve" in begun.error("trigger", "happy-path", code=3)
     listed = begun.json("trigger", "--list")
     assert [one["name"] for one in listed] == [one.name for one in SCENARIOS]
+
+
+def test_a_payment_or_what_an_event_says_can_be_chosen(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["scenario.run"] = MADE | {"expectedEvents": []}
+    assert "Nothing more." in payd("trigger", "created", "--payment", "pay_t1").output
+    amount = ("--override", "data.amount.value=1999", "--override", "data.amount.unit=iso4217/EUR")
+    payd("trigger", "created", *amount, "--override", "data.reference_id=a=b")
+    asked = [{name: value for name, value in args.items() if name != "mode"} for _, args in answers["asked"]]
+    assert asked == [
+        {"name": "created", "payment": "pay_t1"},
+        {"name": "created", "value": "1999", "unit": "iso4217/EUR", "reference": "a=b"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--override", "data.status=failed"),
+        ("--override", "data.amount.value"),
+        ("--override", "data.amount.value="),
+        ("--override", "data.amount.value=1", "--override", "data.amount.value=2"),
+        ("--payment", "pay_t1", "--override", "data.amount.value=1"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_before_anything_is_asked(
+    payd: Terminal, answers: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    assert "--override" in payd.error("trigger", "created", *words, code=2)
+    assert answers.get("asked", []) == []

@@ -164,7 +164,6 @@ SILENT = (
     "/resume",
     "/resend",
     "/jobs/{id}/cancel",
-    "/scenarios/{name}",
     "/canary/{realm}",
     "/logo",  # takes a picture
 )

@@ -130,3 +130,54 @@ async def test_nothing_is_made_for_who_would_not_see_it(hooked: Hooked) -> None:
     found = await hooked.shop.call("POST", f"{PATH}/lost-webhook")
     assert (found.status, found.code) == (409, "endpoint_disabled")
     assert (await hooked.shop.call("GET", "/v1/payments")).body["data"] == []
+
+
+async def test_a_payment_that_is_there_goes_on_from_where_it_is(hooked: Hooked) -> None:
+    shop = hooked.shop
+    await shop.new_merchant()  # the newest, which is looked at first
+    payment_id = await shop.pay("ORDER-7", "990", "iso4217/EUR")
+    made = await shop.call("POST", f"{PATH}/payment.failed", {"paymentId": payment_id})
+    assert made.status == 201, made.body
+    assert (made.body["paymentId"], made.body["merchantId"]) == (payment_id, shop.merchant_id)
+    assert (made.body["referenceId"], made.body["status"]) == ("ORDER-7", "failed")
+    assert "create" not in [step["did"] for step in made.body["steps"]]
+    expected = [(one["type"], one["version"]) for one in made.body["expectedEvents"]]
+    assert expected == [("payment.processing", 1), ("payment.failed", 2)]
+    await settle(hooked)
+    assert sorted(told(hooked.receiver.received, payment_id)) == [
+        ("payment.created", 0),
+        ("payment.failed", 2),
+        ("payment.processing", 1),
+    ]
+    assert len((await shop.call("GET", "/v1/payments")).body["data"]) == 1
+
+
+async def test_a_scenario_begins_with_a_payment_of_ones_own_that_waits(hooked: Hooked) -> None:
+    shop = hooked.shop
+    waits, over = await shop.pay(), await shop.pay()
+    await shop.call("POST", f"/v1/payments/{over}/cancel")
+
+    async def tried(body: object, key: str = "", **headers: str) -> tuple[int, str]:
+        found = await shop.call("POST", f"{PATH}/cancelled", body, key=key, **headers)
+        return found.status, found.code
+
+    other = await shop.new_merchant()
+    assert await tried({"paymentId": over}) == (400, "invalid_state")
+    assert await tried({"paymentId": "pay_t1"}) == (404, "payment_not_found")
+    assert await tried({"paymentId": waits}, shop.other_key) == (404, "payment_not_found")
+    assert await tried({"paymentId": waits}, merchant_id=other) == (404, "payment_not_found")
+    assert await tried({"paymentId": waits}, await shop.new_key(merchants=[other])) == (403, "forbidden")
+    assert await tried({"paymentId": waits, "referenceId": "x"}) == (400, "invalid_params")
+    assert await tried({"amount": {"unit": "iso4217/USD", "value": "x"}}) == (400, "params_validation")
+    assert await tried({"paymentId": 5}) == (400, "params_validation")
+    assert await shop.status(waits) == "requires_action"
+
+
+async def test_a_new_payment_is_for_what_was_asked(hooked: Hooked) -> None:
+    wanted = {"referenceId": "ORDER-8", "amount": {"unit": "iso4217/JPY", "value": "1999"}}
+    made = await hooked.shop.call("POST", f"{PATH}/created", wanted)
+    assert made.body["referenceId"] == "ORDER-8"
+    await settle(hooked)
+    [event] = [msgspec.json.decode(one.body) for one in hooked.receiver.received]
+    assert event["data"]["amount"] == wanted["amount"]
+    assert event["data"]["reference_id"] == "ORDER-8"

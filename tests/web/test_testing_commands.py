@@ -37,6 +37,15 @@ async def test_a_scenario_a_move_and_the_clock(hooked: Hooked) -> None:
         await hooked.drained()
     assert now["offsetS"] == before + 900
     assert len(await do(hooked, "scenario.list")) > 10
+    chosen = await do(hooked, "scenario.run", name="created", reference="A", value="7")
+    assert chosen["referenceId"] == "A"
+    detail = await hooked.shop.call("GET", f"/v1/payments/{chosen['paymentId']}")
+    assert {name: detail.body["amount"][name] for name in ("unit", "value")} == {
+        "unit": "iso4217/USD",
+        "value": "7",
+    }
+    ended = await do(hooked, "scenario.run", name="cancelled", payment=chosen["paymentId"])
+    assert (ended["paymentId"], ended["status"]) == (chosen["paymentId"], "cancelled")
 
 
 async def test_faults_and_samples(hooked: Hooked) -> None:

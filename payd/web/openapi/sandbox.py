@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from payd.core.endpoint import EVENT_TYPES
-from payd.core.errors import EndpointDisabled, InvalidState, NotFound
+from payd.core.errors import EndpointDisabled, InvalidState, NotFound, PaymentExpired, PaymentNotFound
 from payd.core.scenario import SCENARIOS
 from payd.web import faults, samples, scenarios, webhooks
 from payd.web.openapi import fields as names
@@ -90,9 +90,12 @@ OPERATIONS: Final[Operations] = {
         id="Scenario_run",
         tag=TAG,
         summary="Run a scenario",
-        words="Makes a payment and drives it through the API's own steps. An event type is a name, too.",
+        words="Makes a payment, or takes one that waits for its buyer, and drives it through the API's own"
+        " steps. An event type is a name, too.",
+        body=scenarios.RunScenario,
+        body_optional=True,
         path={"name": names.one_of(*(one.name for one in SCENARIOS), *EVENT_TYPES)},
         answers={201: scenarios.RunOut},
-        refusals=(NotFound, InvalidState, EndpointDisabled),
+        refusals=(NotFound, PaymentNotFound, InvalidState, PaymentExpired, EndpointDisabled),
     ),
 }

@@ -326,6 +326,10 @@ def _of_test_mode() -> dict[Any, Examples]:
                 [scenarios.ScenarioOut(_SCENARIO.name, _SCENARIO.words, False, _SCENARIO.tells)]
             )
         },
+        scenarios.RunScenario: {
+            "an amount": scenarios.RunScenario(amount=AmountIn("iso4217/EUR", "1999")),
+            "a payment that is there": scenarios.RunScenario(PAYMENT_ID),
+        },
         scenarios.RunOut: {
             "run": scenarios.RunOut(
                 _SCENARIO.name,
