@@ -29,6 +29,7 @@ payd logs {0}
 payd logs {0} --status 4xx
 payd logs {0} --method POST --path /v1/payments
 payd logs {0} --path pay_t…
+payd logs {0} --merchant mrch_…
 """
 NOTES: Final = (
     "--status takes 404, 2xx, 3xx, 4xx, 5xx or refused; --path a path, its template, or an id in it."
@@ -38,6 +39,7 @@ NOTES: Final = (
 def _filters(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--request", metavar="ID", help="Only this request, by its Request-Id."),
+        click.option("--merchant", metavar="ID", help="Only of this merchant: they name it or its payment."),
         click.option("--key", metavar="ID", help="Only of this key or app."),
         click.option("--path", metavar="PATH|ID", help="Only of this path, or with this id in it."),
         click.option("--method", metavar="METHOD", help="Only with this method."),

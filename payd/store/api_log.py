@@ -32,7 +32,7 @@ class Logged(msgspec.Struct, frozen=True):
     Attributes:
         actor: The key's or app's id.
         route: The path's template.
-        subject: The id in the path; empty: there is none.
+        subject: The id in the path, else the merchant that was named; empty: neither.
         error: The refusal's body; None of a success.
     """
 
@@ -58,7 +58,10 @@ class LogRow(msgspec.Struct, frozen=True):
 
 
 class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests of an account are shown; None: any. `statuses` are the first and the last."""
+    """Which requests of an account are shown; None: any. `statuses` are the first and the last.
+
+    A merchant's are those that name it, and those on one of its payments.
+    """
 
     account_id: str
     actor: str | None = None
@@ -66,6 +69,7 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
     route: str | None = None
     request_id: str | None = None
     subject: str | None = None
+    merchant_id: str | None = None
     refused: bool | None = None
     statuses: tuple[int, int] | None = None
     start_ms: int | None = None
@@ -101,6 +105,9 @@ def _select(tx: Tx, chosen: LogFilter, place: tuple[str, int | None], order: str
         if value is not None:
             where.append(f"l.{column} = ?")
             values.append(value)
+    if chosen.merchant_id is not None:
+        where.append("? IN (l.subject, (SELECT merchant_id FROM payments WHERE id = l.subject))")
+        values.append(chosen.merchant_id)
     if chosen.refused is not None:
         where.append("l.status >= 400" if chosen.refused else "l.status < 400")
     lowest, highest = chosen.statuses or (None, None)

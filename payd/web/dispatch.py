@@ -26,6 +26,7 @@ from payd.core.errors import (
     PaymentNotFound,
 )
 from payd.core.idempotency import check_key
+from payd.core.ids import is_id
 from payd.core.version import resolve
 from payd.entropy import new_id
 from payd.store.api_log import Logged
@@ -111,12 +112,18 @@ def _log_request(
             request_id=request_id,
             method=request.method,
             route=route.path,
-            subject=next(iter(params.values()), ""),
+            subject=_subject(request, params),
             status=found.status,
             took_ms=round(took_s * 1000),
             error=found.body if found.status >= ERROR_STATUS else None,
         )
     )
+
+
+def _subject(request: Request, params: dict[str, str]) -> str:
+    """What a request is about: the id in its path; where there is none, the merchant that it names."""
+    merchant_id = request.headers.get("merchant-id", "")
+    return next(iter(params.values()), merchant_id if is_id(merchant_id, "mrch_") else "")
 
 
 async def _page(house: House, request: Request, request_id: str) -> Answer:

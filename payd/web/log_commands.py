@@ -49,6 +49,7 @@ class _Logs(OfMode, frozen=True, kw_only=True):
     path: str | None = None
     key: str | None = None
     request: str | None = None
+    merchant: str | None = None
     since: str | None = None
     after: int | None = None
     before: int | None = None
@@ -103,6 +104,7 @@ def filter_of(account_id: str, args: _Logs) -> LogFilter:
         route=route,
         subject=subject,
         request_id=args.request,
+        merchant_id=args.merchant,
         statuses=None if args.status is None else _statuses(args.status),
         start_ms=None if args.since is None else parse_instant_ms(args.since, "since"),
     )

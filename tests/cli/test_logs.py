@@ -35,7 +35,8 @@ def test_requests_are_listed_with_what_a_refusal_said(
     shown = payd("logs", "list", "--status", "4xx", "--path", "pay_t1", "--limit", "2").output
     assert "invalid_params" in shown
     assert answers["asked"] == [("log.list", {"mode": "test", "status": "4xx", "path": "pay_t1", "limit": 2})]
-    assert [one["seq"] for one in payd.json("logs", "list")] == [2, 1]
+    assert [one["seq"] for one in payd.json("logs", "list", "--merchant", "mrch_1")] == [2, 1]
+    assert answers["asked"][-1] == ("log.list", {"mode": "test", "merchant": "mrch_1"})
     on_terminal(monkeypatch, columns=40)
     assert "req_1" in click.unstyle(payd("logs", "list").output)
 

@@ -18,7 +18,7 @@ from payd.store.api_log import (
     prune_logged,
 )
 from payd.store.db import Database
-from tests.ledger import run_sql
+from tests.ledger import run_sql, sell
 
 
 def entry(number: int, **fields: Any) -> Logged:
@@ -66,6 +66,24 @@ async def test_each_filter_takes_its_own_and_all_together_what_is_left(realm_db:
     assert await shown(realm_db, subject="pay_t1", actor="key_1", refused=False) == ["req_1"]
     assert await shown(realm_db, account_id="acct_2") == ["req_5"]
     assert await shown(realm_db, account_id="acct_2", request_id="req_1") == []
+
+
+async def test_a_merchants_requests_name_it_or_one_of_its_payments(realm_db: Database) -> None:
+    await realm_db.write(sell, id="pay_t1")
+    await realm_db.write(
+        insert_logged,
+        [
+            entry(1),
+            entry(2, subject="pay_t2"),
+            entry(3, route="/v1/payments", subject="mrch_1"),
+            entry(4, route="/v1/payments", subject=""),
+            entry(5, account_id="acct_2"),
+        ],
+    )
+
+    assert await shown(realm_db, merchant_id="mrch_1") == ["req_3", "req_1"]
+    assert await shown(realm_db, merchant_id="mrch_1", route="/v1/payments") == ["req_3"]
+    assert await shown(realm_db, merchant_id="mrch_2") == []
 
 
 async def test_pages_join_to_the_whole_while_requests_arrive(realm_db: Database) -> None:

@@ -49,6 +49,9 @@ async def test_requests_are_found_by_each_filter(shop: Shop) -> None:
     assert await paths(path="/v1/payments/{id}", status="2xx") == {f"/v1/payments/{payment}"}
     assert await paths(request=everything[0]["requestId"]) == {everything[0]["path"]}
     assert len(await paths(key=everything[0]["keyId"])) >= 3
+    assert await paths(merchant=shop.merchant_id) >= {"/v1/payments", f"/v1/payments/{payment}"}
+    assert f"/v1/payments/pay_t{'0' * 36}" not in await paths(merchant=shop.merchant_id)
+    assert await paths(merchant="mrch_1") == set()
     assert await paths(since="2100-01-01T00:00:00Z") == set()
     [refused] = (await do(shop, "log.list", status="404"))["data"]
     assert refused["error"]["code"] == "payment_not_found"

@@ -54,6 +54,16 @@ async def test_what_was_forbidden_is_kept_too(shop: Shop) -> None:
     assert (row.logged.status, row.key_last4) == (403, narrow[-4:])
 
 
+async def test_what_has_no_id_in_its_path_is_about_the_merchant_that_it_names(shop: Shop) -> None:
+    payment_id = await shop.pay()
+    await shop.call("GET", f"/v1/payments/{payment_id}/status", merchant_id=shop.merchant_id)
+    await shop.call("GET", "/v1/payments", merchant_id="svc_test_secret")
+    await shop.call("GET", "/v1/payments")
+    found = [(row.logged.method, row.logged.subject) for row in await rows(shop)][:4]
+
+    assert found == [("GET", ""), ("GET", ""), ("GET", payment_id), ("POST", shop.merchant_id)]
+
+
 async def test_strangers_and_other_accounts_leave_nothing_here(shop: Shop) -> None:
     before = len(await rows(shop))
     await shop.call("GET", "/v1/payments", key=None)
