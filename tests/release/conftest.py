@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests.release.build import ROOT, Built, build
+from tests.release.pythons import HERE
 
-PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 WHEELS = ROOT / ".cache" / "wheels"
 RUN_S_MAX = 180.0
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """All three, the archive for this Python alone; made by whichever worker comes first."""
+    """All three, the archive for each Python that is here; made by whichever worker comes first."""
     own = tmp_path_factory.getbasetemp()
     out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "dist"
     out.mkdir(exist_ok=True)
     with (out / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (out / "payd").exists():
-            return build(ROOT, out, WHEELS, [PYTHON])
+            return build(ROOT, out, WHEELS, list(HERE))
     [wheel], [sdist] = out.glob("*.whl"), out.glob("*.tar.gz")
     return Built(wheel, sdist, out / "payd")
 

@@ -18,6 +18,7 @@ from tests.release.build import (
     LOCK,
     NO_COMMIT_AT_S,
     PREAMBLE,
+    PYTHONS,
     ROOT,
     Built,
     build,
@@ -25,7 +26,8 @@ from tests.release.build import (
     made_at_s,
     packages_of,
 )
-from tests.release.conftest import PYTHON, WHEELS
+from tests.release.conftest import WHEELS
+from tests.release.pythons import HERE, PYTHON, pythons_of
 from tests.test_lock import RUN, pins_of
 
 pytestmark = pytest.mark.real_time
@@ -51,7 +53,7 @@ def test_another_folder_at_another_time_makes_identical_bytes(
         os.utime(copy, (1e9, 1e9))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
-    again = build(source, tmp_path / "out", WHEELS, [PYTHON])
+    again = build(source, tmp_path / "out", WHEELS, list(HERE))
     for name in ("wheel", "sdist", "archive"):
         one, other = getattr(built, name), getattr(again, name)
         assert one.name == other.name
@@ -105,6 +107,22 @@ def test_a_library_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None
     with pytest.raises(subprocess.CalledProcessError):
         libraries_of(lock, tmp_path / "wheels", [PYTHON])
     assert list((tmp_path / "wheels").rglob("*.done")) == []
+
+
+def test_pythons_are_found_on_the_path_and_of_pyenv_and_shims_are_none(tmp_path: Path) -> None:
+    other = next(each for each in PYTHONS if each != PYTHON)
+    shims, path, pyenv = (tmp_path / name for name in ("shims", "path", f"pyenv/versions/{other}.9/bin"))
+    for folder in (shims, path, pyenv):
+        folder.mkdir(parents=True)
+        (folder / f"python{other}").touch(0o755)
+    own = {PYTHON: Path(sys.executable)}
+    assert pythons_of({"PATH": str(shims), "HOME": str(tmp_path)}) == own
+    of_pyenv = {"PATH": str(shims), "PYENV_ROOT": str(tmp_path / "pyenv")}
+    assert pythons_of(of_pyenv) == own | {other: pyenv / f"python{other}"}
+    on_path = of_pyenv | {"PATH": f"{shims}:{path}"}
+    assert pythons_of(on_path) == own | {other: path / f"python{other}"}
+    (path / f"python{other}").chmod(0o644)
+    assert pythons_of(on_path) == own | {other: pyenv / f"python{other}"}
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["another is there", "none is there"])

@@ -19,7 +19,8 @@ import pytest
 from payd import __version__
 from tests.pictures import plain
 from tests.release.build import LOCK, ROOT, Built, libraries_of
-from tests.release.conftest import PYTHON, RUN_S_MAX, WHEELS, Place, place
+from tests.release.conftest import RUN_S_MAX, WHEELS, Place, place
+from tests.release.pythons import HERE, OTHERS, PYTHON
 from tests.test_readme import README, blocks_of
 
 pytestmark = pytest.mark.real_time
@@ -28,10 +29,11 @@ pytestmark = pytest.mark.real_time
 SUDO = '#!/bin/sh\nexec "$@"\n'
 
 
-def follow(page_block: int, built: Built, folder: Path) -> Place:
+def follow(page_block: int, built: Built, folder: Path, python: str = PYTHON) -> Place:
     """Do what a block of README.md says, up to its last line, which runs payd.
 
     `sudo` is nobody, and /usr/local/bin is a folder that the PATH has. No network: the libraries are here.
+    The `python3` of the PATH is the version that is asked for.
     """
     *lines, last = [one for one in blocks_of(README.read_text()) if one.mark == "release"][
         page_block
@@ -39,15 +41,16 @@ def follow(page_block: int, built: Built, folder: Path) -> Place:
     here = place(folder)
     own = folder / "bin"
     own.mkdir()
-    (own / "sudo").write_text(SUDO)
-    (own / "sudo").chmod(0o755)
+    for name, text in (("sudo", SUDO), ("python3", f'#!/bin/sh\nexec {HERE[python]} "$@"\n')):
+        (own / name).write_text(text)
+        (own / name).chmod(0o755)
     (folder / "dist").symlink_to(built.wheel.parent)
     (folder / LOCK).symlink_to(ROOT / LOCK)
     env = {
         **here.env,
-        "PATH": f"{own}:{Path(sys.executable).parent}:{here.env['PATH']}",
+        "PATH": f"{own}:{here.env['PATH']}",
         "PIP_CONFIG_FILE": os.devnull,
-        "PIP_FIND_LINKS": str(libraries_of(ROOT / LOCK, WHEELS, [PYTHON])),
+        "PIP_FIND_LINKS": str(libraries_of(ROOT / LOCK, WHEELS, list(HERE))),
         "PIP_NO_INDEX": "1",
         "PIP_NO_COMPILE": "1",
         "PIP_NO_CACHE_DIR": "1",
@@ -165,3 +168,15 @@ def test_the_one_file_runs_where_its_home_cannot_be_written(built: Built, tmp_pa
     assert "is un-writeable, falling back to a temporary PEX_ROOT" in error
     assert list(home.iterdir()) == []
     assert [each.name for each in here.folder.glob("pex-root*")] == []
+
+
+@pytest.mark.parametrize("block", [0, 1], ids=["wheel", "one file"])
+@pytest.mark.parametrize("python", OTHERS)
+def test_both_run_with_every_other_python_that_is_here(
+    built: Built, tmp_path: Path, python: str, block: int
+) -> None:
+    other = follow(block, built, tmp_path / "place", python)
+    assert json.loads(other.run("version", "--json"))["python"].startswith(f"{python}.")
+    # What is deprecated in this Python is an error in the next one.
+    strict = replace(other, env={**other.env, "PYTHONWARNINGS": "error::DeprecationWarning"})
+    assert strict.run("demo", "--scratch").endswith("all four webhooks verified.\n")
