@@ -26,6 +26,11 @@ def weights(header: str) -> dict[str, float]:
     return liked
 
 
+def wants_json(accept: str) -> bool:
+    """Whether an `Accept` header names JSON, and likes it better than HTML."""
+    return weights(accept).get(JSON_TYPE, 0.0) > 0 and not prefers_html(accept)
+
+
 def prefers_html(accept: str) -> bool:
     """Whether an `Accept` header names HTML and does not like JSON better."""
     liked = weights(accept)

@@ -100,13 +100,16 @@ class Wallets:
     held: set[str] = field(default_factory=set)
     _methods: dict[int, str] = field(default_factory=dict)
 
-    def install(self, page: Page, *names: str) -> None:
-        """Have them in a page that is opened after this: `metamask`, `burner`, or names of `NAMES`."""
+    def install(self, page: Page, *names: str, solana: int = SOLANA_BUYER) -> None:
+        """Have them in a page that is opened after this: `metamask`, `burner`, or names of `NAMES`.
+
+        `solana` says whose key the burner wallet has.
+        """
         page.expose_function("walletStart", self._start)
         page.expose_function("walletPoll", self._poll)
         page.expose_function("walletSigns", self._signs)
         beside = {name: NAMES[name] for name in names if name in NAMES}
-        key = list(bytes(keypair(SOLANA_BUYER)))
+        key = list(bytes(keypair(solana)))
         page.add_init_script(f"window.walletNames = {json.dumps(beside)}; window.solanaKey = {key};")
         for name in [*(["announced"] if beside else []), *(one for one in names if one not in NAMES)]:
             page.add_init_script(self.scripts[name])

@@ -231,7 +231,7 @@ def test_after_an_unclear_error_nothing_is_sent_by_mistake(desk: OpenPage, paid:
 def test_what_certainly_sent_nothing_is_forgotten(desk: OpenPage, paid_once: str, code: int) -> None:
     page = opened(desk, paid_once, **{SENT: [{"code": code, "message": "x"}]})
     wallet(page, NAME).click()
-    expect(said(page)).not_to_have_text("Look at your wallet.")
+    expect(said(page)).not_to_contain_text("Look at your wallet.")
     expect(wallet(page, NAME)).to_be_visible()
     assert len(asked(page, SENT)) == 1
     assert page.evaluate("localStorage.length") == 0

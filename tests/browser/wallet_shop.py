@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +40,14 @@ class WalletShop:
     Attributes:
         server: Its process.
         headers: What the merchant's backend sends.
+        anvil: The EVM chain's node.
+        svm: Solana's.
     """
 
     server: Server
     headers: dict[str, str]
     anvil: Anvil
+    svm: NodeProcess
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """One call of the API; its body."""
@@ -78,30 +81,33 @@ def on_base(text: str) -> str:
 
 
 @contextmanager
-def open_wallet_shop(folder: Path, fee: str = "", fee_address: str = "") -> Iterator[WalletShop]:
+def open_wallet_shop(
+    folder: Path, fee: str = "", fee_address: str = "", on_solana: Sequence[str] = (solana.USDC,)
+) -> Iterator[WalletShop]:
     """A running server on both chains, until the block ends; a test may kill and start it.
 
     Args:
         folder: For its data.
         fee: Lines of [fee].
         fee_address: Where the operator's fee goes on the EVM chain.
+        on_solana: The assets that its merchant takes there.
     """
     with (
         running_anvil(chain_id=CHAIN_ID, slots_in_an_epoch=1, block_time_s=BLOCK_S) as anvil,
         running_svm_node(slot_ms=SLOT_MS) as svm,
     ):
-        headers = trio.run(_furnish, folder, anvil, svm, fee, fee_address)
+        headers = trio.run(_furnish, folder, anvil, svm, fee, fee_address, on_solana)
         server = Server(folder / "data", {"PAYD_CONFIG": str(folder / "payd.toml")})
         try:
             server.start()
-            yield WalletShop(server, headers, anvil)
+            yield WalletShop(server, headers, anvil, svm)
         finally:
             if server.process is not None and server.process.poll() is None:
                 server.kill()
 
 
 async def _furnish(
-    folder: Path, anvil: Anvil, svm: NodeProcess, fee: str, fee_address: str
+    folder: Path, anvil: Anvil, svm: NodeProcess, fee: str, fee_address: str, on_solana: Sequence[str]
 ) -> dict[str, str]:
     await furnish_chain(LocalChain(anvil))
     await furnish_street(solana.LocalSolana(svm))
@@ -111,6 +117,6 @@ async def _furnish(
     given = {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"}
     merchant = f"{CHAIN}:{address(MERCHANT)}"
     destinations = {on_base(asset): merchant for asset in (USDC, DAI, ETH)}
-    destinations[solana.USDC] = solana.account_id(solana.MERCHANT)
+    destinations |= dict.fromkeys(on_solana, solana.account_id(solana.MERCHANT))
     async with open_house(load(folder / "payd.toml", given), inline=True) as house:
         return await furnish(house, destinations)

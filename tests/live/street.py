@@ -158,7 +158,7 @@ def signed(typed_data: str, place: int = BUYER) -> str:
 CONFIGURATION: Final = """
 [rates]
 source = "table"
-table = { "USDC/USD" = "1", "DAI/USD" = "1", "ETH/USD" = "2500" }
+table = { "USDC/USD" = "1", "DAI/USD" = "1", "ETH/USD" = "2500", "SOL/USD" = "100" }
 
 [relayer]
 keystore = "relayer.json"

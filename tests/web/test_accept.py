@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from payd.web.accept import prefers_html, prefers_problem, weights
+from payd.web.accept import prefers_html, prefers_problem, wants_json, weights
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,18 @@ def test_html_is_for_those_who_ask_for_it(accept: str, html: bool) -> None:
 )
 def test_problem_details_are_for_those_who_name_them(accept: str, problem: bool) -> None:
     assert prefers_problem(accept) is problem
+
+
+@pytest.mark.parametrize(
+    ("accept", "json"),
+    [
+        ("application/json", True),
+        ("application/json, text/html;q=0.5", True),
+        ("text/html, application/json;q=0.9", False),
+        ("application/json;q=0", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_json_is_for_those_who_name_it(accept: str, json: bool) -> None:
+    assert wants_json(accept) is json

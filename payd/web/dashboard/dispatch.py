@@ -15,7 +15,7 @@ from payd.core.errors import Forbidden, InternalError, MethodNotAllowed, NotFoun
 from payd.core.ids import Realm as Mode
 from payd.core.roles import LEAST
 from payd.store.sessions import SEEN_EVERY_MS, find_session, touch_session
-from payd.web.accept import prefers_html
+from payd.web.accept import prefers_html, wants_json
 from payd.web.call import Answer, Request
 from payd.web.client import rate_key
 from payd.web.command import real_ms
@@ -31,7 +31,7 @@ from payd.web.dashboard.cookies import (
 from payd.web.dashboard.proof import prove
 from payd.web.dashboard.routes import Page, find_pages
 from payd.web.dashboard.visit import FIELDS_MAX, Visit
-from payd.web.errors import STATUS
+from payd.web.errors import STATUS, error_answer
 from payd.web.form import check_same_origin, read_form, read_upload
 from payd.web.house import House
 from payd.web.html import NO_STORE, root_of
@@ -219,7 +219,9 @@ def _nothing_here(visit: Visit, methods: tuple[str, ...]) -> Answer:
 
 
 def _refused(visit: Visit, refusal: PaydError) -> Answer:
-    """A refusal as a page."""
+    """A refusal as a page; for a script of ours that asks for JSON, as the API has it."""
+    if wants_json(visit.request.headers.get("accept", "")):
+        return error_answer(refusal, visit.request_id)
     broken = isinstance(refusal, InternalError)
     found = visit.page(
         "error.html",

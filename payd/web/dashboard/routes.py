@@ -141,6 +141,8 @@ PAGES: Final[tuple[Page, ...]] = (
     _act("resend", payment.resend, "resend_webhooks"),
     Page("GET", f"{PAYMENT}/refund", refunds.page, "record_refunds"),
     _act("refund", refunds.record, "record_refunds", refunds.page),
+    Page("POST", f"{PAYMENT}/refund/transaction", refunds.write, "record_refunds"),
+    Page("POST", f"{PAYMENT}/refund/send", refunds.bring, "record_refunds"),
     Page("GET", f"{PAYMENT}/match", transfers.preview, "move_payments"),
     _act("match", transfers.match, "move_payments", transfers.preview),
     Page("GET", "/d/{mode}/transfers", transfers.page, "view"),
