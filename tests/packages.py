@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,47 @@ def from_debian(program: str, *packages: str) -> str:
     return found
 
 
+def unpacked_from_debian(folder: Path, release: str, *packages: str) -> Path:
+    """Have what these packages of another release of Debian hold in a folder, and say where.
+
+    Nothing of it is installed: the machine's own libraries stay what they are.
+
+    Args:
+        folder: Holds what a root directory holds, such as `usr`.
+        release: Its codename.
+        packages: By name, with all that they need of each other.
+    """
+    with _alone("apt"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE) as work:
+                _unpack(Path(work), release, packages)
+                (Path(work) / "root").rename(folder)
+    return folder
+
+
+def _unpack(work: Path, release: str, packages: tuple[str, ...]) -> None:
+    """Ask the mirror that the machine's own packages come from, with lists of one's own."""
+    asked = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    mirror = next(line.split()[1] for line in listed if line.startswith("Debian "))
+    for name in ("lists/partial", "cache/archives/partial", "debs", "root"):
+        (work / name).mkdir(parents=True)
+    keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    (work / "sources.list").write_text(f"deb [signed-by={keys}] {mirror} {release} main\n")
+    places = {
+        "Dir::Etc::sourcelist": work / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": work / "lists",
+        "Dir::Cache": work / "cache",
+        "APT::Sandbox::User": "root",
+    }
+    apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in places.items())]
+    _run([*apt, "update"])
+    _run([*apt, "download", *packages], work / "debs")
+    for package in (work / "debs").iterdir():
+        _run(["dpkg-deb", "-x", str(package), str(work / "root")])
+
+
 @contextmanager
 def _nothing_starts() -> Iterator[None]:
     if POLICY.exists():
@@ -82,10 +124,10 @@ def _alone(what: str) -> Iterator[None]:
         yield
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], folder: Path | None = None) -> None:
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(
-        command, env=quiet, timeout=INSTALL_MAX_S, capture_output=True, text=True, check=False
+        command, env=quiet, timeout=INSTALL_MAX_S, capture_output=True, text=True, check=False, cwd=folder
     )
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-2000:]}"
 

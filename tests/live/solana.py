@@ -36,6 +36,7 @@ USDC: Final = f"{CHAIN}/token:{USDC_MINT}"
 USDT: Final = f"{CHAIN}/token:{USDT_MINT}"
 PYUSD: Final = f"{CHAIN}/token:{PYUSD_MINT}"
 SOL: Final = f"{CHAIN}/slip44:501"
+ASSETS: Final = (USDC, USDT, PYUSD, SOL)
 
 # Each with its program.
 MINTS: Final = {USDC_MINT: TOKEN, USDT_MINT: TOKEN, PYUSD_MINT: TOKEN_2022}
@@ -99,10 +100,21 @@ def holding_data(owner: Pubkey, mint: Pubkey, amount: int, extensions: bytes = b
 
 
 class LocalSolana:
-    """Sends and reads on a running node."""
+    """Sends and reads on a running node.
 
-    def __init__(self, node: Asks) -> None:
+    Attributes:
+        id: CAIP-2 of the chain.
+        assets: CAIP-19 of what merchants are paid in there.
+    """
+
+    def __init__(self, node: Asks, id: str = CHAIN, assets: Sequence[str] = ASSETS) -> None:
         self.node = node
+        self.id = id
+        self.assets = assets
+
+    def account_id(self, place: int) -> str:
+        """One of the wallets as CAIP-10."""
+        return f"{self.id}:{address(place)}"
 
     async def rpc(self, method: str, *params: Any) -> Any:
         """One call; raises `Refused` where the node does."""
@@ -282,7 +294,7 @@ def pay_by_link(link: str, payer: Pubkey) -> list[Instruction]:
         return [*memos, pay_sol(payer, to, int(amount * LAMPORTS), *references)]
     mint = Pubkey.from_string(fields["spl-token"][0])
     units = int(amount * 10**DECIMALS)
-    return [*memos, pay_token(payer, to, mint, units, *references, program=MINTS[mint])]
+    return [*memos, pay_token(payer, to, mint, units, *references, program=MINTS.get(mint, TOKEN))]
 
 
 def memo(text: str) -> Instruction:

@@ -33,19 +33,17 @@ from tests.live.front import (
     saved_headers,
     write_configuration,
 )
+from tests.live.node_process import NodeProcess
 from tests.live.solana import (
+    ASSETS,
     BUYER,
     CHAIN,
     LAMPORTS,
     MERCHANT,
     POOR,
-    PYUSD,
-    SOL,
     USDC,
     USDC_MINT,
-    USDT,
     LocalSolana,
-    account_id,
     furnish_solana,
     keypair,
     pay_by_link,
@@ -93,6 +91,7 @@ def solana_configuration(
     fee: str = "",
     poll_ms: str = "50",
     relays: str = "1000",
+    chain: str = CHAIN,
 ) -> str:
     """payd.toml of a shop on these nodes.
 
@@ -102,9 +101,10 @@ def solana_configuration(
         fee: Lines of [fee].
         poll_ms: How often the nodes are asked for what is new.
         relays: How many of one buyer's payments are paid for.
+        chain: CAIP-2 of the nodes' chain.
     """
     values = {
-        "id": CHAIN,
+        "id": chain,
         "rpc": json.dumps(list(urls)),
         "chain": lines,
         "fee": fee,
@@ -135,7 +135,9 @@ class SolanaShopfront(Front):
 
     async def options(self, payment_id: str, *places: int) -> list[dict[str, Any]]:
         """What the accounts at these places are offered; the buyer's, when none is named."""
-        offered = await self.offered(payment_id, *(account_id(place) for place in places or (BUYER,)))
+        offered = await self.offered(
+            payment_id, *(self.chain.account_id(place) for place in places or (BUYER,))
+        )
         self.paying |= {one["id"]: payment_id for one in offered}
         return offered
 
@@ -156,7 +158,7 @@ class SolanaShopfront(Front):
         fetched = await self.fetch(option)
         assert fetched.status_code == 200, fetched.text
         [action] = fetched.json()["actions"]
-        assert (action["chain_id"], action["method"]) == (CHAIN, SIGN)
+        assert (action["chain_id"], action["method"]) == (self.chain.id, SIGN)
         [asked] = json.loads(action["params"])
         assert asked["pubkey"] == str(pubkey(place))
         return base64.b64decode(asked["transaction"], validate=True)
@@ -275,10 +277,15 @@ async def furnish_street(chain: LocalSolana) -> None:
     await chain.fund(FEE_PAYER)
 
 
-async def furnish_shop(house: House, destination: Pubkey | None = None) -> dict[str, str]:
-    """An account with a live key, and a merchant that is paid in the tokens and in SOL."""
-    to = f"{CHAIN}:{destination or pubkey(MERCHANT)}"
-    return await furnish(house, dict.fromkeys((USDC, USDT, PYUSD, SOL), to))
+async def furnish_shop(
+    house: House,
+    destination: Pubkey | None = None,
+    chain: str = CHAIN,
+    assets: Sequence[str] = ASSETS,
+) -> dict[str, str]:
+    """An account with a live key, and a merchant that is paid in these assets."""
+    to = f"{chain}:{destination or pubkey(MERCHANT)}"
+    return await furnish(house, dict.fromkeys(assets, to))
 
 
 @asynccontextmanager
@@ -305,7 +312,7 @@ async def open_solana_street(
         configured: As for `solana_configuration`.
     """
     nodes = urls or (_url_of(solana),)
-    first = write_configuration(folder, solana_configuration(nodes, **configured))
+    first = write_configuration(folder, solana_configuration(nodes, chain=solana.id, **configured))
     if first:
         write_keystore(folder)
     async with trio.open_nursery() as blocks:
@@ -314,14 +321,15 @@ async def open_solana_street(
                 blocks.start_soon(blocks_for_ever, solana, slot_s)
             street = SolanaStreet(running.url, running.http, solana, running.house, wall=running.wall)
             if first:
-                save_headers(folder, await furnish_shop(running.house, destination))
+                made = await furnish_shop(running.house, destination, solana.id, solana.assets)
+                save_headers(folder, made)
             street.headers = saved_headers(folder)
             yield street
         blocks.cancel_scope.cancel()
 
 
 def _url_of(solana: LocalSolana) -> str:
-    assert isinstance(solana.node, ServedNode)
+    assert isinstance(solana.node, ServedNode | NodeProcess)
     return solana.node.url
 
 
