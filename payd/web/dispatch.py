@@ -75,11 +75,10 @@ async def answer(house: House, request: Request) -> Answer:
     except PaydError as known:
         if isinstance(known, InternalError):
             log.error("request.failed", request_id=request_id, path=request.path, error=repr(known))
-        refusal = known
+        refusal, found = known, error_answer(known, request_id, house.base_url)
     except Exception as bug:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
         refusal = InternalError("Something broke on our side. Try again.")
-    if refusal is not None:
         found = error_answer(refusal, request_id, house.base_url)
     took_s = monotonic_s() - began_s
     house.count_answer(UNROUTED if route is None else route.path, found.status, took_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from payd.store.db import Database, Tx
 from payd.store.endpoints import delete_endpoint
 from payd.store.event_deliveries import events_by_delivery
@@ -76,9 +78,8 @@ async def test_pages_follow_each_other_and_filters_hold(realm_db: Database) -> N
     [one] = realm_db.point(lambda tx: events_by_delivery(tx, "acct_1", "failed", payment_id="pay_3", limit=9))
     assert one.event.id == "evt_3"
     for type_, count in (("payment.created", 5), ("payment.failed", 0)):
-        found = realm_db.point(
-            lambda tx, type_=type_: events_by_delivery(tx, "acct_1", "failed", event_type=type_, limit=9)
-        )
+        asked = partial(events_by_delivery, account_id="acct_1", state="failed", event_type=type_, limit=9)
+        found = realm_db.point(asked)
         assert len(found) == count
     # None of these payments has a merchant.
     nobody = realm_db.point(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -157,8 +158,8 @@ async def test_a_scenario_begins_with_a_payment_of_ones_own_that_waits(hooked: H
     waits, over = await shop.pay(), await shop.pay()
     await shop.call("POST", f"/v1/payments/{over}/cancel")
 
-    async def tried(body: object, key: str = "", **headers: str) -> tuple[int, str]:
-        found = await shop.call("POST", f"{PATH}/cancelled", body, key=key, **headers)
+    async def tried(body: object, key: str = "", **more: Any) -> tuple[int, str]:
+        found = await shop.call("POST", f"{PATH}/cancelled", body, key=key, **more)
         return found.status, found.code
 
     other = await shop.new_merchant()

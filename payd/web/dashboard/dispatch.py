@@ -221,7 +221,7 @@ def _nothing_here(visit: Visit, methods: tuple[str, ...]) -> Answer:
 def _refused(visit: Visit, refusal: PaydError) -> Answer:
     """A refusal as a page; for a script of ours that asks for JSON, as the API has it."""
     if wants_json(visit.request.headers.get("accept", "")):
-        return error_answer(refusal, visit.request_id)
+        return error_answer(refusal, visit.request_id, visit.house.base_url)
     broken = isinstance(refusal, InternalError)
     found = visit.page(
         "error.html",

@@ -140,7 +140,7 @@ class Scribe:
 
 def bodies() -> list[Any]:
     """The type of every body in JSON, once."""
-    found = [ErrorBody, Problem]
+    found: list[Any] = [ErrorBody, Problem]
     for operation in OPERATIONS.values():
         found += [operation.body, *operation.answers.values()]
     return [one for one in dict.fromkeys(found) if one is not None and not isinstance(one, Media)]
