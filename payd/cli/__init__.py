@@ -19,7 +19,7 @@ SECTIONS: Final = {
     "Start": ("serve", "demo", "init"),
     "Your shop": ("account", "user", "key", "app", "merchant", "payment"),
     "Webhooks and events": ("webhook", "listen", "events", "logs", "notify"),
-    "Test mode": ("trigger", "sim", "clock"),
+    "Test mode": ("trigger", "sim", "clock", "fixtures"),
     "Operations": ("doctor", "check-config", "service", "backup", "restore", "migrate", "relayer"),
     "About payd": ("version", "help", "completion"),
 }

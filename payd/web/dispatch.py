@@ -155,6 +155,34 @@ async def _routed(
         return await route.handler(_open_call(house, request, request_id, params))
     caller = known_caller(house, request, gateway=route.family == "gateway")
     callers.append(caller)
+    return await _called(house, request, request_id, route, params, headers, caller)
+
+
+async def answer_operator(house: House, caller: Caller, request: Request) -> Answer:
+    """Answer somebody who is known without a credential, by all the other rules of the API.
+
+    Raises nothing that it refuses: that is an answer too.
+    """
+    request_id = new_id("req_", system_wall_ms(), house.entropy)
+    try:
+        route, params = match_route(request.method, request.path)
+        if route is None or route.family == "open":
+            raise NotFound(f"There is nothing at {request.path[:200]} that takes an API key.")
+        return await _called(house, request, request_id, route, params, [], caller)
+    except PaydError as refusal:
+        return error_answer(refusal, request_id, house.base_url)
+
+
+async def _called(
+    house: House,
+    request: Request,
+    request_id: str,
+    route: Route,
+    params: dict[str, str],
+    headers: list[tuple[str, str]],
+    caller: Caller,
+) -> Answer:
+    """What the route's handler answers to a caller, who may ask it."""
     if route.scope is not None:
         _check_scope(caller, route.scope)
     if route.account_wide and caller.merchants is not None:

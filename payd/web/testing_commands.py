@@ -8,10 +8,13 @@ Source: DESIGN.md, "9. Test realm"; DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+import msgspec
 
 from payd.core.errors import InvalidParams
-from payd.web.command import Command, OfId, OfMode, ask, realm_of
+from payd.web.call import Request, parse_query
+from payd.web.command import Command, OfId, OfMode, ask, operator_of, realm_of
 from payd.web.scenarios import AMOUNT
 
 if TYPE_CHECKING:
@@ -51,8 +54,22 @@ class _End(OfMode, frozen=True, kw_only=True):
     id: str | None = None
 
 
+class _Call(OfMode, frozen=True, kw_only=True):
+    """A call of the API as one types it; no `body` is none, which null is not."""
+
+    method: str
+    path: str
+    headers: dict[str, str] | None = None
+    body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Samples(OfMode, frozen=True, kw_only=True):
     type: str | None = None
+
+
+def _refuse_live(house: House, args: OfMode) -> None:
+    if realm_of(house, args.mode).live:
+        raise InvalidParams("This works in test mode only; leave --mode out.")
 
 
 async def _ask(
@@ -63,8 +80,7 @@ async def _ask(
     Raises:
         InvalidParams: The mode is live.
     """
-    if realm_of(house, args.mode).live:
-        raise InvalidParams("This works in test mode only; leave --mode out.")
+    _refuse_live(house, args)
     return await ask(house, args, method, path, body, merchant_id=merchant)
 
 
@@ -119,6 +135,20 @@ async def _end(house: House, args: _End) -> Any:
     return (await _ask(house, args, "DELETE", path))["data"]
 
 
+async def _call(house: House, args: _Call) -> Any:
+    """`{status, body}` of a call, also of one that is refused."""
+    # It knows the dashboard, which asks these commands' own handlers.
+    from payd.web.dispatch import answer_operator
+
+    _refuse_live(house, args)
+    path, _, query = args.path.partition("?")
+    headers = {name.lower(): value for name, value in (args.headers or {}).items()}
+    body = b"" if args.body is msgspec.UNSET else bytes(args.body)
+    request = Request(args.method, unquote(path), parse_query(query), headers, body, query_string=query)
+    found = await answer_operator(house, operator_of(house, args), request)
+    return {"status": found.status, "body": msgspec.json.decode(found.body) if found.body else None}
+
+
 async def _samples(house: House, args: _Samples) -> Any:
     if args.type is None:
         return (await _ask(house, args, "GET", "/v1/test/webhooks/samples"))["data"]
@@ -135,6 +165,7 @@ TESTING_COMMANDS: Final[dict[str, Command]] = {
     "fault.inject": Command(_Inject, _inject),
     "fault.list": Command(OfMode, _faults, changes=False),
     "fault.end": Command(_End, _end),
+    "fixture.call": Command(_Call, _call, needs_server=True),
     "sample.show": Command(_Samples, _samples, changes=False),
 }
 """The commands of test mode."""

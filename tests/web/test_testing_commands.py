@@ -64,6 +64,7 @@ async def test_in_live_mode_none_of_it_is_done(hooked: Hooked) -> None:
         "clock.advance": {"by": "1h"},
         "scenario.run": {"name": "created"},
         "fault.inject": {"fault": "drop"},
+        "fixture.call": {"method": "GET", "path": "/v1/payments"},
     }
     for name in TESTING_COMMANDS:
         with pytest.raises(InvalidParams, match="test mode only"):
@@ -74,3 +75,29 @@ async def test_a_merchant_of_another_account_is_not_there(hooked: Hooked) -> Non
     other = await hooked.shop.new_merchant(key=hooked.shop.other_key)
     with pytest.raises(NotFound):
         await do(hooked, "scenario.run", name="created", merchant=other)
+
+
+async def test_a_fixtures_call_goes_by_the_rules_of_the_api(hooked: Hooked) -> None:
+    shop = hooked.shop
+
+    async def called(method: str, path: str, **more: Any) -> tuple[int, str]:
+        found = await do(hooked, "fixture.call", method=method, path=path, **more)
+        return found["status"], found["body"].get("code", "")
+
+    named = {"Merchant-Id": shop.merchant_id}
+    body = {"referenceId": "F", "amount": {"unit": "iso4217/USD", "value": "5"}}
+    assert await called("POST", "/v1/payments", headers=named, body=body) == (201, "")
+    assert await called("POST", "/v1/payments", body=body) == (400, "missing_merchant_id")
+    assert await called("POST", "/v1/payments", headers=named) == (400, "invalid_params")
+    assert await called("POST", "/v1/payments", headers=named, body=None) == (400, "params_validation")
+    assert await called("POST", "/v1/merchants", body={}) == (400, "missing_idempotency_key")
+    assert await called("GET", "/v1/payments?limt=1") == (400, "invalid_params")
+    assert await called("GET", "/v1/payments?limit=1") == (200, "")
+    assert await called("GET", "/v1/merchants", headers={"service-version": "x"}) == (
+        400,
+        "invalid_api_version",
+    )
+    for path in ("/livez", "/metrics", "/d/test", "/v1/nothing"):
+        assert await called("GET", path) == (404, "not_found"), path
+    theirs = (await shop.call("GET", "/v1/merchants", key=shop.other_key)).body["data"]
+    assert theirs == []
