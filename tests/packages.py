@@ -1,4 +1,4 @@
-"""What tests take from npm and Debian, once a machine; several runs may find it missing at once."""
+"""What tests take from npm, PyPI and Debian, once a machine; several runs may find it missing at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,23 @@ def from_npm(folder: Path, packages: Mapping[str, str], *flags: str) -> Path:
             ]
             _run([*command, *(f"{name}@{version}" for name, version in packages.items())])
     return folder
+
+
+def from_pypi(folder: Path, packages: Mapping[str, str]) -> Path:
+    """Have these versions in an environment, and return its Python; what is started from a folder can move.
+
+    Args:
+        folder: Of the environment, which is made new when one of them is missing.
+        packages: Versions by name.
+    """
+    python = folder / "bin" / "python"
+    with _alone("pypi"):
+        there = {each.name for each in folder.glob("lib/python*/site-packages/*.dist-info")}
+        if any(f"{name}-{version}.dist-info" not in there for name, version in packages.items()):
+            _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+            command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _run([*command, *(f"{name}=={version}" for name, version in packages.items())])
+    return python
 
 
 def from_debian(program: str, *packages: str) -> str:

@@ -91,7 +91,9 @@ def made_at_s(root: Path, env: Mapping[str, str]) -> int:
 
 
 def packages_of(root: Path, out: Path) -> tuple[Path, Path]:
-    """The wheel and the source archive of a source, built into a folder."""
+    """The wheel and the source archive of a source, built into a folder in place of older ones."""
+    for older in (*out.glob("payd-*.whl"), *out.glob("payd-*.tar.gz")):
+        older.unlink()
     env = os.environ | {"SOURCE_DATE_EPOCH": str(made_at_s(root, os.environ))}
     command = [sys.executable, "-c", HOOKS, str(out)]
     told = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=True)

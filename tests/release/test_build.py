@@ -41,16 +41,31 @@ def committed(*paths: str) -> list[str]:
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
+def copy_source(to: Path) -> Path:
+    """All that the build reads, in another folder."""
+    for name in committed(*OF_THE_BUILD):
+        copy = to / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy)
+    return to
+
+
+def of_version(version: str, folder: Path) -> Path:
+    """The source, as it would be of another version."""
+    source = copy_source(folder)
+    package = source / "payd" / "__init__.py"
+    package.write_text(package.read_text().replace(f'"{__version__}"', f'"{version}"'))
+    return source
+
+
 def test_another_folder_at_another_time_makes_identical_bytes(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = tmp_path / "elsewhere" / "source"
-    for name in committed(*OF_THE_BUILD):
-        copy = source / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, copy)
-        copy.chmod(0o600)
-        os.utime(copy, (1e9, 1e9))
+    source = copy_source(tmp_path / "elsewhere" / "source")
+    for copy in source.rglob("*"):
+        if copy.is_file():
+            copy.chmod(0o600)
+            os.utime(copy, (1e9, 1e9))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     again = build(source, tmp_path / "out", WHEELS, list(HERE))
@@ -89,6 +104,16 @@ def test_the_source_archive_makes_the_same_wheel(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
     wheel, _ = packages_of(source, tmp_path)
     assert wheel.read_bytes() == built.wheel.read_bytes()
+
+
+def test_a_build_replaces_what_the_one_before_left(tmp_path: Path) -> None:
+    out = tmp_path / "dist"
+    out.mkdir()
+    packages_of(of_version("98.0", tmp_path / "old"), out)
+    assert [each.name for each in out.glob("payd-*.whl")] == ["payd-98.0-py3-none-any.whl"]
+    newer = packages_of(of_version("99.0", tmp_path / "new"), out)
+    # `pip install dist/payd-*.whl` finds one.
+    assert sorted(out.iterdir()) == sorted(newer)
 
 
 def test_the_archive_holds_the_lock_s_libraries_at_its_versions(built: Built) -> None:
