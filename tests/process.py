@@ -20,10 +20,17 @@ STOP_S: Final = 30.0
 
 
 class Server:
-    """One `payd serve`. Its log is in `<folder>/server.log`."""
+    """One `payd serve`. Its log is beside its data directory.
 
-    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    Args:
+        folder: The data directory.
+        env: More of its environment.
+        cwd: Where it is started, which is where it looks for a payd.toml; None: where the tests are.
+    """
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
         self.folder = folder
+        self.cwd = cwd
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = dict(env or {})
@@ -53,6 +60,7 @@ class Server:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "payd", "serve"],
+                cwd=self.cwd,
                 env=self.env,
                 stdout=log,
                 stderr=log,
