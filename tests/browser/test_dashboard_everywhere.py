@@ -18,8 +18,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.real_time]
 FIRST = {"/setup"}
 # There is no newer version of the API yet.
 LATER = {"/settings/account/version"}
-# Passkeys are the browser's own, which only a script can ask.
-SCRIPTED = {"/login/passkey", "/settings/security/passkeys"}
+# Passkeys are the browser's own, and wallets are in it: only a script can ask them.
+SCRIPTED = {
+    "/login/passkey",
+    "/settings/security/passkeys",
+    "/d/{mode}/payments/{payment}/refund/transaction",
+    "/d/{mode}/payments/{payment}/refund/send",
+}
 
 
 @pytest.fixture(scope="module")
