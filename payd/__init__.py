@@ -28,7 +28,8 @@ flows:
    payment is still open. With `maxPollMs` the handler then waits for the feed's next snapshot. A client
    that goes away cancels its handler and nothing else.
 3. Expiry. No request: one heap of deadlines, refilled from the rows' due times, wakes the actor, whose
-   trigger is `WindowClosed`. A restart and a first start are one code path.
+   trigger is `WindowClosed`. Those that are due at the same moment move in one turn and one step
+   (`actors/tending.py`). A restart and a first start are one code path.
 4. Webhook. Each endpoint's actor (`actors/lane.py`) takes what it is owed; `actors/poster.py` signs the bytes
    that were frozen with the event (`core/signature.py`) and posts them (`net/http.py`); `store/attempts.py`
    records the attempt in one step, which asks `core/retry.py` when the next one is due and `core/endpoint.py`

@@ -149,7 +149,7 @@ def _asked(
         return named
     if not chains:
         raise InvalidParams("No chain is configured, so no transaction can be read.")
-    watched = payments.db.point(chains_watched, payment.id)
+    watched = {name for _, name in payments.db.point(chains_watched, [payment.id])}
     return sorted(chains, key=lambda one: one.name not in watched)
 
 

@@ -9,7 +9,7 @@ Source: DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import heapq
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import trio
@@ -21,11 +21,14 @@ WINDOW_MS: Final = 60_000
 # At most this many rows a refill, and no refill while as many are tended. Twice as many tended at once, after
 # a long downtime, are half of the writes that the store lets wait.
 LOADED_MAX: Final = 2500
+# Due at the same moment, so many are handed over at once: a few milliseconds of the loop and one write.
+TOGETHER_MAX: Final = 100
 
 Due: TypeAlias = tuple[int, str]
 """`(due_at_ms, key)`."""
 
 Load = Callable[[Due, int, int], Awaitable[list[Due]]]
+Together = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 
 _FIRST: Final[Due] = (0, "")
 
@@ -37,16 +40,25 @@ class Deadlines:
         clock: The realm's clock.
         load: `load(after, until_ms, limit)` gives a page of what is due from the store, in order.
         tend: Looks after one key. Must not raise; it derives from the row whether anything is due at all.
+        together: Looks after several that are due at the same moment, earliest first, as far as that takes no
+            waiting for anybody else, and gives those that are left, each for `tend`. Must not raise.
 
     Attributes:
         ended: Whoever parks here goes on when `tend` has ended for some key.
     """
 
-    def __init__(self, clock: Clock, load: Load, tend: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        load: Load,
+        tend: Callable[[str], Awaitable[None]],
+        together: Together | None = None,
+    ) -> None:
         self.ended = trio.lowlevel.ParkingLot()
         self._clock = clock
         self._load = load
         self._tend = tend
+        self._together = together
         self._heap: list[Due] = []
         self._horizon_ms = 0  # the heap keeps what it is told by then
         self._until_ms = 0  # the end of the window that is being read
@@ -89,7 +101,7 @@ class Deadlines:
                     await self._refill()
                 now_ms = self._clock.now_ms()
                 while self._heap and self._heap[0][0] <= now_ms:
-                    self._start(nursery, heapq.heappop(self._heap)[1])
+                    self._start(nursery, self._take(now_ms))
                     # Trio starts the tasks of one tick in any order; who was due first goes first.
                     await trio.lowlevel.checkpoint()
                 await self._sleep()
@@ -119,24 +131,48 @@ class Deadlines:
             self._after = rows[-1]
             self._refill_at_ms = rows[-1][0]
 
-    def _start(self, nursery: trio.Nursery, key: str) -> None:
-        if key in self._in_flight:
-            self._again.add(key)
-            return
-        self._in_flight.add(key)
-        nursery.start_soon(self._one, key)
+    def _take(self, now_ms: int) -> list[str]:
+        """The next key that is due, or the next ones; who is tended already comes again after that."""
+        keys: list[str] = []
+        limit = 1 if self._together is None else TOGETHER_MAX
+        while len(keys) < limit and self._heap and self._heap[0][0] <= now_ms:
+            key = heapq.heappop(self._heap)[1]
+            if key in self._in_flight:
+                self._again.add(key)
+                continue
+            self._in_flight.add(key)
+            keys.append(key)
+        return keys
+
+    def _start(self, nursery: trio.Nursery, keys: Sequence[str]) -> None:
+        if len(keys) > 1:
+            nursery.start_soon(self._several, nursery, keys)
+        for key in keys if len(keys) == 1 else ():
+            nursery.start_soon(self._one, key)
+
+    async def _several(self, nursery: trio.Nursery, keys: Sequence[str]) -> None:
+        assert self._together is not None
+        left = dict.fromkeys(await self._together(keys))
+        self._ended([key for key in keys if key not in left])
+        for key in left:
+            nursery.start_soon(self._one, key)
+            await trio.lowlevel.checkpoint()
 
     async def _one(self, key: str) -> None:
         try:
             await self._tend(key)
         finally:
-            if self._full:
-                self._sooner.set()
+            self._ended([key])
+
+    def _ended(self, keys: Iterable[str]) -> None:
+        if self._full:
+            self._sooner.set()
+        for key in keys:
             self._in_flight.discard(key)
             if key in self._again:
                 self._again.discard(key)
                 self.add(key, self._clock.now_ms())
-            self.ended.unpark_all()
+        self.ended.unpark_all()
 
     async def _sleep(self) -> None:
         self._sooner = trio.Event()

@@ -9,7 +9,9 @@ Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -26,12 +28,19 @@ from payd.core.errors import (
     PaydError,
     StoreUnavailable,
 )
-from payd.core.payment import Payment, WindowClosed
+from payd.core.payment import Payment, Transition, Trigger, WindowClosed, transition
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.payments import due_payments, park_payment, unpark_payments
-from payd.store.sightings import matched_of, take_back
-from payd.store.transfers import follow_transfer
+from payd.store.payments import (
+    EventToStore,
+    due_payments,
+    find_payments,
+    park_payment,
+    record_transition,
+    unpark_payments,
+)
+from payd.store.sightings import take_back
+from payd.store.transfers import follow_transfer, paid_among
 from payd.store.watches import chains_watched
 
 if TYPE_CHECKING:
@@ -52,6 +61,20 @@ LOOKS_AT_ONCE_MAX: Final = 256
 LOOKS_A_NEWS_MAX: Final = 4
 # A window that has closed waits for its chains to be read; looked at again this often.
 UNREAD_RETRY_MS: Final = 2_000
+# Of many that move at once, so many are made ready before others have the loop: about a millisecond.
+MOVES_A_TICK: Final = 16
+
+
+@dataclass(slots=True, frozen=True)
+class _Move:
+    """One of several moves that are stored in one step."""
+
+    actor: PaymentActor
+    before: Payment
+    found: Found
+    moved: Transition
+    event: EventToStore
+    due_at_ms: int | None
 
 
 class Tending:
@@ -68,7 +91,7 @@ class Tending:
         self._timeouts: Counter[str] = Counter()
         self._gone: set[str] = set()
         self._loaded = False
-        self.deadlines = Deadlines(payments.clock, self._load_due, self._tend)
+        self.deadlines = Deadlines(payments.clock, self._load_due, self._tend, self._tend_together)
 
     async def news(self, payment_id: str, chain: str) -> None:
         """A chain has stored something about a payment: look at once, and as long as that moves it.
@@ -95,6 +118,71 @@ class Tending:
     async def _tend(self, payment_id: str) -> None:
         """Look after one payment whose time has come."""
         await self._survive(payment_id, lambda: self._tend_once(payment_id))
+
+    async def _tend_together(self, payment_ids: Sequence[str]) -> Sequence[str]:
+        """Look after payments in one turn and one step, as far as no node is asked; gives who is left.
+
+        After a downtime everything is due at once. Where one is in trouble, each is looked after alone, and
+        meets its own.
+        """
+        try:
+            return await self._of.turns.ask_together(payment_ids, partial(self._move_together, payment_ids))
+        except Exception as trouble:
+            log.debug("payment.tend_apart", payments=len(payment_ids), error=repr(trouble))
+            return payment_ids
+
+    async def _move_together(
+        self, payment_ids: Sequence[str], actors: Sequence[PaymentActor]
+    ) -> Sequence[str]:
+        of, moves = self._of, list[_Move]()
+        asleep = {actor.key: actor for actor in actors if actor.payment is None}
+        for payment in of.db.point(find_payments, list(asleep)):
+            asleep[payment.id].payment = payment
+        windows = [one for one in (actor.load() for actor in actors) if one.status is Status.REQUIRES_ACTION]
+        window_ids = [payment.id for payment in windows]
+        waiting = self._unread(windows).keys() | of.db.point(paid_among, window_ids)
+        for place, actor in enumerate(actors, start=1):
+            if place % MOVES_A_TICK == 0:
+                await trio.lowlevel.checkpoint()
+            found = None if actor.key in waiting else await self._find_at_once(actor.load())
+            if found is not None and found.trigger is not None:
+                moves.append(self._move(actor, found, found.trigger))
+
+        closed = [move.actor.key for move in moves if isinstance(move.found.trigger, WindowClosed)]
+
+        def step(tx: Tx) -> list[str | None]:
+            _still_unpaid(tx, closed)
+            return [self._store(tx, move) for move in moves]
+
+        endpoints = await of.db.write(step) if moves else []
+        for move, endpoint in zip(moves, endpoints, strict=True):
+            move.actor.payment = move.moved.payment
+            of.tell_all(move.moved.payment, endpoint)
+        moved = {move.actor.key for move in moves}
+        return [payment_id for payment_id in payment_ids if payment_id not in moved]
+
+    async def _find_at_once(self, payment: Payment) -> Found | None:
+        """What is new about a payment that is due, where nobody must be waited for to know it."""
+        of = self._of
+        now_ms, due_at_ms = of.clock.now_ms(), of.due_at_ms(payment)
+        if due_at_ms is None or due_at_ms > now_ms:
+            return None
+        if payment.status is Status.REQUIRES_ACTION:
+            return Found(WindowClosed())
+        assert payment.processing is not None
+        chain = of.chain_of(payment.processing.chain)
+        return await chain.look(payment, now_ms) if chain is not None and not chain.has_nodes else None
+
+    def _move(self, actor: PaymentActor, found: Found, trigger: Trigger) -> _Move:
+        payment = actor.load()
+        moved = transition(payment, trigger, self._of.clock.now_ms())
+        due_at_ms = self._of.due_at_ms(moved.payment)
+        return _Move(actor, payment, found, moved, self._of.event_of(moved), due_at_ms)
+
+    def _store(self, tx: Tx, move: _Move) -> str | None:
+        endpoint = record_transition(tx, move.moved, move.event, move.due_at_ms)
+        self._keep(tx, move.before, move.found)
+        return endpoint
 
     async def _survive(self, payment_id: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -151,13 +239,18 @@ class Tending:
     async def _apply(self, payment: Payment, found: Found) -> bool:
         """Store what a look found; False when the payment has moved since."""
 
+        def keep(tx: Tx) -> None:
+            if isinstance(found.trigger, WindowClosed):
+                _still_unpaid(tx, [payment.id])
+            self._keep(tx, payment, found)
+
         async def turn(actor: PaymentActor) -> bool:
             if actor.load().version != payment.version:
                 return False
             if found.trigger is None:
                 await self._of.db.write(self._keep, payment, found)
             else:
-                await actor.move(found.trigger, also=lambda tx: self._keep(tx, payment, found))
+                await actor.move(found.trigger, also=keep)
             return True
 
         return await self._of.turns.ask(payment.id, turn, limited=False)
@@ -168,28 +261,37 @@ class Tending:
             raise InvalidState("A reorg was faster than the look; the chain is looked at again.")
         if found.denied is not None:
             take_back(tx, found.denied)
-        if isinstance(found.trigger, WindowClosed):
-            _still_unpaid(tx, payment.id)
 
     async def _close_window(self, payment: Payment) -> None:
         """Expire a payment, once each chain that it can be paid on was read up to the end of its window.
 
         Not while a transfer that pays it waits for its proof.
         """
-        for name in self._of.db.point(chains_watched, payment.id):
-            chain = self._of.chain_of(name)
-            if chain is None:
-                await self._chain_gone(payment.id, name)
-                return
-            read_until_ms = chain.read_until_ms(name)
-            if read_until_ms is not None and read_until_ms <= payment.expires_at_ms:
-                self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
-                return
-        if self._of.db.point(matched_of, payment.id):
+        unread = self._unread([payment]).get(payment.id)
+        if unread is not None and self._of.chain_of(unread) is None:
+            await self._chain_gone(payment.id, unread)
+            return
+        if unread is not None:
+            self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
+            return
+        if self._of.db.point(paid_among, [payment.id]):
             # Paid in time: whoever stored it has told, or tells again, and the nodes may need a while.
             self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
             return
         await self._of.turns.ask(payment.id, _expire, limited=False)
+
+    def _unread(self, windows: Sequence[Payment]) -> dict[str, str]:
+        """Of payments that wait for one, a chain that each can be paid on and that was not read up to the end
+        of its window, or is not served.
+        """
+        ends_ms = {payment.id: payment.expires_at_ms for payment in windows}
+        found: dict[str, str] = {}
+        for payment_id, name in self._of.db.point(chains_watched, list(ends_ms)):
+            chain = self._of.chain_of(name)
+            read_until_ms = 0 if chain is None else chain.read_until_ms(name)
+            if read_until_ms is not None and read_until_ms <= ends_ms[payment_id]:
+                found.setdefault(payment_id, name)
+        return found
 
     # Surviving.
 
@@ -246,14 +348,14 @@ def followed_on(payment: Payment) -> str | None:
 async def _expire(actor: PaymentActor) -> None:
     payment = actor.load()
     if payment.status is Status.REQUIRES_ACTION:
-        await actor.move(WindowClosed(), also=lambda tx: _still_unpaid(tx, payment.id))
+        await actor.move(WindowClosed(), also=lambda tx: _still_unpaid(tx, [payment.id]))
 
 
-def _still_unpaid(tx: Tx, payment_id: str) -> None:
-    """In the step that closes a window: no transfer that pays was stored since that was asked.
+def _still_unpaid(tx: Tx, payment_ids: Sequence[str]) -> None:
+    """In the step that closes windows: no transfer that pays was stored since that was asked.
 
     Raises:
         InvalidState: One was.
     """
-    if matched_of(tx, payment_id):
+    if paid_among(tx, payment_ids):
         raise InvalidState("A transfer was faster than the end of the window; it is looked at again.")

@@ -9,7 +9,7 @@ Source: DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import outcome
@@ -128,6 +128,34 @@ class Turns(Generic[A]):
             return trio.lowlevel.Abort.SUCCEEDED
 
         result: T = await trio.lowlevel.wait_task_rescheduled(abort)
+        return result
+
+    async def ask_together(self, keys: Sequence[str], turn: Callable[[list[A]], Awaitable[T]]) -> T:
+        """Run one turn on many actors at once and give its result.
+
+        Args:
+            keys: Whose turn, each once.
+            turn: An async function of those of the actors that are idle, in this order; who has turns of its
+                own, or a reservation, is left out. It ends before anything else happens to them.
+
+        Raises:
+            Exception: What the turn raised; the actors start over from their rows.
+        """
+        idle = [actor for actor in map(self.wake, keys) if not (actor.busy or actor.reserved)]
+        for actor in idle:
+            actor.busy = True
+        try:
+            with trio.CancelScope(shield=True):
+                result = await turn(idle)
+        except Exception:
+            for actor in idle:
+                actor.forget()
+            raise
+        finally:
+            for actor in idle:
+                actor.busy = False
+                if actor.inbox:
+                    self._start(actor)
         return result
 
     def release(self, actor: A) -> None:

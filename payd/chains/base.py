@@ -144,7 +144,13 @@ class Brought(msgspec.Struct, frozen=True):
 
 
 class Chain(Protocol):
-    """One or more blockchains of a realm."""
+    """One or more blockchains of a realm.
+
+    Attributes:
+        has_nodes: Whether a look asks nodes, and may take its time.
+    """
+
+    has_nodes: bool
 
     def serves(self, chain: str) -> bool:
         """Whether this CAIP-2 chain is one of mine."""

@@ -128,6 +128,8 @@ class SimulatedChain:
         rates: What amounts are quoted at.
     """
 
+    has_nodes = False
+
     def __init__(self, confirm_after_ms: int, settle_after_ms: int, rates: RateTable) -> None:
         self._confirm_after_ms = confirm_after_ms
         self._settle_after_ms = settle_after_ms

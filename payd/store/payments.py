@@ -6,6 +6,7 @@ A row's columns are what lists and timers ask for; its body is the whole `core.p
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -106,6 +107,13 @@ def find_payment(tx: Tx, payment_id: str) -> Payment | None:
     """A payment by its id."""
     row = tx.execute("SELECT body FROM payments WHERE id = ?", (payment_id,)).fetchone()
     return None if row is None else decode_payment(row[0])
+
+
+def find_payments(tx: Tx, payment_ids: Sequence[str]) -> list[Payment]:
+    """Those of the payments that there are, in no order."""
+    marks = ",".join("?" * len(payment_ids))
+    rows = tx.execute(f"SELECT body FROM payments WHERE id IN ({marks})", payment_ids)
+    return [decode_payment(body) for (body,) in rows]
 
 
 def due_payments(tx: Tx, after: tuple[int, str], until_ms: int, limit: int) -> list[tuple[int, str]]:

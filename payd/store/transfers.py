@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -139,3 +140,14 @@ def list_transfers(
         (*values, *([] if before_seq is None else [before_seq]), limit),
     )
     return [(row[0], Transfer(*row[1:])) for row in rows]
+
+
+def paid_among(tx: Tx, payment_ids: Sequence[str]) -> set[str]:
+    """Those of the payments that a transfer pays which a chain shows."""
+    marks = ",".join("?" * len(payment_ids))
+    rows = tx.execute(
+        f"SELECT payment_id FROM transfers WHERE payment_id IN ({marks}) AND kind = 'matched'"
+        " AND block_hash IS NOT NULL",
+        payment_ids,
+    )
+    return {payment_id for (payment_id,) in rows}

@@ -34,10 +34,12 @@ def insert_watches(tx: Tx, watches: Sequence[Watch]) -> None:
     )
 
 
-def chains_watched(tx: Tx, payment_id: str) -> list[str]:
-    """The chains on which the payment was offered to be paid, and is looked for."""
-    rows = tx.execute("SELECT DISTINCT chain FROM watches WHERE payment_id = ?", (payment_id,))
-    return [str(row[0]) for row in rows]
+def chains_watched(tx: Tx, payment_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """The chains on which payments were offered to be paid, and are looked for: `(payment, chain)`."""
+    marks = ",".join("?" * len(payment_ids))
+    return tx.execute(
+        f"SELECT DISTINCT payment_id, chain FROM watches WHERE payment_id IN ({marks})", payment_ids
+    ).fetchall()
 
 
 def find_watch(tx: Tx, binding: bytes, asset_key: str) -> Watch | None:

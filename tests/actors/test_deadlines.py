@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -246,3 +246,34 @@ async def test_whoever_waits_for_the_end_of_a_tend_goes_on_then() -> None:
 
         assert [key for key, _ in rows.tended] == ["a"]
         assert not heap.busy
+
+
+async def test_several_that_are_due_are_handed_over_at_once_and_who_is_left_is_tended_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "TOGETHER_MAX", 3)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {key: START_MS - 10 + place for place, key in enumerate("abcdefg")} | {
+        "later": START_MS + 5000
+    }
+    handed: list[list[str]] = []
+
+    async def together(keys: Sequence[str]) -> list[str]:
+        handed.append(list(keys))
+        await trio.sleep(1)
+        for key in keys:
+            rows.due.pop(key) if key not in "bc" else None
+        return [key for key in keys if key in "bc"]
+
+    heap = Deadlines(rows.clock, rows.load, rows.tend, together)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(0.5)
+        heap.add("a", START_MS)
+        await trio.sleep(10)
+        assert not heap.busy
+        nursery.cancel_scope.cancel()
+
+    assert sorted(handed) == [["a", "b", "c"], ["d", "e", "f"]]
+    # What came for one while it was handed over is not lost.
+    assert sorted(rows.tended) == [("a", 1000), ("b", 1000), ("c", 1000), ("g", 0), ("later", 5000)]

@@ -322,4 +322,4 @@ async def test_what_an_offer_binds_is_watched_for_from_its_hand_out_on(
     expires_at_ms = shop.realm.payments.find(payment).expires_at_ms
     to = f"eip155:8453:{WALLET.lower()}"
     assert watch == Watch(b"n" * 32, USDC_BASE.lower(), payment, "eip155:8453", to, expires_at_ms)
-    assert shop.realm.db.point(chains_watched, payment) == ["eip155:8453"]
+    assert shop.realm.db.point(chains_watched, [payment]) == [(payment, "eip155:8453")]

@@ -101,7 +101,7 @@ async def test_a_payment_that_cannot_be_tended_is_parked_and_the_others_go_on(
     monkeypatch.setattr(payments, "due_at_ms", stumble)
     await trio.sleep(2000)
 
-    assert looked == CRASHES_MAX
+    assert looked == 1 + CRASHES_MAX  # once beside the other, then alone
     assert payments.parked == 1
     assert await shop.status(healthy) == "expired"
     monkeypatch.undo()
@@ -255,6 +255,7 @@ async def test_looks_that_hang_end_park_nothing_and_keep_no_window_open(
         looks += 1
         await trio.sleep_forever()
 
+    monkeypatch.setattr(payments.chains[0], "has_nodes", True)
     monkeypatch.setattr(payments.chains[0], "look", hang)
     await trio.sleep(901)
     assert await shop.status(other) == "expired"

@@ -201,3 +201,54 @@ async def test_a_full_inbox_refuses_neither_the_end_of_a_reservation_nor_the_hou
         with trio.move_on_after(1) as waited:
             await actors.ask("a", _add, limited=False)
         assert waited.cancelled_caught
+
+
+async def test_one_turn_of_many_is_of_those_that_are_idle_and_what_comes_meanwhile_waits() -> None:
+    async with turns() as (actors, _), trio.open_nursery() as nursery:
+        order: list[str] = []
+
+        async def alone(actor: Counter) -> None:
+            order.append(f"{actor.key} alone")
+
+        async def together(some: list[Counter]) -> list[str]:
+            nursery.start_soon(actors.ask, "b", alone)
+            await trio.sleep(1)
+            order.append("together")
+            return [actor.key for actor in some]
+
+        nursery.start_soon(actors.ask, "busy", _add)
+        actors.wake("reserved").reserved = True
+        await trio.sleep(0.5)
+
+        assert await actors.ask_together(["a", "busy", "reserved", "b"], together) == ["a", "b"]
+        await trio.sleep(0.1)
+        assert order == ["together", "b alone"]
+        assert await actors.ask("a", _add) == 1
+
+
+async def test_one_turn_of_many_that_breaks_has_each_start_over_and_take_turns_again() -> None:
+    async with turns() as (actors, bugs):
+
+        async def stumble(some: list[Counter]) -> None:
+            for actor in some:
+                actor.number = 7
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await actors.ask_together(["a", "b"], stumble)
+
+        assert (await actors.ask("a", _add), await actors.ask("b", _add), bugs) == (1, 1, [])
+
+
+async def test_one_turn_of_many_ends_although_nobody_waits_for_it() -> None:
+    async with turns() as (actors, _):
+
+        async def together(some: list[Counter]) -> None:
+            await trio.sleep(1)
+            for actor in some:
+                actor.number = 5
+
+        with trio.move_on_after(0.5):
+            await actors.ask_together(["a", "b"], together)
+
+        assert (await actors.ask("a", _add), await actors.ask("b", _add)) == (6, 6)

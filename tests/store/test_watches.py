@@ -59,8 +59,9 @@ async def test_what_is_watched_already_stays_as_it_is(realm_db: Database) -> Non
 async def test_a_payment_is_looked_for_on_each_chain_it_was_offered_on(realm_db: Database) -> None:
     await realm_db.write(insert_watches, [watch(), watch(b"n" * 32), watch(asset=ETH)])
 
-    assert sorted(realm_db.point(chains_watched, "pay_1")) == ["eip155:1", "eip155:8453"]
-    assert realm_db.point(chains_watched, "pay_2") == []
+    both = [("pay_1", "eip155:1"), ("pay_1", "eip155:8453")]
+    assert sorted(realm_db.point(chains_watched, ["pay_1", "pay_2"])) == both
+    assert realm_db.point(chains_watched, ["pay_2"]) == []
 
 
 async def test_bindings_are_known_on_the_chain_that_they_were_handed_out_on(realm_db: Database) -> None:
@@ -117,7 +118,7 @@ async def test_old_watches_are_forgotten_a_few_at_a_time_but_for_payments_that_w
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 5
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 1
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 0
-    assert realm_db.point(chains_watched, "pay_l1") == [CHAIN]
+    assert realm_db.point(chains_watched, ["pay_l1"]) == [("pay_l1", CHAIN)]
     assert till.count("watches") == 2
 
 

@@ -53,6 +53,8 @@ class EvmChain:
         evidence: Proves transfers; counts how often nodes did not agree.
     """
 
+    has_nodes = True
+
     def __init__(
         self,
         terms: Terms,

@@ -56,6 +56,8 @@ class SolanaChain:
         evidence: Proves transfers; counts how often nodes did not agree.
     """
 
+    has_nodes = True
+
     def __init__(
         self,
         terms: Terms,
