@@ -91,6 +91,7 @@ class Wallets:
         asked: What pages asked for: wallet, method, parameters.
         answering: Called with the method before a result goes back to the page, for tests that act then.
         held: Methods whose results do not reach a page yet.
+        cluster: What the burner wallet says its Solana is, in the words of the Wallet Standard.
     """
 
     port: int
@@ -98,6 +99,7 @@ class Wallets:
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     answering: Callable[[str], None] = lambda method: None
     held: set[str] = field(default_factory=set)
+    cluster: str = "mainnet"
     _methods: dict[int, str] = field(default_factory=dict)
 
     def install(self, page: Page, *names: str, solana: int = SOLANA_BUYER) -> None:
@@ -111,6 +113,7 @@ class Wallets:
         beside = {name: NAMES[name] for name in names if name in NAMES}
         key = list(bytes(keypair(solana)))
         page.add_init_script(f"window.walletNames = {json.dumps(beside)}; window.solanaKey = {key};")
+        page.add_init_script(f"window.solanaCluster = 'solana:{self.cluster}';")
         for name in [*(["announced"] if beside else []), *(one for one in names if one not in NAMES)]:
             page.add_init_script(self.scripts[name])
 

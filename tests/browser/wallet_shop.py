@@ -34,20 +34,16 @@ SETTLED_MAX_S: Final = 30
 
 
 @dataclass
-class WalletShop:
+class PaidShop:
     """What its merchant sees.
 
     Attributes:
         server: Its process.
         headers: What the merchant's backend sends.
-        anvil: The EVM chain's node.
-        svm: Solana's.
     """
 
     server: Server
     headers: dict[str, str]
-    anvil: Anvil
-    svm: NodeProcess
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """One call of the API; its body."""
@@ -75,6 +71,19 @@ class WalletShop:
         ]
 
 
+@dataclass
+class WalletShop(PaidShop):
+    """One on both chains.
+
+    Attributes:
+        anvil: The EVM chain's node.
+        svm: Solana's.
+    """
+
+    anvil: Anvil
+    svm: NodeProcess
+
+
 def on_base(text: str) -> str:
     """The same on this shop's chain."""
     return text.replace(STREET_CHAIN, CHAIN)
@@ -97,13 +106,20 @@ def open_wallet_shop(
         running_svm_node(slot_ms=SLOT_MS) as svm,
     ):
         headers = trio.run(_furnish, folder, anvil, svm, fee, fee_address, on_solana)
-        server = Server(folder / "data", {"PAYD_CONFIG": str(folder / "payd.toml")})
-        try:
-            server.start()
+        with running_server(folder) as server:
             yield WalletShop(server, headers, anvil, svm)
-        finally:
-            if server.process is not None and server.process.poll() is None:
-                server.kill()
+
+
+@contextmanager
+def running_server(folder: Path) -> Iterator[Server]:
+    """What is configured in a folder, in a process of its own."""
+    server = Server(folder / "data", {"PAYD_CONFIG": str(folder / "payd.toml")})
+    try:
+        server.start()
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
 
 
 async def _furnish(

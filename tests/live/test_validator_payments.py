@@ -15,12 +15,10 @@ from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from payd.chains.solana.keys import TOKEN, TOKEN_2022
-from payd.config import load
-from payd.server import open_house
 from tests.crash.process import Server
 from tests.live.conformance import ALL_EVENTS
 from tests.live.dying import MARK, VARIABLE
-from tests.live.front import PATIENCE_S, write_configuration
+from tests.live.front import PATIENCE_S
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -42,13 +40,10 @@ from tests.live.solana_street import (
     FEE_PAYER,
     SolanaShopfront,
     SolanaStreet,
-    furnish_shop,
     open_solana_street,
-    solana_configuration,
 )
-from tests.live.street import write_keystore
 from tests.live.test_solana_kill import DYING, Shop, assert_settled_once
-from tests.live.validator_chain import PYUSD_KEY, USDC_KEY, ValidatorChain, open_validator_chain
+from tests.live.validator_chain import PYUSD_KEY, USDC_KEY, ValidatorChain, open_validator_chain, prepare_shop
 
 pytestmark = pytest.mark.real_time
 
@@ -205,12 +200,7 @@ async def transfers(street: SolanaStreet, *tx_ids: str) -> dict[str, str]:
 @asynccontextmanager
 async def open_shop(folder: Path, chain: ValidatorChain, dies: str) -> AsyncIterator[Shop]:
     """A shop whose server is a process of its own, which does not run yet."""
-    configuration = solana_configuration([chain.validator.url], chain.lines, chain=chain.id)
-    write_configuration(folder, configuration)
-    write_keystore(folder)
-    given = {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"}
-    async with open_house(load(folder / "payd.toml", given), inline=True) as house:
-        headers = await furnish_shop(house, None, chain.id, chain.assets)
+    headers = await prepare_shop(folder, chain)
     server = Server(folder, {"PAYD_CONFIG": str(folder / "payd.toml"), VARIABLE: dies})
     server.module = DYING
     async with httpx.AsyncClient(timeout=PATIENCE_S) as http:

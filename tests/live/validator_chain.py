@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from solders.instruction import AccountMeta, Instruction
@@ -16,6 +17,9 @@ from solders.pubkey import Pubkey
 from solders.system_program import CreateAccountParams, create_account
 
 from payd.chains.solana.keys import TOKEN, TOKEN_2022, token_account
+from payd.config import load
+from payd.server import open_house
+from tests.live.front import write_configuration
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -31,7 +35,8 @@ from tests.live.solana import (
     keypair,
     pubkey,
 )
-from tests.live.solana_street import FEE_PAYER
+from tests.live.solana_street import FEE_PAYER, furnish_shop, solana_configuration
+from tests.live.street import write_keystore
 from tests.live.validator import SLOT_MS, Validator, running_validator
 
 _INITIALIZE_MINT, _MINT_TO = 20, 7
@@ -136,3 +141,12 @@ async def open_validator_chain(slot_ms: int = SLOT_MS) -> AsyncIterator[Validato
         chain = ValidatorChain(validator)
         await chain.furnish()
         yield chain
+
+
+async def prepare_shop(folder: Path, chain: ValidatorChain) -> dict[str, str]:
+    """Make a folder that a server can be started in, with a shop; what its merchant's backend sends."""
+    write_configuration(folder, solana_configuration([chain.validator.url], chain.lines, chain=chain.id))
+    write_keystore(folder)
+    given = {"PAYD_DATA_DIR": str(folder / "data"), "PAYD_LISTEN": "127.0.0.1:0"}
+    async with open_house(load(folder / "payd.toml", given), inline=True) as house:
+        return await furnish_shop(house, None, chain.id, chain.assets)

@@ -12,5 +12,5 @@ adapter.signTransaction = async (transaction) => { // window.walletSigns is the 
 };
 adapter.connect().then(() => {
   adapter._keypair = Keypair.fromSecretKey(Uint8Array.from(window.solanaKey));
-  registerWallet(new SolanaWalletAdapterWallet(adapter, 'solana:mainnet', 'http://127.0.0.1:1'));
+  registerWallet(new SolanaWalletAdapterWallet(adapter, window.solanaCluster, 'http://127.0.0.1:1'));
 });
