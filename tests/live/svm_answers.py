@@ -24,10 +24,21 @@ from tests.live.svm_ledger import Block, Landing
 AnyMessage: TypeAlias = Message | MessageV0 | MessageV1
 
 WIRE_MAX: Final = 1232
+# The same in base64.
+TEXT_MAX: Final = 1644
+TRANSACTION: Final = "solana_transaction::versioned::VersionedTransaction"
 SIGNATURE_LAMPORTS: Final = 5000
 # Where a transaction does not say how many it needs.
 UNITS_OF_AN_INSTRUCTION: Final = 200_000
 UNITS_OF_A_BUILTIN: Final = 3_000
+
+# What preflight says of some errors.
+WORDS: Final = {
+    "AccountNotFound": "Attempt to debit an account but found no record of a prior credit.",
+    "AlreadyProcessed": "This transaction has already been processed",
+    "BlockhashNotFound": "Blockhash not found",
+    "InsufficientFundsForFee": "Insufficient funds for fee",
+}
 
 INVALID_PARAMS: Final = -32602
 BAD_SIGNATURE: Final = -32003
@@ -101,10 +112,11 @@ def memo_in(message: AnyMessage) -> str | None:
 
 def words_of(err: Any) -> str:
     """What preflight says of an error."""
-    if err == "BlockhashNotFound":
-        return "Blockhash not found"
-    if err == "AlreadyProcessed":
-        return "This transaction has already been processed"
+    if isinstance(err, str) and err in WORDS:
+        return WORDS[err]
+    if isinstance(err, dict) and "InsufficientFundsForRent" in err:
+        place = err["InsufficientFundsForRent"]["account_index"]
+        return f"Transaction results in an account ({place}) with insufficient funds for rent"
     if isinstance(err, dict) and "InstructionError" in err:
         place, inner = err["InstructionError"]
         if isinstance(inner, dict) and "Custom" in inner:
@@ -117,19 +129,26 @@ def read_transaction(text: str, asked: Mapping[str, Any]) -> tuple[bytes, Versio
     """A transaction and its bytes. Raises Refused with words."""
     if asked.get("encoding", "base58") != "base64":
         raise Refused(INVALID_PARAMS, "this node speaks base64")
+    if len(text) > TEXT_MAX:
+        words = f"base64 encoded {TRANSACTION} too large: {len(text)} bytes"
+        raise Refused(INVALID_PARAMS, f"{words} (max: encoded/raw {TEXT_MAX}/{WIRE_MAX})")
     try:
         raw = base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise Refused(INVALID_PARAMS, f"invalid base64 encoding: {error}") from error
     if len(raw) > WIRE_MAX:
-        words = f"decoded solana_transaction::versioned::VersionedTransaction too large: {len(raw)} bytes"
+        words = f"decoded {TRANSACTION} too large: {len(raw)} bytes"
         raise Refused(INVALID_PARAMS, f"{words} (max: {WIRE_MAX} bytes)")
     try:
         tx = VersionedTransaction.from_bytes(raw)
+    except Exception as error:
+        words = f"failed to deserialize {TRANSACTION}: io error: failed to fill whole buffer"
+        raise Refused(INVALID_PARAMS, words) from error
+    try:
         tx.sanitize()
     except Exception as error:
-        words = "failed to deserialize solana_transaction::versioned::VersionedTransaction"
-        raise Refused(INVALID_PARAMS, f"{words}: {error}") from error
+        words = "invalid transaction: Transaction failed to sanitize accounts offsets correctly"
+        raise Refused(INVALID_PARAMS, words) from error
     return raw, tx
 
 
@@ -146,7 +165,11 @@ def verify(tx: VersionedTransaction) -> None:
 
 def read_signature(text: str) -> str:
     """A signature that is one. Raises Refused."""
-    if len(base58.b58decode(text)) != 64:
+    try:
+        size = len(base58.b58decode(text))
+    except ValueError as error:
+        raise Refused(INVALID_PARAMS, "Invalid param: Invalid") from error
+    if size != 64:
         raise Refused(INVALID_PARAMS, "Invalid param: WrongSize")
     return text
 
@@ -156,7 +179,8 @@ def read_key(text: str) -> Pubkey:
     try:
         return Pubkey.from_string(text)
     except ValueError as error:
-        raise Refused(INVALID_PARAMS, f"Invalid param: {error}") from error
+        kind = "WrongSize" if "size" in str(error) else "Invalid"
+        raise Refused(INVALID_PARAMS, f"Invalid param: {kind}") from error
 
 
 def with_slot(block: Block, value: Any) -> dict[str, Any]:

@@ -268,7 +268,7 @@ async def test_a_failure_is_told_the_same_by_simulation_and_chain(solana: LocalS
 
 async def test_who_cannot_pay_the_fee_lands_nothing(solana: LocalSolana) -> None:
     raw = await solana.signed([memo("hello")], keypair(STRANGER))
-    with pytest.raises(Refused, match="AccountNotFound"):
+    with pytest.raises(Refused, match="no record of a prior credit"):
         await solana.send_raw(raw, skip_preflight=False)
 
     assert await solana.status(await solana.send_raw(raw)) is None
