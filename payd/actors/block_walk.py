@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Final, Literal
 
+import msgspec
 import structlog
+import trio
 
+from payd.actors.node_choice import SECOND_WAIT_S
 from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, Troubled
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
@@ -23,6 +26,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
+from payd.core.option import QUOTE_GRACE_MS
 from payd.store.chain_cursors import (
     BLOCKS_KEPT,
     Cursor,
@@ -33,8 +37,8 @@ from payd.store.chain_cursors import (
     move_cursor,
 )
 from payd.store.db import Database, Tx
-from payd.store.sightings import Noted, TurnedBack, record, rewind
-from payd.store.watches import known_bindings
+from payd.store.sightings import Noted, Seen, TurnedBack, record, rewind
+from payd.store.watches import first_closing_ms, known_bindings
 
 log = structlog.get_logger("payd.watcher")
 
@@ -83,6 +87,7 @@ class BlockWalk:
         self._watch_list = watch_list
         self._final = final
         self._width = RANGE_MAX
+        self._waits_since_s: float | None = None
         self.reader = Reader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
         self.reorgs = 0
@@ -94,9 +99,11 @@ class BlockWalk:
         return self._db.point(find_cursor, self._name, kind)
 
     def read_until_s(self) -> int:
-        """The time of the last block that was read; 0 before the first."""
-        head = self.cursor("head")
-        return 0 if head is None else head.time_s
+        """The time of the last block that was read; while a window waits for another node, up to when windows
+        close. 0 before the first.
+        """
+        read = self.cursor("head" if self._waits_since_s is None else "closed")
+        return 0 if read is None else read.time_s
 
     async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
         """Read on by one piece, all of it from one node.
@@ -129,6 +136,7 @@ class BlockWalk:
         noted: Sequence[Noted] = ()
         if tips.head.number > cursor.number:
             cursor, noted = await self._read_on(node, cursor, tips.head)
+        noted = [*noted, *await self._close(node, cursor)]
         final = None if tips.final is None else _cursor(tips.final)
         also = () if turned is None else turned.paid_by_others
         more = cursor.number < tips.head.number
@@ -170,6 +178,77 @@ class BlockWalk:
         noted = await self._commit("final", before, piece)
         return noted, piece.last.number < to
 
+    # Windows that end.
+
+    async def _close(self, node: Node, read: Cursor) -> Sequence[Noted]:
+        """Have what was read read by another node too, where a window ends in it: one alone may hide what was
+        paid, or have blocks and times of its own. Gives what was stored.
+
+        One by another is enough. While the others are away, windows stay open; but not for ever.
+        """
+        closed = self.cursor("closed")
+        if closed is None:
+            await self._db.write(move_cursor, self._name, "closed", None, self._opened(read))
+            return ()
+        until_s = self._plausible_s(read.time_s)
+        first_ms = await self._db.look(first_closing_ms, self._name, closed.time_s * 1000, until_s * 1000)
+        if first_ms is None:
+            self._waits_since_s = None
+            return ()
+        before = self._read_twice(closed)
+        if read.number <= before.number:
+            return await self._move_closed(closed, before, min(before.time_s, until_s))
+        if self._waits_since_s is None:
+            self._waits_since_s = trio.current_time()
+        for other in self._rpc.nodes:
+            if other is node or not other.is_healthy:
+                continue
+            try:
+                return await self._read_closing(other, closed, read)
+            except (NodesDown, Unread, BadAnswer) as trouble:
+                log.debug("chain.not_closed", chain=self._name, node=other.name, why=str(trouble))
+        if len(self._rpc.nodes) == 1 or trio.current_time() - self._waits_since_s > SECOND_WAIT_S:
+            log.info("chain.closed_alone", chain=self._name, node=node.name, block=read.number)
+            return await self._move_closed(closed, read, until_s)
+        return ()
+
+    async def _read_closing(self, other: Node, closed: Cursor, read: Cursor) -> Sequence[Noted]:
+        """Read a piece of what was read, up to the newest block that the other node has as well."""
+        before = self._read_twice(closed)
+        head = (await self.reader.tips(other, None, "latest")).head
+        [(number, block_hash)] = self._db.point(blocks_below, self._name, head.number + 1, 1) or [(0, "")]
+        if number <= before.number:
+            raise Lagging(f"{other.name} is behind where windows end")
+        watched = await self._watch_list.at(before.time_s)
+        piece = await self._range(other, watched, before, number)
+        if piece.last.number == number and piece.last.hash != block_hash:
+            raise Unread(f"{other.name} has another block {number}")
+        time_s = self._plausible_s(min(piece.last.time_s, read.time_s))
+        return await self._move_closed(closed, _cursor(piece.last), time_s, piece.transfers)
+
+    async def _move_closed(
+        self, closed: Cursor, to: Cursor, time_s: int, seen: Sequence[Seen] = ()
+    ) -> Sequence[Noted]:
+        """Note that windows close up to this time, of this block; with what another node showed."""
+        self._waits_since_s = None
+        after = Cursor(to.number, to.hash, max(closed.time_s, time_s))
+        return await self._db.write(_close, self._name, closed, after, seen, self._clock.now_ms())
+
+    def _read_twice(self, closed: Cursor) -> Cursor:
+        """Up to where two nodes were read."""
+        final = self.cursor("final")
+        return closed if final is None else max(final, closed, key=lambda cursor: cursor.number)
+
+    def _opened(self, read: Cursor) -> Cursor:
+        """Where windows begin to close, at the first time ever: a little before now, whatever a node says."""
+        now_s = self._clock.now_ms() // 1000
+        return Cursor(read.number, read.hash, min(read.time_s, now_s) - QUOTE_GRACE_MS // 1000)
+
+    def _plausible_s(self, time_s: int) -> int:
+        """A block's time; where it is ahead of ours by more than quotes allow for, one that is not."""
+        now_s, room_s = self._clock.now_ms() // 1000, QUOTE_GRACE_MS // 1000
+        return time_s if time_s <= now_s + room_s else now_s - room_s
+
     async def _begin(self, node: Node) -> Cursor:
         """The first time ever: nothing was offered before, so that there is nothing to look for.
 
@@ -178,7 +257,8 @@ class BlockWalk:
         head = (await self.reader.tips(node, None, "latest")).head
         final = (await self.reader.tips(node, None, self._final_at(head.number))).final
         cursor = _cursor(head)
-        await self._db.write(_begin_at, self._name, head, final, self._clock.now_ms())
+        opened = self._opened(cursor)
+        await self._db.write(_begin_at, self._name, head, final, opened, self._clock.now_ms())
         log.info("chain.begun", chain=self._name, block=cursor.number)
         return cursor
 
@@ -333,12 +413,24 @@ def _together(one: Piece, other: Piece) -> Piece:
     for seen in other.transfers:
         if shown.setdefault((seen.tx_id, seen.log_index), seen) != seen:
             raise Unread(f"the nodes do not show the same of {seen.tx_id}")
-    return Piece(one.blocks, tuple(shown.values()))
+    # A node whose clock is ahead is not believed before the other one is as far.
+    time_s = min(one.last.time_s, other.last.time_s)
+    last = msgspec.structs.replace(one.last, time_s=time_s)
+    return Piece((*one.blocks[:-1], last), tuple(shown.values()))
 
 
-def _begin_at(tx: Tx, chain: str, head: Block, final: Block | None, now_ms: int) -> None:
+def _close(
+    tx: Tx, chain: str, before: Cursor, after: Cursor, seen: Sequence[Seen], now_ms: int
+) -> list[Noted]:
+    """Store what another node showed, and that windows close up to there, in one step."""
+    move_cursor(tx, chain, "closed", before, after)
+    return record(tx, seen, now_ms)
+
+
+def _begin_at(tx: Tx, chain: str, head: Block, final: Block | None, opened: Cursor, now_ms: int) -> None:
     """Note where both readings begin."""
     _advance(tx, chain, "head", None, Piece((head,), ()), now_ms)
+    move_cursor(tx, chain, "closed", None, opened)
     if final is not None:
         move_cursor(tx, chain, "final", None, _cursor(final))
 

@@ -13,8 +13,9 @@ import msgspec
 
 Tx: TypeAlias = sqlite3.Connection
 
-CursorKind = Literal["head", "final"]
-"""head: the newest block that was read. final: read for a second time up to here, once it was final."""
+CursorKind = Literal["head", "final", "closed"]
+"""head: the newest block that was read. final: read for a second time up to here, once it was final. closed:
+read from another node up to here before that, because a window ended."""
 
 # A reorg that reaches deeper than the blocks that are kept is followed from where the chain was final.
 BLOCKS_KEPT: Final = 1024
@@ -38,6 +39,12 @@ def find_cursor(tx: Tx, chain: str, kind: CursorKind) -> Cursor | None:
         "SELECT number, hash, time_s FROM chain_cursors WHERE chain = ? AND kind = ?", (chain, kind)
     ).fetchone()
     return None if row is None else Cursor(*row)
+
+
+def closed_until_s(tx: Tx, chain: str) -> int:
+    """The time up to which windows close, by two nodes' word where there are two; 0 before the first."""
+    closed = find_cursor(tx, chain, "closed")
+    return 0 if closed is None else closed.time_s
 
 
 def move_cursor(tx: Tx, chain: str, kind: CursorKind, before: Cursor | None, after: Cursor) -> None:

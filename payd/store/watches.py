@@ -87,6 +87,16 @@ def closing_bindings(tx: Tx, chain: str, from_ms: int, to_ms: int) -> list[bytes
     return [bytes(row[0]) for row in rows]
 
 
+def first_closing_ms(tx: Tx, chain: str, from_ms: int, to_ms: int) -> int | None:
+    """When the first window ends, from then until then, of a payment that nobody paid; None: none does."""
+    (until_ms,) = tx.execute(
+        "SELECT min(w.until_ms) FROM watches w JOIN payments p ON p.id = w.payment_id"
+        " WHERE w.chain = ? AND w.until_ms >= ? AND w.until_ms < ? AND p.status = 'requires_action'",
+        (chain, from_ms, to_ms),
+    ).fetchone()
+    return None if until_ms is None else int(until_ms)
+
+
 def account_watching(tx: Tx, chain: str, destination: str) -> str | None:
     """The account of a payment that was offered to be paid to this destination; None: there is none."""
     row = tx.execute(

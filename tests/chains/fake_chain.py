@@ -137,6 +137,7 @@ class View:
         range_max: The widest range of blocks that it gives logs of.
         says: Errors by method.
         has_final: Whether it knows what is final.
+        ahead_s: By so much its blocks' times are ahead.
     """
 
     chain: FakeChain
@@ -147,6 +148,7 @@ class View:
     range_max: int | None = None
     says: dict[str, Says] = field(default_factory=dict)
     has_final: bool = True
+    ahead_s: int = 0
 
     def node(self) -> FakeNode:
         """A node that says it."""
@@ -177,13 +179,16 @@ class View:
         if tag == "finalized":
             if not self.has_final:
                 return Says(-39001, "'finalized' tag not supported")
-            return block_json(self.blocks[max(0, len(self.blocks) - 1 - self.chain.final_depth)], full)
+            return self._json(self.blocks[max(0, len(self.blocks) - 1 - self.chain.final_depth)], full)
         number = len(self.blocks) - 1 if tag == "latest" else int(tag, 16)
-        return block_json(self.blocks[number], full) if number < len(self.blocks) else None
+        return self._json(self.blocks[number], full) if number < len(self.blocks) else None
 
     def block_by_hash(self, block_hash: str, full: bool) -> Any:
         """eth_getBlockByHash."""
-        return next((block_json(block, full) for block in self.blocks if block.hash == block_hash), None)
+        return next((self._json(block, full) for block in self.blocks if block.hash == block_hash), None)
+
+    def _json(self, block: FakeBlock, full: bool) -> dict[str, Any]:
+        return block_json(replace(block, time_s=block.time_s + self.ahead_s), full)
 
     def logs(self, wanted: dict[str, Any]) -> Any:
         """eth_getLogs."""

@@ -67,6 +67,7 @@ class Node:
         reverts: Whether it says of every transaction that it failed.
         forged: Transactions that never were, by the number of the block that it shows them in.
         other_chain: Whether it tells of another chain.
+        ahead_s: By so much the times of its blocks are ahead.
         read: Hashes of blocks whose logs it gave, all of them.
     """
 
@@ -80,7 +81,7 @@ class Node:
     def be_good(self) -> None:
         """From now on it says what is true, at once."""
         self.moody = self.is_down = self.hides = self.denies = self.reverts = self.other_chain = False
-        self.lag = 0
+        self.lag = self.ahead_s = 0
         self.fork: list[FakeBlock] = []
         self.forged: dict[int, list[FakeTransaction]] = {}
 
@@ -172,12 +173,10 @@ class _Answers:
         return to_quantity(self._node.height)
 
     def eth_getBlockByNumber(self, tag: str, full: bool) -> Any:
-        block = self._node.at(self._number(tag))
-        return None if block is None else block_json(block, full)
+        return self._shown(self._node.at(self._number(tag)), full)
 
     def eth_getBlockByHash(self, block_hash: str, full: bool) -> Any:
-        block = self._node.by_hash(block_hash)
-        return None if block is None else block_json(block, full)
+        return self._shown(self._node.by_hash(block_hash), full)
 
     def eth_getLogs(self, wanted: dict[str, Any]) -> Any:
         node = self._node
@@ -259,6 +258,11 @@ class _Answers:
         if chain.find(sent.hash) is None:
             chain.send(sent)
         return sent.hash
+
+    def _shown(self, block: FakeBlock | None, full: bool) -> dict[str, Any] | None:
+        if block is None:
+            return None
+        return block_json(replace(block, time_s=block.time_s + self._node.ahead_s), full)
 
     def _called(self, to: str, data: bytes) -> bytes | None:
         """What a token answers; None where it reverts."""

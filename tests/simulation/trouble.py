@@ -23,6 +23,8 @@ from tests.simulation.wallets import BUYERS, MERCHANT
 # From one change of what a node does to the next.
 PAUSE_MAX_S: Final = 120.0
 LAGS: Final = (1, 2, 5, 12, 40)
+# So far ahead is a clock that is wrong, and so much later the first block that was made up.
+AHEAD_S: Final = (30, 300, 1200, 7200)
 MADE_UP_MAX: Final = 30
 
 TROUBLES: Final = frozenset(
@@ -37,6 +39,7 @@ TROUBLES: Final = frozenset(
         "node lies: is of another chain",
         "node lies: runs ahead",
         "node lies: forges",
+        "node lies: has a clock of its own",
     }
 )
 """All that happens, by name."""
@@ -80,6 +83,7 @@ class Trouble:
             self._run_ahead,
             self._forge,
             self._leave,
+            self._set_clock,
         )
 
     async def make(self) -> None:
@@ -96,11 +100,6 @@ class Trouble:
             may_lie = len(self.nodes) > 1 and node is self.nodes[0]
             ways = self._lies if may_lie and self._rng.random() < 0.6 else self._ways
             self._rng.choice(ways)(node)
-
-    @property
-    def lied(self) -> bool:
-        """Whether a node made something up, or hid something."""
-        return any(name.startswith("node lies") for name in self.happened)
 
     def _reorg(self) -> None:
         depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
@@ -142,15 +141,21 @@ class Trouble:
         node.other_chain = True
         self.happened["node lies: is of another chain"] += 1
 
+    def _set_clock(self, node: Node) -> None:
+        node.ahead_s = self._rng.choice(AHEAD_S)
+        self.happened["node lies: has a clock of its own"] += 1
+
     def _run_ahead(self, node: Node) -> None:
         """It has blocks that never were, and maybe a payment in them."""
         first = self.chain.blocks[-1]
         fork: list[FakeBlock] = []
+        first_s = first.time_s + self._rng.choice((BLOCK_S, *AHEAD_S))
         for _ in range(self._rng.randrange(1, MADE_UP_MAX)):
             parent = fork[-1] if fork else first
             self._made_up += 1
             made = digest(f"made up {self._made_up}")
-            fork.append(FakeBlock(parent.number + 1, made, parent.hash, parent.time_s + BLOCK_S, ()))
+            time_s = parent.time_s + BLOCK_S if fork else first_s
+            fork.append(FakeBlock(parent.number + 1, made, parent.hash, time_s, ()))
         if self._rng.random() < 0.5:
             fork[0] = replace(fork[0], transactions=self._payments())
         node.fork = fork

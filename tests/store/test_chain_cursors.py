@@ -9,6 +9,7 @@ from payd.store.chain_cursors import (
     Cursor,
     TwoReaders,
     blocks_below,
+    closed_until_s,
     find_cursor,
     keep_blocks,
     move_cursor,
@@ -67,3 +68,17 @@ async def test_turning_back_below_what_was_final_takes_that_cursor_along(realm_d
     await realm_db.write(move_cursor, CHAIN, "final", None, at(7))
     await realm_db.write(turn_back, CHAIN, at(6, "b"))
     assert realm_db.point(find_cursor, CHAIN, "final") == at(6, "b")
+
+
+async def test_windows_close_up_to_where_two_nodes_were_read_and_a_reorg_takes_that_back(
+    realm_db: Database,
+) -> None:
+    assert realm_db.point(closed_until_s, CHAIN) == 0
+    await realm_db.write(move_cursor, CHAIN, "head", None, at(9))
+    await realm_db.write(move_cursor, CHAIN, "closed", None, at(8))
+    await realm_db.write(move_cursor, OTHER, "closed", None, at(20))
+    assert realm_db.point(closed_until_s, CHAIN) == at(8).time_s
+    await realm_db.write(turn_back, CHAIN, at(8, "b"))
+    assert realm_db.point(find_cursor, CHAIN, "closed") == at(8, "b")
+    await realm_db.write(turn_back, CHAIN, at(5))
+    assert realm_db.point(closed_until_s, CHAIN) == at(5).time_s

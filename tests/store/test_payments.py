@@ -28,6 +28,7 @@ from payd.store.payments import (
     due_payments,
     encode_payment,
     find_payment,
+    find_payments,
     insert_payment,
     list_payments,
     next_payment_due_ms,
@@ -84,6 +85,15 @@ async def test_a_payment_is_found_as_it_was_stored_with_its_event(realm_db: Data
         lambda tx: tx.execute("SELECT payment_id, version, type FROM events").fetchall()
     )
     assert rows == [("pay_t1", 0, "payment.created")]
+
+
+async def test_several_are_found_at_once(realm_db: Database) -> None:
+    for number in (1, 2, 3):
+        await store(realm_db, payment(number))
+
+    found = realm_db.point(find_payments, ["pay_t3", "pay_t9", "pay_t1"])
+    assert sorted(found, key=lambda one: one.id) == [payment(1), payment(3)]
+    assert realm_db.point(find_payments, []) == []
 
 
 async def test_a_transition_is_stored_with_its_event(realm_db: Database) -> None:

@@ -12,6 +12,7 @@ from payd.store.transfers import (
     insert_transfer,
     list_transfers,
     match_transfer,
+    paid_among,
     transfers_of_payment,
 )
 
@@ -86,3 +87,16 @@ async def test_a_transfer_that_paid_for_nothing_is_claimed_by_what_it_pays(realm
     assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1), transfer(2)]
     assert realm_db.point(transfers_of_payment, "pay_9") == []
     assert not await realm_db.write(match_transfer, transfer(1, payment_id="pay_2"))
+
+
+async def test_those_are_paid_of_which_the_chain_shows_a_transfer_that_pays(realm_db: Database) -> None:
+    for one in (
+        transfer(1, block_hash="0xaa"),
+        transfer(2, payment_id="pay_2", block_hash="0xaa", kind="late"),
+        transfer(3, payment_id="pay_3"),
+        transfer(4, payment_id="pay_4", block_hash="0xaa"),
+    ):
+        await realm_db.write(insert_transfer, one)
+
+    assert realm_db.point(paid_among, ["pay_1", "pay_2", "pay_3", "pay_9"]) == {"pay_1"}
+    assert realm_db.point(paid_among, []) == set()

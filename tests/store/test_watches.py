@@ -12,6 +12,7 @@ from payd.store.watches import (
     chains_watched,
     closing_bindings,
     find_watch,
+    first_closing_ms,
     insert_watches,
     known_bindings,
     prune_watches,
@@ -143,3 +144,20 @@ async def test_windows_that_close_are_told_by_what_binds_their_payments_while_th
     assert realm_db.point(closing_bindings, CHAIN, end_ms - 99, end_ms) == []
     assert realm_db.point(closing_bindings, CHAIN, end_ms + 1, end_ms + 99) == []
     assert realm_db.point(closing_bindings, "eip155:10", 0, end_ms + 99) == []
+
+
+async def test_the_first_window_that_ends_is_that_of_a_payment_which_nobody_paid(realm_db: Database) -> None:
+    till = await Till(realm_db).open()
+    for place, name in enumerate("123"):
+        await till.sell(name, at_ms=START_MS + place * 1000)
+    ends_ms = START_MS + WINDOW_MS
+    await till.move("pay_l1", PaymentCancelled("cancelled_by_user"))
+
+    def first(from_ms: int, to_ms: int) -> int | None:
+        return realm_db.point(first_closing_ms, CHAIN, from_ms, to_ms)
+
+    assert first(0, ends_ms + 9000) == ends_ms + 1000
+    assert first(ends_ms + 1000, ends_ms + 1001) == ends_ms + 1000
+    assert first(ends_ms, ends_ms + 1000) is None
+    assert first(ends_ms + 1001, ends_ms + 9000) == ends_ms + 2000
+    assert realm_db.point(first_closing_ms, "eip155:1", 0, ends_ms + 9000) is None

@@ -34,7 +34,7 @@ from payd.core.errors import InvalidParams
 from payd.core.money import Rate
 from payd.core.option import Display, Offer, Quote, Result
 from payd.core.payment import Payment
-from payd.store.chain_cursors import find_cursor
+from payd.store.chain_cursors import closed_until_s
 from payd.store.db import Database
 
 
@@ -142,9 +142,8 @@ class EvmChain:
         return None
 
     def read_until_ms(self, chain: str) -> int | None:
-        """Up to which time of its own clock each block was read; 0 before the first."""
-        cursor = self._db.point(find_cursor, self._name, "head")
-        return 0 if cursor is None else cursor.time_s * 1000
+        """Up to which time of its own clock each block was read, by two nodes' word; 0 before the first."""
+        return self._db.point(closed_until_s, self._name) * 1000
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When to ask what became of a payment, by its stored notes; all else the watcher has news of."""

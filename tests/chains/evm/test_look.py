@@ -361,6 +361,9 @@ async def test_what_has_succeeded_waits_for_the_watcher_alone(scene: Scene) -> N
 async def test_windows_close_by_the_time_of_the_newest_block_that_was_read(
     realm_db: Database, scene: Scene
 ) -> None:
+    payment = await scene.payment()
+    await scene.quote(payment, scene.dai_asset)
+    await realm_db.write(lambda tx: tx.execute("UPDATE watches SET until_ms = until_ms - 901000"))
     await scene.watch(1)
 
     assert scene.evm.read_until_ms(str(CHAIN)) == await scene.now_ms()

@@ -1,0 +1,180 @@
+"""Windows that end: no node alone says that nobody has paid, nor how late it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from copy import deepcopy
+
+import pytest
+import trio
+
+from payd.actors.node_choice import SECOND_WAIT_S
+from payd.store.chain_cursors import closed_until_s, find_cursor
+from payd.store.db import Database
+from tests.actors.watching import DOWN, Watching, open_watching
+from tests.till import CHAIN
+
+WINDOW_S = 30
+
+
+@pytest.fixture
+async def two(realm_db: Database) -> AsyncIterator[Watching]:
+    async with open_watching(realm_db, nodes=2) as watching:
+        yield watching
+
+
+async def sell(watching: Watching, name: str = "1") -> tuple[str, int]:
+    """A payment that is open for half a minute by the chain, and when that ends."""
+    at_s = watching.chain.head.time_s
+    await pass_until(watching, at_s)
+    payment = await watching.till.sell(
+        name, at_ms=at_s * 1000, valid_ms=WINDOW_S * 1000, window_ms=WINDOW_S * 1000
+    )
+    return payment, at_s + WINDOW_S
+
+
+async def pass_until(watching: Watching, time_s: int) -> None:
+    """Empty blocks up to the first one that is not older; and our clock is there too."""
+    while watching.chain.head.time_s < time_s:
+        watching.chain.mine()
+    await trio.sleep(max(0, watching.chain.head.time_s - watching.clock.now_ms() // 1000))
+
+
+def closed_s(watching: Watching) -> int:
+    """Up to when windows may close."""
+    return watching.till.db.point(closed_until_s, CHAIN)
+
+
+async def test_where_no_window_ends_no_other_node_is_asked(two: Watching) -> None:
+    await sell(two)
+    two.chain.mine()
+    await two.watcher.run_once()
+    asked = two.rpc.nodes[1].posts
+    two.chain.mine()
+    two.views[0].has_final = False  # no second reading either
+    await two.watcher.run_once()
+
+    assert two.rpc.nodes[1].posts == asked
+
+
+async def test_what_the_node_that_is_read_hides_another_one_shows_before_the_window_closes(
+    two: Watching,
+) -> None:
+    payment, ends_s = await sell(two)
+    paid = two.pay(payment)
+    two.views[0].hides.add(paid.hash)
+    await two.watcher.run_once()
+    assert two.till.kinds(paid.hash) == []
+    await pass_until(two, ends_s + 2)
+    two.told.clear()
+    await two.watcher.run_once()
+
+    assert closed_s(two) > ends_s
+    assert two.till.kinds(paid.hash) == ["matched"]
+    assert two.told == [payment]
+
+
+async def test_a_window_closes_as_far_as_another_node_has_the_same_blocks(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    await pass_until(two, ends_s + 10)
+    two.views[1].lag = 8
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+    two.views[1].lag = 2
+    await two.watcher.run_once()
+
+    assert ends_s < closed_s(two) < two.chain.head.time_s
+
+
+async def test_a_node_whose_clock_is_ahead_closes_no_window(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    two.views[0].ahead_s = 90
+    two.chain.mine()
+    await two.watcher.run_once()
+    assert two.watcher.stats().read_time_s == two.chain.head.time_s + 90
+    assert closed_s(two) < ends_s
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+
+    assert ends_s < closed_s(two) <= two.chain.head.time_s
+
+
+async def test_a_second_node_whose_clock_is_ahead_closes_none_either(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    two.views[1].ahead_s = 90
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+
+    assert ends_s < closed_s(two) <= two.chain.head.time_s
+
+
+async def test_what_is_final_is_as_late_as_the_node_says_whose_clock_is_behind(two: Watching) -> None:
+    await sell(two)
+    two.views[1].ahead_s = 90
+    two.chain.mine_empty(5)
+    await two.watcher.run_once()
+    final = two.till.db.point(find_cursor, CHAIN, "final")
+    assert final is not None
+
+    assert final.time_s == two.chain.blocks[final.number].time_s
+
+
+async def test_blocks_that_one_node_made_up_close_no_window(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    await two.watcher.run_once()
+    honest = len(two.chain.blocks)
+    await pass_until(two, ends_s + 2)
+    made_up = len(two.chain.blocks) - honest
+    two.views[1].lag = made_up
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+
+    # The chain goes on without them, and the node that told of them comes back to it.
+    two.chain.reorg(made_up)
+    two.views[1].lag = 0
+    await pass_until(two, ends_s + 4)
+    await two.watcher.run_once()
+    assert ends_s < closed_s(two)
+
+
+async def test_of_two_nodes_that_are_as_far_on_other_blocks_neither_closes_a_window(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    await two.watcher.run_once()
+    await pass_until(two, ends_s - 10)
+    other = deepcopy(two.chain)
+    two.views[1].chain = other
+    await pass_until(two, ends_s + 2)
+    other.reorg(1, *[()] * (1 + two.chain.head.number - other.head.number))
+    assert other.head.number == two.chain.head.number
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+
+
+async def test_while_the_others_are_away_windows_stay_open_and_not_for_ever(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    two.nodes[1].does = DOWN
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+    await trio.sleep(SECOND_WAIT_S - 60)
+    two.chain.mine()
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+    await trio.sleep(120)
+    two.chain.mine()
+    await two.watcher.run_once()
+
+    assert closed_s(two) > ends_s
+
+
+async def test_of_one_node_alone_no_time_is_believed_that_is_far_ahead_of_ours(watching: Watching) -> None:
+    _, ends_s = await sell(watching)
+    watching.views[0].ahead_s = 3600
+    watching.chain.mine()
+    await watching.watcher.run_once()
+    assert closed_s(watching) < ends_s
+    watching.views[0].ahead_s = 0
+    await pass_until(watching, ends_s + 2)
+    await watching.watcher.run_once()
+
+    assert closed_s(watching) > ends_s
