@@ -14,7 +14,7 @@ import trio
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from payd.chains.solana.keys import TOKEN, TOKEN_2022
+from payd.chains.solana.keys import TOKEN, TOKEN_2022, token_account
 from tests.crash.process import Server
 from tests.live.conformance import ALL_EVENTS
 from tests.live.dying import MARK, VARIABLE
@@ -31,7 +31,6 @@ from tests.live.solana import (
     keypair,
     memo,
     pay_by_link,
-    pay_sol,
     pay_token,
     pubkey,
     tx_id_of,
@@ -41,6 +40,7 @@ from tests.live.solana_street import (
     SolanaShopfront,
     SolanaStreet,
     open_solana_street,
+    signed,
 )
 from tests.live.test_solana_kill import DYING, Shop, assert_settled_once
 from tests.live.validator_chain import PYUSD_KEY, USDC_KEY, ValidatorChain, open_validator_chain, prepare_shop
@@ -131,33 +131,34 @@ async def test_the_merchants_token_accounts_come_to_be_with_the_first_payments(
 
 
 async def test_a_wallet_that_changes_what_it_signs_is_refused(tmp_path: Path, chain: ValidatorChain) -> None:
-    """Another amount, another recipient, another token; the honest one is taken afterwards."""
-    buyer, merchant, stranger = pubkey(BUYER), pubkey(MERCHANT), pubkey(STRANGER)
-    await chain.send([create_holding(buyer, stranger, USDC_MINT)], keypair(BUYER))
+    """Another amount, or another recipient, and nothing else; the honest one is taken afterwards."""
+    merchant, stranger = pubkey(MERCHANT), pubkey(STRANGER)
+    await chain.send([create_holding(pubkey(BUYER), stranger, USDC_MINT)], keypair(BUYER))
+    paid, stolen = (token_account(one, USDC_MINT, TOKEN) for one in (merchant, stranger))
     async with opened(tmp_path, chain) as street:
-        for asset, others in (
-            (chain.sol, [pay_sol(buyer, merchant, SOL_AMOUNT - 1), pay_sol(buyer, stranger, SOL_AMOUNT)]),
-            (
-                chain.usdc,
-                [
-                    pay_token(buyer, merchant, USDC_MINT, AMOUNT - 1),
-                    pay_token(buyer, stranger, USDC_MINT, AMOUNT),
-                    pay_token(buyer, merchant, PYUSD_MINT, AMOUNT, program=TOKEN_2022),
-                ],
-            ),
+        for asset, amount, to, other in (
+            (chain.sol, SOL_AMOUNT, merchant, stranger),
+            (chain.usdc, AMOUNT, paid, stolen),
         ):
             payment_id = await street.payment()
             option = await street.option(payment_id, asset)
-            honest = await street.execute(option)
-            for other in others:
-                raw = await chain.signed([other], keypair(BUYER))
-                told = await street.confirm(payment_id, option, base64.b64encode(raw).decode())
+            raw = await street.handed_out(option)
+            for old, new in ((units(amount), units(amount - 1)), (bytes(to), bytes(other))):
+                assert raw.count(old) == 1
+                forged = signed(raw.replace(old, new))
+                told = await street.confirm(payment_id, option, base64.b64encode(forged).decode())
                 assert (told.status_code, "the wallet changed" in told.text) == (400, True), told.text
-                assert await chain.status(tx_id_of(raw)) is None
+                assert await chain.status(tx_id_of(forged)) is None
             assert await street.status(payment_id) == "requires_action"
-            assert (await street.confirm(payment_id, option, *honest)).status_code == 200
+            honest = await street.confirm(payment_id, option, base64.b64encode(signed(raw)).decode())
+            assert honest.status_code == 200, honest.text
             await proven(street, payment_id, asset, BUYER)
         assert await chain.tokens(stranger, USDC_MINT, TOKEN) == 0
+
+
+def units(amount: int) -> bytes:
+    """An amount as instructions have it."""
+    return amount.to_bytes(8, "little")
 
 
 async def test_what_is_paid_otherwise_than_the_link_says_pays_nothing(
