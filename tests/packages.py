@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -99,9 +100,7 @@ def unpacked_from_debian(folder: Path, release: str, *packages: str) -> Path:
 
 def _unpack(work: Path, release: str, packages: tuple[str, ...]) -> None:
     """Ask the mirror that the machine's own packages come from, with lists of one's own."""
-    asked = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
-    listed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    mirror = next(line.split()[1] for line in listed if line.startswith("Debian "))
+    mirror = _mirror()
     for name in ("lists/partial", "cache/archives/partial", "debs", "root"):
         (work / name).mkdir(parents=True)
     keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -118,6 +117,24 @@ def _unpack(work: Path, release: str, packages: tuple[str, ...]) -> None:
     _run([*apt, "download", *packages], work / "debs")
     for package in (work / "debs").iterdir():
         _run(["dpkg-deb", "-x", str(package), str(work / "root")])
+
+
+def _mirror() -> str:
+    """Where the machine's own packages come from."""
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian" or shutil.which("apt-get") is None:
+        raise RuntimeError("these tests need Debian, or a system with libraries as late as they name")
+    if not (targets := _targets()):
+        _run(["apt-get", "-qq", "update"])
+        targets = _targets()
+    return next(uri for release, uri in targets if release == system["VERSION_CODENAME"])
+
+
+def _targets() -> list[tuple[str, str]]:
+    """The releases that lists of packages are there of, each with its mirror."""
+    asked = ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    return [(release, uri) for release, uri in map(str.split, listed.splitlines())]
 
 
 @contextmanager
