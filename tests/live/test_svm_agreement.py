@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
-import trio
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.message import MessageV0
@@ -56,7 +55,8 @@ LATER: Final = frozenset({"value.fee"})
 LOGS: Final = ("logMessages", "logs")
 # Of no tokens, a node that has stored them says null.
 NULLABLE: Final = "uiAmount"
-LANDS_MAX_S: Final = 10
+# So many blocks on top make one final, on either node.
+FINAL: Final = 5
 # Nobody has it, and nothing has that blockhash.
 NOBODY: Final = Pubkey(bytes([99]) * 32)
 
@@ -64,7 +64,7 @@ NOBODY: Final = Pubkey(bytes([99]) * 32)
 async def test_what_payd_asks_is_answered_alike() -> None:
     async with open_validator_chain() as chain:
         theirs = await answers(chain, USDC_KEY.pubkey())
-    solana = LocalSolana(SvmNode(finalized=4))
+    solana = LocalSolana(SvmNode(finalized=FINAL - 1))
     await furnish_solana(solana)
     ours = await answers(solana, USDC_MINT)
 
@@ -160,12 +160,7 @@ def unsigned(raw: bytes) -> bytes:
 async def landed(chain: LocalSolana, *instructions: Instruction) -> str:
     """The id of a transaction that is final, in a block that is whole."""
     tx_id = await chain.send_raw(await signed(chain, *instructions))
-    if isinstance(chain.node, SvmNode):
-        await chain.slots(chain.node.ledger.depth["finalized"] + 1)
-        return tx_id
-    with trio.fail_after(LANDS_MAX_S):
-        while (status := await chain.status(tx_id)) is None or status["slot"] >= await chain.rpc("getSlot"):
-            await trio.sleep(0.01)
+    await chain.slots(FINAL)
     return tx_id
 
 

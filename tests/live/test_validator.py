@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-import trio
-from trio_websocket import open_websocket_url
 
 from payd.chains.solana.keys import TOKEN, TOKEN_2022
 from tests.live.node_process import Refused
@@ -43,16 +39,3 @@ async def test_a_signature_costs_what_it_costs_on_the_real_chain() -> None:
         status = await chain.status(tx_id)
     assert status is not None
     assert (status["err"], status["confirmationStatus"]) == (None, "finalized")
-
-
-async def test_a_websocket_tells_of_what_names_an_account() -> None:
-    async with open_validator_chain() as chain, open_websocket_url(chain.validator.ws_url) as socket:
-        params = [{"mentions": [str(pubkey(MERCHANT))]}, {"commitment": "confirmed"}]
-        request = {"jsonrpc": "2.0", "id": 1, "method": "logsSubscribe", "params": params}
-        with trio.fail_after(10):
-            await socket.send_message(json.dumps(request))
-            subscription = json.loads(await socket.get_message())["result"]
-            tx_id = await chain.send([pay_sol(pubkey(BUYER), pubkey(MERCHANT), 7)], keypair(BUYER))
-            told = json.loads(await socket.get_message())["params"]
-    assert told["subscription"] == subscription
-    assert (told["result"]["value"]["signature"], told["result"]["value"]["err"]) == (tx_id, None)

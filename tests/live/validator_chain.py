@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import trio
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -20,6 +21,7 @@ from payd.chains.solana.keys import TOKEN, TOKEN_2022, token_account
 from payd.config import load
 from payd.server import open_house
 from tests.live.front import write_configuration
+from tests.live.node_process import START_MAX_S
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -108,6 +110,14 @@ class ValidatorChain(LocalSolana):
                 await self.send([made, issue], keypair(ISSUER))
             made = create_holding(issuer, pubkey(MERCHANT), mint.pubkey(), program)
             await self.send([made], keypair(ISSUER))
+
+    async def slots(self, count: int = 1) -> int:
+        """Wait for so many more blocks; gives the newest slot."""
+        wanted = int(await self.rpc("getSlot")) + count
+        with trio.fail_after(START_MAX_S):
+            while (slot := int(await self.rpc("getSlot"))) < wanted:
+                await trio.sleep(0.01)
+        return slot
 
     async def initialize(self, mint: Keypair, program: Pubkey) -> list[Instruction]:
         """What makes a mint that the issuer issues from."""
