@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,9 +12,9 @@ from playwright.sync_api import BrowserContext, Page, Response, ViewportSize, ex
 from payd.web.dashboard.routes import PAGES
 from payd.web.dashboard.routes import Page as Route
 from tests.browser.conftest import LOUD, SCREENS
-from tests.browser.dashboard import Desk, add_app, add_device
+from tests.browser.dashboard import Desk, add_app, add_device, width
 from tests.browser.dashboard_stand import LONG, Stand
-from tests.browser.tour import AXE, DESKTOP, axe, lit
+from tests.browser.tour import AXE, DESKTOP, axe, bring_axe, lit, wants_pictures
 from tests.pictures import plain as plain_picture
 
 PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
@@ -46,10 +45,19 @@ QUERIES: Final = {
 OTHER: Final = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 PASSWORD: Final = "another mule battery"
 
-# What was loaded, in bytes before any compression.
-WEIGHT: Final = """() => ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
-    .filter((one) => one.initiatorType !== 'xmlhttprequest')
-    .map((one) => [one.name, one.decodedBodySize])"""
+# A page with everything in it open: its width, title and headings, and what was loaded, in bytes before any
+# compression.
+OPENED: Final = """() => {
+    for (const one of document.querySelectorAll('main details')) one.open = true;
+    return {
+        wide: document.documentElement.scrollWidth,
+        title: document.title,
+        headings: document.querySelectorAll('h1').length,
+        loaded: ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
+            .filter((one) => one.initiatorType !== 'xmlhttprequest')
+            .map((one) => [one.name, one.decodedBodySize]),
+    };
+}"""
 # Each button that posts without a script: to where, and whether its form carries the token.
 FORMS: Final = """() => [...document.querySelectorAll('button:not([type=button])')]
     .filter((one) => one.form && one.form.method === 'post' && !one.closest('.scripted'))
@@ -110,16 +118,15 @@ class Tour:
     def look(self, page: Page, scene: str) -> None:
         """Measure the page as it is now, at the width of a phone, with a script."""
         page.set_viewport_size(PHONE)
-        page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
-        self.note("wide", scene, _wide(page, PHONE))
-        loaded = page.evaluate(WEIGHT)
-        whole = sum(size for _, size in loaded)
-        self.note("weight", scene, [] if 0 < whole <= WEIGHT_MAX else [f"{whole} bytes: {loaded}"])
-        self.note("titled", scene, _title(page, scene))
+        opened = page.evaluate(OPENED)
+        self.note("wide", scene, _wide(opened["wide"], PHONE))
+        whole = sum(size for _, size in opened["loaded"])
+        self.note("weight", scene, [] if 0 < whole <= WEIGHT_MAX else [f"{whole} bytes: {opened['loaded']}"])
+        self.note("titled", scene, _title(scene, opened["title"], opened["headings"]))
         self.note("light", scene, axe(page.main_frame, AXE))
         _picture(page, scene, "phone")
         page.set_viewport_size(DESKTOP)
-        self.note("wide", f"{scene}, on a desk", _wide(page, DESKTOP))
+        self.note("wide", f"{scene}, on a desk", _wide(width(page), DESKTOP))
         _picture(page, scene, "desktop")
         if scene.startswith("/d/live/"):
             return  # the page of test mode has the same colours, and more of them
@@ -137,24 +144,18 @@ class Tour:
         self.note("plain", scene, wrong)
 
 
-def _wide(page: Page, size: ViewportSize) -> list[str]:
-    wide = int(page.evaluate("document.documentElement.scrollWidth"))
+def _wide(wide: int, size: ViewportSize) -> list[str]:
     return [] if wide <= size["width"] else [f"{wide} px"]
 
 
-def _title(page: Page, scene: str) -> list[str]:
+def _title(scene: str, title: str, headings: int) -> list[str]:
     wants = "[Test] " if scene.startswith("/d/test/") else ""
-    is_right = (
-        page.title().startswith(wants)
-        and page.title().endswith(" · payd")
-        and not page.title().startswith(" ·")
-    )
-    headings = page.locator("h1").count()
-    return ([] if is_right else [page.title()]) + ([] if headings == 1 else [f"{headings} h1"])
+    is_right = title.startswith(wants) and title.endswith(" · payd") and not title.startswith(" ·")
+    return ([] if is_right else [title]) + ([] if headings == 1 else [f"{headings} h1"])
 
 
 def _picture(page: Page, scene: str, kind: str) -> None:
-    if os.environ.get("PAYD_PICTURES"):
+    if wants_pictures():
         name = re.sub(r"\W+", "-", re.sub(r"_\w{20,}|(ab){9,}", "", scene)).strip("-")
         page.screenshot(path=SCREENS / f"desk-{name}-{kind}.png", full_page=True)
 
@@ -191,6 +192,7 @@ def seated(context: BrowserContext, stand: Stand, session: str) -> None:
 
 def take(tour: Tour, page: Page, plain: Page) -> None:
     """Visit everything: with data and without any, the door, what forms answer, and refusals."""
+    bring_axe(page)
     with_data(tour, page, plain)
     without_data(tour, page)
     at_the_door(tour, page, plain)

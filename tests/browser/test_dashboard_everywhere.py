@@ -43,39 +43,31 @@ def tour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Tour:
     return taken
 
 
-def test_every_page_of_the_table_was_seen(tour: Tour) -> None:
-    assert tour.found["status"] == {}
-    assert set(tour.seen) == {route.path for route in looks()}
+def test_everyone_can_use_every_page(tour: Tour, subtests: pytest.Subtests) -> None:
+    """One test: beside others a second one would run elsewhere, and tour again."""
+    with subtests.test("every page of the table was seen"):
+        assert tour.found["status"] == {}
+        assert set(tour.seen) == {route.path for route in looks()}
+    for light in ("light", "dark"):
+        with subtests.test("no page has a barrier", light=light):
+            assert tour.found[light] == {}
+    with subtests.test("no page scrolls sideways on a phone"):
+        assert tour.found["wide"] == {}
+    with subtests.test("no page with its files is heavy"):
+        assert tour.found["weight"] == {}
+    with subtests.test("every page has one heading and a title that says its mode"):
+        assert tour.found["titled"] == {}
+    with subtests.test("without a script every page shows what works"):
+        assert tour.found["plain"] == {}
+    with subtests.test("every act has a form that posts without a script"):
+        assert _formless(tour.posts) == []
+    with subtests.test("no page breaks the policy or asks another machine"):
+        assert tour.complaints == []
 
 
-def test_no_page_has_a_barrier(tour: Tour) -> None:
-    assert {light: tour.found[light] for light in ("light", "dark")} == {"light": {}, "dark": {}}
-
-
-def test_no_page_scrolls_sideways_on_a_phone(tour: Tour) -> None:
-    assert tour.found["wide"] == {}
-
-
-def test_no_page_with_its_files_is_heavy(tour: Tour) -> None:
-    assert tour.found["weight"] == {}
-
-
-def test_every_page_has_one_heading_and_a_title_that_says_its_mode(tour: Tour) -> None:
-    assert tour.found["titled"] == {}
-
-
-def test_without_a_script_every_page_shows_what_works(tour: Tour) -> None:
-    assert tour.found["plain"] == {}
-
-
-def test_every_act_has_a_form_that_posts_without_a_script(tour: Tour) -> None:
+def _formless(posts: set[str]) -> list[str]:
+    """The acts of the table to which nothing posts without a script."""
     acts = {route.path for route in PAGES if route.method == "POST"} - SCRIPTED - FIRST - LATER
     patterns = {path: re.sub(r"\{\w+\}", "[^/]+", path) for path in acts}
-    reached = {
-        path for path, pattern in patterns.items() if any(re.fullmatch(pattern, one) for one in tour.posts)
-    }
-    assert sorted(acts - reached) == []
-
-
-def test_no_page_breaks_the_policy_or_asks_another_machine(tour: Tour) -> None:
-    assert tour.complaints == []
+    reached = {path for path, pattern in patterns.items() if any(re.fullmatch(pattern, one) for one in posts)}
+    return sorted(acts - reached)
