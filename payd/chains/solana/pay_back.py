@@ -18,8 +18,8 @@ from payd.chains.assets import Asset, AssetBook
 from payd.chains.base import Brought, Unsigned
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Blockhash, decode_blockhash
-from payd.chains.solana.asking import latest_blockhash_call
+from payd.chains.solana.answers import Blockhash, decode_blockhash, decode_listing
+from payd.chains.solana.asking import latest_blockhash_call, listing_call
 from payd.chains.solana.binding import refund_reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, split, unit_limit_for, unsigned
 from payd.chains.solana.destination import destination_problem
@@ -30,6 +30,7 @@ from payd.chains.solana.guards import GuardLimits
 from payd.chains.solana.keys import token_account
 from payd.chains.solana.lifetime import last_valid_height
 from payd.chains.solana.mints import mint_key, program_of
+from payd.chains.solana.refund import refund_problem
 from payd.chains.solana.returned import check_returned
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.trial import refusal_of
@@ -43,7 +44,11 @@ NO_ACCOUNT: Final = "This is no account of the payment's chain."
 BUYERS_OWN: Final = "This account is the buyer's own. Choose one of yours."
 NOT_TAKEN: Final = "The buyer's account cannot be paid now: {}."
 NOT_ENOUGH: Final = "This account does not hold enough of what was paid with."
+MADE: Final = "The chain shows a refund of this payment already. Record it: {}"
 REFUSED: Final = "The blockchain would refuse this refund now: {}."
+
+# Whoever knows the payment can name its refund in any transaction; so many are read for one that pays back.
+LISTED_MAX: Final = 20
 
 
 class PayBack:
@@ -76,6 +81,9 @@ class PayBack:
             raise InvalidParams(BUYERS_OWN)
         if problem := await destination_problem(self._rpc, buyer, row):
             raise InvalidState(NOT_TAKEN.format(problem))
+        made = await self._made(payment)
+        if made is not None:
+            raise InvalidState(MADE.format(made))
         newest = await self._newest()
         wanted = await self._wanted(payment, row, sender, Leg(buyer, repayment.amount), now_ms)
         raw = unsigned(build_message(wanted, newest.hash))
@@ -101,6 +109,19 @@ class PayBack:
         if not words:
             raise unavailable("too few nodes say what became of a refund")
         return Brought(returned.tx_id, "sent")
+
+    async def _made(self, payment: Payment) -> str | None:
+        """A refund of ours that the chain shows, in whosever browser it was signed."""
+        reference = Pubkey(refund_reference_of(payment.id))
+        [result] = await read(self._rpc, [listing_call(reference, limit=LISTED_MAX)])
+        try:
+            listed = decode_listing(answered(result))
+        except BadAnswer as bad:
+            raise unavailable(bad) from bad
+        for one in listed:
+            if await refund_problem(self._rpc, self._terms.chain, payment, one.tx_id) is None:
+                return one.tx_id
+        return None
 
     async def _newest(self) -> Blockhash:
         [result] = await read(self._rpc, [latest_blockhash_call()])

@@ -14,7 +14,7 @@ from payd.chains.base import Brought, Unsigned
 from payd.chains.solana.binding import memo_of, reference_key, refund_reference_of
 from payd.chains.solana.build import split, with_signature
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, COMPUTE_BUDGET, MEMO, SYSTEM, TOKEN, TOKEN_2022
-from payd.chains.solana.pay_back import BUYERS_OWN, NO_ACCOUNT, NOT_ENOUGH
+from payd.chains.solana.pay_back import BUYERS_OWN, MADE, NO_ACCOUNT, NOT_ENOUGH
 from payd.core.caip import AccountId, parse_account
 from payd.core.errors import (
     ChainUnavailable,
@@ -45,6 +45,7 @@ from tests.live.solana import (
     close_holding,
     hand_over,
     keypair,
+    pay_sol,
     pay_token,
     pubkey,
 )
@@ -273,3 +274,27 @@ async def test_where_no_node_says_what_became_of_it_nobody_is_told_anything(real
         # It was brought all the same: whoever is in doubt brings it again, and it lands once.
         await scene.local.confirm()
         assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 0
+
+
+async def test_what_the_chain_shows_is_not_signed_again_whoever_lost_sight_of_it(scene: Scene) -> None:
+    payment = await succeeded(scene)
+    await scene.local.give(pubkey(MERCHANT), USDC_MINT, 10 * paid_with(payment))
+    merchant = parse_account(account_id(MERCHANT))
+    first = await brought(scene, await written(scene, payment))
+    await scene.local.confirm()
+    assert await refused(scene, payment, InvalidState, merchant) == MADE.format(first.tx_id)
+    other = msgspec.structs.replace(await succeeded(scene, id="pay_l2"), created_at_ms=payment.created_at_ms)
+    assert (await written(scene, other)).raw
+
+
+async def test_what_names_a_refund_and_pays_nothing_back_is_none(scene: Scene) -> None:
+    payment = await succeeded(scene)
+    named = Pubkey(refund_reference_of(payment.id))
+    little = pay_sol(pubkey(BUYER), pubkey(STRANGER), LAMPORTS // 100, named)
+    failing = pay_token(pubkey(MERCHANT), pubkey(BUYER), USDC_MINT, 10**12, named)
+    await scene.local.send([little], keypair(BUYER))
+    await scene.local.send_raw(await scene.local.signed([failing], keypair(MERCHANT)))
+    await scene.local.confirm()
+    await brought(scene, await written(scene, payment))
+    await scene.local.confirm()
+    assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 0
