@@ -32,7 +32,7 @@ class Logged(msgspec.Struct, frozen=True):
     Attributes:
         actor: The key's or app's id.
         route: The path's template.
-        subject: The id in the path, else the merchant that was named; empty: neither.
+        subject: The id in the path, else of what was made, else of the merchant that was named; or empty.
         error: The refusal's body; None of a success.
     """
 

@@ -1,4 +1,8 @@
-"""Events: what merchants were told, as frozen bytes, in the order in which it happened."""
+"""Events: what merchants were told, as frozen bytes, in the order in which it happened.
+
+An event does not name the request that caused it: most have none, but a chain or the time. Where there was
+one, the log of requests finds it by the payment, also the one that created it, for as long as it is kept.
+"""
 
 from __future__ import annotations
 

@@ -114,13 +114,15 @@ class Call:
 class Answer:
     """A status, a body and headers. The door calls a body `application/json` that names no type.
 
-    What is too long to be held whole comes in `parts`, one after the other; `body` is then empty.
+    What is too long to be held whole comes in `parts`, one after the other; `body` is then empty. `about` is
+    the id of what was made, for the log of requests.
     """
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     parts: AsyncGenerator[bytes, None] | None = None
+    about: str = ""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Answer:

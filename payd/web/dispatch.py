@@ -111,7 +111,7 @@ def _log_request(
             request_id=request_id,
             method=request.method,
             route=route.path,
-            subject=_subject(request, params),
+            subject=_subject(request, params, found),
             status=found.status,
             took_ms=round(took_s * 1000),
             error=found.body if found.status >= ERROR_STATUS else None,
@@ -119,10 +119,12 @@ def _log_request(
     )
 
 
-def _subject(request: Request, params: dict[str, str]) -> str:
-    """What a request is about: the id in its path; where there is none, the merchant that it names."""
+def _subject(request: Request, params: dict[str, str], found: Answer) -> str:
+    """What a request is about: the id in its path, what it made, or the merchant that it names."""
+    if params or found.about:
+        return next(iter(params.values()), found.about)
     merchant_id = request.headers.get("merchant-id", "")
-    return next(iter(params.values()), merchant_id if is_id(merchant_id, "mrch_") else "")
+    return merchant_id if is_id(merchant_id, "mrch_") else ""
 
 
 async def _page(house: House, request: Request, request_id: str) -> Answer:

@@ -198,7 +198,11 @@ async def _create(call: Call, render: Callable[[Tx, Payment], bytes]) -> Answer:
         return outcome_answer(replay)
     draft = _draft(call, body, currency, value)
     also = act_of(call, "payment.create", draft.id)
-    return outcome_answer(await call.realm.payments.create(draft, request, render, also=also))
+    outcome = await call.realm.payments.create(draft, request, render, also=also)
+    answer = outcome_answer(outcome)
+    if outcome.original_request is None:
+        answer.about = draft.id
+    return answer
 
 
 def _draft(call: Call, body: CreatePayment, currency: str, value: int) -> Payment:

@@ -45,7 +45,8 @@ async def test_requests_are_found_by_each_filter(shop: Shop) -> None:
 
     assert await paths(status="404") == await paths(status="refused") == {f"/v1/payments/pay_t{'0' * 36}"}
     assert await paths(method="post", path="/v1/payments") == {"/v1/payments"}
-    assert await paths(path=f"/v1/payments/{payment}") == await paths(path=payment)
+    assert await paths(path=f"/v1/payments/{payment}") == {f"/v1/payments/{payment}"}
+    assert await paths(path=payment) == {f"/v1/payments/{payment}", "/v1/payments"}, "who created it, too"
     assert await paths(path="/v1/payments/{id}", status="2xx") == {f"/v1/payments/{payment}"}
     assert await paths(request=everything[0]["requestId"]) == {everything[0]["path"]}
     assert len(await paths(key=everything[0]["keyId"])) >= 3

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import trio
 
 from payd.store.api_log import LogFilter, LogRow, list_logged
 from tests.shop import Shop
@@ -59,9 +62,50 @@ async def test_what_has_no_id_in_its_path_is_about_the_merchant_that_it_names(sh
     await shop.call("GET", f"/v1/payments/{payment_id}/status", merchant_id=shop.merchant_id)
     await shop.call("GET", "/v1/payments", merchant_id="svc_test_secret")
     await shop.call("GET", "/v1/payments")
-    found = [(row.logged.method, row.logged.subject) for row in await rows(shop)][:4]
+    await shop.call("POST", "/v1/payments", {}, merchant_id=shop.merchant_id)
+    found = [(row.logged.method, row.logged.subject) for row in await rows(shop)][:5]
 
-    assert found == [("GET", ""), ("GET", ""), ("GET", payment_id), ("POST", shop.merchant_id)]
+    assert found == [
+        ("POST", shop.merchant_id),
+        ("GET", ""),
+        ("GET", ""),
+        ("GET", payment_id),
+        ("POST", payment_id),
+    ]
+
+
+async def test_only_the_request_that_created_a_payment_is_about_it(shop: Shop) -> None:
+    body = {"referenceId": "A", "amount": {"unit": "iso4217/USD", "value": "1"}}
+    sent: dict[str, Any] = {"merchant_id": shop.merchant_id, "idempotency_key": "k"}
+    made, again = [await shop.call("POST", "/v1/payments", body, **sent) for _ in range(2)]
+    assert again.raw == made.raw
+    older = await shop.call("POST", "/v1/merchant/payment", body, merchant_id=shop.merchant_id)
+    found = [(row.logged.request_id, row.logged.subject) for row in await rows(shop)][:3]
+
+    assert found == [
+        (older.headers["request-id"], older.body["paymentId"]),
+        (again.headers["request-id"], shop.merchant_id),
+        (made.headers["request-id"], made.body["paymentId"]),
+    ]
+
+
+async def test_of_two_at_once_only_the_one_that_created_the_payment_is_about_it(shop: Shop) -> None:
+    body = {"referenceId": "A", "amount": {"unit": "iso4217/USD", "value": "1"}}
+    made: list[str] = []
+
+    async def create() -> None:
+        found = await shop.call(
+            "POST", "/v1/payments", body, merchant_id=shop.merchant_id, idempotency_key="k"
+        )
+        made.append(found.body["paymentId"])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(create)
+        nursery.start_soon(create)
+    found = {row.logged.subject for row in (await rows(shop))[:2]}
+
+    assert len(set(made)) == 1
+    assert found == {made[0], shop.merchant_id}
 
 
 async def test_strangers_and_other_accounts_leave_nothing_here(shop: Shop) -> None:

@@ -93,6 +93,7 @@ async def page(visit: Visit) -> Answer:
     }
     mark = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
     values |= {"mark": mark, "back": visit.to("payments")}
+    values["requests"] = visit.to("log", request=payment.id) if visit.may("view_log") else ""
     values["forget"] = kept_under(payment) if refunded else ""
     here = visit.to(f"payments/{payment.id}")
     if not visit.is_fragment:

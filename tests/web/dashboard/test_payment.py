@@ -186,3 +186,16 @@ async def test_a_payment_that_is_not_there(shop: Shop) -> None:
 async def test_a_rate_says_what_one_of_the_asset_was_worth(shop: Shop) -> None:
     payment = await shop.realm.db.write(sell, "succeeded", value=105, account_id=shop.account_id)
     assert rate_words(payment, Words(tuple(shop.realm.payments.chains))) == "1 USDC = 1.05 USD"
+
+
+async def test_the_requests_about_it_are_one_look_away_for_those_who_may_see_them(shop: Shop) -> None:
+    body = {"referenceId": "A", "amount": {"unit": "iso4217/USD", "value": "1"}}
+    made = await shop.call("POST", "/v1/payments", body, merchant_id=shop.merchant_id)
+    payment = made.body["paymentId"]
+    await shop.realm.api_log.run_once()
+    owner, support = await sign_in(shop), await sign_in(shop, Role.SUPPORT, email="eva@example.com")
+    page = await owner.get(at(payment))
+    link = f"/d/test/log?request={payment}"
+    assert f'href="{link}">Requests to the API about it' in page.html
+    assert made.headers["request-id"] in (await owner.get(link)).html
+    assert "/d/test/log" not in (await support.get(at(payment))).html
