@@ -21,11 +21,12 @@ from tests.contract.outside import ID_REST, Caller, Receiver, Server, Shop, envi
 OPEN = "[webhooks.test]\nallow_http = true\nallow_networks = ['127.0.0.0/8']\n"
 
 
-def test_an_account_a_key_and_an_app_are_made_as_json(server: Server, http: httpx.Client) -> None:
-    account = server.cli_json("account", "create", "clerk")
+def test_an_account_a_key_and_an_app_are_made_as_json(server: Server, http: httpx.Client, way: str) -> None:
+    name = f"clerk at the {way}"
+    account = server.cli_json("account", "create", name)
     assert re.fullmatch(f"acct_{ID_REST}", account["id"])
-    assert account["name"] == "clerk"
-    key = server.cli_json("key", "create", "--mode", "test", "--account", "clerk")
+    assert account["name"] == name
+    key = server.cli_json("key", "create", "--mode", "test", "--account", name)
     assert key["apiKey"].startswith("svc_test_")
     ok(Caller(http, {"Api-Key": key["apiKey"]}).get("/v1/merchants"))
     app = server.cli_json("app", "create", "--mode", "test", "--account", account["id"])
