@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -258,9 +260,7 @@ async def test_fetch_refuses_wrong_data_inline_options_and_stale_quotes(shop: Sh
 
 def quotes_made_stale(shop: Shop, payment: str, option_id: str) -> str:
     """Let every quote of an option have ended; gives its id back."""
-    import sqlite3
-
-    with sqlite3.connect(shop.folder / "test.db") as tx:
+    with closing(sqlite3.connect(shop.folder / "test.db")) as tx, tx:
         tx.execute("UPDATE quotes SET valid_until_ms = 0 WHERE payment_id = ?", (payment,))
     return option_id
 
