@@ -55,6 +55,10 @@ hooks = "checks"
 [parameters]
 "query.maxPollMs" = 0
 
+[phases.stateful]
+generation = { mode = "positive", max-examples = 20 }
+inference = { algorithms = [] }
+
 [generation]
 codec = "ascii"
 
@@ -223,7 +227,14 @@ def test_schemathesis_finds_nothing(
     done = run(
         *(Path(sys.executable).with_name("schemathesis"), "--config-file", "schemathesis.toml", "run"),
         *(documents[version], "--url", described.url, "--no-color", "--checks", "all", "--seed", "1"),
-        *("--phases", "examples,coverage,fuzzing", "--max-examples", "2", "--suppress-health-check", "all"),
+        *(
+            "--phases",
+            "examples,coverage,fuzzing,stateful",
+            "--max-examples",
+            "2",
+            "--suppress-health-check",
+            "all",
+        ),
         *("--header", f"Api-Key: {key}", "--header", f"Merchant-Id: {merchant_id}"),
         *("--header", f"Service-Version: {version}"),
         cwd=tmp_path,
@@ -231,6 +242,7 @@ def test_schemathesis_finds_nothing(
     )
     assert done.returncode == 0, done.stdout[-10_000:]
     assert f"Tested: {len(OPERATIONS)}\n" in done.stdout
+    assert "✅ Stateful" in done.stdout
 
 
 def shop_of(http: httpx.Client, key: str) -> str:

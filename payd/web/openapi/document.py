@@ -15,6 +15,7 @@ from payd.core.errors import Issue, ParamsValidation, PaydError
 from payd.web.call import PROBLEM_TYPE, Answer
 from payd.web.errors import STATUS, ErrorBody, Problem, as_problem, doc_url
 from payd.web.openapi import deliveries
+from payd.web.openapi.links import LINKS
 from payd.web.openapi.operation import Media, Operation
 from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, PARAMETERS, SECURITY, TAGS, WORDS
 from payd.web.openapi.refusals import EXAMPLES, refusals_of
@@ -114,6 +115,9 @@ class Scribe:
                 "headers": _answer_headers(route, status),
                 "content": self._content(body),
             }
+        if operation.id in LINKS:
+            made = max(status for status in operation.answers if status < 300)
+            written[str(made)]["links"] = LINKS[operation.id]
         for status, refusals in refusals_of(route, operation).items():
             self.refused |= {one.code: example_of(one) for one in refusals}
             self.refused[f"problem_{refusals[0].code}"] = _problem_of(refusals[0], status)
