@@ -17,7 +17,7 @@ from payd.web.errors import STATUS, ErrorBody, Problem, as_problem, doc_url
 from payd.web.openapi import deliveries
 from payd.web.openapi.links import LINKS
 from payd.web.openapi.operation import Media, Operation
-from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, PARAMETERS, SECURITY, TAGS, WORDS
+from payd.web.openapi.prose import FEEDS, HEADERS, KEY_ONLY, KEY_OR_APP, SECURITY, TAGS, WORDS, parameters_of
 from payd.web.openapi.refusals import EXAMPLES, refusals_of
 from payd.web.openapi.schemas import REF, Schemas
 from payd.web.openapi.story import BASE_URL, Examples, examples, feed_message, made_id
@@ -60,7 +60,7 @@ def document(version: str, base_url: str) -> Schema:
         "components": {
             "schemas": scribe.schemas.shapes,
             "securitySchemes": SECURITY,
-            "parameters": PARAMETERS,
+            "parameters": parameters_of(version),
             "headers": HEADERS,
             "examples": scribe.refused,
         },

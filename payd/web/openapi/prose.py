@@ -12,6 +12,7 @@ from payd.core.ids import LIVE_KEY_PREFIX, TEST_KEY_PREFIX
 from payd.core.version import VERSIONS
 from payd.web.openapi import deliveries, gateway, merchants, payments, service, webhooks
 from payd.web.openapi.fields import identifier, one_of
+from payd.web.openapi.story import MERCHANT_ID
 
 Schema = dict[str, Any]
 
@@ -105,8 +106,15 @@ HEADERS: Final = {
 }
 
 
-def _header(name: str, words: str, schema: Schema, *, required: bool = False) -> Schema:
-    return {"name": name, "in": "header", "required": required, "description": words, "schema": schema}
+def _header(name: str, words: str, schema: Schema, example: str, *, required: bool = False) -> Schema:
+    return {
+        "name": name,
+        "in": "header",
+        "required": required,
+        "description": words,
+        "schema": schema,
+        "example": example,
+    }
 
 
 _RETRY_WORDS: Final = "Makes a retry safe: the same key with the same body gets the same answer for 30 days."
@@ -116,20 +124,22 @@ _KEY: Final[Schema] = {
     "maxLength": KEY_MAX,
     "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$",
 }
+_ANY_KEY: Final[Schema] = _KEY | {"minLength": 0, "pattern": r"^[\x20-\x7e]*$"}
 _MERCHANT: Final = identifier("mrch_")
 
-PARAMETERS: Final = {
-    "IdempotencyKey": _header(
-        "Idempotency-Key",
-        f"{_RETRY_WORDS} An empty one is none.",
-        _KEY | {"minLength": 0, "pattern": r"^[\x20-\x7e]*$"},
-    ),
-    "IdempotencyKeyRequired": _header("Idempotency-Key", _RETRY_WORDS, _KEY, required=True),
-    "MerchantId": _header("Merchant-Id", "Only what is this merchant's.", _MERCHANT),
-    "MerchantIdRequired": _header("Merchant-Id", "Whose payment it is.", _MERCHANT, required=True),
-    "ServiceVersion": _header(
-        "Service-Version",
-        "The version to answer in; without it the account's own. Not an older one than that.",
-        one_of(*VERSIONS),
-    ),
-}
+
+def parameters_of(version: str) -> Schema:
+    """The headers of requests, by the names that operations have for them."""
+    ours, key = MERCHANT_ID, "ORDER-1042"
+    return {
+        "IdempotencyKey": _header("Idempotency-Key", f"{_RETRY_WORDS} An empty one is none.", _ANY_KEY, key),
+        "IdempotencyKeyRequired": _header("Idempotency-Key", _RETRY_WORDS, _KEY, key, required=True),
+        "MerchantId": _header("Merchant-Id", "Only what is this merchant's.", _MERCHANT, ours),
+        "MerchantIdRequired": _header("Merchant-Id", "Whose payment it is.", _MERCHANT, ours, required=True),
+        "ServiceVersion": _header(
+            "Service-Version",
+            "The version to answer in; without it the account's own. Not an older one than that.",
+            one_of(*VERSIONS),
+            version,
+        ),
+    }
