@@ -62,7 +62,7 @@ NOBODY: Final = Pubkey(bytes([99]) * 32)
 
 
 async def test_what_payd_asks_is_answered_alike() -> None:
-    async with open_validator_chain() as chain:
+    async with open_validator_chain(slot_ms=50) as chain:
         theirs = await answers(chain, USDC_KEY.pubkey())
     solana = LocalSolana(SvmNode(finalized=FINAL - 1))
     await furnish_solana(solana)
