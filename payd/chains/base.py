@@ -277,16 +277,18 @@ class BringsRefunds(Chain, Protocol):
             ChainUnavailable: No node answers.
         """
 
-    async def bring_refund(self, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
         """Bring what a wallet signed to the chain, again if it was, or say what has become of it.
 
         Args:
-            unsigned: As it was written.
+            payment: What it pays back.
+            unsigned: As it was written for that.
             signed: What the wallet gave back, in base64.
 
         Raises:
             InvalidParams: That is another transaction, or none.
             InvalidSignature: It is not signed by who pays.
+            InvalidState: Another one for the payment was brought, and may still land.
             ChainUnavailable: Too few nodes answer.
         """
 

@@ -194,6 +194,6 @@ class SolanaChain:
         """What pays a payment back from an account; see `BringsRefunds.write_refund`."""
         return await self._pay_back.write(payment, account, now_ms)
 
-    async def bring_refund(self, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
         """Bring it to the chain; see `BringsRefunds.bring_refund`."""
-        return await self._pay_back.bring(unsigned, signed)
+        return await self._pay_back.bring(payment, unsigned, signed)

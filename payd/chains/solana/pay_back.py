@@ -45,10 +45,13 @@ BUYERS_OWN: Final = "This account is the buyer's own. Choose one of yours."
 NOT_TAKEN: Final = "The buyer's account cannot be paid now: {}."
 NOT_ENOUGH: Final = "This account does not hold enough of what was paid with."
 MADE: Final = "The chain shows a refund of this payment already. Record it: {}"
+ON_ITS_WAY: Final = "Another wallet signed this refund, and it may still land. Look for it on the chain: {}"
 REFUSED: Final = "The blockchain would refuse this refund now: {}."
 
 # Whoever knows the payment can name its refund in any transaction; so many are read for one that pays back.
 LISTED_MAX: Final = 20
+# Refunds that are remembered as brought; each can land for a minute or two.
+OUT_MAX: Final = 1000
 
 
 class PayBack:
@@ -66,6 +69,8 @@ class PayBack:
         self._rpc = rpc
         self._book = book
         self._facts = facts
+        # By payment, what was brought last and may still land: its id, and until which block height.
+        self._out: dict[str, tuple[str, int]] = {}
 
     async def write(self, payment: Payment, account: AccountId, now_ms: int) -> Unsigned:
         """See `BringsRefunds.write_refund`. Who signs pays the network, and the rent of what is created."""
@@ -84,6 +89,7 @@ class PayBack:
         made = await self._made(payment)
         if made is not None:
             raise InvalidState(MADE.format(made))
+        await self._check_alone(payment)
         newest = await self._newest()
         wanted = await self._wanted(payment, row, sender, Leg(buyer, repayment.amount), now_ms)
         raw = unsigned(build_message(wanted, newest.hash))
@@ -94,7 +100,7 @@ class PayBack:
             raise InvalidState(REFUSED.format(reason))
         return Unsigned(raw, await last_valid_height(self._rpc, newest))
 
-    async def bring(self, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
         """See `BringsRefunds.bring_refund`."""
         sender = Message.from_bytes(split(unsigned.raw)[1]).account_keys[0]
         returned = check_returned(unsigned.raw, signed, sender, None, GuardLimits())
@@ -105,10 +111,31 @@ class PayBack:
             return Brought(returned.tx_id, end)
         if any(_shows(word, returned.tx_id) for word in words):
             return Brought(returned.tx_id, "landed")
+        await self._check_alone(payment, returned.tx_id)
+        self._keep(payment, returned.tx_id, unsigned.valid_until)
         await self._rpc.broadcast(returned.raw)
         if not words:
             raise unavailable("too few nodes say what became of a refund")
         return Brought(returned.tx_id, "sent")
+
+    async def _check_alone(self, payment: Payment, tx_id: str | None = None) -> None:
+        """Raises InvalidState while another refund of the payment than this one may still land.
+
+        A server that starts anew knows of none; what has landed by then, the chain itself shows.
+        """
+        while (out := self._out.get(payment.id)) is not None and out[0] != tx_id:
+            other_id, until = out
+            words = await ask_enough(self._rpc, [other_id])
+            if agreed_end(words, other_id, until) not in ("failed", "nowhere"):
+                raise InvalidState(ON_ITS_WAY.format(other_id))
+            if self._out.get(payment.id) == out:
+                del self._out[payment.id]
+
+    def _keep(self, payment: Payment, tx_id: str, valid_until: int) -> None:
+        self._out.pop(payment.id, None)
+        while len(self._out) >= OUT_MAX:
+            del self._out[next(iter(self._out))]
+        self._out[payment.id] = (tx_id, valid_until)
 
     async def _made(self, payment: Payment) -> str | None:
         """A refund of ours that the chain shows, in whosever browser it was signed."""

@@ -14,7 +14,7 @@ from payd.chains.base import Brought, Unsigned
 from payd.chains.solana.binding import memo_of, reference_key, refund_reference_of
 from payd.chains.solana.build import split, with_signature
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, COMPUTE_BUDGET, MEMO, SYSTEM, TOKEN, TOKEN_2022
-from payd.chains.solana.pay_back import BUYERS_OWN, MADE, NO_ACCOUNT, NOT_ENOUGH
+from payd.chains.solana.pay_back import BUYERS_OWN, MADE, NO_ACCOUNT, NOT_ENOUGH, ON_ITS_WAY
 from payd.core.caip import AccountId, parse_account
 from payd.core.errors import (
     ChainUnavailable,
@@ -86,8 +86,8 @@ def programs(unsigned: Unsigned) -> list[Pubkey]:
     return [message.account_keys[one.program_id_index] for one in message.instructions]
 
 
-async def brought(scene: Scene, unsigned: Unsigned) -> Brought:
-    return await scene.solana.bring_refund(unsigned, signed(unsigned))
+async def brought(scene: Scene, payment: Payment, unsigned: Unsigned, place: int = MERCHANT) -> Brought:
+    return await scene.solana.bring_refund(payment, unsigned, signed(unsigned, place))
 
 
 async def has(scene: Scene, asset: str, place: int) -> int:
@@ -110,12 +110,12 @@ async def test_the_buyer_has_back_what_was_paid_and_the_chain_shows_a_refund(
     payment = await succeeded(scene, asset)
     before = [await has(scene, asset, place) for place in (BUYER, MERCHANT)]
     unsigned = await written(scene, payment)
-    first = await brought(scene, unsigned)
+    first = await brought(scene, payment, unsigned)
     assert first.state == "sent"
     await scene.local.confirm()
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "landed")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "landed")
     await scene.local.finalize()
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "landed")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "landed")
     buyer, merchant = [await has(scene, asset, place) for place in (BUYER, MERCHANT)]
     assert buyer - before[0] == paid_with(payment)
     landed = await scene.local.landed(first.tx_id)
@@ -156,7 +156,7 @@ async def test_a_token_account_that_the_buyer_closed_is_created_again(scene: Sce
     empty = [pay_token(pubkey(BUYER), pubkey(POOR), USDC_MINT, left), close_holding(pubkey(BUYER), USDC_MINT)]
     await scene.local.send(empty, keypair(BUYER))
     await scene.local.confirm()
-    await brought(scene, await written(scene, payment))
+    await brought(scene, payment, await written(scene, payment))
     await scene.local.confirm()
     assert await scene.local.tokens(pubkey(BUYER), USDC_MINT) == paid_with(payment)
 
@@ -171,16 +171,16 @@ async def test_a_token_account_that_the_buyer_gave_away_is_not_paid(scene: Scene
     )
     # Nor where it was given away after the wallet was asked.
     before = await scene.local.tokens(pubkey(MERCHANT), USDC_MINT)
-    first = await brought(scene, unsigned)
+    first = await brought(scene, payment, unsigned)
     await scene.local.finalize()
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "failed")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "failed")
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == before
 
 
 async def test_another_account_of_the_merchant_may_pay_back(scene: Scene) -> None:
     payment = await succeeded(scene)
     unsigned = await written(scene, payment, BUYER_2)
-    first = await scene.solana.bring_refund(unsigned, signed(unsigned, BUYER_2))
+    first = await brought(scene, payment, unsigned, BUYER_2)
     await scene.local.confirm()
     assert await scene.solana.refund_problem(payment, first.tx_id) is None
 
@@ -222,14 +222,14 @@ async def test_what_never_lands_is_told_once_it_cannot_any_more(scene: Scene) ->
     payment = await succeeded(scene)
     scene.node.mode = "blackhole"
     unsigned = await written(scene, payment)
-    first = await brought(scene, unsigned)
+    first = await brought(scene, payment, unsigned)
     await scene.local.slots(140)
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "sent")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "sent")
     await scene.local.slots(LIFE - 140)
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "nowhere")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "nowhere")
     scene.node.mode = "normal"
     # Nor does it land now that the node would take it.
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "nowhere")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "nowhere")
     await scene.local.finalize()
     assert await scene.local.landed(first.tx_id) is None
     assert (await written(scene, payment)).raw != unsigned.raw
@@ -239,11 +239,11 @@ async def test_what_was_lost_on_the_way_is_brought_again(scene: Scene) -> None:
     payment = await succeeded(scene)
     unsigned = await written(scene, payment)
     scene.node.mode = "blackhole"
-    first = await brought(scene, unsigned)
+    first = await brought(scene, payment, unsigned)
     scene.node.mode = "normal"
-    assert await brought(scene, unsigned) == first
+    assert await brought(scene, payment, unsigned) == first
     await scene.local.confirm()
-    assert await brought(scene, unsigned) == Brought(first.tx_id, "landed")
+    assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "landed")
 
 
 async def test_another_transaction_than_the_one_that_was_written_is_not_brought(scene: Scene) -> None:
@@ -253,9 +253,9 @@ async def test_another_transaction_than_the_one_that_was_written_is_not_brought(
     other = await written(scene, payment)
     for text in (signed(other), "", "x", "A" * 9000, base64.b64encode(bytes(200)).decode()):
         with pytest.raises(InvalidParams):
-            await scene.solana.bring_refund(unsigned, text)
+            await scene.solana.bring_refund(payment, unsigned, text)
     with pytest.raises(InvalidSignature):
-        await scene.solana.bring_refund(unsigned, base64.b64encode(unsigned.raw).decode())
+        await scene.solana.bring_refund(payment, unsigned, base64.b64encode(unsigned.raw).decode())
     await scene.local.confirm()
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == paid_with(payment)
 
@@ -270,7 +270,7 @@ async def test_where_no_node_says_what_became_of_it_nobody_is_told_anything(real
 
         scene.proxies[0].rewrite = rewrite
         with pytest.raises(ChainUnavailable):
-            await brought(scene, unsigned)
+            await brought(scene, payment, unsigned)
         # It was brought all the same: whoever is in doubt brings it again, and it lands once.
         await scene.local.confirm()
         assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 0
@@ -280,7 +280,7 @@ async def test_what_the_chain_shows_is_not_signed_again_whoever_lost_sight_of_it
     payment = await succeeded(scene)
     await scene.local.give(pubkey(MERCHANT), USDC_MINT, 10 * paid_with(payment))
     merchant = parse_account(account_id(MERCHANT))
-    first = await brought(scene, await written(scene, payment))
+    first = await brought(scene, payment, await written(scene, payment))
     await scene.local.confirm()
     assert await refused(scene, payment, InvalidState, merchant) == MADE.format(first.tx_id)
     other = msgspec.structs.replace(await succeeded(scene, id="pay_l2"), created_at_ms=payment.created_at_ms)
@@ -295,6 +295,26 @@ async def test_what_names_a_refund_and_pays_nothing_back_is_none(scene: Scene) -
     await scene.local.send([little], keypair(BUYER))
     await scene.local.send_raw(await scene.local.signed([failing], keypair(MERCHANT)))
     await scene.local.confirm()
-    await brought(scene, await written(scene, payment))
+    await brought(scene, payment, await written(scene, payment))
     await scene.local.confirm()
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 0
+
+
+async def test_of_two_that_were_signed_at_once_only_one_is_brought_while_it_may_land(scene: Scene) -> None:
+    payment = await succeeded(scene)
+    await scene.local.give(pubkey(MERCHANT), USDC_MINT, 10 * paid_with(payment))
+    one, other = await written(scene, payment), await written(scene, payment, BUYER_2)
+    scene.node.mode = "blackhole"
+    first = await brought(scene, payment, one)
+    with pytest.raises(InvalidState, match=first.tx_id):
+        await brought(scene, payment, other, BUYER_2)
+    merchant = parse_account(account_id(MERCHANT))
+    assert await refused(scene, payment, InvalidState, merchant) == ON_ITS_WAY.format(first.tx_id)
+    await scene.local.slots(LIFE)
+    scene.node.mode = "normal"
+    anew = await written(scene, payment)
+    await brought(scene, payment, anew)
+    assert await brought(scene, payment, one) == Brought(first.tx_id, "nowhere")
+    assert (await brought(scene, payment, other, BUYER_2)).state == "nowhere"
+    await scene.local.confirm()
+    assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 9 * paid_with(payment)
