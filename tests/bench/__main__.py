@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
+from tests.bench import first
 from tests.bench.machine import describe
 from tests.bench.parts import QUICK, RATES, Part, Size, parts_of
 from tests.bench.report import Measured, write_report
@@ -24,6 +25,8 @@ from tests.bench.trend import HEADER as SOAK_HEADER
 
 # Takes its time, and has a verdict: only by its name, and alone.
 SOAK: Final = "soak"
+# Asks the network for all libraries: only by its name, and alone.
+FIRST: Final = "first"
 QUICK_SOAK: Final = Soak(minutes=2.0, backup_s=20.0)
 TABLES: Final = tuple(part.name for part in parts_of(Size()) if part.name != "rates")
 ALL_PARTS: Final = (*RATES, *TABLES)
@@ -50,17 +53,25 @@ def measure_soak(plan: Soak) -> int:
     return 1 if wrong else 0
 
 
+def measure_first() -> None:
+    """Print what a new user waits for."""
+    with tempfile.TemporaryDirectory(prefix="payd-bench-", ignore_cleanup_errors=True) as name:
+        lines = first.first_lines(Path(name), say)
+    print(f"{markdown(lines, first.HEADER)}\n\n{first.NOTES}\n\n{describe()}.")
+
+
 def say(words: str) -> None:
     """Progress, on standard error."""
     print(f"… {words}", file=sys.stderr, flush=True)
 
 
 class Asked(NamedTuple):
-    """What is to be measured, and the folder of the report, if there is to be one; or a soak alone."""
+    """What is to be measured, and the folder of a report, if there is to be one; or one other thing alone."""
 
     parts: list[Part]
     to: Path | None
     soak: Soak | None = None
+    first: bool = False
 
 
 def read_arguments(given: Sequence[str]) -> Asked:
@@ -70,7 +81,7 @@ def read_arguments(given: Sequence[str]) -> Asked:
         "part",
         nargs="*",
         help=f"measure these alone: {', '.join(ALL_PARTS)}; with `report` before them, write a report;"
-        f" or {SOAK}, which fails when something grows",
+        f" or {SOAK}, which fails when something grows; or {FIRST}, what a new user waits for",
     )
     parser.add_argument("--to", type=Path, default=Path("bench-report"), help="the report's folder")
     parser.add_argument("--quick", action="store_true", help="less of everything")
@@ -83,6 +94,8 @@ def read_arguments(given: Sequence[str]) -> Asked:
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")
     parser.add_argument("--minutes", type=float, help="of a soak (15)")
     args = parser.parse_args(given)
+    if args.part == [FIRST]:
+        return Asked([], None, first=True)
     if args.part == [SOAK]:
         plan = QUICK_SOAK if args.quick else Soak()
         return Asked([], None, replace(plan, minutes=args.minutes or plan.minutes))
@@ -98,6 +111,9 @@ def main() -> int:
     asked = read_arguments(sys.argv[1:])
     if asked.soak is not None:
         return measure_soak(asked.soak)
+    if asked.first:
+        measure_first()
+        return 0
     machine, started_s = describe(), time.monotonic()
     measured: list[Measured] = []
     for part in asked.parts:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.__main__ import ALL_PARTS, read_arguments
+from tests.bench.__main__ import ALL_PARTS, Asked, read_arguments
 from tests.bench.parts import QUICK, RATES, Size
 
 
@@ -32,6 +32,13 @@ def test_a_report_goes_to_its_folder_with_the_parts_that_are_named() -> None:
     assert [part.name for part in asked.parts] == ["restart"]
     assert asked.to == Path("there")
     assert [part.name for part in read_arguments(["report"]).parts] == names()
+
+
+def test_a_first_walk_is_asked_for_alone() -> None:
+    assert read_arguments(["first"]) == Asked([], None, first=True)
+    assert not read_arguments([]).first
+    with pytest.raises(SystemExit):
+        read_arguments(["first", "status"])
 
 
 def test_a_part_that_is_unknown_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
