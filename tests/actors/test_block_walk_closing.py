@@ -167,6 +167,20 @@ async def test_while_the_others_are_away_windows_stay_open_and_not_for_ever(two:
     assert closed_s(two) > ends_s
 
 
+async def test_a_node_whose_clock_is_ahead_reads_nothing_a_second_time_alone(two: Watching) -> None:
+    await sell(two)
+    await two.watcher.run_once()
+    final = two.watcher.stats().final
+    two.views[0].ahead_s = 2 * int(SECOND_WAIT_S)
+    two.nodes[1].does = DOWN
+    two.chain.mine_empty(5)
+    await two.watcher.run_once()
+    two.chain.mine()
+    await two.watcher.run_once()
+
+    assert two.watcher.stats().final == final
+
+
 async def test_of_one_node_alone_no_time_is_believed_that_is_far_ahead_of_ours(watching: Watching) -> None:
     _, ends_s = await sell(watching)
     watching.views[0].ahead_s = 3600

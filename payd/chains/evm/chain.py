@@ -10,7 +10,11 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import trio
+
+from payd.chains.asking import unavailable
 from payd.chains.assets import AssetBook
 from payd.chains.base import Ask, Found, Funds, Resolved, Verdict
 from payd.chains.evm.commitment import Commitments
@@ -34,8 +38,12 @@ from payd.core.errors import InvalidParams
 from payd.core.money import Rate
 from payd.core.option import Display, Offer, Quote, Result
 from payd.core.payment import Payment
-from payd.store.chain_cursors import closed_until_s
+from payd.store.chain_cursors import closed_until_s, find_cursor
 from payd.store.db import Database
+
+# The first start of all takes a moment until its nodes have answered.
+BEGUN_LOOKS: Final = 20
+BEGUN_EVERY_S: Final = 0.1
 
 
 class EvmChain:
@@ -107,8 +115,9 @@ class EvmChain:
         """What the account would pay in the asset now; None when it cannot.
 
         Raises:
-            ChainUnavailable: No node answers.
+            ChainUnavailable: No node answers, or the watcher has not begun.
         """
+        await self._begun()
         return await self._offers.offer(payment, asset, account, destination, now_ms)
 
     async def funds(
@@ -140,6 +149,19 @@ class EvmChain:
     async def destination_problem(self, asset: AssetId, destination: AccountId) -> str | None:
         """Nothing: whatever code an address has, or gets one day, somebody may hold tokens there."""
         return None
+
+    async def _begun(self) -> None:
+        """Return once the chain is read: at the first time ever that begins with its newest block, and what
+        was paid before it is never looked for.
+
+        Raises:
+            ChainUnavailable: Its watcher has not begun.
+        """
+        for _ in range(BEGUN_LOOKS):
+            if self._db.point(find_cursor, self._name, "head") is not None:
+                return
+            await trio.sleep(BEGUN_EVERY_S)
+        raise unavailable("it has not been read for the first time")
 
     def read_until_ms(self, chain: str) -> int | None:
         """Up to which time of its own clock each block was read, by two nodes' word; 0 before the first."""

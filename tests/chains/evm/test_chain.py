@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from payd.core.caip import AccountId, parse_asset
+from payd.core.errors import ChainUnavailable
 from payd.core.option import Result, WalletRpc
 from tests.chains.conformance import Case, ChainConformance
 from tests.chains.evm.scene import BUYER, CHAIN, ETH, MERCHANT, Scene, account, address, sign
@@ -84,3 +85,13 @@ class TestSentCoin(ChainConformance):
 async def test_an_asset_of_another_chain_has_no_rate_here(scene: Scene) -> None:
     payment = await scene.payment()
     assert await scene.evm.rate("USD", parse_asset("eip155:1/slip44:60"), payment.created_at_ms) is None
+
+
+async def test_nothing_is_offered_before_the_chain_is_read(scene: Scene) -> None:
+    payment = await scene.payment()
+    await scene.db.write(lambda tx: tx.execute("DELETE FROM chain_cursors"))
+    with pytest.raises(ChainUnavailable):
+        await scene.offer(payment, scene.dai_asset)
+    await scene.watch()
+
+    assert await scene.offer(payment, scene.dai_asset) is not None
