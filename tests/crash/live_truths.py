@@ -50,12 +50,14 @@ class LiveAftermath:
         common: What any realm leaves.
         rows: What the file has of the chain.
         onchain: What the chain shows.
+        lied: Whether a node did: what it made up may have committed a payment to what then failed.
         read: Hashes of blocks whose transfers a node gave, all of them.
     """
 
     common: Aftermath
     rows: LiveRows
     onchain: Onchain
+    lied: bool
     read: frozenset[str]
 
     @property
@@ -96,7 +98,7 @@ def everything_that_holds_in_any_realm(left: LiveAftermath) -> Sequence[Any]:
 def every_paid_payment_has_its_own_transfer_on_the_chain(left: LiveAftermath) -> Sequence[Any]:
     wrong = []
     for payment_id, data in left.paid().items():
-        tx_id = data["success"]["tx_id"]
+        tx_id = _paid_by(data)
         due = data["processing"]["settlement_amount"]
         pays = [
             one
@@ -111,8 +113,14 @@ def every_paid_payment_has_its_own_transfer_on_the_chain(left: LiveAftermath) ->
     return wrong
 
 
+def _paid_by(data: dict[str, Any]) -> str:
+    """A reorg may leave the money to another transaction than the one by which a payment had succeeded."""
+    tx_id: str = (data["settled"] or data["success"])["tx_id"]
+    return tx_id
+
+
 def no_transfer_pays_twice(left: LiveAftermath) -> Sequence[Any]:
-    used = Counter(data["success"]["tx_id"] for data in left.paid().values())
+    used = Counter(_paid_by(data) for data in left.paid().values())
     there = Counter(tx_id for tx_id, _ in left.onchain.moved)
     return [tx_id for tx_id, times in used.items() if times > there[tx_id]]
 
@@ -160,7 +168,8 @@ def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequen
                 asset.lower() == one.asset and due == one.value and since <= at_ms <= until
                 for asset, due, since, until in left.rows.quotes.get(payment_id, [])
             )
-            if in_time and row["status"] not in ("succeeded", "cancelled"):
+            may_be = {"succeeded", "cancelled", *(["failed"] if left.lied else [])}
+            if in_time and row["status"] not in may_be:
                 wrong.append((payment_id, row["status"], one))
     return wrong
 

@@ -25,7 +25,7 @@ REFUSED: Final = frozenset({400, 409, 410, 422})
 SIGNS: Final = "eth_signTypedData_v4"
 PAUSE_MAX_S: Final = 30.0
 # Payments are open for fifteen minutes.
-LATE_S: Final = 850.0
+LATE_S: Final = 700.0
 
 
 class Buyer(SlowShopper):
@@ -48,6 +48,8 @@ class Buyer(SlowShopper):
         self._open_wallet = wallet
         self._before: tuple[str, dict[str, Any]] | None = None
         odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
+            self._pay_late,
+            self._pay_late,
             self._pay_late,
             self._pay_other_amount,
             self._pay_twice,
@@ -91,7 +93,7 @@ class Buyer(SlowShopper):
     async def _pay_late(self, told: Told) -> None:
         if (asked := await self._asked(told)) is not None:
             wallet, option = asked
-            await trio.sleep(LATE_S + self.rng.random() * 100)
+            await trio.sleep(LATE_S + self.rng.random() * 250)
             sent = self._send(wallet, wallet.transaction(option["actions"][0]))
             if self.rng.random() < 0.5:
                 await self._confirm(told, option, sent.hash)
