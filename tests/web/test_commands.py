@@ -333,6 +333,6 @@ def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
     webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
     needy = {name for name, command in COMMANDS.items() if command.needs_server}
     others = {"status", "listen.open", "notify.test", "payment.match", "log.follow"}
-    others |= {"payment.simulate", "clock.advance", "scenario.run"}
+    others |= {"payment.simulate", "clock.advance", "scenario.run", "fixture.call"}
     others |= {"backup.make", "backup.progress", "backup.stop"}
     assert needy == others | {f"webhook.{name}" for name in webhooks}
