@@ -49,7 +49,7 @@ payd fixtures run shop.json
 payd fixtures run orders.toml --set merchant=mrch_t…
 payd fixtures run shop.json --json
 """,
-        codes="a step did not end as the file says; those before it are done, and stay.",
+        codes="a step ended otherwise than the file says; those before it stay.",
         notes=NOTES,
         then="payd events list",
     ),

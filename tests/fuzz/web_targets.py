@@ -39,6 +39,7 @@ from payd.web.form import FORM_TYPE, read_form, read_upload
 from payd.web.gateway import ConfirmIn, FetchIn, unwrap_payment_id
 from payd.web.merchants import CreateMerchant, PatchMerchant
 from payd.web.payments import RecordRefund
+from payd.web.scenarios import RunScenario
 from payd.web.schema import CreatePayment
 from payd.web.settlement_changes import PutSettlement
 from payd.web.settlements import CreateSettlements
@@ -80,6 +81,7 @@ BODIES: Final[dict[Any, object]] = {
     RecordRefund: {"paymentId": ID, "txId": TX, "note": "broken"},
     MatchIn: {"txId": TX, "chain": "eip155:8453"},
     StartJob: {"since": "2026-05-18T09:59:00Z", "preview": True},
+    RunScenario: {"referenceId": "ORDER-1", "amount": {"unit": "iso4217/EUR", "value": "1999"}},
     SimulateIn: {"to": "succeeded", "reason": "because"},
     ClockIn: {"advance": "28h"},
     PutEndpoint: {"url": "https://a.example/hook", "events": ["payment.succeeded"], "headers": {"x": "1"}},
