@@ -28,6 +28,7 @@ from payd.core.submission import Submission
 from payd.store.db import Tx
 from payd.store.options import insert_hints, keep_hints, told_before
 from payd.store.relays import insert_job
+from payd.store.sightings import hold_to_commitment
 from payd.store.submissions import insert_submission
 from payd.store.transfers import transfers_of_payment
 
@@ -184,6 +185,7 @@ async def _commit(
 
             def owed(tx: Tx) -> None:
                 hints(tx)
+                hold_to_commitment(tx, actor.key)
                 if isinstance(job, Submission):
                     insert_submission(tx, actor.key, job, now_ms)
                 elif job is not None:

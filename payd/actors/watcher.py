@@ -27,7 +27,8 @@ from payd.core.caip import ChainId
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.store.chain_cursors import Cursor
 from payd.store.db import Database
-from payd.store.sightings import Noted, due_sightings, give_up, is_busy
+from payd.store.sightings import Noted
+from payd.store.sightings_due import due_sightings, give_up, is_busy
 
 log = structlog.get_logger("payd.watcher")
 

@@ -6,7 +6,7 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 import structlog
@@ -17,6 +17,8 @@ from payd.chains.rpc_wire import Results
 from payd.core.caip import ChainId
 
 log = structlog.get_logger("payd.chains")
+
+T = TypeVar("T")
 
 # Two that agree are not one that is wrong; more would only be slower.
 WITNESSES: Final = 2
@@ -77,17 +79,50 @@ class Witnesses:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        answers = await self.ask(calls)
-        views = [view(results) for _, results in answers]
-        if not all(one.shows for one in views) and len(self._rpc.nodes) > self.witnesses:
-            answers = await self._rpc.ask_all(calls)
-            views = [view(results) for _, results in answers]
+        said = await self._said(calls, view, lambda views: all(one.shows for one in views))
+        views = [one for _, one in said]
         if sum(one.shows for one in views) < self.witnesses:
-            self.disagreements += 1
-            names = [node.name for (node, _), one in zip(answers, views, strict=True) if not one.shows]
-            log.debug("chain.not_proven", chain=str(self._chain), tx_id=tx_id, nodes=names)
+            self._disagree(tx_id, [name for name, one in said if not one.shows])
             return "none"
         return "deep" if sum(one.shows and one.is_deep for one in views) >= self.witnesses else "shallow"
+
+    async def same(self, tx_id: str, calls: Sequence[Call], read: Callable[[Results], T | None]) -> T | None:
+        """What enough nodes show of a transaction, each the same; None where too few do.
+
+        Where the nodes that are asked first do not agree, all are.
+
+        Args:
+            tx_id: The transaction, for the log.
+            calls: What each is asked.
+            read: Reads what one answers; None where that shows nothing.
+
+        Raises:
+            ChainUnavailable: Too few nodes answer.
+        """
+
+        def agreed(shown: Sequence[T | None]) -> T | None:
+            return next(
+                (one for one in shown if one is not None and shown.count(one) >= self.witnesses), None
+            )
+
+        said = await self._said(calls, read, lambda shown: agreed(shown) is not None)
+        found = agreed([one for _, one in said])
+        if found is None:
+            self._disagree(tx_id, [name for name, one in said if one is None])
+        return found
+
+    async def _said(
+        self, calls: Sequence[Call], read: Callable[[Results], T], is_enough: Callable[[Sequence[T]], bool]
+    ) -> list[tuple[str, T]]:
+        """What each node says, after its name; of all nodes, where what the first say is not enough."""
+        said = [(node.name, read(results)) for node, results in await self.ask(calls)]
+        if not is_enough([one for _, one in said]) and len(self._rpc.nodes) > self.witnesses:
+            said = [(node.name, read(results)) for node, results in await self._rpc.ask_all(calls)]
+        return said
+
+    def _disagree(self, tx_id: str, nodes: Sequence[str]) -> None:
+        self.disagreements += 1
+        log.debug("chain.not_proven", chain=str(self._chain), tx_id=tx_id, nodes=nodes)
 
 
 def needed(rpc: Rpc) -> int:

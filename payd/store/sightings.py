@@ -35,8 +35,8 @@ _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, block_number,"
     " block_hash, block_time_s, awaits, look_at, assigned"
 )
-_OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
-_OVER_SQL: Final = ", ".join(f"'{status.value}'" for status in _OVER)
+OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
+"""How a payment ends that nothing pays any more."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -103,14 +103,6 @@ class Word(NamedTuple):
     sighting: Sighting
     came_to: Literal["linked", "taken", "strange"]
     reason: str
-
-
-class Due(NamedTuple):
-    """A payment whose transfer is to be looked at; `over`: it ended otherwise, and will not be paid by it."""
-
-    seq: int
-    payment_id: str
-    over: bool
 
 
 class TurnedBack(msgspec.Struct, frozen=True):
@@ -203,50 +195,6 @@ def sightings_between(tx: Tx, chain: str, above: int, to: int) -> list[Sighting]
     return [_sighting(row) for row in rows]
 
 
-def due_sightings(
-    tx: Tx, chain: str, head: int, finalized: int | None, after_seq: int, limit: int
-) -> list[Due]:
-    """Transfers whose block is deep enough, or final, for them to be looked at; in the order of `seq`.
-
-    And those whose payments ended otherwise, wherever they are.
-    """
-    rows = tx.execute(
-        "SELECT t.seq, t.payment_id, p.status FROM transfers t JOIN payments p ON p.id = t.payment_id"
-        " WHERE t.chain = ? AND t.awaits IS NOT NULL AND t.seq > ? AND (t.block_hash IS NOT NULL"
-        " AND (t.awaits = 'depth' AND t.look_at <= ? OR t.awaits = 'final' AND t.block_number <= ?)"
-        f" OR p.status IN ({_OVER_SQL})) ORDER BY t.seq LIMIT ?",
-        (chain, after_seq, head, -1 if finalized is None else finalized, limit),
-    )
-    return [Due(seq, payment_id, status in _OVER) for seq, payment_id, status in rows]
-
-
-def give_up(tx: Tx, chain: str) -> int:
-    """Let go of transfers that were to pay for payments which then ended otherwise; how many."""
-    return tx.execute(
-        "UPDATE transfers SET kind = 'late', awaits = NULL, look_at = NULL WHERE chain = ?"
-        " AND awaits IS NOT NULL AND payment_id IN"
-        " (SELECT p.id FROM payments p WHERE p.id = transfers.payment_id"
-        f" AND p.status IN ({_OVER_SQL}))",
-        (chain,),
-    ).rowcount
-
-
-def is_busy(tx: Tx, chain: str, now_ms: int) -> bool:
-    """Whether something may happen on the chain soon: a window is open, a transfer or the relayer waits.
-
-    What a reorg took from a payment that has succeeded may never come again, and is not waited for.
-    """
-    row = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM watches WHERE chain = :chain AND until_ms >= :now_ms)"
-        " OR EXISTS (SELECT 1 FROM transfers t JOIN payments p ON p.id = t.payment_id WHERE t.chain = :chain"
-        " AND t.awaits IS NOT NULL AND (t.block_hash IS NOT NULL OR p.status <> 'succeeded'))"
-        " OR EXISTS (SELECT 1 FROM relay_jobs WHERE chain = :chain AND state IN ('queued', 'sent'))"
-        " OR EXISTS (SELECT 1 FROM submissions WHERE chain = :chain AND state = 'open')",
-        {"chain": chain, "now_ms": now_ms},
-    ).fetchone()
-    return bool(row[0])
-
-
 def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
     """A reorg begins above this block: have the chain read again from there, and take back what was above.
 
@@ -273,7 +221,7 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
             lost.append(payment.id)
         elif _match_another(tx, payment):
             paid_by_others.append(payment.id)
-        is_done = payment.settled is not None or payment.status in _OVER
+        is_done = payment.settled is not None or payment.status in OVER
         _await(tx, sighting, None if is_done else "depth", None)
     return TurnedBack(len(rows), tuple(lost), tuple(paid_by_others))
 
@@ -322,6 +270,27 @@ def take_back(tx: Tx, sighting: Sighting) -> None:
     ).rowcount
     payment = _payment_of(tx, sighting)
     if taken and payment is not None and payment.success is None:
+        _match_another(tx, payment)
+
+
+def hold_to_commitment(tx: Tx, payment_id: str) -> None:
+    """A wallet committed its buyer to something: only that pays from now on, in the step that stores so.
+
+    Another transfer may have seemed to pay before: one more of the buyer's, or what a node made up.
+    """
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'matched'", (payment_id,)
+    ).fetchall()
+    others = [one for one in map(_sighting, rows) if (one.asset, one.value) != _committed(payment)]
+    for one in others:
+        tx.execute(
+            "UPDATE transfers SET kind = 'surplus' WHERE chain = ? AND tx_id = ? AND log_index = ?",
+            (one.chain, one.tx_id, one.log_index),
+        )
+        _await(tx, one, None, None)
+    if others:
         _match_another(tx, payment)
 
 
@@ -410,7 +379,7 @@ def _judge(
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
     was_matched = known is not None and known.kind == "matched" and known.payment_id == payment.id
-    if was_matched and not claim.paid_by_another and payment.status not in _OVER:
+    if was_matched and not claim.paid_by_another and payment.status not in OVER:
         # A reorg may move it to a block whose time is outside of its quote; it was in time all the same.
         return rule.Classified("matched", "It paid in another block before.")
     return rule.classify(sighting, claim)

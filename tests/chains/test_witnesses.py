@@ -55,3 +55,38 @@ async def test_fewer_than_must_agree_are_no_answer(nodes: list[FakeNode]) -> Non
     async with open_rpc(*nodes) as rpc:
         with pytest.raises(ChainUnavailable):
             await Witnesses(rpc, CHAIN).weigh("0x1", CALLS, view)
+
+
+def shown(results: Results) -> object | None:
+    """What an answer of these nodes shows."""
+    return None if results[0] == "nothing" else results[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([DEEP], "deep"),
+        ([NOTHING], None),
+        ([DEEP, DEEP], "deep"),
+        ([DEEP, SHALLOW], None),
+        ([DEEP, NOTHING], None),
+        ([NOTHING, DEEP, DEEP], "deep"),
+        ([SHALLOW, DEEP, DEEP], "deep"),
+        ([DEEP, SHALLOW, NOTHING], None),
+        ([DOWN, DEEP, DEEP], "deep"),
+    ],
+)
+async def test_what_two_show_the_same_is_what_the_nodes_show(
+    nodes: list[FakeNode], expected: str | None
+) -> None:
+    async with open_rpc(*nodes) as rpc:
+        witnesses = Witnesses(rpc, CHAIN)
+
+        assert await witnesses.same("0x1", CALLS, shown) == expected
+        assert witnesses.disagreements == (expected is None)
+
+
+async def test_one_that_answers_alone_shows_nothing_where_there_are_two() -> None:
+    async with open_rpc(DEEP, DOWN) as rpc:
+        with pytest.raises(ChainUnavailable):
+            await Witnesses(rpc, CHAIN).same("0x1", CALLS, shown)

@@ -227,6 +227,26 @@ async def test_a_buyer_who_pays_after_a_node_invented_a_transfer_is_credited(pai
     assert await pair.street.events(payment_id) == ALL_EVENTS
 
 
+@pytest.mark.parametrize("liar", [0, 1])
+async def test_what_one_node_invents_does_not_stop_a_buyer_who_pays_with_another_asset(
+    pair: Behind, liar: int
+) -> None:
+    payment_id = await pair.street.payment()
+    await pair.street.option(payment_id, DAI)
+    pair.fail()
+    await pair.unread()
+    receipt = await reverted(pair, payment_id)
+    pair.recover()
+    pair.nodes[liar].rewrite = with_invented_transfer(receipt, told_by_logs=True)
+    await pair.read()
+    assert await pair.street.events(payment_id) == ["payment.created"], "one node's word moves nothing"
+
+    await pair.street.pay(payment_id, USDC)
+
+    await pair.street.until(payment_id, "settled")
+    assert await pair.street.events(payment_id) == ALL_EVENTS
+
+
 @pytest.mark.parametrize(("liar", "asset"), [(0, USDC), (1, DAI), (0, ETH)])
 async def test_a_payment_succeeds_only_when_both_nodes_show_it(pair: Behind, liar: int, asset: str) -> None:
     """The liar has it reverted; whoever asks both believes neither."""

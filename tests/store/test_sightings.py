@@ -19,15 +19,14 @@ from payd.store.sightings import (
     Noted,
     Seen,
     blocks_of,
-    due_sightings,
-    give_up,
-    is_busy,
+    hold_to_commitment,
     matched_of,
     record,
     rewind,
     sightings_between,
     take_back,
 )
+from payd.store.sightings_due import due_sightings, give_up, is_busy
 from payd.store.transfers import Follow, follow_transfer, list_transfers
 from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
@@ -187,6 +186,47 @@ async def test_what_the_buyer_committed_pays_also_after_its_quote(till: Till) ->
     await till.commit(payment)
     await show(till, seen(payment, block_time_s=START_S + 7200))
     assert till.kinds("0x01") == ["matched"]
+
+
+async def test_once_a_wallet_committed_to_one_asset_no_other_pays(till: Till) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    other, own = seen(payment, asset=EURC), seen(payment, tx_id="0x02")
+    await show(till, other, own)
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["matched"], ["surplus"]]
+    await till.commit(payment)
+
+    await till.db.write(hold_to_commitment, payment)
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
+    assert due(till) == [payment]
+    assert await show(till, other, own) == []
+
+
+async def test_what_a_reorg_took_before_the_commitment_to_another_asset_does_not_pay_when_it_comes_again(
+    till: Till,
+) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    await show(till, seen(payment, asset=EURC))
+    await reorg(till)
+    await till.commit(payment)
+
+    await till.db.write(hold_to_commitment, payment)
+
+    await show(till, seen(payment, asset=EURC, block_hash="0xb100"), seen(payment, tx_id="0x02"))
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
+
+
+async def test_a_commitment_to_what_pays_already_changes_nothing(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x02"))
+    [before] = till.db.point(matched_of, payment)
+    await till.commit(payment)
+
+    await till.db.write(hold_to_commitment, payment)
+
+    assert till.db.point(matched_of, payment) == [before]
 
 
 async def test_with_a_fee_the_merchants_part_pays(till: Till) -> None:

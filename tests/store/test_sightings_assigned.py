@@ -11,7 +11,8 @@ from payd.chains.evm.binding import payment_tag
 from payd.core.payment import PaymentCancelled, WindowClosed
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
 from payd.store.db import Database
-from payd.store.sightings import Seen, Word, assign, due_sightings, matched_of, record, rewind
+from payd.store.sightings import Seen, Word, assign, matched_of, record, rewind
+from payd.store.sightings_due import due_sightings
 from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP
 from tests.till import CHAIN, ETH, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 

@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 import structlog
 
-from payd.chains.asking import read
 from payd.chains.base import Found
 from payd.chains.defaults import Depth
 from payd.chains.evm.actions import Sending, read_actions
@@ -28,6 +27,7 @@ from payd.chains.evm.track import Told, Track, read_track, recipient_of
 from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
 from payd.core.caip import canonical_account, parse_account
 from payd.core.option import Quote
 from payd.core.payment import (
@@ -99,9 +99,7 @@ class Looks:
             case Status.PROCESSING if row is not None:
                 return await self._confirm(payment, row, final)
             case Status.PROCESSING:
-                job = self._db.point(find_job, payment.id)
-                end = await self._endings.end_of(payment, read_track(payment), job, final)
-                return None if end is None else Found(end)
+                return await self._end(payment, final)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)
         return None
@@ -161,8 +159,9 @@ class Looks:
         """A transfer of what was committed: whether it lies deep enough."""
         track = read_track(payment)
         if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
-            log.error("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
-            return None
+            # To another of the merchant's addresses, say. What was committed is waited for all the same.
+            log.warning("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
+            return await self._end(payment, final)
         head = self._db.point(find_cursor, self._name, "head")
         at = row.block_number if head is None else head.number
         wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
@@ -174,6 +173,12 @@ class Looks:
             case "shallow":
                 return later(row, wait)
         return await self._take_back(payment, row, final)
+
+    async def _end(self, payment: Payment, final: Cursor | None) -> Found | None:
+        """A payment without a transfer: whether none can come any more."""
+        job = self._db.point(find_job, payment.id)
+        end = await self._endings.end_of(payment, read_track(payment), job, final)
+        return None if end is None else Found(end)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
         """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
@@ -189,12 +194,17 @@ class Looks:
     async def _read(
         self, row: Sighting, known: set[tuple[bytes, str]]
     ) -> tuple[Transaction, bytes | None] | None:
-        """The transaction of a transfer as a node shows it, and what binds the two; None if it does not.
+        """The transaction of a transfer as the nodes show it, and what binds the two; None if they do not.
 
-        Of what a merchant assigned, nothing has to.
+        What a single node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
         calls = [("eth_getTransactionByHash", row.tx_id), ("eth_getTransactionReceipt", row.tx_id)]
-        results = await read(self._rpc, calls)
+        return await self._evidence.same(row.tx_id, calls, lambda results: self._shown(row, known, results))
+
+    def _shown(
+        self, row: Sighting, known: set[tuple[bytes, str]], results: Results
+    ) -> tuple[Transaction, bytes | None] | None:
+        """What one node shows of it. Of what a merchant assigned, nothing has to bind the two."""
         if any(isinstance(result, RpcError) for result in results):
             return None
         try:

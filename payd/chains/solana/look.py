@@ -13,9 +13,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from payd.chains.asking import answered, read
+from payd.chains.asking import answered
 from payd.chains.base import Found
-from payd.chains.fee_terms import FeeTerms
 from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
@@ -31,7 +30,7 @@ from payd.chains.solana.lifetime import lands_until
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Commitment, Terms
 from payd.chains.solana.track import Track, read_track, recipient_of
-from payd.core.caip import AccountId, canonical_account, canonical_asset, parse_account, parse_asset
+from payd.core.caip import AccountId, canonical_account, parse_account
 from payd.core.option import Quote
 from payd.core.payment import (
     FundsCommitted,
@@ -96,7 +95,7 @@ class Looks:
             case Status.REQUIRES_ACTION if row is not None:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
-                return await self._confirm(payment, row, final)
+                return await self._confirm(payment, row, final, now_ms)
             case Status.PROCESSING:
                 return await self._end(payment, final, now_ms)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
@@ -114,8 +113,8 @@ class Looks:
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
-        landed = await self._read(payment, row)
-        if landed is None:
+        fee = await self._fee_beside(payment, row)
+        if fee is None:
             return None
         quote = self._quote(payment, row)
         if quote is None:
@@ -123,7 +122,7 @@ class Looks:
             return None
         processing = await self._commitments.made(
             payment,
-            self._as_paid(quote, landed),
+            self._as_paid(quote, fee, row),
             row.tx_id,
             await lands_until(self._rpc),
             now_ms,
@@ -145,12 +144,15 @@ class Looks:
         log.warning("chain.transfer_denied", payment_id=payment.id, chain=self._name, tx_id=row.tx_id)
         return Found(None, denied=row)
 
-    async def _confirm(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
+    async def _confirm(
+        self, payment: Payment, row: Sighting, final: Cursor | None, now_ms: int
+    ) -> Found | None:
         """A transfer of what was committed: whether it has come as far as it must."""
         track = read_track(payment)
         if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
-            log.error("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
-            return None
+            # To another of the merchant's addresses, say. What was committed is waited for all the same.
+            log.warning("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
+            return await self._end(payment, final, now_ms)
         match await self._evidence.prove(row, track, track.depth):
             case "deep":
                 return Found(TransferConfirmed(row.tx_id), follow=until_final(row))
@@ -178,20 +180,16 @@ class Looks:
         end = await self._endings.end_of(payment, track, submission, others, final, now_ms)
         return None if end is None else Found(end)
 
-    async def _read(self, payment: Payment, row: Sighting) -> Landed | None:
-        """The transaction of a transfer as a node shows it; None if none does.
+    async def _fee_beside(self, payment: Payment, row: Sighting) -> int | None:
+        """What the transaction of a transfer paid to the operator beside it; None if the nodes show no such.
 
-        Of what a merchant assigned, nothing has to bind the two.
+        What a single node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
         calls = [transaction_call(row.tx_id)]
-        shown = self._shown(payment, row, await read(self._rpc, calls))
-        if shown is not None or len(self._rpc.nodes) == 1:
-            return shown
-        # The node that is asked first may be the one that hides it.
-        said = [self._shown(payment, row, results) for _, results in await self._rpc.ask_all(calls)]
-        return next((one for one in said if one is not None), None)
+        return await self._evidence.same(row.tx_id, calls, lambda results: self._shown(payment, row, results))
 
-    def _shown(self, payment: Payment, row: Sighting, results: Results) -> Landed | None:
+    def _shown(self, payment: Payment, row: Sighting, results: Results) -> int | None:
+        """The same, as one node shows it. Of what a merchant assigned, nothing has to bind it."""
         binding = reference_of(payment.id)
         try:
             landed = decode_landed(answered(results[0]), row.tx_id)
@@ -204,8 +202,15 @@ class Looks:
         for one in paid_by(self._terms.chain, landed, watched, {(binding, row.asset)}):
             is_bound = one.binding == binding or row.assigned
             if (one.account_index, one.value) == (row.log_index, row.value) and is_bound:
-                return landed
+                return self._fee_in(landed, row.asset)
         return None
+
+    def _fee_in(self, landed: Landed, asset: str) -> int:
+        fee = self._terms.fee
+        if fee is None:
+            return 0
+        watched = watched_for(asset, str(AccountId(self._terms.chain, fee.address)))
+        return sum(one.value for one in paid_by(self._terms.chain, landed, watched, set()))
 
     def _quote(self, payment: Payment, row: Sighting) -> Quote | None:
         """What was asked for that a transfer pays; what held at its time comes first."""
@@ -218,18 +223,13 @@ class Looks:
             exact, key=lambda quote: not quote.covers_transfer_at(row.block_time_s * 1000), default=None
         )
 
-    def _as_paid(self, quote: Quote, landed: Landed) -> Quote:
+    def _as_paid(self, quote: Quote, fee: int, row: Sighting) -> Quote:
         """The quote, without the operator's part where the transaction has not that."""
-        fee, taken = self._terms.fee, quote.amount - quote.settlement_value
-        if taken == 0 or fee is None or self._went_to(fee, quote, landed) >= taken:
+        taken = quote.amount - quote.settlement_value
+        if taken == 0 or self._terms.fee is None or fee >= taken:
             return quote
-        log.warning("chain.fee_left_out", payment_id=quote.payment_id, tx_id=landed.tx_id)
+        log.warning("chain.fee_left_out", payment_id=quote.payment_id, tx_id=row.tx_id)
         return msgspec.structs.replace(quote, amount=quote.settlement_value, due=None)
-
-    def _went_to(self, fee: FeeTerms, quote: Quote, landed: Landed) -> int:
-        asset = canonical_asset(parse_asset(quote.asset))
-        watched = watched_for(asset, str(AccountId(self._terms.chain, fee.address)))
-        return sum(one.value for one in paid_by(self._terms.chain, landed, watched, set()))
 
 
 def _follow(row: Sighting, depth: Commitment) -> Follow:

@@ -145,6 +145,28 @@ async def test_a_node_that_does_not_show_the_transfer_commits_nothing_yet(
         assert committed(payment, await scene.look(payment)).status is Status.PROCESSING
 
 
+@pytest.mark.parametrize("other", [0, 1])
+async def test_what_one_of_two_nodes_shows_commits_nothing_until_both_do(
+    realm_db: Database, anvil: Anvil, other: int
+) -> None:
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
+    ):
+        payment = await scene.payment()
+        tx_hash = await scene.send(await scene.quote(payment, scene.dai_asset))
+        await scene.chain.receipt(tx_hash)
+        await scene.watch()
+        one = (first, second)[other]
+        one.hidden.add(tx_hash)
+        assert await scene.look(payment) is None
+        assert scene.evm.evidence.disagreements == 1
+        one.hidden.clear()
+
+        assert committed(payment, await scene.look(payment)).status is Status.PROCESSING
+
+
 # From commitment to success.
 
 

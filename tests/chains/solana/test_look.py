@@ -205,6 +205,21 @@ async def test_a_node_that_does_not_show_the_transfer_commits_nothing_yet(realm_
         assert committed(payment, await scene.look(payment)).status is Status.PROCESSING
 
 
+@pytest.mark.parametrize("liar", [0, 1])
+async def test_what_one_of_two_nodes_shows_commits_nothing_until_both_do(
+    realm_db: Database, liar: int
+) -> None:
+    async with open_scene(realm_db, proxies=2) as scene:
+        payment = await scene.payment()
+        await sent_by_wallet(scene, payment)
+        scene.proxies[liar].rewrite = with_err({"InstructionError": [4, {"Custom": 1}]})
+        assert await scene.look(payment) is None
+        assert scene.solana.evidence.disagreements == 1
+        scene.proxies[liar].rewrite = None
+
+        assert committed(payment, await scene.look(payment)).status is Status.PROCESSING
+
+
 # The operator's part.
 
 FEE = FeeTerms(Fraction(2, 100), Fraction(0), address(OPERATOR))
