@@ -277,13 +277,14 @@ class BringsRefunds(Chain, Protocol):
             ChainUnavailable: No node answers.
         """
 
-    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str, now_ms: int) -> Brought:
         """Bring what a wallet signed to the chain, again if it was, or say what has become of it.
 
         Args:
             payment: What it pays back.
             unsigned: As it was written for that.
             signed: What the wallet gave back, in base64.
+            now_ms: Unix milliseconds of the realm.
 
         Raises:
             InvalidParams: That is another transaction, or none.

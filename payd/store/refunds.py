@@ -1,13 +1,23 @@
-"""Refunds that a merchant made from its own wallet, recorded once a payment."""
+"""Refunds that a merchant made from its own wallet, recorded once a payment, and those on their way."""
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from payd.core.errors import AlreadyRefunded
 
 Tx: TypeAlias = sqlite3.Connection
+
+
+class RefundOut(NamedTuple):
+    """A refund that was brought to its chain.
+
+    valid_until: the last block height at which it can land.
+    """
+
+    tx_id: str
+    valid_until: int
 
 
 def insert_refund(tx: Tx, payment_id: str, tx_id: str | None, note: str | None, now_ms: int) -> None:
@@ -28,3 +38,30 @@ def insert_refund(tx: Tx, payment_id: str, tx_id: str | None, note: str | None, 
 def is_refunded(tx: Tx, payment_id: str) -> bool:
     """Whether a refund of the payment is recorded."""
     return tx.execute("SELECT 1 FROM refunds WHERE payment_id = ?", (payment_id,)).fetchone() is not None
+
+
+def refund_out(tx: Tx, payment_id: str) -> RefundOut | None:
+    """The refund of a payment that was brought to its chain and may still land, for all that is known."""
+    row = tx.execute(
+        "SELECT tx_id, valid_until FROM refunds_out WHERE payment_id = ?", (payment_id,)
+    ).fetchone()
+    return None if row is None else RefundOut(*row)
+
+
+def send_out(tx: Tx, payment_id: str, out: RefundOut, now_ms: int) -> RefundOut | None:
+    """Note that a refund is about to be brought to its chain; the other one, where one was before.
+
+    Then this one must not be: both could land.
+    """
+    tx.execute(
+        "INSERT INTO refunds_out (payment_id, tx_id, valid_until, brought_at_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (payment_id, *out, now_ms),
+    )
+    stored = refund_out(tx, payment_id)
+    return None if stored is None or stored.tx_id == out.tx_id else stored
+
+
+def forget_out(tx: Tx, payment_id: str, tx_id: str) -> None:
+    """It cannot land any more, or it failed: another one may be brought."""
+    tx.execute("DELETE FROM refunds_out WHERE payment_id = ? AND tx_id = ?", (payment_id, tx_id))

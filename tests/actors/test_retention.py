@@ -66,6 +66,7 @@ KEPT: Final[dict[Schema, dict[str, str]]] = {
         "payments": "a merchant's books; they stay",
         "transfers": "proof of payments, and of money that pays for none",
         "refunds": "one of a payment",
+        "refunds_out": "one of a payment, until it cannot land any more",
         "routes": "where a payment's money was to go; with the payment",
         "options": "what was offered for a payment; with the payment",
         "quotes": "at what price; with the payment, and as many as rate limits let buyers ask for",

@@ -89,3 +89,5 @@ INSERT INTO vacancies VALUES ('{merchant}', 'eip155:8453/slip44:60', 'eip155:845
 INSERT INTO faults (id, endpoint_id, kind, events, deliveries, "left", created_at_ms)
 SELECT 'flt_stored', id, 'duplicate', '', 3, 2, {now} FROM endpoints LIMIT 1;
 INSERT INTO fault_uses VALUES ('flt_stored', 'dlv_stored', 0);
+-- from realm 13
+INSERT INTO refunds_out VALUES ('{payment}', '{payment}', 300000150, {now});

@@ -82,7 +82,7 @@ class SolanaChain:
         self._links = PayLinks(self._offers)
         self._resolver = Resolver(terms, rpc, db, book, facts, budget)
         self._checks = Checks(terms, rpc, db, budget, commitments)
-        self._pay_back = PayBack(terms, rpc, book, facts)
+        self._pay_back = PayBack(terms, rpc, db, book, facts)
         endings = Endings(terms, self.evidence)
         self._looks = Looks(terms, rpc, db, commitments, self.evidence, endings)
 
@@ -194,6 +194,6 @@ class SolanaChain:
         """What pays a payment back from an account; see `BringsRefunds.write_refund`."""
         return await self._pay_back.write(payment, account, now_ms)
 
-    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str, now_ms: int) -> Brought:
         """Bring it to the chain; see `BringsRefunds.bring_refund`."""
-        return await self._pay_back.bring(payment, unsigned, signed)
+        return await self._pay_back.bring(payment, unsigned, signed, now_ms)

@@ -38,6 +38,8 @@ from payd.core.caip import AccountId, account_problem, canonical_chain, parse_ac
 from payd.core.errors import InvalidParams, InvalidState
 from payd.core.payment import Payment
 from payd.core.refund import repayment_of
+from payd.store.db import Database
+from payd.store.refunds import RefundOut, forget_out, refund_out, send_out
 
 NOT_KNOWN: Final = "This server does not know what was paid with any more. Send it from your wallet."
 NO_ACCOUNT: Final = "This is no account of the payment's chain."
@@ -50,8 +52,6 @@ REFUSED: Final = "The blockchain would refuse this refund now: {}."
 
 # Whoever knows the payment can name its refund in any transaction; so many are read for one that pays back.
 LISTED_MAX: Final = 20
-# Refunds that are remembered as brought; each can land for a minute or two.
-OUT_MAX: Final = 1000
 
 
 class PayBack:
@@ -60,17 +60,17 @@ class PayBack:
     Args:
         terms: What the operator set.
         rpc: Its nodes.
+        db: Where it is kept which refunds are out.
         book: Its assets.
         facts: What is known of prices.
     """
 
-    def __init__(self, terms: Terms, rpc: Rpc, book: AssetBook, facts: Facts) -> None:
+    def __init__(self, terms: Terms, rpc: Rpc, db: Database, book: AssetBook, facts: Facts) -> None:
         self._terms = terms
         self._rpc = rpc
+        self._db = db
         self._book = book
         self._facts = facts
-        # By payment, what was brought last and may still land: its id, and until which block height.
-        self._out: dict[str, tuple[str, int]] = {}
 
     async def write(self, payment: Payment, account: AccountId, now_ms: int) -> Unsigned:
         """See `BringsRefunds.write_refund`. Who signs pays the network, and the rent of what is created."""
@@ -100,7 +100,7 @@ class PayBack:
             raise InvalidState(REFUSED.format(reason))
         return Unsigned(raw, await last_valid_height(self._rpc, newest))
 
-    async def bring(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring(self, payment: Payment, unsigned: Unsigned, signed: str, now_ms: int) -> Brought:
         """See `BringsRefunds.bring_refund`."""
         sender = Message.from_bytes(split(unsigned.raw)[1]).account_keys[0]
         returned = check_returned(unsigned.raw, signed, sender, None, GuardLimits())
@@ -112,30 +112,22 @@ class PayBack:
         if any(_shows(word, returned.tx_id) for word in words):
             return Brought(returned.tx_id, "landed")
         await self._check_alone(payment, returned.tx_id)
-        self._keep(payment, returned.tx_id, unsigned.valid_until)
+        out = RefundOut(returned.tx_id, unsigned.valid_until)
+        other = await self._db.write(send_out, payment.id, out, now_ms)
+        if other is not None:
+            raise InvalidState(ON_ITS_WAY.format(other.tx_id))
         await self._rpc.broadcast(returned.raw)
         if not words:
             raise unavailable("too few nodes say what became of a refund")
         return Brought(returned.tx_id, "sent")
 
     async def _check_alone(self, payment: Payment, tx_id: str | None = None) -> None:
-        """Raises InvalidState while another refund of the payment than this one may still land.
-
-        A server that starts anew knows of none; what has landed by then, the chain itself shows.
-        """
-        while (out := self._out.get(payment.id)) is not None and out[0] != tx_id:
-            other_id, until = out
-            words = await ask_enough(self._rpc, [other_id])
-            if agreed_end(words, other_id, until) not in ("failed", "nowhere"):
-                raise InvalidState(ON_ITS_WAY.format(other_id))
-            if self._out.get(payment.id) == out:
-                del self._out[payment.id]
-
-    def _keep(self, payment: Payment, tx_id: str, valid_until: int) -> None:
-        self._out.pop(payment.id, None)
-        while len(self._out) >= OUT_MAX:
-            del self._out[next(iter(self._out))]
-        self._out[payment.id] = (tx_id, valid_until)
+        """Raises InvalidState while another refund of the payment than this one may still land."""
+        while (out := self._db.point(refund_out, payment.id)) is not None and out.tx_id != tx_id:
+            words = await ask_enough(self._rpc, [out.tx_id])
+            if agreed_end(words, out.tx_id, out.valid_until) not in ("failed", "nowhere"):
+                raise InvalidState(ON_ITS_WAY.format(out.tx_id))
+            await self._db.write(forget_out, payment.id, out.tx_id)
 
     async def _made(self, payment: Payment) -> str | None:
         """A refund of ours that the chain shows, in whosever browser it was signed."""

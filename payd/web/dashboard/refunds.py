@@ -127,7 +127,8 @@ async def bring(visit: Visit) -> Answer:
     except (SealBroken, ValueError):
         raise InvalidParams("This is no refund that this server wrote. Begin again.") from None
     unsigned = msgspec.json.decode(opened, type=Unsigned)
-    brought = await chain.bring_refund(payment, unsigned, visit.typed("signed"))
+    now_ms = visit.realm.clock.now_ms()
+    brought = await chain.bring_refund(payment, unsigned, visit.typed("signed"), now_ms)
     return Answer.json({"txId": brought.tx_id, "state": brought.state}, headers=SAFE)
 
 

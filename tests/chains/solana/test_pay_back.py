@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+import trio
 from solders.message import Message
 from solders.pubkey import Pubkey
 
 from payd.chains.base import Brought, Unsigned
+from payd.chains.rpc import Rpc
+from payd.chains.solana import fates
 from payd.chains.solana.binding import memo_of, reference_key, refund_reference_of
 from payd.chains.solana.build import split, with_signature
+from payd.chains.solana.fates import Word
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, COMPUTE_BUDGET, MEMO, SYSTEM, TOKEN, TOKEN_2022
 from payd.chains.solana.pay_back import BUYERS_OWN, MADE, NO_ACCOUNT, NOT_ENOUGH, ON_ITS_WAY
 from payd.core.caip import AccountId, parse_account
@@ -87,7 +92,7 @@ def programs(unsigned: Unsigned) -> list[Pubkey]:
 
 
 async def brought(scene: Scene, payment: Payment, unsigned: Unsigned, place: int = MERCHANT) -> Brought:
-    return await scene.solana.bring_refund(payment, unsigned, signed(unsigned, place))
+    return await scene.solana.bring_refund(payment, unsigned, signed(unsigned, place), scene.now_ms())
 
 
 async def has(scene: Scene, asset: str, place: int) -> int:
@@ -253,9 +258,11 @@ async def test_another_transaction_than_the_one_that_was_written_is_not_brought(
     other = await written(scene, payment)
     for text in (signed(other), "", "x", "A" * 9000, base64.b64encode(bytes(200)).decode()):
         with pytest.raises(InvalidParams):
-            await scene.solana.bring_refund(payment, unsigned, text)
+            await scene.solana.bring_refund(payment, unsigned, text, scene.now_ms())
     with pytest.raises(InvalidSignature):
-        await scene.solana.bring_refund(payment, unsigned, base64.b64encode(unsigned.raw).decode())
+        await scene.solana.bring_refund(
+            payment, unsigned, base64.b64encode(unsigned.raw).decode(), scene.now_ms()
+        )
     await scene.local.confirm()
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == paid_with(payment)
 
@@ -300,12 +307,17 @@ async def test_what_names_a_refund_and_pays_nothing_back_is_none(scene: Scene) -
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 0
 
 
-async def test_of_two_that_were_signed_at_once_only_one_is_brought_while_it_may_land(scene: Scene) -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_of_two_that_were_signed_at_once_only_one_is_brought_while_it_may_land(
+    scene: Scene, restarted: bool
+) -> None:
     payment = await succeeded(scene)
     await scene.local.give(pubkey(MERCHANT), USDC_MINT, 10 * paid_with(payment))
     one, other = await written(scene, payment), await written(scene, payment, BUYER_2)
     scene.node.mode = "blackhole"
     first = await brought(scene, payment, one)
+    if restarted:
+        scene.solana = scene.restarted()
     with pytest.raises(InvalidState, match=first.tx_id):
         await brought(scene, payment, other, BUYER_2)
     merchant = parse_account(account_id(MERCHANT))
@@ -318,3 +330,37 @@ async def test_of_two_that_were_signed_at_once_only_one_is_brought_while_it_may_
     assert (await brought(scene, payment, other, BUYER_2)).state == "nowhere"
     await scene.local.confirm()
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == 9 * paid_with(payment)
+
+
+async def test_of_two_that_come_at_the_same_moment_only_one_is_brought(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await succeeded(scene)
+    await scene.local.give(pubkey(BUYER_2), USDC_MINT, paid_with(payment))
+    both = [(await written(scene, payment, place), place) for place in (MERCHANT, BUYER_2)]
+    scene.node.mode = "blackhole"
+    states: list[str] = []
+    asked: list[str] = []
+    all_asked = trio.Event()
+
+    async def ask_enough(rpc: Rpc, tx_ids: Sequence[str]) -> Sequence[Word]:
+        words = await fates.ask_enough(rpc, tx_ids)
+        asked.extend(tx_ids)
+        if len(asked) == len(both):
+            all_asked.set()
+        await all_asked.wait()
+        return words
+
+    monkeypatch.setattr("payd.chains.solana.pay_back.ask_enough", ask_enough)
+
+    async def bring(unsigned: Unsigned, place: int) -> None:
+        try:
+            states.append((await brought(scene, payment, unsigned, place)).state)
+        except InvalidState:
+            states.append("refused")
+
+    async with trio.open_nursery() as nursery:
+        for one in both:
+            nursery.start_soon(bring, *one)
+
+    assert sorted(states) == ["refused", "sent"]

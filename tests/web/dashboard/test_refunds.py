@@ -58,7 +58,7 @@ class Bringing(PlayedSolana):
         self.wrote.append((payment.id, str(account)))
         return Unsigned(f"{payment.id} {account.address}".encode(), 7)
 
-    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str) -> Brought:
+    async def bring_refund(self, payment: Payment, unsigned: Unsigned, signed: str, now_ms: int) -> Brought:
         assert unsigned.raw.startswith(payment.id.encode())
         self.brought.append((unsigned, signed))
         return Brought("5" * 88, "sent")
