@@ -15,7 +15,6 @@ import trio
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
-from payd.store.chain_cursors import Cursor
 
 log = structlog.get_logger("payd.watcher")
 
@@ -25,8 +24,8 @@ T = TypeVar("T")
 REST_S: Final = 30.0
 # Chains have a block more often than that.
 STANDS_S: Final = 15.0
-# The second reading waits so long, by the chain's clock, for a second node to come back; and so long it is
-# waited for a node that may be able to tell of a transaction.
+# The second reading waits so long for a second node to come back, also where the server was off for longer.
+# So long, too, it is waited for a node that may be able to tell of a transaction.
 SECOND_WAIT_S: Final = 3600
 # A transaction that is told of and cannot be read holds up its chain this long, and by so many tries; then it
 # is read past, because everybody else's payments are behind it.
@@ -56,6 +55,7 @@ class NodeChoice:
         self._skipped = skipped
         self._rests: dict[Node, float] = {}
         self._stuck: dict[str, _Stuck] = {}
+        self._waits_since_s: float | None = None
         self._head = -1
         self._stands_since_s = 0.0
 
@@ -91,17 +91,23 @@ class NodeChoice:
             self._stands_since_s = now_s
             await self._rpc.heads()
 
-    def another(self, node: Node, final_time_s: int, cursor: Cursor | None) -> Node | None:
-        """A node for the second reading: not this one, if there are others.
+    def another(self, node: Node) -> Node | None:
+        """A node for the second reading: not this one, if there are others. `compared` says that it was read.
 
-        None while they are away, unless they have been for long.
+        None while they are away, unless the second reading has waited for long.
         """
-        others = [one for one in self._rpc.nodes if one is not node]
+        now_s = trio.current_time()
+        if self._waits_since_s is None:
+            self._waits_since_s = now_s
         well = [one for one in self._by_rest() if one is not node]
         if well:
             return well[0]
-        late = cursor is not None and final_time_s - cursor.time_s > SECOND_WAIT_S
-        return node if not others or late else None
+        late = now_s - self._waits_since_s > SECOND_WAIT_S
+        return node if len(self._rpc.nodes) == 1 or late else None
+
+    def compared(self) -> None:
+        """Two nodes were read: the second reading waits for none."""
+        self._waits_since_s = None
 
     def rest(self, node: Node, trouble: Exception) -> None:
         """Have others asked before it for a while."""

@@ -262,9 +262,7 @@ class Watcher:
     async def _read_again(self, node: Node, step: Step) -> bool:
         """Read a piece of what is final from another node, and this one; True when there is more of it."""
         assert step.final is not None
-        # A node whose clock is ahead makes nobody late.
-        final_s = min(step.final.time_s, self._clock.now_ms() // 1000)
-        other = self._nodes.another(node, final_s, self._walk.cursor("final"))
+        other = self._nodes.another(node)
         if other is None:
             return False
         try:
@@ -276,6 +274,8 @@ class Watcher:
         except (NodesDown, Unread, BadAnswer) as trouble:
             self._second_failed(other, trouble)
             return False
+        if other is not node:
+            self._nodes.compared()
         self._second_trouble = ""
         self._read_twice = self._walk.cursor("final")
         for one in noted:

@@ -15,10 +15,11 @@ from payd.actors.node_choice import (
 )
 from payd.chains.rpc import Node, NodesDown
 from payd.chains.unread import Unread
+from payd.store.chain_cursors import find_cursor
 from tests.actors.watching import DOWN, Watching
 from tests.chains.fake_chain import token_transfer
 from tests.receiver import Does
-from tests.till import PRICE
+from tests.till import CHAIN, PRICE
 
 
 async def test_another_node_is_read_where_one_fails(two_nodes: Watching) -> None:
@@ -111,16 +112,65 @@ async def test_the_second_reading_waits_for_a_node_that_is_away(two_nodes: Watch
 
 
 async def test_the_second_reading_does_not_wait_for_ever(two_nodes: Watching) -> None:
+    await two_nodes.watcher.run_once()
     two_nodes.nodes[1].does = DOWN
+    two_nodes.chain.mine_empty(30)
+    final = two_nodes.watcher.stats().final
+    await two_nodes.watcher.run_once()
+    await trio.sleep(SECOND_WAIT_S)
+    await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().final == final
+    await trio.sleep(1)
+    for _ in range(2):
+        await two_nodes.watcher.run_once()
+    assert two_nodes.watcher.stats().final == two_nodes.chain.head.number - two_nodes.chain.final_depth
+
+
+def final_of(watching: Watching) -> int | None:
+    """Up to where the second reading came, whichever server did it."""
+    cursor = watching.till.db.point(find_cursor, CHAIN, "final")
+    return None if cursor is None else cursor.number
+
+
+async def test_what_a_server_missed_while_it_was_off_waits_for_the_second_node_as_long(
+    two_nodes: Watching,
+) -> None:
+    """The chain went on for hours; nobody has waited for that node yet."""
+    await two_nodes.watcher.run_once()
+    final = final_of(two_nodes)
     begun_s = two_nodes.chain.head.time_s
     two_nodes.chain.mine_empty(4000)
     await trio.sleep(two_nodes.chain.head.time_s - begun_s)
-    for _ in range(3):
-        await two_nodes.watcher.run_once()
-    read = two_nodes.watcher.stats().final
-    assert read is not None
-    final = two_nodes.chain.blocks[-1 - two_nodes.chain.final_depth]
-    assert 0 < final.time_s - two_nodes.chain.blocks[read].time_s <= SECOND_WAIT_S
+    two_nodes.nodes[1].does = DOWN
+    watcher = two_nodes.another()
+    for _ in range(5):
+        await watcher.run_once()
+        await trio.sleep(SECOND_WAIT_S / 10)
+    assert final_of(two_nodes) == final
+    two_nodes.nodes[1].does = None
+    await trio.sleep(120)
+    for _ in range(5):
+        await watcher.run_once()
+    assert final_of(two_nodes) == two_nodes.chain.head.number - two_nodes.chain.final_depth
+
+
+async def test_a_node_that_answers_at_times_and_is_never_read_is_not_waited_for_either(
+    two_nodes: Watching,
+) -> None:
+    first, second = two_nodes.rpc.nodes
+    choice = NodeChoice(two_nodes.rpc, set())
+    two_nodes.nodes[1].does = DOWN
+    waited_s, chosen = 0.0, choice.another(first)
+    while chosen is not first:
+        assert waited_s < 2 * SECOND_WAIT_S
+        if chosen is second:
+            with pytest.raises(NodesDown):
+                await two_nodes.rpc.batch([("eth_blockNumber",)], second)
+        await trio.sleep(5)
+        waited_s, chosen = waited_s + 5, choice.another(first)
+    assert waited_s > SECOND_WAIT_S
+    choice.compared()
+    assert choice.another(first) is not first
 
 
 async def test_the_preferred_node_is_asked_again_after_a_rest(two_nodes: Watching) -> None:

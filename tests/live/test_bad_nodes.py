@@ -266,8 +266,8 @@ async def test_a_payment_succeeds_only_when_both_nodes_show_it(pair: Behind, lia
 async def test_another_block_hash_is_another_block(pair: Behind) -> None:
     pair.nodes[0].rewrite = with_receipts(lambda receipt: {"blockHash": "0x" + "77" * 32})
     payment_id = await send(pair)
-    await pair.street.until(payment_id, "processing")
-    await assert_nothing_is_credited(pair, payment_id)
+    await pair.read()
+    assert await pair.street.events(payment_id) == ["payment.created"]
 
     pair.recover()
 

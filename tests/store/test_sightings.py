@@ -7,28 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.evm.binding import payment_tag
 from payd.core.fee import FeeRule, compute_fee
 from payd.core.payment import PaymentCancelled, PaymentFailed, SettlementCompleted, WindowClosed
-from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
 from payd.store.db import Database
-from payd.store.relays import insert_job
 from payd.store.settlements import set_destination
 from payd.store.sightings import (
-    Noted,
-    Seen,
     blocks_of,
     hold_to_commitment,
     matched_of,
-    record,
     rewind,
     sightings_between,
     take_back,
 )
-from payd.store.sightings_due import due_sightings, give_up, is_busy
+from payd.store.sightings_due import is_busy
 from payd.store.transfers import Follow, follow_transfer, list_transfers
-from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import OTHER_SHOP, SHOP, THIRD
+from tests.store.shown import due, seen, show
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
@@ -39,37 +34,11 @@ async def till(realm_db: Database) -> Till:
     return await Till(realm_db).open()
 
 
-def seen(payment_id: str | None = None, **more: Any) -> Seen:
-    """A transfer of the price to the shop, with the payment's tag."""
-    plain = Seen(
-        chain=CHAIN,
-        tx_id="0x01",
-        log_index=0,
-        asset=USDC,
-        value=PRICE,
-        sender=account(BUYER),
-        recipient=account(SHOP),
-        block_number=100,
-        block_hash="0xa100",
-        block_time_s=START_S + 60,
-        binding=None if payment_id is None else payment_tag(payment_id),
-    )
-    return msgspec.structs.replace(plain, **more)
-
-
-async def show(till: Till, *some: Seen) -> list[Noted]:
-    return await till.db.write(record, some, START_MS + 60_000)
-
-
 async def reorg(till: Till, number: int = 99) -> Any:
     cursor = till.db.point(find_cursor, CHAIN, "head")
     if cursor is None:
         await till.db.write(move_cursor, CHAIN, "head", None, Cursor(120, "0xa120", START_S))
     return await till.db.write(rewind, CHAIN, Cursor(number, f"0xb{number}", START_S))
-
-
-def due(till: Till, head: int = 100, final: int | None = None) -> list[str]:
-    return [one.payment_id for one in till.db.point(due_sightings, CHAIN, head, final, 0, 99)]
 
 
 async def test_an_exact_transfer_with_the_payments_tag_pays_it(till: Till) -> None:
@@ -246,55 +215,6 @@ async def test_what_comes_after_the_end_is_late(till: Till, trigger: Any) -> Non
     await show(till, seen(payment))
     [sighting] = till.shown("0x01")
     assert (sighting.kind, sighting.payment_id, sighting.awaits) == ("late", payment, None)
-
-
-async def test_a_transfer_whose_payment_ended_meanwhile_is_let_go_of(till: Till) -> None:
-    one, two = await till.sell("1"), await till.sell("2")
-    await show(till, seen(one), seen(two, tx_id="0x02"))
-    await till.move(one, PaymentCancelled("cancelled_by_user"))
-    found = till.db.point(due_sightings, CHAIN, 99, None, 0, 9)
-    assert [(each.payment_id, each.over) for each in found] == [(one, True)]
-    assert await till.db.write(give_up, CHAIN) == 1
-    assert [till.kinds("0x01"), till.kinds("0x02")] == [["late"], ["matched"]]
-    assert due(till) == [two]
-
-
-# What is due.
-
-
-async def test_a_transfer_is_due_once_its_block_is_final(till: Till) -> None:
-    payment = await till.sell()
-    await show(till, seen(payment))
-    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", "final"))
-    assert [due(till, 500, final) for final in (None, 99, 100)] == [[], [], [payment]]
-    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", None))
-    assert due(till, 500, 500) == []
-
-
-async def test_more_than_fit_a_tick_come_in_turns(till: Till) -> None:
-    payments = [await till.sell(str(number)) for number in range(3)]
-    await show(till, *(seen(payment, tx_id=f"0x{payment}") for payment in payments))
-    found = till.db.point(due_sightings, CHAIN, 100, None, 0, 2)
-    assert [one.payment_id for one in found] == payments[:2]
-    found = till.db.point(due_sightings, CHAIN, 100, None, found[-1].seq, 2)
-    assert [one.payment_id for one in found] == payments[2:]
-
-
-async def test_a_chain_is_busy_while_anything_may_happen_on_it(till: Till) -> None:
-    assert not till.db.point(is_busy, CHAIN, START_MS)
-    payment = await till.sell()
-    over_ms = START_MS + WINDOW_MS
-    assert till.db.point(is_busy, CHAIN, over_ms - 1)
-    assert not till.db.point(is_busy, "eip155:1", START_MS)
-    assert not till.db.point(is_busy, CHAIN, over_ms + 1)
-
-    await show(till, seen(payment))
-    assert till.db.point(is_busy, CHAIN, over_ms)
-    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", None))
-    assert not till.db.point(is_busy, CHAIN, over_ms + 1)
-
-    await till.db.write(insert_job, payment, RelayJob(CHAIN, account(BUYER), SHOP, b"", START_S), START_MS)
-    assert till.db.point(is_busy, CHAIN, over_ms)
 
 
 # Reorgs.

@@ -1,0 +1,68 @@
+"""Which transfers are looked at as their chain goes on, and which are let go of."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.core.payment import PaymentCancelled
+from payd.core.relay import RelayJob
+from payd.store.db import Database
+from payd.store.relays import insert_job
+from payd.store.sightings_due import due_sightings, give_up, is_busy
+from payd.store.transfers import Follow, follow_transfer
+from tests.chains.evm.json import BUYER, SHOP
+from tests.store.shown import due, seen, show
+from tests.till import CHAIN, START_MS, WINDOW_MS, Till, account
+
+START_S = START_MS // 1000
+
+
+@pytest.fixture
+async def till(realm_db: Database) -> Till:
+    return await Till(realm_db).open()
+
+
+async def test_a_transfer_whose_payment_ended_meanwhile_is_let_go_of(till: Till) -> None:
+    one, two = await till.sell("1"), await till.sell("2")
+    await show(till, seen(one), seen(two, tx_id="0x02"))
+    await till.move(one, PaymentCancelled("cancelled_by_user"))
+    found = till.db.point(due_sightings, CHAIN, 99, None, 0, 9)
+    assert [(each.payment_id, each.over) for each in found] == [(one, True)]
+    assert await till.db.write(give_up, CHAIN) == 1
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["late"], ["matched"]]
+    assert due(till) == [two]
+
+
+async def test_a_transfer_is_due_once_its_block_is_final(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment))
+    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", "final"))
+    assert [due(till, 500, final) for final in (None, 99, 100)] == [[], [], [payment]]
+    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", None))
+    assert due(till, 500, 500) == []
+
+
+async def test_more_than_fit_a_tick_come_in_turns(till: Till) -> None:
+    payments = [await till.sell(str(number)) for number in range(3)]
+    await show(till, *(seen(payment, tx_id=f"0x{payment}") for payment in payments))
+    found = till.db.point(due_sightings, CHAIN, 100, None, 0, 2)
+    assert [one.payment_id for one in found] == payments[:2]
+    found = till.db.point(due_sightings, CHAIN, 100, None, found[-1].seq, 2)
+    assert [one.payment_id for one in found] == payments[2:]
+
+
+async def test_a_chain_is_busy_while_anything_may_happen_on_it(till: Till) -> None:
+    assert not till.db.point(is_busy, CHAIN, START_MS)
+    payment = await till.sell()
+    over_ms = START_MS + WINDOW_MS
+    assert till.db.point(is_busy, CHAIN, over_ms - 1)
+    assert not till.db.point(is_busy, "eip155:1", START_MS)
+    assert not till.db.point(is_busy, CHAIN, over_ms + 1)
+
+    await show(till, seen(payment))
+    assert till.db.point(is_busy, CHAIN, over_ms)
+    await till.db.write(follow_transfer, payment, Follow(CHAIN, "0x01", "0xa100", None))
+    assert not till.db.point(is_busy, CHAIN, over_ms + 1)
+
+    await till.db.write(insert_job, payment, RelayJob(CHAIN, account(BUYER), SHOP, b"", START_S), START_MS)
+    assert till.db.point(is_busy, CHAIN, over_ms)
