@@ -63,11 +63,15 @@ def move_cursor(tx: Tx, chain: str, kind: CursorKind, before: Cursor | None, aft
 
 
 def turn_back(tx: Tx, chain: str, to: Cursor) -> None:
-    """Have the chain read again from this block on; what was known of the blocks above it is forgotten."""
+    """Have the chain read again from this block on; what was known of the blocks above it is forgotten.
+
+    Its time is one node's word: nothing ends by it that two have not read.
+    """
     tx.execute(
-        "UPDATE chain_cursors SET number = ?, hash = ?, time_s = ?"
-        " WHERE chain = ? AND (kind = 'head' OR number >= ?)",
-        (to.number, to.hash, to.time_s, chain, to.number),
+        "UPDATE chain_cursors SET number = :number, hash = :hash,"
+        " time_s = iif(kind = 'head', :time_s, min(time_s, :time_s))"
+        " WHERE chain = :chain AND (kind = 'head' OR number >= :number)",
+        {"number": to.number, "hash": to.hash, "time_s": to.time_s, "chain": chain},
     )
     tx.execute("DELETE FROM chain_blocks WHERE chain = ? AND number >= ?", (chain, to.number))
     keep_blocks(tx, chain, [(to.number, to.hash)])

@@ -82,3 +82,18 @@ async def test_windows_close_up_to_where_two_nodes_were_read_and_a_reorg_takes_t
     assert realm_db.point(find_cursor, CHAIN, "closed") == at(8, "b")
     await realm_db.write(turn_back, CHAIN, at(5))
     assert realm_db.point(closed_until_s, CHAIN) == at(5).time_s
+
+
+async def test_the_node_that_names_the_block_to_turn_back_to_ends_no_window_by_its_time(
+    realm_db: Database,
+) -> None:
+    ahead = Cursor(6, "0xb6", 90_000)
+    await realm_db.write(move_cursor, CHAIN, "head", None, at(9))
+    await realm_db.write(move_cursor, CHAIN, "final", None, at(6))
+    await realm_db.write(move_cursor, CHAIN, "closed", None, at(8))
+
+    await realm_db.write(turn_back, CHAIN, ahead)
+
+    assert realm_db.point(find_cursor, CHAIN, "head") == ahead
+    assert realm_db.point(find_cursor, CHAIN, "final") == Cursor(6, "0xb6", at(6).time_s)
+    assert realm_db.point(closed_until_s, CHAIN) == at(8).time_s
