@@ -79,46 +79,61 @@ class Witnesses:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        said = await self._said(calls, view, lambda views: all(one.shows for one in views))
-        views = [one for _, one in said]
+        answers = await self.ask(calls)
+        views = [view(results) for _, results in answers]
+        if not all(one.shows for one in views) and len(self._rpc.nodes) > self.witnesses:
+            answers = await self._rpc.ask_all(calls)
+            views = [view(results) for _, results in answers]
         if sum(one.shows for one in views) < self.witnesses:
-            self._disagree(tx_id, [name for name, one in said if not one.shows])
+            names = [node.name for (node, _), one in zip(answers, views, strict=True) if not one.shows]
+            self._disagree(tx_id, names)
             return "none"
         return "deep" if sum(one.shows and one.is_deep for one in views) >= self.witnesses else "shallow"
 
-    async def same(self, tx_id: str, calls: Sequence[Call], read: Callable[[Results], T | None]) -> T | None:
-        """What enough nodes show of a transaction, each the same; None where too few do.
+    async def shown(
+        self,
+        tx_id: str,
+        calls: Sequence[Call],
+        read: Callable[[Results], T | None],
+        has_block: Callable[[Results], bool],
+    ) -> T | None:
+        """What the nodes show of a transaction, unless they contradict each other.
 
-        Where the nodes that are asked first do not agree, all are.
+        Two that show the same are enough. One alone is, while no other has come as far as its block: the others
+        may be behind, or away, and whoever paid is not to wait for them.
 
         Args:
             tx_id: The transaction, for the log.
             calls: What each is asked.
             read: Reads what one answers; None where that shows nothing.
+            has_block: Whether who answers so must know the transaction.
 
         Raises:
-            ChainUnavailable: Too few nodes answer.
+            ChainUnavailable: No node answers.
         """
-
-        def agreed(shown: Sequence[T | None]) -> T | None:
-            return next(
-                (one for one in shown if one is not None and shown.count(one) >= self.witnesses), None
-            )
-
-        said = await self._said(calls, read, lambda shown: agreed(shown) is not None)
-        found = agreed([one for _, one in said])
-        if found is None:
-            self._disagree(tx_id, [name for name, one in said if one is None])
+        answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
+        shown = [read(results) for _, results in answers]
+        if self._agreed(shown) is None and len(self._rpc.nodes) > self.witnesses:
+            answers = await self._rpc.ask_all(calls)
+            shown = [read(results) for _, results in answers]
+        if not answers:
+            raise unavailable("no node answers")
+        alone = [one for one in shown if one is not None]
+        denying = [
+            node.name
+            for (node, results), one in zip(answers, shown, strict=True)
+            if one is None and has_block(results)
+        ]
+        found = self._agreed(shown)
+        if found is None and len(alone) == 1 and not denying:
+            return alone[0]
+        if alone and found is None:
+            self._disagree(tx_id, denying)
         return found
 
-    async def _said(
-        self, calls: Sequence[Call], read: Callable[[Results], T], is_enough: Callable[[Sequence[T]], bool]
-    ) -> list[tuple[str, T]]:
-        """What each node says, after its name; of all nodes, where what the first say is not enough."""
-        said = [(node.name, read(results)) for node, results in await self.ask(calls)]
-        if not is_enough([one for _, one in said]) and len(self._rpc.nodes) > self.witnesses:
-            said = [(node.name, read(results)) for node, results in await self._rpc.ask_all(calls)]
-        return said
+    def _agreed(self, shown: Sequence[T | None]) -> T | None:
+        """What enough of them show, each the same."""
+        return next((one for one in shown if one is not None and shown.count(one) >= self.witnesses), None)
 
     def _disagree(self, tx_id: str, nodes: Sequence[str]) -> None:
         self.disagreements += 1

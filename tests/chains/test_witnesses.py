@@ -57,36 +57,50 @@ async def test_fewer_than_must_agree_are_no_answer(nodes: list[FakeNode]) -> Non
             await Witnesses(rpc, CHAIN).weigh("0x1", CALLS, view)
 
 
+BEHIND = FakeNode({"eth_gasPrice": "behind"})
+
+
 def shown(results: Results) -> object | None:
-    """What an answer of these nodes shows."""
-    return None if results[0] == "nothing" else results[0]
+    """What an answer of these nodes shows; nothing is shown as well as anything else."""
+    return {"deep": 0, "shallow": 1}.get(str(results[0]))
 
 
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ([DEEP], "deep"),
+        ([DEEP], 0),
         ([NOTHING], None),
-        ([DEEP, DEEP], "deep"),
+        ([DEEP, DEEP], 0),
         ([DEEP, SHALLOW], None),
         ([DEEP, NOTHING], None),
-        ([NOTHING, DEEP, DEEP], "deep"),
-        ([SHALLOW, DEEP, DEEP], "deep"),
+        ([NOTHING, DEEP], None),
+        ([DEEP, BEHIND], 0),
+        ([BEHIND, DEEP], 0),
+        ([BEHIND, BEHIND], None),
+        ([DEEP, DOWN], 0),
+        ([DOWN, NOTHING], None),
+        ([NOTHING, DEEP, DEEP], 0),
+        ([SHALLOW, DEEP, DEEP], 0),
         ([DEEP, SHALLOW, NOTHING], None),
-        ([DOWN, DEEP, DEEP], "deep"),
+        ([DEEP, BEHIND, NOTHING], None),
+        ([DEEP, BEHIND, DOWN], 0),
+        ([DOWN, DEEP, DEEP], 0),
     ],
 )
-async def test_what_two_show_the_same_is_what_the_nodes_show(
-    nodes: list[FakeNode], expected: str | None
+async def test_two_show_what_they_agree_on_and_one_alone_what_nobody_contradicts(
+    nodes: list[FakeNode], expected: int | None
 ) -> None:
     async with open_rpc(*nodes) as rpc:
         witnesses = Witnesses(rpc, CHAIN)
 
-        assert await witnesses.same("0x1", CALLS, shown) == expected
-        assert witnesses.disagreements == (expected is None)
+        found = await witnesses.shown("0x1", CALLS, shown, lambda results: results[0] != "behind")
+
+        assert found == expected
+        contradicted = found is None and any(node in (DEEP, SHALLOW) for node in nodes)
+        assert witnesses.disagreements == contradicted
 
 
-async def test_one_that_answers_alone_shows_nothing_where_there_are_two() -> None:
-    async with open_rpc(DEEP, DOWN) as rpc:
+async def test_where_no_node_answers_nothing_is_said_to_be_shown() -> None:
+    async with open_rpc(DOWN, DOWN) as rpc:
         with pytest.raises(ChainUnavailable):
-            await Witnesses(rpc, CHAIN).same("0x1", CALLS, shown)
+            await Witnesses(rpc, CHAIN).shown("0x1", CALLS, shown, lambda _: True)

@@ -111,7 +111,7 @@ async def test_a_transfer_that_lands_in_another_slot_after_a_fork_pays_once(stil
     payment_id = await still.street.payment()
     tx_id = await still.street.pay_by_link(payment_id)
     raw = still.ledger.landed[tx_id].raw
-    still.nodes[1].node.forgotten.add(tx_id)
+    still.nodes[1].node.lag = 3
     await still.slots()
     await still.street.until(payment_id, "processing")
     before = still.ledger.landed[tx_id].block.slot

@@ -185,7 +185,7 @@ async def test_nodes_that_do_not_agree_are_counted(pair: SolanaBehind) -> None:
     pair.nodes[1].rewrite = with_more(1)
     payment_id, _ = await send(pair)
     await pair.true(lambda: pair.room.chain.evidence.disagreements)
-    assert await pair.street.status(payment_id) == "processing"
+    assert await pair.street.status(payment_id) == "requires_action"
 
     pair.recover()
 
@@ -283,7 +283,7 @@ async def test_a_payment_that_is_made_while_a_node_invents_another_is_credited_o
     payment_id = await pair.street.payment()
     link = await link_of(pair, payment_id)
     pair.nodes[0].rewrite = await invent(pair, payment_id)
-    await pair.street.until(payment_id, "processing")
+    await pair.true(lambda: pair.room.chain.evidence.disagreements)
     tx_id = await follow(pair, link)
     await assert_nothing_is_credited(pair, payment_id)
 
@@ -326,10 +326,11 @@ async def test_what_one_node_said_was_confirmed_and_forgot_pays_nothing_and_expi
     ends_s = still.ledger.tip.time_s + 60
     payment_id = await still.street.payment(expiresAt=ends_s)
     tx_id = await still.street.pay_by_link(payment_id)
-    still.nodes[1].node.forgotten.add(tx_id)
+    still.nodes[1].node.lag = 3
     await still.slots()
     await still.street.until(payment_id, "processing")
     assert await still.chain.rpc("payd_fork", 2) == [tx_id]
+    still.recover()
     await still.slots(LONG)
     assert await still.street.status(payment_id) == "processing", "it may land again"
 

@@ -111,6 +111,14 @@ def depth_call(depth: Depth) -> Call:
     return ("eth_getBlockByNumber", depth, False)
 
 
+def has_come_to(number: int, result: object) -> bool:
+    """Whether a node has this block, by its answer to `eth_blockNumber`; not if it gives none."""
+    try:
+        return has_depth(number, 1, result)
+    except BadAnswer:
+        return False
+
+
 def has_depth(number: int, depth: Depth, result: object) -> bool:
     """Whether a block lies so deep, by a node's answer to `depth_call`.
 

@@ -20,12 +20,12 @@ from payd.chains.evm.answers import Transaction, decode_receipt, decode_transact
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.commitment import Commitments
 from payd.chains.evm.ending import Endings
-from payd.chains.evm.evidence import Evidence, watched_for
+from payd.chains.evm.evidence import Evidence, has_come_to, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track, read_track, recipient_of
 from payd.chains.following import block_of, later, paying, until_final
-from payd.chains.rpc import Rpc, RpcError
+from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import canonical_account, parse_account
@@ -196,10 +196,19 @@ class Looks:
     ) -> tuple[Transaction, bytes | None] | None:
         """The transaction of a transfer as the nodes show it, and what binds the two; None if they do not.
 
-        What a single node made up must not commit the buyer to it: what the buyer then pays is another thing.
+        What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
-        calls = [("eth_getTransactionByHash", row.tx_id), ("eth_getTransactionReceipt", row.tx_id)]
-        return await self._evidence.same(row.tx_id, calls, lambda results: self._shown(row, known, results))
+        calls: list[Call] = [
+            ("eth_getTransactionByHash", row.tx_id),
+            ("eth_getTransactionReceipt", row.tx_id),
+            ("eth_blockNumber",),
+        ]
+        return await self._evidence.shown(
+            row.tx_id,
+            calls,
+            lambda results: self._shown(row, known, results),
+            lambda results: has_come_to(row.block_number, results[2]),
+        )
 
     def _shown(
         self, row: Sighting, known: set[tuple[bytes, str]], results: Results

@@ -19,8 +19,8 @@ from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.chains.solana.answers import Landed, decode_landed
-from payd.chains.solana.asking import transaction_call
+from payd.chains.solana.answers import Landed, decode_count, decode_landed
+from payd.chains.solana.asking import slot_call, transaction_call
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.build import split
 from payd.chains.solana.commitments import Commitments
@@ -183,10 +183,14 @@ class Looks:
     async def _fee_beside(self, payment: Payment, row: Sighting) -> int | None:
         """What the transaction of a transfer paid to the operator beside it; None if the nodes show no such.
 
-        What a single node made up must not commit the buyer to it: what the buyer then pays is another thing.
+        What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
-        calls = [transaction_call(row.tx_id)]
-        return await self._evidence.same(row.tx_id, calls, lambda results: self._shown(payment, row, results))
+        return await self._evidence.shown(
+            row.tx_id,
+            [transaction_call(row.tx_id), slot_call("confirmed")],
+            lambda results: self._shown(payment, row, results),
+            lambda results: _has_come_to(row.block_number, results[1]),
+        )
 
     def _shown(self, payment: Payment, row: Sighting, results: Results) -> int | None:
         """The same, as one node shows it. Of what a merchant assigned, nothing has to bind it."""
@@ -230,6 +234,14 @@ class Looks:
             return quote
         log.warning("chain.fee_left_out", payment_id=quote.payment_id, tx_id=row.tx_id)
         return msgspec.structs.replace(quote, amount=quote.settlement_value, due=None)
+
+
+def _has_come_to(slot: int, result: object) -> bool:
+    """Whether a node has what was confirmed in this slot, by its answer; not if it gives none."""
+    try:
+        return decode_count(answered(result), "the slot") >= slot
+    except BadAnswer:
+        return False
 
 
 def _follow(row: Sighting, depth: Commitment) -> Follow:

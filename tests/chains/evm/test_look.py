@@ -146,7 +146,7 @@ async def test_a_node_that_does_not_show_the_transfer_commits_nothing_yet(
 
 
 @pytest.mark.parametrize("other", [0, 1])
-async def test_what_one_of_two_nodes_shows_commits_nothing_until_both_do(
+async def test_what_another_node_contradicts_commits_nothing_until_both_show_it(
     realm_db: Database, anvil: Anvil, other: int
 ) -> None:
     async with (

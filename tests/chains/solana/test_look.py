@@ -206,7 +206,7 @@ async def test_a_node_that_does_not_show_the_transfer_commits_nothing_yet(realm_
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-async def test_what_one_of_two_nodes_shows_commits_nothing_until_both_do(
+async def test_what_another_node_contradicts_commits_nothing_until_both_show_it(
     realm_db: Database, liar: int
 ) -> None:
     async with open_scene(realm_db, proxies=2) as scene:
