@@ -99,7 +99,7 @@ class Witnesses:
     ) -> T | None:
         """What the nodes show of a transaction, unless they contradict each other.
 
-        Two that show the same are enough. One alone is, while no other has come as far as its block: the others
+        Two that show the same are enough. One alone is, while no other has come as far as its block: those
         may be behind, or away, and whoever paid is not to wait for them.
 
         Args:
