@@ -19,7 +19,7 @@ from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import canonical_chain, parse_account
-from payd.core.errors import InternalError, InvalidState
+from payd.core.errors import ChainUnavailable, InvalidState
 from payd.core.failure import MISALIGNED
 from payd.core.option import Quote, Result, hash_results, told_transactions
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
@@ -72,6 +72,7 @@ async def confirm(
         ParamsValidation: The answers are not what is asked for. The payment stays open.
         InvalidSignature: A signature does not verify. The payment stays open.
         QuoteExpired, RouteExpired: Ask for options again.
+        ChainUnavailable: No node answers, or none in time. The payment stays open.
     """
     payments.find(payment_id)
     return await payments.in_background(lambda: _confirm(payments, payment_id, option_id, results, given))
@@ -133,7 +134,9 @@ async def _check_and_commit(
             verdict = await _check(payments, payment, quotes, results)
         if verdict is None:
             log.warning("confirm.check_timed_out", payment_id=payment_id)
-            raise InternalError("The check took too long. Nothing was changed; send the same results again.")
+            raise ChainUnavailable(
+                "The blockchain's nodes take too long. Nothing was changed; send the same results again."
+            )
         found, option_id = verdict, quotes[0].option_id
         return await payments.ask(
             payment_id, lambda actor: _commit(payments, actor, found, option_id, key, results), waits=False

@@ -292,6 +292,26 @@ async def test_a_check_that_breaks_keeps_the_hashes(shop: Shop) -> None:
     assert await shop.status(payment) == "requires_action"
 
 
+async def test_a_check_that_a_node_keeps_waiting_is_a_503_and_leaves_the_payment_open(
+    shop: Shop, autojump_clock: trio.testing.MockClock
+) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    chain: Any = shop.realm.payments.chains[0]
+
+    async def waits(*_: object) -> None:
+        await trio.sleep_forever()
+
+    check, chain.check = chain.check, waits
+
+    answer = await shop.confirm(payment, option["id"], SIGNATURE)
+
+    assert (answer.status, "retry-after" in dict(answer.headers)) == (503, True)
+    assert await shop.status(payment) == "requires_action"
+    chain.check = check
+    assert (await shop.confirm(payment, option["id"], SIGNATURE)).status == 200
+
+
 async def test_hashes_for_unknown_options_leave_room_for_a_buyers(shop: Shop) -> None:
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]
