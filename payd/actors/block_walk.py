@@ -372,14 +372,24 @@ class BlockWalk:
         return await self._last_resort(node, min(cursor.number - 1, head.number))
 
     async def _last_resort(self, node: Node, highest: int) -> Block:
-        """Not one block that is kept is the chain's any more: begin again where it was final."""
+        """Not one block that is kept is the chain's any more: begin again where it was final.
+
+        Where that is not the chain's either, well below: it was made up, and who knows since which block.
+        """
         final = self.cursor("final")
-        number = max(0, highest - BLOCKS_KEPT if final is None else min(final.number, highest))
+        number = highest if final is None else min(final.number, highest)
+        if final is not None:
+            block = await self._header(node, number)
+            if block.hash == final.hash:
+                return block
+        block = await self._header(node, max(0, number - BLOCKS_KEPT))
+        log.critical("chain.other_history", chain=self._name, node=node.name, from_block=block.number)
+        return block
+
+    async def _header(self, node: Node, number: int) -> Block:
         [block] = await self.reader.headers(node, [number])
         if block is None:
             raise Unread(f"{node.name} does not have block {number}, and newer ones")
-        if final is None or block.hash != final.hash:
-            log.critical("chain.other_history", chain=self._name, node=node.name, from_block=block.number)
         return block
 
 

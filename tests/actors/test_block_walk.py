@@ -216,6 +216,10 @@ async def test_another_history_from_before_what_was_final_is_followed(watching: 
     await watching.watcher.run_once()
     watching.chain.reorg(60, [], [paid], *[[]] * 60)
     assert await watching.watcher.run_once()
+    # What was final was never the chain's: nothing that was read since tells what was not.
+    assert blocks_of(watching, payment) == [
+        block.hash for block in watching.chain.blocks if paid in block.transactions
+    ]
     watching.chain.mine_empty(1)
     assert await watching.watcher.run_once()
     assert watching.watcher.stats().blocks_behind == 0
@@ -379,8 +383,8 @@ async def test_a_chain_that_was_started_anew_is_followed_in_the_end(watching: Wa
     later = watching.pay(payment)
     assert await watching.watcher.run_once()
     assert watching.watcher.stats().read == watching.chain.head.number
-    # Its past is as unknown as that of a chain that is read for the first time.
-    assert [watching.till.kinds(one.hash) for one in (paid, later)] == [[], ["matched"]]
+    # What was final is not the chain's, so that its past is read too.
+    assert [watching.till.kinds(one.hash) for one in (paid, later)] == [["matched"], ["surplus"]]
 
 
 async def test_blocks_that_a_node_made_up_are_left_once_it_is_gone(two_nodes: Watching) -> None:
