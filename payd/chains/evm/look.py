@@ -198,16 +198,17 @@ class Looks:
 
         What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
+        # How far the node is comes first: while it answers, it goes on.
         calls: list[Call] = [
+            ("eth_blockNumber",),
             ("eth_getTransactionByHash", row.tx_id),
             ("eth_getTransactionReceipt", row.tx_id),
-            ("eth_blockNumber",),
         ]
         return await self._evidence.shown(
             row.tx_id,
             calls,
-            lambda results: self._shown(row, known, results),
-            lambda results: has_come_to(row.block_number, results[2]),
+            lambda results: self._shown(row, known, results[1:]),
+            lambda results: has_come_to(row.block_number, results[0]),
         )
 
     def _shown(

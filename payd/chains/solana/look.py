@@ -18,7 +18,6 @@ from payd.chains.base import Found
 from payd.chains.following import block_of, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
 from payd.chains.solana.asking import slot_call, transaction_call
 from payd.chains.solana.binding import reference_of
@@ -185,18 +184,19 @@ class Looks:
 
         What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
         """
+        # How far the node is comes first: while it answers, it goes on.
         return await self._evidence.shown(
             row.tx_id,
-            [transaction_call(row.tx_id), slot_call("confirmed")],
-            lambda results: self._shown(payment, row, results),
-            lambda results: _has_come_to(row.block_number, results[1]),
+            [slot_call("confirmed"), transaction_call(row.tx_id)],
+            lambda results: self._shown(payment, row, results[1]),
+            lambda results: _has_come_to(row.block_number, results[0]),
         )
 
-    def _shown(self, payment: Payment, row: Sighting, results: Results) -> int | None:
+    def _shown(self, payment: Payment, row: Sighting, result: object) -> int | None:
         """The same, as one node shows it. Of what a merchant assigned, nothing has to bind it."""
         binding = reference_of(payment.id)
         try:
-            landed = decode_landed(answered(results[0]), row.tx_id)
+            landed = decode_landed(answered(result), row.tx_id)
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=self._name, why=str(bad))
             return None
