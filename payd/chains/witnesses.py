@@ -118,16 +118,12 @@ class Witnesses:
             shown = [read(results) for _, results in answers]
         if not answers:
             raise unavailable("no node answers")
-        alone = [one for one in shown if one is not None]
-        denying = [
-            node.name
-            for (node, results), one in zip(answers, shown, strict=True)
-            if one is None and has_block(results)
-        ]
-        found = self._agreed(shown)
-        if found is None and len(alone) == 1 and not denying:
-            return alone[0]
-        if alone and found is None:
+        found, some = self._agreed(shown), [one for one in shown if one is not None]
+        if found is None and some:
+            said = zip(answers, shown, strict=True)
+            denying = [node.name for (node, results), one in said if one is None and has_block(results)]
+            if len(some) == 1 and not denying:
+                return some[0]
             self._disagree(tx_id, denying)
         return found
 
