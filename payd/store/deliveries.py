@@ -400,6 +400,32 @@ _ROW: Final = (
 )
 
 
+def narrow(
+    tx: Tx,
+    where: list[str],
+    values: list[str | int],
+    payment_id: str | None,
+    merchants: Collection[str] | None,
+) -> bool:
+    """Add what leaves only the deliveries of a payment, and of these merchants, to a query's conditions and
+    their values. Whether that leaves so few that they are found by their events sooner than by an index.
+    """
+    if payment_id is not None:
+        where.append(f"seq IN ({_OF_EVENTS} WHERE e.payment_id = ?)")
+        values.append(payment_id)
+    if merchants is None:
+        return payment_id is not None
+    values += merchants
+    if not sold_few(tx, merchants):
+        where.append(of_merchants("payment_id", merchants))
+        return payment_id is not None
+    marks = ",".join("?" * len(merchants))
+    where.append(
+        f"seq IN ({_OF_EVENTS} JOIN payments p ON p.id = e.payment_id WHERE p.merchant_id IN ({marks}))"
+    )
+    return True
+
+
 def list_deliveries(
     tx: Tx,
     account_id: str,
@@ -416,23 +442,10 @@ def list_deliveries(
     """
     where = ["account_id = ?", "seq < ?"]
     values: list[str | int] = [account_id, _SEQ_MAX if before_seq is None else before_seq]
-    is_few = payment_id is not None
     if state is not None:
         where.append("state = ?")
         values.append(state)
-    if payment_id is not None:
-        where.append(f"seq IN ({_OF_EVENTS} WHERE e.payment_id = ?)")
-        values.append(payment_id)
-    if merchants is not None and sold_few(tx, merchants):
-        is_few = True
-        marks = ",".join("?" * len(merchants))
-        where.append(
-            f"seq IN ({_OF_EVENTS} JOIN payments p ON p.id = e.payment_id WHERE p.merchant_id IN ({marks}))"
-        )
-        values += merchants
-    elif merchants is not None:
-        where.append(of_merchants("payment_id", merchants))
-        values += merchants
+    is_few = narrow(tx, where, values, payment_id, merchants)
     road = (
         "NOT INDEXED" if is_few else f"INDEXED BY deliveries_{'of_account' if state is None else 'by_state'}"
     )

@@ -9,7 +9,8 @@ import sqlite3
 from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
-from payd.store.events import COLUMNS, EventRow, of_merchants, sold_few
+from payd.store.deliveries import narrow
+from payd.store.events import COLUMNS, EventRow
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -55,23 +56,10 @@ def events_by_delivery(
     """
     where = ["account_id = ?", "state = ?", "seq < ?", _LAST]
     values: list[str | int] = [account_id, state, _SEQ_MAX if before_seq is None else before_seq]
-    is_few = payment_id is not None
     if event_type is not None:
         where.append("event_type = ?")
         values.append(event_type)
-    if payment_id is not None:
-        where.append(f"seq IN ({_OF_EVENTS} WHERE e.payment_id = ?)")
-        values.append(payment_id)
-    if merchants is not None and sold_few(tx, merchants):
-        is_few = True
-        marks = ",".join("?" * len(merchants))
-        where.append(
-            f"seq IN ({_OF_EVENTS} JOIN payments p ON p.id = e.payment_id WHERE p.merchant_id IN ({marks}))"
-        )
-        values += merchants
-    elif merchants is not None:
-        where.append(of_merchants("payment_id", merchants))
-        values += merchants
+    is_few = narrow(tx, where, values, payment_id, merchants)
     road = "NOT INDEXED" if is_few else "INDEXED BY deliveries_by_state"
     columns = ", ".join(f"e.{name}" for name in COLUMNS.split(", "))
     rows = tx.execute(
@@ -84,4 +72,3 @@ def events_by_delivery(
 
 
 # By way of the events, which have an index on the payment.
-_OF_EVENTS: Final = "SELECT f.seq FROM events e JOIN deliveries f ON f.event_seq = e.seq"
