@@ -26,7 +26,7 @@ from payd.server import open_house
 from payd.store.accounts import Account, insert_account
 from payd.store.db import open_database
 from payd.store.keys import SCOPES, insert_key
-from payd.web.call import Answer, Request
+from payd.web.call import Answer, Request, Seen
 from payd.web.dispatch import answer
 from payd.web.house import House, Realm
 from tests.described import Query, check_described
@@ -46,6 +46,9 @@ START_MS: Final = 1_780_000_000_000
 
 SIGNATURE: Final = "0x" + "11" * 64 + "1b"
 TX_HASH: Final = "0x" + "ab" * 32
+
+
+Heads = dict[tuple[object, ...], Seen]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Shop:
     merchant_id: str = ""
     other_key: str = ""
     keys: dict[str, str] = field(default_factory=dict)
+    seen: Heads = field(default_factory=dict)
 
     @property
     def realm(self) -> Realm:
@@ -96,7 +100,7 @@ class Shop:
         if key is not None:
             sent.setdefault("api-key", key or self.key)
         data = raw if raw is not None else b"" if body is None else msgspec.json.encode(body)
-        found = await knock(self.house, method, path, sent, data)
+        found = await knock(self.house, method, path, sent, data, self.seen)
         return got(found)
 
     async def leave(self, method: str, path: str, body: Any = None) -> None:
@@ -188,8 +192,13 @@ class Shop:
         return str(made.body["settlements"][0]["id"])
 
 
-async def knock(house: House, method: str, path: str, headers: Mapping[str, str], data: bytes) -> Answer:
-    """One request through the door of a house, from somewhere in the world; its whole answer."""
+async def knock(
+    house: House, method: str, path: str, headers: Mapping[str, str], data: bytes, seen: Heads | None = None
+) -> Answer:
+    """One request through the door of a house, from somewhere in the world; its whole answer.
+
+    A door that has `seen` heads remembers what is known of them.
+    """
     target, _, query = path.partition("?")
     head = [(name.encode(), value.encode()) for name, value in headers.items()]
     if data and "content-type" not in headers:
@@ -198,6 +207,8 @@ async def knock(house: House, method: str, path: str, headers: Mapping[str, str]
     request.body = data
     request.client_ip = "203.0.113.7"
     request.query = Query(request.query)
+    if seen is not None:
+        request.seen = seen.setdefault((method, path, *head), Seen())
     found = await answer(house, request)
     check_described(request, found)
     if found.parts is not None:

@@ -239,6 +239,11 @@ class Database:
         """As `point`, for lookups in watched tables alone that each request makes; see `memory`."""
         return self._memory.find(query, key, self.point)
 
+    @property
+    def epoch(self) -> int:
+        """Another one when what `remember` says may have changed."""
+        return self._memory.epoch
+
     async def read(self, query: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a list or a report for a request, in one read transaction and on a thread for such.
 

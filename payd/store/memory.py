@@ -23,9 +23,14 @@ KEPT_MAX: Final = 10_000
 
 
 class Memory:
-    """Answers of lookups by one key in watched tables."""
+    """Answers of lookups by one key in watched tables.
+
+    Attributes:
+        epoch: Another one after each write to those: what was concluded from them before may not hold.
+    """
 
     def __init__(self) -> None:
+        self.epoch = 0
         self._kept: dict[tuple[Callable[..., object], str | bytes], object] = {}
 
     def __len__(self) -> int:
@@ -47,6 +52,7 @@ class Memory:
 
     def forget(self) -> None:
         """Forget all."""
+        self.epoch += 1
         self._kept.clear()
 
 

@@ -18,6 +18,7 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaydError, 
 if TYPE_CHECKING:
     from payd.web.auth import Caller
     from payd.web.house import House, Realm
+    from payd.web.known import Known
 
 T = TypeVar("T")
 
@@ -28,6 +29,15 @@ PROBLEM_TYPE = "application/problem+json"
 _PLACE = re.compile(r"^(?P<words>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
+
+
+class Seen:
+    """Shared by all requests with one head: what was found out about the first of them."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: Known | None = None
 
 
 @dataclass(slots=True)
@@ -44,6 +54,7 @@ class Request:
         query_string: The query as it came, for fingerprints and logs.
         refusal: What the door found wrong before anyone looked at it, such as a body over the limit. Whoever
             answers raises it first, so that all errors look alike.
+        seen: Where the door remembers heads: what is known of this one. Their headers and queries are shared.
     """
 
     method: str
@@ -54,6 +65,7 @@ class Request:
     client_ip: str = ""
     query_string: str = ""
     refusal: PaydError | None = None
+    seen: Seen | None = field(default=None, compare=False)
 
     @classmethod
     def from_head(

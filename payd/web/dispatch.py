@@ -39,6 +39,7 @@ from payd.web.client import rate_key
 from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
 from payd.web.errors import as_problem, error_answer
 from payd.web.house import House
+from payd.web.known import Known, note_known, still_known
 from payd.web.limits import refuse_for
 from payd.web.openapi.table import check_parameters
 from payd.web.routes import PAYMENT_PATHS, Route, match_route, methods_of
@@ -56,7 +57,8 @@ VERSION_HEADERS: Final = ("service-version", "api-version", "wcp-version")
 async def answer(house: House, request: Request) -> Answer:
     """Answer a request. Never raises an `Exception`: what breaks is logged and is an `internal_error`."""
     request_id = new_id("req_", system_wall_ms(), house.entropy)
-    if is_page(request):
+    known = still_known(house, request)
+    if known is None and is_page(request):
         return await _page(house, request, request_id)
     began_s = monotonic_s()
     route: Route | None = None
@@ -65,10 +67,15 @@ async def answer(house: House, request: Request) -> Answer:
     headers: list[tuple[str, str]] = [("Request-Id", request_id)]
     refusal: PaydError | None = None
     try:
-        route, params = match_route(request.method, request.path)
+        if known is None:
+            route, params = match_route(request.method, request.path)
+        else:
+            route, params = known.route, known.params.copy()
         if request.refusal is not None:
             raise request.refusal
-        if route is None:
+        if known is not None:
+            found = await _once_more(house, request, request_id, known, params, headers, callers)
+        elif route is None:
             found = _unrouted(request, headers)
         else:
             found = await _routed(house, request, request_id, route, params, headers, callers)
@@ -160,6 +167,24 @@ async def _routed(
     return await _called(house, request, request_id, route, params, headers, caller)
 
 
+async def _once_more(
+    house: House,
+    request: Request,
+    request_id: str,
+    known: Known,
+    params: dict[str, str],
+    headers: list[tuple[str, str]],
+    callers: list[Caller],
+) -> Answer:
+    """As `_routed`, where all that it would find out is known."""
+    caller = known.caller
+    refuse_for(house.limits.per_key.take(caller.actor))
+    callers.append(caller)
+    headers.append(("Service-Version", known.version))
+    call = Call(request, params, request_id, house, caller, caller.realm, known.version, known.merchant_id)
+    return await known.route.handler(call)
+
+
 async def answer_operator(house: House, caller: Caller, request: Request) -> Answer:
     """Answer somebody who is known without a credential, by all the other rules of the API.
 
@@ -197,6 +222,7 @@ async def _called(
         check_parameters(route, request.query)
     if route.idempotency != "none":
         check_key(request.headers.get("idempotency-key"), route.idempotency == "required")
+    note_known(call, route)
     return await route.handler(call)
 
 

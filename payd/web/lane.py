@@ -18,7 +18,7 @@ import trio
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from payd.web.asgi import BODY_S, BROKEN, METHODS, PATHS, is_short, late_body, raw_headers
-from payd.web.call import Answer, Answering, Request, parse_query
+from payd.web.call import Answer, Answering, Request, Seen, parse_query
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire
 
@@ -30,6 +30,9 @@ PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"
 CLOSES: Final = (b"connection", b"close")
+# Heads that are remembered, some 2 kB each. Full, it starts anew.
+HEADS_MAX: Final = 1024
+HEAD_KEPT_BYTES: Final = 1024
 
 # Headers by which servers differ, or that make a connection something else.
 ODD: Final = frozenset({"transfer-encoding", "te", "trailer", "expect", "upgrade", "http2-settings"})
@@ -75,6 +78,8 @@ class Lane:
         self._trusted = trusted
         self._body_max = body_max
         self._is_stopping = is_stopping
+        # Of known callers: a stranger's requests fill nothing.
+        self._heads: dict[bytes, tuple[Request, int]] = {}
 
     async def serve(self, wire: Wire, peer: str, data: bytes) -> bytes | None:
         """Answer one request after the other.
@@ -98,22 +103,41 @@ class Lane:
                 if not more:
                     return None
                 data += more
-            found = self._read(data[:end], peer)
+            head = data[:end]
+            found = self._heads.get(head) or self._read(head)
             if found is None:
                 return data
+            request, length = found
             wire.begin_request()
             try:
-                rest = await self._serve_one(wire, *found, data[end:])
+                rest = await self._serve_one(wire, self._from(request, peer), length, data[end:])
             finally:
                 wire.end_request()
+            self._remember(head, request, length)
             if rest is None:
                 return None
             if rest:
                 await trio.lowlevel.checkpoint()  # who sends several at once waits its turn like everybody
             data = rest
 
-    def _read(self, head: bytes, peer: str) -> tuple[Request, int] | None:
-        """The request of a head and the length of its body; None when it is not the lane's."""
+    def _from(self, read: Request, peer: str) -> Request:
+        """The request of somebody with the head that was read."""
+        client = client_ip(peer, read.headers.get("x-forwarded-for"), self._trusted)
+        return Request(
+            read.method, read.path, read.query, read.headers, b"", client, read.query_string, None, read.seen
+        )
+
+    def _remember(self, head: bytes, read: Request, length: int) -> None:
+        """Keep what was read of a head that may come again, from a caller who is known."""
+        if head in self._heads or len(head) > HEAD_KEPT_BYTES or "idempotency-key" in read.headers:
+            return
+        if read.seen is not None and read.seen.known is not None:
+            if len(self._heads) >= HEADS_MAX:
+                self._heads.clear()
+            self._heads[head] = read, length
+
+    def _read(self, head: bytes) -> tuple[Request, int] | None:
+        """What requests of a head share, and the length of their body; None when it is not the lane's."""
         if not head.startswith(STARTS) or len(head) > HEAD_BYTES_MAX or not is_plain(head):
             return None
         told = Head()
@@ -132,9 +156,7 @@ class Lane:
         path, _, query = target.partition("?")
         if "%" in path or "#" in target or not is_short(method, path, query):
             return None
-        request = Request(method, path, parse_query(query), headers, query_string=query)
-        request.client_ip = client_ip(peer, headers.get("x-forwarded-for"), self._trusted)
-        return request, length
+        return Request(method, path, parse_query(query), headers, query_string=query, seen=Seen()), length
 
     async def _serve_one(self, wire: Wire, request: Request, length: int, data: bytes) -> bytes | None:
         """Read the body and answer. Returns what follows the request; None when the connection is over."""
