@@ -31,6 +31,7 @@ Larger = Callable[[Request], int]
 # A body of the largest size needs a moment; who needs longer holds a connection for nothing.
 BODY_S: Final = 20
 NO_CONTENT: Final = 204
+CLOSES: Final = ("connection", "close")
 # Where traffic is. Elsewhere a handler may wait for others, and only Quart ends it when its client leaves.
 PATHS: Final = ("/v1/payments", "/v1/gateway/", "/v1/merchant")
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
@@ -124,7 +125,8 @@ class ShortWay:
         except Exception as bug:
             log.error("app.answer_raised", path=request.path, exc_info=bug)
             found = BROKEN
-        headers = raw_headers(found, closes=request.refusal is not None)
+        whole = whole_headers(found, closes=request.refusal is not None)
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in whole]
         await send({"type": "http.response.start", "status": found.status, "headers": headers})
         await send({"type": "http.response.body", "body": found.body})
 
@@ -139,13 +141,13 @@ def late_body() -> InvalidParams:
     return InvalidParams(f"The body did not arrive within {BODY_S} s.")
 
 
-def raw_headers(answer: Answer, *, closes: bool) -> list[tuple[bytes, bytes]]:
-    """An answer's headers as ASGI takes them, in the order in which Quart says them."""
-    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
+def whole_headers(answer: Answer, *, closes: bool) -> list[tuple[str, str]]:
+    """An answer's headers in lower case, in the order in which Quart says them, with those of its body."""
+    headers = [(name.lower(), value) for name, value in answer.headers]
     if closes:
-        headers.append((b"connection", b"close"))
-    if answer.body and all(name != b"content-type" for name, _ in headers):
-        headers.append((b"content-type", JSON_TYPE.encode()))
+        headers.append(CLOSES)
+    if answer.body and "content-type" not in [name for name, _ in headers]:
+        headers.append(("content-type", JSON_TYPE))
     if answer.status != NO_CONTENT:
-        headers.append((b"content-length", b"%d" % len(answer.body)))
+        headers.append(("content-length", str(len(answer.body))))
     return headers

@@ -6,7 +6,7 @@ Source: DESIGN.md, "2. The stack".
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
@@ -142,7 +142,7 @@ class Answer:
         return cls(status, msgspec.json.encode(value), headers)
 
 
-Answering = Callable[[Request], Awaitable[Answer]]
+Answering = Callable[[Request], Coroutine[Any, Any, Answer]]
 
 
 def parse_query(text: str) -> dict[str, list[str]]:

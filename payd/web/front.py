@@ -130,6 +130,8 @@ class Front:
         """Serve until `stop`, then let what is under way finish within the grace. Closes the listeners."""
         async with trio.open_nursery() as chores:
             chores.start_soon(self._sockets.heartbeat)
+            chores.start_soon(self._lane.parked.run)
+            chores.start_soon(self._wires.end_idle)
             async with trio.open_nursery() as connections:
                 try:
                     async with trio.open_nursery() as accepting:

@@ -10,17 +10,18 @@ Source: DESIGN.md, "2. The stack".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
 import trio
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from payd.web.asgi import BODY_S, BROKEN, METHODS, PATHS, is_short, late_body, raw_headers
+from payd.web.asgi import BODY_S, BROKEN, CLOSES, METHODS, PATHS, is_short, late_body, whole_headers
 from payd.web.call import Answer, Answering, Request, Seen, parse_query
 from payd.web.client import TrustedProxies, client_ip
-from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire
+from payd.web.parked import Parked
+from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire, send_now
 
 log = structlog.get_logger("payd.lane")
 
@@ -29,7 +30,6 @@ START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"
-CLOSES: Final = (b"connection", b"close")
 # Heads that are remembered, some 2 kB each. Full, it starts anew.
 HEADS_MAX: Final = 1024
 HEAD_KEPT_BYTES: Final = 1024
@@ -69,6 +69,9 @@ class Lane:
         trusted: Whose `X-Forwarded-For` is believed.
         body_max: Bytes of a body; a larger one is not the lane's.
         is_stopping: Whether connections end after their answer.
+
+    Attributes:
+        parked: Its connections that wait for their next request; runs beside it.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Lane:
         self._is_stopping = is_stopping
         # Of known callers: a stranger's requests fill nothing.
         self._heads: dict[bytes, tuple[Request, int]] = {}
+        self._peers: dict[Wire, str] = {}
+        self.parked = Parked(self._answer_now)
 
     async def serve(self, wire: Wire, peer: str, data: bytes) -> bytes | None:
         """Answer one request after the other.
@@ -95,10 +100,19 @@ class Lane:
         Raises:
             trio.BrokenResourceError, trio.ClosedResourceError: The client is gone.
         """
+        self._peers[wire] = peer
+        try:
+            return await self._serve(wire, peer, data)
+        finally:
+            self.parked.leave(wire)
+            del self._peers[wire]
+
+    async def _serve(self, wire: Wire, peer: str, data: bytes) -> bytes | None:
         while True:
             while (end := data.find(END) + len(END)) < len(END):
                 if not may_be_hot(data):
                     return data
+                wire.begin_head()
                 more = await wire.receive_some(CHUNK_BYTES)
                 if not more:
                     return None
@@ -112,13 +126,55 @@ class Lane:
             try:
                 rest = await self._serve_one(wire, self._from(request, peer), length, data[end:])
             finally:
-                wire.end_request()
+                wire.end_request(parks=True)
             self._remember(head, request, length)
-            if rest is None:
-                return None
             if rest:
                 await trio.lowlevel.checkpoint()  # who sends several at once waits its turn like everybody
+            elif rest is not None:
+                rest = await self._next(wire)
+            if not rest:
+                return None
             data = rest
+
+    async def _next(self, wire: Wire) -> bytes:
+        """What comes next and is not answered yet; empty at the end."""
+        while True:
+            data = await self.parked.receive(wire)
+            if not wire.unsent:
+                return data
+            rest, wire.unsent = wire.unsent, b""
+            wire.begin_request()
+            try:
+                await wire.send_all(rest)
+            finally:
+                wire.end_request(parks=True)
+
+    def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
+        """Answer a request that is known and waits for nothing; else, give back what the task has to do."""
+        request, _ = self._heads.get(data, (None, 0))
+        if request is None or not is_prompt(request) or self._is_stopping():
+            return data
+        wire.note_answered()
+        answering = self._answer(self._from(request, self._peers[wire]))
+        try:
+            answering.send(None)
+        except StopIteration as done:
+            found = done.value
+        except Exception as bug:
+            log.error("lane.answer_raised", path=request.path, exc_info=bug)
+            found = BROKEN
+        else:
+            answering.close()
+            log.error("lane.answer_waits", path=request.path)
+            found = BROKEN
+        whole, closes = encode(found, closes=False)
+        try:
+            wire.unsent = whole[send_now(wire.socket, whole) :]
+        except trio.BrokenResourceError:
+            return b""
+        if closes:
+            wire.hang_up()
+        return b"" if wire.unsent else None
 
     def _from(self, read: Request, peer: str) -> Request:
         """The request of somebody with the head that was read."""
@@ -175,9 +231,9 @@ class Lane:
         except Exception as bug:
             log.error("lane.answer_raised", path=request.path, exc_info=bug)
             found = BROKEN
-        headers = raw_headers(found, closes=request.refusal is not None)
-        await wire.send_all(encode(found, headers))
-        if CLOSES in headers or self._is_stopping():
+        whole, closes = encode(found, closes=request.refusal is not None)
+        await wire.send_all(whole)
+        if closes or self._is_stopping():
             wire.hang_up()
             return None
         return data[length:]
@@ -206,7 +262,14 @@ def length_of(headers: Mapping[str, str]) -> int | None:
     return int(length)
 
 
-def encode(answer: Answer, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """An answer in HTTP/1.1, to the byte as hypercorn writes it."""
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-    return b"HTTP/1.1 %d \r\n%b\r\n%b" % (answer.status, lines, answer.body)
+def is_prompt(read: Request) -> bool:
+    """Whether requests with the head that was read are known, and answered without waiting for anything."""
+    return read.seen is not None and read.seen.known is not None and read.seen.known.route.prompt
+
+
+def encode(answer: Answer, *, closes: bool) -> tuple[bytes, bool]:
+    """An answer in HTTP/1.1, to the byte as hypercorn writes it, and whether the connection ends after it."""
+    headers = whole_headers(answer, closes=closes)
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    head = f"HTTP/1.1 {answer.status} \r\n{lines}\r\n".encode("latin-1")
+    return head + answer.body, CLOSES in headers

@@ -63,6 +63,7 @@ class Route:
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
             that is limited to some of them is refused.
         body_max: Bytes of a body, where more are taken than elsewhere.
+        prompt: Whether the handler waits for nothing, unless it is a long poll: from memory, or by an index.
     """
 
     method: str
@@ -76,6 +77,7 @@ class Route:
     unlimited: bool = False
     account_wide: bool = False
     body_max: int | None = None
+    prompt: bool = False
 
 
 def _account(method: str, path: str, handler: Handler, scope: str, idempotency: Need = "none") -> Route:
@@ -121,8 +123,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("DELETE", f"{CRYPTO}/{{id}}/pending", settlement_changes.cancel, "settlements:write"),
     _new_payment("/v1/payments", payments.create),
     Route("GET", "/v1/payments", payments.list_all, "payments:read", merchant="optional"),
-    Route("GET", "/v1/payments/{id}", payments.read, "payments:read", merchant="optional"),
-    Route("GET", "/v1/payments/{id}/status", payments.status, "payments:read", merchant="required"),
+    Route("GET", "/v1/payments/{id}", payments.read, "payments:read", merchant="optional", prompt=True),
+    Route(
+        "GET",
+        "/v1/payments/{id}/status",
+        payments.status,
+        "payments:read",
+        merchant="required",
+        prompt=True,
+    ),
     Route(
         "POST",
         "/v1/payments/{id}/cancel",
@@ -148,6 +157,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         payments.status_for_merchant,
         "payments:read",
         merchant="required",
+        prompt=True,
     ),
     _gateway("GET", GATEWAY, gateway.read),
     _gateway("POST", f"{GATEWAY}/options", gateway.options),

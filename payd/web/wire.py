@@ -79,6 +79,24 @@ class Wires:
         if self._busy.pop(wire, None) is not None:
             self._idle[wire] = trio.current_time()
 
+    def note_asked(self, wire: Wire) -> None:
+        """An idle one asked, and is answered."""
+        if wire in self._idle:
+            self._idle[wire] = trio.current_time()
+            self._idle.move_to_end(wire)
+
+    async def end_idle(self) -> None:
+        """End who is idle for `KEEP_ALIVE_S` and has no deadline of its own, for ever."""
+        while True:
+            now_s = next_s = trio.current_time()
+            for wire, since_s in self._idle.items():
+                if since_s > now_s - KEEP_ALIVE_S:
+                    next_s = since_s
+                    break
+                if since_s > -inf and wire.scope.deadline == inf:
+                    wire.scope.cancel()
+            await trio.sleep_until(next_s + KEEP_ALIVE_S)
+
     def note_leaving(self, wire: Wire) -> None:
         """It only waits for its client to go: nobody makes room before it."""
         self.discard(wire)
@@ -107,7 +125,7 @@ class Wire:
 
     __slots__ = (
         "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread", "_wires",
-        "active", "ended", "scope", "socket", "upgrade",
+        "active", "ended", "scope", "socket", "unsent", "upgrade",
     )  # fmt: skip
 
     def __init__(self, stream: trio.SocketStream, wires: Wires) -> None:
@@ -121,6 +139,8 @@ class Wire:
         self.upgrade: Request | None = None
         self._stream = stream
         self._unread = b""
+        # Of an answer, what the client has not taken yet and its task has to send.
+        self.unsent = b""
         self._head = b""
         self._in_head = False
         self._is_over = False
@@ -145,9 +165,8 @@ class Wire:
         if not data:
             self._is_over = True
             self._end_when_idle()
-        elif not self.active and not self._in_head:
-            self._in_head = True
-            self._allow(HEAD_S)
+        else:
+            self.begin_head()
         return data
 
     async def send_all(self, data: bytes) -> None:
@@ -209,22 +228,37 @@ class Wire:
         with self.scope:
             await linger(self._stream)
 
+    def begin_head(self) -> None:
+        """The first bytes of a head have come, or some more."""
+        if not self.active and not self._in_head:
+            self._in_head = True
+            self._allow(HEAD_S)
+
     def begin_request(self) -> None:
         """A request's head is complete: no deadline of ours until it is answered."""
         self.active += 1
         self._in_head = False
-        self.scope.deadline = inf
+        if self.scope.deadline != inf:
+            self.scope.deadline = inf
         if self.active == 1:
             self._wires.note_busy(self)
 
-    def end_request(self) -> None:
-        """A request was answered; after the last one the connection is idle."""
+    def end_request(self, *, parks: bool = False) -> None:
+        """A request was answered; after the last one the connection is idle.
+
+        Where it `parks`, it is `Wires.end_idle` that ends it in time: deadlines cost more than the request.
+        """
         self.active -= 1
         self._flush()
         if not self.active:
             self._wires.note_idle(self)
-            self._allow(KEEP_ALIVE_S)
+            if not parks:
+                self._allow(KEEP_ALIVE_S)
             self._end_when_idle()
+
+    def note_answered(self) -> None:
+        """A request was answered at once: the connection has never been busy, and is idle from now on."""
+        self._wires.note_asked(self)
 
     def _flush(self) -> None:
         """Send a head that nothing followed, as of an answer without a body."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import h11
@@ -118,6 +119,7 @@ class Street:
         self.snapshots = {"pay_t1": (b'{"version":0}', False)}
         self.requests: list[Request] = []
         self.slow_s = 5.0
+        self.known: Any = SimpleNamespace(route=SimpleNamespace(prompt=True))
         self.streams: list[trio.SocketStream] = []
         self.stop = trio.Event()
         self.returned = trio.Event()
@@ -145,11 +147,13 @@ class Street:
 
     async def answer(self, request: Request) -> Answer:
         self.requests.append(request)
+        if request.path.endswith("/known") and request.seen is not None:
+            request.seen.known = self.known
         if request.refusal is not None:
             return error_answer(request.refusal, "req_1", "")
         if request.path.endswith("/slow"):
             await trio.sleep(self.slow_s)
-        if request.path == "/v1/big":
+        if request.path == "/v1/big" or "big" in request.query:
             return Answer(200, bytes(8 << 20))
         if request.path.endswith("/bug"):
             raise ZeroDivisionError
