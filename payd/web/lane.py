@@ -152,7 +152,7 @@ class Lane:
     def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
         """Answer a request that is known and waits for nothing; else, give back what the task has to do."""
         request, _ = self._heads.get(data, (None, 0))
-        if request is None or not is_prompt(request) or self._is_stopping():
+        if request is None or not is_prompt(request):
             return data
         wire.note_answered()
         answering = self._answer(self._from(request, self._peers[wire]))

@@ -110,12 +110,12 @@ class Parked:
             return self._wake(wire, outcome.Error(error))
         if data is None:
             return
-        left = data if len(data) == CHUNK_BYTES or not data else self._answer_now(wire, data)
+        left = self._answer_now(wire, self._whole(wire, data))
         if left is not None:
-            self._wake(wire, outcome.Value(self._whole(wire, left)))
+            self._wake(wire, outcome.Value(left))
 
     def _whole(self, wire: Wire, data: bytes) -> bytes:
-        """What was read; if there may be more that the kernel has told of, it is remembered."""
+        """What was read; that there may be more is remembered, as the kernel has told of it already."""
         if len(data) == CHUNK_BYTES:
             self._ready.add(wire)
         return data

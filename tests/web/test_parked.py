@@ -14,6 +14,7 @@ from payd.web.call import Answer, Request
 from payd.web.parked import AT_ONCE, Parked
 from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, SEND_S, Wire, Wires
 from tests.web.street import Client, Street, open_street, shrink, stream_pair
+from tests.web.test_wire import close
 
 KNOWN = "GET /v1/payments/known HTTP/1.1\r\nHost: x\r\n\r\n"
 OTHER = "GET /v1/payments/other HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -160,6 +161,38 @@ async def test_who_is_ended_from_outside_waits_no_more_and_its_number_is_free(si
         await again.aclose()
 
 
+async def test_a_number_that_is_anothers_by_now_stays_with_it(epoll_side: Side) -> None:
+    parked, leaves = epoll_side.parked, trio.Event()
+    old, near = stream_pair()
+    wire = epoll_side.wires.open(old)
+
+    async def leave_late() -> None:
+        with wire.scope:
+            await parked.receive(wire)
+        await leaves.wait()
+        parked.leave(wire)
+
+    epoll_side.nursery.start_soon(leave_late)
+    await wait_all_tasks_blocked()
+    number = old.socket.fileno()
+    wire.abort()
+    new, other_near = stream_pair()
+    assert new.socket.fileno() == number
+    other = epoll_side.wires.open(new)
+    epoll_side.nursery.start_soon(epoll_side.serve, other)
+    await wait_all_tasks_blocked()
+    leaves.set()
+    await wait_all_tasks_blocked()
+    await other_near.send_all(b"here")
+    await wait_all_tasks_blocked()
+
+    assert epoll_side.reached[other] == [b"here"]
+    await close(near, other_near)
+    await wait_all_tasks_blocked()
+    assert parked._known == {} == parked._numbers
+    assert parked._ready == set()
+
+
 async def test_a_crowd_is_read_to_the_last(epoll_side: Side) -> None:
     ends = [epoll_side.add() for _ in range(3 * AT_ONCE)]
     await wait_all_tasks_blocked()
@@ -219,19 +252,23 @@ async def test_a_body_that_is_shared_by_a_head_is_read_each_time() -> None:
             assert f'"body":"{body}"'.encode() in (await client.answer()).body
 
 
-@pytest.mark.parametrize("known_as", [None, "slow"])
-async def test_who_is_not_known_or_may_wait_has_its_own_task(known_as: str | None) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_who_is_not_known_or_may_wait_has_its_own_task(
+    is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with open_street() as street:
-        if known_as is None:
-            street.known = None
-        else:
-            street.known.route.prompt = False
+        street.known = SimpleNamespace(route=SimpleNamespace(prompt=False)) if is_known else None
         client = await known(street)
-        before = dict(street.front._lane._heads)
+
+        async def answer(request: Request) -> Answer:
+            await trio.sleep(1)
+            return Answer(200, b"{}")
+
+        monkeypatch.setattr(street.front._lane, "_answer", answer)
         await client.send(KNOWN)
 
         assert (await client.answer()).status == 200
-        assert len(before) == (known_as is not None)
+        assert len(street.front._lane._heads) == is_known
 
 
 async def test_an_answer_that_the_client_takes_slowly_is_whole() -> None:

@@ -404,3 +404,31 @@ async def test_who_has_come_is_accepted_without_a_turn_of_others() -> None:
             await stream.aclose()
         await listener.aclose()
         assert accept_now(listener) is None
+
+
+async def test_idle_ones_without_a_deadline_end_in_their_time_and_who_leaves_is_left_alone() -> None:
+    wires = Wires()
+    (first, leaving, second, other), streams = await crowd(wires, 4)
+    ended_s: dict[str, float] = {}
+
+    async def live(name: str, wire: Wire) -> None:
+        with wire.scope:
+            await trio.sleep_forever()
+        ended_s[name] = trio.current_time() - began_s
+
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for name, wire in (("first", first), ("leaving", leaving), ("second", second), ("other", other)):
+            wire.begin_request()
+            wire.end_request(parks=True)
+            nursery.start_soon(live, name, wire)
+        nursery.start_soon(wires.end_idle)
+        await trio.sleep(10)
+        wires.note_leaving(leaving)
+        second.note_answered()
+        other.begin_head()
+        await trio.sleep(10 * KEEP_ALIVE_S)
+        nursery.cancel_scope.cancel()
+    await close(*streams)
+
+    assert ended_s == {"first": KEEP_ALIVE_S, "other": 10 + HEAD_S, "second": 10 + KEEP_ALIVE_S}
