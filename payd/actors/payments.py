@@ -29,7 +29,7 @@ from payd.core.status import Status
 from payd.entropy import Entropy, new_id
 from payd.store.db import Database, Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
-from payd.store.merchants import find_merchant
+from payd.store.merchants import standing
 from payd.store.payments import (
     EventToStore,
     count_parked,
@@ -38,7 +38,6 @@ from payd.store.payments import (
     next_payment_due_ms,
     record_transition,
 )
-from payd.store.settlements import has_settlement
 from payd.store.transfers import Transfer, match_transfer
 
 log = structlog.get_logger("payd.payments")
@@ -239,7 +238,7 @@ class Payments:
                 self.turns.wake(draft.id).payment = draft
                 self.tell_all(draft, owed[-1])
 
-        return await self.db.write_and_tell(tell, once, request, work)
+        return await self.db.write_checked(tell, once, request, work)
 
     async def move_once(
         self,
@@ -367,12 +366,12 @@ class Payments:
 
 
 def _check_payable(tx: Tx, draft: Payment) -> None:
-    merchant = find_merchant(tx, draft.merchant_id)
-    if merchant is None or merchant.account_id != draft.account_id:
+    account_id, status, has_destination = standing(tx, draft.merchant_id) or ("", "", False)
+    if account_id != draft.account_id:
         raise NotFound("There is no merchant with this Merchant-Id.")
-    if merchant.status != "active":
-        raise InvalidParams(f"The merchant is {merchant.status}; only an active merchant can be paid.")
-    if not has_settlement(tx, draft.merchant_id):
+    if status != "active":
+        raise InvalidParams(f"The merchant is {status}; only an active merchant can be paid.")
+    if not has_destination:
         raise InvalidParams(
             "The merchant has no destination to be paid at. Register one first:"
             f" POST /v1/merchants/{draft.merchant_id}/settlements/crypto."

@@ -43,12 +43,13 @@ class Step:
     Args:
         function: Called with the connection, `args` and `kwargs`.
         tell: Given what it returned once that is on the disk, whether or not anybody waits.
+        refuses_first: What it raises, it raises before its first write, so that it needs no savepoint.
 
     Attributes:
         outcome: How the step ended; None until its batch did.
     """
 
-    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome")
+    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome", "refuses_first")
 
     def __init__(
         self,
@@ -56,10 +57,13 @@ class Step:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         tell: Callable[[Any], object] | None = None,
+        *,
+        refuses_first: bool = False,
     ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
+        self.refuses_first = refuses_first
         self.outcome: outcome.Outcome[Any] | None = None
         self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self._tell = tell
@@ -162,6 +166,10 @@ def _run_alone(tx: sqlite3.Connection, step: Step) -> Failure | None:
 def _run_together(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
     execute = tx.execute
     for step in batch:
+        if step.refuses_first:
+            if (failure := _run_unsaved(tx, step)) is not None:
+                return failure
+            continue
         execute("SAVEPOINT step")
         if (failure := _run_step(tx, step)) is not None:
             return failure
@@ -169,6 +177,15 @@ def _run_together(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | No
             execute("ROLLBACK TO step")
         execute("RELEASE step")
     return None
+
+
+def _run_unsaved(tx: sqlite3.Connection, step: Step) -> Failure | None:
+    """Run a step that writes nothing before it refuses; one that did, nobody can take back alone."""
+    before = tx.total_changes
+    failure = _run_step(tx, step)
+    if failure is None and isinstance(step.outcome, outcome.Error) and tx.total_changes != before:
+        return Failure("no", "a step refused what it had written", step.outcome.error)
+    return failure
 
 
 def _run_step(tx: sqlite3.Connection, step: Step) -> Failure | None:

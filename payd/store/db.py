@@ -194,6 +194,24 @@ class Database:
         result: T = await self._stored(Step(step, args, kwargs, tell))
         return result
 
+    async def write_checked(
+        self,
+        tell: Callable[[T], object],
+        step: Callable[Concatenate[Tx, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """As `write_and_tell`, for a step that raises nothing any more once it has written.
+
+        It has no savepoint, which costs as much as writing two rows. One that breaks its word fails its whole
+        batch.
+
+        Raises:
+            StoreUnavailable, OutcomeUnknown, Exception: As `write_and_tell` does.
+        """
+        result: T = await self._stored(Step(step, args, kwargs, tell, refuses_first=True))
+        return result
+
     async def write_in_company(
         self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:

@@ -48,6 +48,16 @@ def find_merchant(tx: Tx, merchant_id: str) -> Merchant | None:
     return None if row is None else _merchant(row)
 
 
+def standing(tx: Tx, merchant_id: str) -> tuple[str, str, bool] | None:
+    """Whose merchant it is, its status, and whether it has a destination; None of a deleted one."""
+    row = tx.execute(
+        "SELECT account_id, status, EXISTS (SELECT 1 FROM settlements s WHERE s.merchant_id = merchants.id)"
+        " FROM merchants WHERE id = ? AND deleted_at_ms IS NULL",
+        (merchant_id,),
+    ).fetchone()
+    return None if row is None else (row[0], row[1], bool(row[2]))
+
+
 def account_of_merchant(tx: Tx, merchant_id: str) -> str | None:
     """Whose merchant it is, also of a deleted one: its payments stay."""
     row = tx.execute("SELECT account_id FROM merchants WHERE id = ?", (merchant_id,)).fetchone()

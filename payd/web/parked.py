@@ -21,7 +21,7 @@ import trio
 from payd.web.wire import CHUNK_BYTES, Wire, receive_now
 
 # So many are read before others have their turn: some milliseconds' worth of answers.
-AT_ONCE: Final = 64
+AT_ONCE: Final = 128
 
 AnswerNow = Callable[[Wire, bytes], bytes | None]
 """Deals with what came, without waiting. Returns what the connection's own task has to deal with, or None."""

@@ -81,6 +81,39 @@ async def test_neighbours_of_steps_that_raise_are_committed_and_each_has_its_own
     assert errors == [InvalidState, sqlite3.IntegrityError, SystemExit]
 
 
+def refuse(_: sqlite3.Connection, x: int) -> None:
+    raise InvalidState(f"not {x}")
+
+
+async def test_a_step_that_refuses_before_it_writes_needs_no_savepoint(
+    tx: Faulty, other: sqlite3.Connection
+) -> None:
+    said: list[str] = []
+    tx.set_trace_callback(said.append)
+    functions = [(add, 1), (refuse, 2), (add, 1), (add, 3)]
+    batch = [Step(function, (x,), {}, refuses_first=True) for function, x in functions]
+
+    assert run_batch(tx, batch) is None
+
+    assert rows(other) == [1, 3]
+    ends = [step.outcome for step in batch]
+    errors = [type(end.error) for end in ends if isinstance(end, outcome.Error)]
+    assert errors == [InvalidState, sqlite3.IntegrityError]  # the second found its row taken
+    assert not any("SAVEPOINT" in text or "RELEASE" in text for text in said)
+
+
+async def test_a_step_that_breaks_its_word_fails_its_batch(tx: Faulty, other: sqlite3.Connection) -> None:
+    batch = [Step(add, (1,), {}), Step(add_and_refuse, (2,), {}, refuses_first=True), Step(add, (3,), {})]
+
+    failure = run_batch(tx, batch)
+
+    assert failure is not None
+    assert failure.stored == "no"
+    assert isinstance(failure.cause, InvalidState)
+    tx.close()
+    assert rows(other) == []
+
+
 async def test_a_step_that_is_alone_is_rolled_back_too(tx: Faulty, other: sqlite3.Connection) -> None:
     step = Step(add_and_refuse, (1,), {})
 

@@ -12,8 +12,10 @@ from payd.store.merchants import (
     insert_merchant,
     list_merchants,
     named_merchants,
+    standing,
     update_merchant,
 )
+from payd.store.settlements import Settlement, insert_settlement
 
 
 def merchant(number: int, *, account: str = "acct_1", name: str = "Shop", at_ms: int = 1000) -> Merchant:
@@ -25,6 +27,18 @@ async def test_a_merchant_is_found_as_it_was_stored(realm_db: Database) -> None:
     await realm_db.write(insert_merchant, stored)
     assert realm_db.point(find_merchant, "mrch_1") == stored
     assert realm_db.point(find_merchant, "mrch_2") is None
+
+
+async def test_a_merchant_stands_as_its_status_and_its_destinations_say(realm_db: Database) -> None:
+    await realm_db.write(insert_merchant, merchant(1))
+    assert realm_db.point(standing, "mrch_1") == ("acct_1", "active", False)
+    await realm_db.write(insert_settlement, Settlement("crypto_1", "mrch_1", "A", "a", "eip155:1:0xa", 1000))
+    assert realm_db.point(standing, "mrch_1") == ("acct_1", "active", True)
+    await realm_db.write(update_merchant, msgspec.structs.replace(merchant(1), status="suspended"))
+    assert realm_db.point(standing, "mrch_1") == ("acct_1", "suspended", True)
+    await realm_db.write(delete_merchant, "acct_1", "mrch_1", 5000)
+    assert realm_db.point(standing, "mrch_1") is None
+    assert realm_db.point(standing, "mrch_2") is None
 
 
 async def test_an_update_changes_the_fields_and_not_the_owner(realm_db: Database) -> None:
