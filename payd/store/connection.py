@@ -383,11 +383,3 @@ def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
     """Take the log into the database, as far as readers let it; returns the pages in the log."""
     (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return int(pages)
-
-
-def bytes_of(path: Path) -> int | None:
-    """The size of a file; None: it cannot be seen."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
-import msgspec
 import structlog
 import trio
 
@@ -33,13 +32,13 @@ from payd.store.connection import (
     QueryTooLong,
     ReadConnection,
     Tx,
-    bytes_of,
     check_sqlite,
     rewrite_version,
     take_log,
 )
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
+from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of
 
 __all__ = ["Database", "StoreStats", "Tx", "open_database"]
 
@@ -59,9 +58,6 @@ COMPANY_MAX_S: Final = 0.002
 # Turns of the loop from one commit to the next, while there is more to commit.
 COMPANY_TICKS: Final = 3
 
-# Seconds: a fast disk's fsync, a slow one's, and what nobody should wait for.
-COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
 CHECKPOINT_STEPS: Final = 250  # steps that are worth a checkpoint: a log of a few MiB
@@ -77,30 +73,6 @@ RETRY_MAX_S: Final = 5.0
 SHUTDOWN_MAX_S: Final = 10.0
 
 log = structlog.get_logger("payd.store")
-
-
-class StoreStats(msgspec.Struct, frozen=True):
-    """What the database did since it was opened, for metrics.
-
-    Attributes:
-        commits: Transactions that were committed.
-        steps: Steps in them, also those that were refused.
-        failures: Batches that failed as a whole.
-        staged: Steps that wait for the next transaction.
-        commit_s: How long transactions took, in seconds, with their fsync.
-        checkpoints: Checkpoints of the WAL.
-        file_bytes: Of the database file; None: it cannot be seen.
-        log_bytes: Of its write-ahead log; 0 where there is none.
-    """
-
-    commits: int
-    steps: int
-    failures: int
-    staged: int
-    commit_s: Histogram
-    checkpoints: int
-    file_bytes: int | None
-    log_bytes: int
 
 
 class Database:

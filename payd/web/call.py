@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -18,7 +18,6 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaydError, 
 if TYPE_CHECKING:
     from payd.web.auth import Caller
     from payd.web.house import House, Realm
-    from payd.web.known import Known
 
 T = TypeVar("T")
 
@@ -31,13 +30,21 @@ _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
 
 
+class Recalled(Protocol):
+    """What the dispatcher knows of requests with one head."""
+
+    @property
+    def prompt(self) -> bool:
+        """Whether they are answered without waiting for anything."""
+
+
 class Seen:
     """Shared by all requests with one head: what was found out about the first of them."""
 
     __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.known: Known | None = None
+        self.known: Recalled | None = None
 
 
 @dataclass(slots=True)

@@ -41,6 +41,11 @@ class Known:
     account: Account | None
     epoch: int
 
+    @property
+    def prompt(self) -> bool:
+        """Whether it is answered without waiting for anything."""
+        return self.route.prompt
+
 
 def note_known(call: Call, route: Route) -> None:
     """Remember what `call` came to for requests with the same head, if the door remembers heads."""
@@ -55,7 +60,7 @@ def note_known(call: Call, route: Route) -> None:
 
 def still_known(house: House, request: Request) -> Known | None:
     """What is known of requests with this head, if it still holds."""
-    if request.seen is None or (known := request.seen.known) is None:
+    if request.seen is None or not isinstance(known := request.seen.known, Known):
         return None
     caller = known.caller
     if caller.realm.db.epoch != known.epoch or _account(house, caller) is not known.account:

@@ -264,7 +264,7 @@ def length_of(headers: Mapping[str, str]) -> int | None:
 
 def is_prompt(read: Request) -> bool:
     """Whether requests with the head that was read are known, and answered without waiting for anything."""
-    return read.seen is not None and read.seen.known is not None and read.seen.known.route.prompt
+    return read.seen is not None and read.seen.known is not None and read.seen.known.prompt
 
 
 def encode(answer: Answer, *, closes: bool) -> tuple[bytes, bool]:

@@ -119,7 +119,7 @@ class Street:
         self.snapshots = {"pay_t1": (b'{"version":0}', False)}
         self.requests: list[Request] = []
         self.slow_s = 5.0
-        self.known: Any = SimpleNamespace(route=SimpleNamespace(prompt=True))
+        self.known: Any = SimpleNamespace(prompt=True)
         self.streams: list[trio.SocketStream] = []
         self.stop = trio.Event()
         self.returned = trio.Event()

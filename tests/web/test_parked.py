@@ -257,7 +257,7 @@ async def test_who_is_not_known_or_may_wait_has_its_own_task(
     is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_street() as street:
-        street.known = SimpleNamespace(route=SimpleNamespace(prompt=False)) if is_known else None
+        street.known = SimpleNamespace(prompt=False) if is_known else None
         client = await known(street)
 
         async def answer(request: Request) -> Answer:
