@@ -30,7 +30,7 @@ START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"
-# Heads that are remembered, some 2 kB each. Full, it starts anew.
+# Heads that are remembered, some 2 kB each, with the keys in them. Full, it starts anew.
 HEADS_MAX: Final = 1024
 HEAD_KEPT_BYTES: Final = 1024
 
@@ -151,8 +151,8 @@ class Lane:
 
     def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
         """Answer a request that is known and waits for nothing; else, give back what the task has to do."""
-        request, _ = self._heads.get(data, (None, 0))
-        if request is None or not is_prompt(request):
+        request, length = self._heads.get(data, (None, 0))
+        if request is None or length or not is_prompt(request):
             return data
         wire.note_answered()
         answering = self._answer(self._from(request, self._peers[wire]))

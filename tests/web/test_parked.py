@@ -252,6 +252,19 @@ async def test_a_body_that_is_shared_by_a_head_is_read_each_time() -> None:
             assert f'"body":"{body}"'.encode() in (await client.answer()).body
 
 
+async def test_a_known_head_whose_body_is_on_its_way_is_not_answered_before_it() -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        head = "GET /v1/payments/known HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+        for body in ("ab", "cd"):
+            await client.send(head)
+            await wait_all_tasks_blocked()
+            await client.send(body)
+            assert f'"body":"{body}"'.encode() in (await client.answer()).body
+
+        assert len(street.front._lane._heads) == 1
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 async def test_who_is_not_known_or_may_wait_has_its_own_task(
     is_known: bool, monkeypatch: pytest.MonkeyPatch
