@@ -13,6 +13,7 @@ Entropy = Callable[[int], bytes]
 
 # Ids ask for little and often: one call to the kernel fills many.
 IDS_AT_ONCE: Final = 256
+_PLACES: Final = range(0, ENTROPY_BYTES * IDS_AT_ONCE, ENTROPY_BYTES)
 
 
 class SystemEntropy:
@@ -29,10 +30,9 @@ class SystemEntropy:
             return self._ready.popleft()
         except IndexError:
             fresh = secrets.token_bytes(ENTROPY_BYTES * IDS_AT_ONCE)
-            self._ready.extend(
-                fresh[at : at + ENTROPY_BYTES] for at in range(ENTROPY_BYTES, len(fresh), ENTROPY_BYTES)
-            )
-            return fresh[:ENTROPY_BYTES]
+            first, *others = [fresh[at : at + ENTROPY_BYTES] for at in _PLACES]
+            self._ready.extend(others)
+            return first
 
 
 system_entropy: Final[Entropy] = SystemEntropy()

@@ -145,7 +145,7 @@ class Lane:
             rest, wire.unsent = wire.unsent, b""
             wire.begin_request()
             try:
-                await wire.send_all(rest)
+                await wire.send_whole(rest)
             finally:
                 wire.end_request(parks=True)
 
@@ -232,7 +232,7 @@ class Lane:
             log.error("lane.answer_raised", path=request.path, exc_info=bug)
             found = BROKEN
         whole, closes = encode(found, closes=request.refusal is not None)
-        await wire.send_all(whole)
+        await wire.send_whole(whole)
         if closes or self._is_stopping():
             wire.hang_up()
             return None

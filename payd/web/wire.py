@@ -181,6 +181,10 @@ class Wire:
             self._head += data
             return
         data, self._head = self._head + data, b""
+        await self.send_whole(data)
+
+    async def send_whole(self, data: bytes) -> None:
+        """Send an answer that is whole. Raises as `send_all` does."""
         try:
             sent = send_now(self.socket, data)
             if sent < len(data):

@@ -119,7 +119,7 @@ class Bench:
         return rounds
 
     async def _create(self, connections: int) -> Round:
-        requests = [self.creation(number) for number in range(64)]
+        requests = [self.creation(number) for number in range(max(64, connections))]
         payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.created", ROWS_MAX)
         return Round(payd, quart, fastapi, await self._alone(commit_created, written, connections))
