@@ -30,9 +30,11 @@ START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"
-# Heads that are remembered, some 2 kB each, with the keys in them. Full, it starts anew.
+# Heads that came twice and are remembered, some 2 kB each, with the keys in them; and hashes of those that
+# came once. Full, they start anew.
 HEADS_MAX: Final = 1024
 HEAD_KEPT_BYTES: Final = 1024
+ONCE_MAX: Final = 8192
 
 # Headers by which servers differ, or that make a connection something else.
 ODD: Final = frozenset({"transfer-encoding", "te", "trailer", "expect", "upgrade", "http2-settings"})
@@ -83,6 +85,7 @@ class Lane:
         self._is_stopping = is_stopping
         # Of known callers: a stranger's requests fill nothing.
         self._heads: dict[bytes, tuple[Request, int]] = {}
+        self._once: set[int] = set()
         self._peers: dict[Wire, str] = {}
         self.parked = Parked(self._answer_now)
 
@@ -184,13 +187,18 @@ class Lane:
         )
 
     def _remember(self, head: bytes, read: Request, length: int) -> None:
-        """Keep what was read of a head that may come again, from a caller who is known."""
+        """Keep what was read of a head that came before and may come again, from a caller who is known."""
         if head in self._heads or len(head) > HEAD_KEPT_BYTES or "idempotency-key" in read.headers:
             return
-        if read.seen is not None and read.seen.known is not None:
-            if len(self._heads) >= HEADS_MAX:
-                self._heads.clear()
-            self._heads[head] = read, length
+        if read.seen is None or read.seen.known is None:
+            return
+        if (mark := hash(head)) not in self._once:
+            if len(self._once) >= ONCE_MAX:
+                self._once.clear()
+            return self._once.add(mark)
+        if len(self._heads) >= HEADS_MAX:
+            self._heads.clear()
+        self._heads[head] = read, length
 
     def _read(self, head: bytes) -> tuple[Request, int] | None:
         """What requests of a head share, and the length of their body; None when it is not the lane's."""

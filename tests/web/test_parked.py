@@ -209,9 +209,10 @@ async def test_a_crowd_is_read_to_the_last(epoll_side: Side) -> None:
 async def known(street: Street) -> Client:
     """A client whose next request is known."""
     client = await street.connect()
-    await client.send(KNOWN)
-    assert (await client.answer()).status == 200
-    await wait_all_tasks_blocked()
+    for _ in range(2):
+        await client.send(KNOWN)
+        assert (await client.answer()).status == 200
+        await wait_all_tasks_blocked()
     return client
 
 
@@ -224,7 +225,7 @@ async def test_known_requests_are_answered_where_they_are_read(monkeypatch: pyte
             answer = await client.answer()
             assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
 
-        assert len(street.requests) == 4
+        assert len(street.requests) == 5
         assert street.front.caught == 0
 
 
@@ -239,13 +240,13 @@ async def test_what_only_begins_like_a_known_request_is_another() -> None:
         assert b"/v1/payments/known" in (await client.answer()).body
 
         assert [b"known" in path for path in paths] == [True, False, True]
-        assert len(street.requests) == 5
+        assert len(street.requests) == 6
 
 
 async def test_a_body_that_is_shared_by_a_head_is_read_each_time() -> None:
     async with open_street() as street:
         client = await street.connect()
-        for body in ("ab", "cd"):
+        for body in ("ab", "cd", "ef"):
             await client.send(
                 f"POST /v1/payments/known HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{body}"
             )
@@ -256,7 +257,7 @@ async def test_a_known_head_whose_body_is_on_its_way_is_not_answered_before_it()
     async with open_street() as street:
         client = await street.connect()
         head = "GET /v1/payments/known HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
-        for body in ("ab", "cd"):
+        for body in ("ab", "cd", "ef"):
             await client.send(head)
             await wait_all_tasks_blocked()
             await client.send(body)
@@ -288,22 +289,24 @@ async def test_an_answer_that_the_client_takes_slowly_is_whole() -> None:
     async with open_street() as street:
         client = await street.connect()
         shrink(street)
-        for _ in range(2):
+        for _ in range(3):
             await client.send(BIG)
             answer = await client.answer()
             assert len(answer.body) == 8 << 20
         await client.send(KNOWN)
         assert (await client.answer()).status == 200
 
-        assert len(street.front._lane._heads) == 2
+        assert len(street.front._lane._heads) == 1
         assert street.front.caught == 0
 
 
 async def test_a_client_that_takes_nothing_of_a_prompt_answer_is_dropped() -> None:
     async with open_street() as street:
         client = await street.connect()
-        await client.send(BIG)
-        assert (await client.answer()).status == 200
+        for _ in range(2):
+            await client.send(BIG)
+            assert (await client.answer()).status == 200
+        assert len(street.front._lane._heads) == 1
         await client.send(BIG)
         await trio.sleep(SEND_S - 1)
         assert len(street.front) == 1
@@ -373,7 +376,10 @@ async def test_heads_that_are_too_long_or_never_come_again_are_not_kept() -> Non
     async with open_street() as street:
         client = await street.connect()
         for header in (f"X: {'x' * 2000}", "Idempotency-Key: 1"):
-            await client.get("/v1/payments/known", f"{header}\r\n")
+            for _ in range(3):
+                await client.get("/v1/payments/known", f"{header}\r\n")
+        for number in range(3):
+            await client.get(f"/v1/payments/{number}/known")
         assert street.front._lane._heads == {}
 
 
@@ -383,6 +389,18 @@ async def test_only_so_many_heads_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         client = await street.connect()
         kept = []
         for number in range(8):
-            await client.get(f"/v1/payments/{number}/known")
+            for _ in range(2):
+                await client.get(f"/v1/payments/{number}/known")
             kept.append(len(street.front._lane._heads))
         assert kept == [1, 2, 3, 1, 2, 3, 1, 2]
+
+
+async def test_who_came_once_is_forgotten_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("payd.web.lane.ONCE_MAX", 3)
+    async with open_street() as street:
+        client = await street.connect()
+        for _ in range(3):
+            for number in range(4):
+                await client.get(f"/v1/payments/{number}/known")
+        assert street.front._lane._heads == {}
+        assert len(street.front._lane._once) == 3
