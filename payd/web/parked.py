@@ -31,7 +31,7 @@ class Parked:
     """The connections that wait.
 
     Args:
-        answer_now: Is given what came first; it does not raise.
+        answer_now: Is given what came first. What it raises, its connection's task raises.
     """
 
     def __init__(self, answer_now: AnswerNow) -> None:
@@ -110,7 +110,10 @@ class Parked:
             return self._wake(wire, outcome.Error(error))
         if data is None:
             return
-        left = self._answer_now(wire, self._whole(wire, data))
+        try:
+            left = self._answer_now(wire, self._whole(wire, data))
+        except Exception as bug:  # noqa: BLE001  # its own task's to raise: all the others wait here
+            return self._wake(wire, outcome.Error(bug))
         if left is not None:
             self._wake(wire, outcome.Value(left))
 

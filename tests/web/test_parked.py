@@ -36,6 +36,8 @@ class Side:
 
     def answer_now(self, wire: Wire, data: bytes) -> bytes | None:
         """What says so is answered now."""
+        if data == b"bug":
+            raise ZeroDivisionError
         if not data.startswith(b"now"):
             return data
         self.answered.append(data)
@@ -57,7 +59,7 @@ class Side:
                     came.append(data)
                     await self.busy.wait()
                 came.append("end")
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ZeroDivisionError) as error:
             came.append(type(error).__name__)
         finally:
             self.parked.leave(wire)
@@ -98,6 +100,18 @@ async def test_what_is_answered_at_once_does_not_wake_its_task(epoll_side: Side)
     assert epoll_side.answered == [b"now 1", b"now 3"]
     assert epoll_side.reached[wire] == [b"later 2"]
     assert len(epoll_side.parked) == 1
+
+
+async def test_a_bug_ends_its_own_connection_and_no_other(epoll_side: Side) -> None:
+    (near, wire), (other, its) = epoll_side.add(), epoll_side.add()
+    await wait_all_tasks_blocked()
+    await near.send_all(b"bug")
+    await wait_all_tasks_blocked()
+    await other.send_all(b"now 1")
+    await wait_all_tasks_blocked()
+
+    assert epoll_side.reached == {wire: ["ZeroDivisionError"], its: []}
+    assert epoll_side.answered == [b"now 1"]
 
 
 async def test_what_came_before_it_was_waited_for_arrives(side: Side) -> None:
