@@ -94,8 +94,8 @@ class Parked:
         """A connection does not come back here."""
         self._ready.discard(wire)
         number = self._numbers.pop(wire, None)
-        if number is None or self._known[number] is not wire:
-            return  # closed under its task, and its number is another's by now
+        if number is None or self._known.get(number) is not wire:
+            return  # closed under its task, and its number is or was another's since
         del self._known[number]
         if self._epoll is not None and not self._epoll.closed and wire.socket.fileno() == number:
             self._epoll.unregister(number)

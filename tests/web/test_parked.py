@@ -175,7 +175,8 @@ async def test_who_is_ended_from_outside_waits_no_more_and_its_number_is_free(si
         await again.aclose()
 
 
-async def test_a_number_that_is_anothers_by_now_stays_with_it(epoll_side: Side) -> None:
+@pytest.mark.parametrize("gives_back", [False, True])
+async def test_a_number_that_is_anothers_by_now_stays_with_it(epoll_side: Side, gives_back: bool) -> None:
     parked, leaves = epoll_side.parked, trio.Event()
     old, near = stream_pair()
     wire = epoll_side.wires.open(old)
@@ -195,12 +196,16 @@ async def test_a_number_that_is_anothers_by_now_stays_with_it(epoll_side: Side) 
     other = epoll_side.wires.open(new)
     epoll_side.nursery.start_soon(epoll_side.serve, other)
     await wait_all_tasks_blocked()
+    if gives_back:
+        await other_near.aclose()
+        await wait_all_tasks_blocked()
     leaves.set()
     await wait_all_tasks_blocked()
-    await other_near.send_all(b"here")
-    await wait_all_tasks_blocked()
+    if not gives_back:
+        await other_near.send_all(b"here")
+        await wait_all_tasks_blocked()
 
-    assert epoll_side.reached[other] == [b"here"]
+    assert epoll_side.reached[other] == (["end"] if gives_back else [b"here"])
     await close(near, other_near)
     await wait_all_tasks_blocked()
     assert parked._known == {} == parked._numbers
