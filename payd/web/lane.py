@@ -271,8 +271,11 @@ def length_of(headers: Mapping[str, str]) -> int | None:
 
 
 def is_prompt(read: Request) -> bool:
-    """Whether requests with the head that was read are known, and answered without waiting for anything."""
-    return read.seen is not None and read.seen.known is not None and read.seen.known.prompt
+    """Whether requests with the head that was read are known, and answered without waiting for anything.
+
+    One with a query may be a long poll.
+    """
+    return not read.query and read.seen is not None and read.seen.known is not None and read.seen.known.prompt
 
 
 def encode(answer: Answer, *, closes: bool) -> tuple[bytes, bool]:

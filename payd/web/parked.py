@@ -42,6 +42,8 @@ class Parked:
         self._tasks: dict[Wire, trio.lowlevel.Task] = {}
         # Something came while their tasks were at work: the kernel will not say so again.
         self._ready: set[Wire] = set()
+        # Nothing comes after what is there: nor will it say that again.
+        self._over: set[Wire] = set()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -54,8 +56,10 @@ class Parked:
         try:
             while True:
                 await trio.lowlevel.wait_readable(epoll.fileno())
-                for number, _ in epoll.poll(0, AT_ONCE):
+                for number, events in epoll.poll(0, AT_ONCE):
                     if (wire := self._known.get(number)) is not None:
+                        if events & select.EPOLLRDHUP:
+                            self._over.add(wire)
                         self._read(wire)
         finally:
             epoll.close()
@@ -73,8 +77,9 @@ class Parked:
         if wire not in self._numbers:
             number = self._numbers[wire] = wire.socket.fileno()
             self._known[number] = wire
-            self._epoll.register(number, select.EPOLLIN | select.EPOLLET)  # says so if something is there
-        elif wire in self._ready:
+            # Says so if something is there already.
+            self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
+        elif wire in self._ready or wire in self._over:
             self._ready.discard(wire)
             await trio.lowlevel.checkpoint()
             data = receive_now(wire.socket, CHUNK_BYTES)
@@ -93,6 +98,7 @@ class Parked:
     def leave(self, wire: Wire) -> None:
         """A connection does not come back here."""
         self._ready.discard(wire)
+        self._over.discard(wire)
         number = self._numbers.pop(wire, None)
         if number is None or self._known.get(number) is not wire:
             return  # closed under its task, and its number is or was another's since
@@ -104,18 +110,18 @@ class Parked:
         if wire not in self._tasks:
             self._ready.add(wire)
             return
-        try:
-            data = receive_now(wire.socket, CHUNK_BYTES)
-        except trio.BrokenResourceError as error:
-            return self._wake(wire, outcome.Error(error))
-        if data is None:
-            return
-        try:
-            left = self._answer_now(wire, self._whole(wire, data))
-        except Exception as bug:  # noqa: BLE001  # its own task's to raise: all the others wait here
-            return self._wake(wire, outcome.Error(bug))
-        if left is not None:
-            self._wake(wire, outcome.Value(left))
+        while True:
+            try:
+                data = receive_now(wire.socket, CHUNK_BYTES)
+                if data is None:
+                    return
+                left = self._answer_now(wire, self._whole(wire, data))
+            except Exception as bug:  # noqa: BLE001  # its own task's to raise: all the others wait here
+                return self._wake(wire, outcome.Error(bug))
+            if left is not None:
+                return self._wake(wire, outcome.Value(left))
+            if wire not in self._over or wire not in self._tasks:
+                return
 
     def _whole(self, wire: Wire, data: bytes) -> bytes:
         """What was read; that there may be more is remembered, as the kernel has told of it already."""

@@ -90,7 +90,7 @@ class Wires:
         while True:
             now_s = next_s = trio.current_time()
             for wire, since_s in self._idle.items():
-                if since_s > now_s - KEEP_ALIVE_S:
+                if since_s + KEEP_ALIVE_S > now_s:
                     next_s = since_s
                     break
                 if since_s > -inf and wire.scope.deadline == inf:

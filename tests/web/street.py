@@ -151,7 +151,7 @@ class Street:
             request.seen.known = self.known
         if request.refusal is not None:
             return error_answer(request.refusal, "req_1", "")
-        if request.path.endswith("/slow"):
+        if request.path.endswith("/slow") or "maxPollMs" in request.query:
             await trio.sleep(self.slow_s)
         if request.path == "/v1/big" or "big" in request.query:
             return Answer(200, bytes(8 << 20))

@@ -212,6 +212,26 @@ async def test_a_number_that_is_anothers_by_now_stays_with_it(epoll_side: Side, 
     assert parked._ready == set()
 
 
+@pytest.mark.parametrize("text", [b"now", b"later", b"now 1", b"later" * 20_000])
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_the_end_that_comes_with_something_is_not_missed(
+    side: Side, text: bytes, is_busy: bool
+) -> None:
+    near, wire = side.add()
+    await wait_all_tasks_blocked()
+    if is_busy:
+        side.busy = trio.Event()
+        await near.send_all(b"first")
+        await wait_all_tasks_blocked()
+    await near.send_all(text)
+    await near.send_eof()
+    side.busy.set()
+    await wait_all_tasks_blocked()
+
+    assert side.reached[wire][-1] == "end"
+    assert len(side.parked) == 0
+
+
 async def test_a_crowd_is_read_to_the_last(epoll_side: Side) -> None:
     ends = [epoll_side.add() for _ in range(3 * AT_ONCE)]
     await wait_all_tasks_blocked()
@@ -389,6 +409,30 @@ async def test_a_prompt_answer_that_goes_wrong_ends_its_connection(
         said = {"raises": ["lane.answer_raised"], "waits": ["lane.answer_waits"], "closes": []}
         assert [line["event"] for line in lines] == said[fault]
         assert (await other.answer()).status == 200
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_who_asks_and_sends_no_more_is_answered_and_not_kept(is_known: bool) -> None:
+    async with open_street() as street:
+        client = await (known(street) if is_known else street.connect())
+        await client.send(KNOWN)
+        await client.stream.send_eof()
+
+        assert b"200" in await client.rest()
+        assert trio.current_time() < 1
+        await wait_all_tasks_blocked()
+        assert len(street.front) == 0
+
+
+async def test_a_long_poll_waits_whatever_its_query_is_spelled_like() -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        street.slow_s = 1
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(4):
+                await client.send("GET /v1/payments/known?%6daxPollMs=1000 HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await client.answer()).status == 200
+        assert lines == []
 
 
 async def test_heads_that_are_too_long_or_never_come_again_are_not_kept() -> None:
