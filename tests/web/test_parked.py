@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from payd.web.call import Answer, Request
 from payd.web.parked import AT_ONCE, Parked
-from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, SEND_S, Wire, Wires
+from payd.web.wire import CHUNK_BYTES, KEEP_ALIVE_S, SEND_S, Wire, Wires, send_now
 from tests.web.street import Client, Street, open_street, shrink, stream_pair
 from tests.web.test_wire import close
 
@@ -223,8 +224,8 @@ async def test_the_end_that_comes_with_something_is_not_missed(
         side.busy = trio.Event()
         await near.send_all(b"first")
         await wait_all_tasks_blocked()
-    await near.send_all(text)
-    await near.send_eof()
+    assert send_now(near.socket, text) == len(text)
+    near.socket.shutdown(socket.SHUT_WR)
     side.busy.set()
     await wait_all_tasks_blocked()
 
@@ -415,8 +416,8 @@ async def test_a_prompt_answer_that_goes_wrong_ends_its_connection(
 async def test_who_asks_and_sends_no_more_is_answered_and_not_kept(is_known: bool) -> None:
     async with open_street() as street:
         client = await (known(street) if is_known else street.connect())
-        await client.send(KNOWN)
-        await client.stream.send_eof()
+        send_now(client.stream.socket, KNOWN.encode())
+        client.stream.socket.shutdown(socket.SHUT_WR)
 
         assert b"200" in await client.rest()
         assert trio.current_time() < 1
