@@ -64,6 +64,7 @@ class Route:
             that is limited to some of them is refused.
         body_max: Bytes of a body, where more are taken than elsewhere.
         prompt: Whether the handler waits for nothing, unless it is a long poll: from memory, or by an index.
+            It runs in the task in which all idle connections wait; one that waited would end the server.
     """
 
     method: str

@@ -11,7 +11,7 @@ import pytest
 from payd.store.db import Tx
 from payd.store.keys import revoke_key
 from payd.web import auth, dispatch
-from payd.web.call import Answer, Call
+from payd.web.call import Answer, Call, Request
 from payd.web.limits import RateLimit
 from payd.web.routes import ROUTES
 from tests.shop import Got, Shop
@@ -143,3 +143,38 @@ async def test_who_shows_no_key_is_looked_at_each_time(shop: Shop) -> None:
 
     assert (await shop.call("GET", path)).status == 200
     assert [seen.known is None for seen in shop.seen.values()] == [True, True, False]
+
+
+PROMPT = [route.path for route in ROUTES if route.prompt]
+
+
+def answered_at_once(shop: Shop, path: str) -> Answer:
+    """The answer of the door, which must not wait for anything: who waits there, has all others wait."""
+    head = [(b"api-key", shop.key.encode()), (b"merchant-id", shop.merchant_id.encode())]
+    answering = dispatch.answer(shop.house, Request.from_head("GET", path, b"", head))
+    with pytest.raises(StopIteration) as done:
+        answering.send(None)
+    found: Answer = done.value.value
+    return found
+
+
+@pytest.mark.parametrize("path", PROMPT)
+async def test_what_is_prompt_waits_for_nothing_whatever_comes_of_it(shop: Shop, path: str) -> None:
+    payment_id = await shop.pay()
+    asleep = path.replace("{id}", payment_id.replace("pay_t0", "pay_t1"))
+    there = path.replace("{id}", payment_id)
+    shop.realm.payments.turns.forget_all()
+
+    assert answered_at_once(shop, there).status == 200
+    assert answered_at_once(shop, there).status == 200
+    assert answered_at_once(shop, asleep).status == 404
+    shop.house.limits = replace(shop.house.limits, per_key=RateLimit(1, burst=0.5, now_s=lambda: 0.0))
+    assert answered_at_once(shop, there).status == 429
+    shop.key = "svc_test_" + "0" * 52
+    assert answered_at_once(shop, there).status == 401
+
+
+def test_what_polls_for_a_status_is_prompt() -> None:
+    assert set(PROMPT) == {
+        "/v1/payments/{id}", "/v1/payments/{id}/status", "/v1/merchant/payment/{id}/status",
+    }  # fmt: skip
