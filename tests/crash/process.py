@@ -146,6 +146,7 @@ class Server:
 
     async def spawn(self) -> None:
         """Start the process; it does not answer yet."""
+        drop_cut_line(self.folder / "server.log")
         with (self.folder / "server.log").open("ab") as log:
             self.process = await trio.lowlevel.open_process(
                 [sys.executable, "-m", *self.module],
@@ -226,3 +227,10 @@ class Server:
             if said["level"] in ("error", "critical"):
                 found.append(said)
         return found
+
+
+def drop_cut_line(log: Path) -> None:
+    """Take from a log's end what a kill cut off: it is no line, nor the beginning of the next one."""
+    said = log.read_bytes() if log.exists() else b""
+    if not said.endswith(b"\n") and said:
+        os.truncate(log, said.rfind(b"\n") + 1)

@@ -14,6 +14,7 @@ from payd.store.backup import Keystore, make_backup
 from tests.crash.__main__ import DIARY, main
 from tests.crash.aftermath import Death, Diary
 from tests.crash.backups import FOLDER, Backup, Restored, restore_each
+from tests.crash.process import drop_cut_line
 from tests.shop import START_MS, open_shop
 
 SEED = 4711
@@ -128,3 +129,16 @@ async def test_a_backup_with_an_event_that_is_owed_to_nobody_is_found_out(
         tx.execute("DELETE FROM deliveries WHERE event_seq = 2")
 
     assert len(restored(back_up(tmp_path, "2")).unowed) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("", ""), ("a\n", "a\n"), ("a\nb", "a\n"), ("a", ""), (None, None)]
+)
+def test_what_a_kill_cut_off_is_no_line(tmp_path: Path, said: str | None, kept: str | None) -> None:
+    log = tmp_path / "server.log"
+    if said is not None:
+        log.write_text(said)
+
+    drop_cut_line(log)
+
+    assert (log.read_text() if log.exists() else None) == kept
