@@ -122,13 +122,22 @@ class Till:
         )
 
     async def commit(
-        self, payment_id: str, *, asset: str = USDC, value: int = PRICE, fee: Fee | None = None
+        self,
+        payment_id: str,
+        *,
+        asset: str = USDC,
+        value: int = PRICE,
+        fee: Fee | None = None,
+        results_hash: bytes | None = b"results",
     ) -> None:
-        """The buyer's funds are committed; with a fee, the merchant gets less than the buyer pays."""
+        """The buyer's funds are committed; with a fee, the merchant gets less than the buyer pays.
+
+        By a wallet's results; without, by a transfer that a node showed.
+        """
         amount = asset_amount(asset, value)
         net = amount if fee is None else AmountWire(amount.unit, str(value - int(fee.total_amount.value)))
         processing = Processing(START_MS, amount, net, account(BUYER), CHAIN, fee)
-        await self.move(payment_id, FundsCommitted(processing))
+        await self.move(payment_id, FundsCommitted(processing, results_hash))
 
     async def succeed(self, payment_id: str, tx_id: str) -> None:
         """It is paid, by this transaction."""

@@ -28,7 +28,7 @@ from payd.core.errors import (
     PaydError,
     StoreUnavailable,
 )
-from payd.core.payment import Payment, Transition, Trigger, WindowClosed, transition
+from payd.core.payment import Payment, PaymentFailed, Transition, Trigger, WindowClosed, transition
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.payments import (
@@ -240,7 +240,7 @@ class Tending:
         """Store what a look found; False when the payment has moved since."""
 
         def keep(tx: Tx) -> None:
-            if isinstance(found.trigger, WindowClosed):
+            if isinstance(found.trigger, (WindowClosed, PaymentFailed)):
                 _still_unpaid(tx, [payment.id])
             self._keep(tx, payment, found)
 
@@ -352,10 +352,10 @@ async def _expire(actor: PaymentActor) -> None:
 
 
 def _still_unpaid(tx: Tx, payment_ids: Sequence[str]) -> None:
-    """In the step that closes windows: no transfer that pays was stored since that was asked.
+    """In the step that ends payments unpaid: no transfer that pays was stored since that was asked.
 
     Raises:
         InvalidState: One was.
     """
     if paid_among(tx, payment_ids):
-        raise InvalidState("A transfer was faster than the end of the window; it is looked at again.")
+        raise InvalidState("A transfer was faster than the payment's end; it is looked at again.")

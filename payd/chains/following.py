@@ -5,10 +5,11 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from payd.chains.base import Found
-from payd.core.payment import Payment
+from payd.core.payment import Payment, Processing
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
@@ -18,6 +19,39 @@ def paying(payment: Payment, matched: Iterable[Sighting], chain: str) -> Sightin
     rows = [row for row in matched if row.chain == chain]
     told = None if payment.success is None else payment.success.tx_id
     return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
+
+
+class Notes(Protocol):
+    """What every kind of chain notes of a commitment."""
+
+    @property
+    def asset(self) -> str:
+        """Canonical CAIP-19."""
+        raise NotImplementedError
+
+    @property
+    def recipient(self) -> str:
+        """Canonical CAIP-10."""
+        raise NotImplementedError
+
+    @property
+    def value(self) -> str:
+        """In smallest units."""
+        raise NotImplementedError
+
+
+def is_committed(
+    processing: Processing | None, row: Sighting, notes_of: Callable[[Processing], Notes]
+) -> bool:
+    """Whether a transfer is what the buyer was committed to.
+
+    It is not where what was seen first was never mined, or a reorg took it, and the buyer paid in another
+    asset, maybe on another chain; or where the same was paid to another address that was offered.
+    """
+    if processing is None or processing.chain != row.chain:
+        return False
+    notes = notes_of(processing)
+    return (row.asset, row.recipient, str(row.value)) == (notes.asset, notes.recipient, notes.value)
 
 
 def until_final(row: Sighting) -> Follow:

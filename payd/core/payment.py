@@ -106,6 +106,11 @@ class Payment(msgspec.Struct, frozen=True, gc=False):
         return self.status in FINAL
 
     @property
+    def is_only_seen(self) -> bool:
+        """Whether nothing but a transfer that a node showed has committed the buyer yet, and no wallet."""
+        return self.status is Status.PROCESSING and self.results_hash is None
+
+    @property
     def amount(self) -> AmountWire:
         """The requested amount as the wire shows it."""
         return AmountWire(f"iso4217/{self.currency}", str(self.value))
@@ -132,10 +137,14 @@ class FundsCommitted(Trigger, frozen=True):
 
 
 class TransferConfirmed(Trigger, frozen=True):
-    """The transfer is proven and deep enough."""
+    """The transfer is proven and deep enough.
+
+    `processing` is what it paid: not always what had been committed before. None: that.
+    """
 
     name = "a confirmed transfer"
     tx_id: str | None
+    processing: Processing | None = None
 
 
 class PaymentFailed(Trigger, frozen=True):
@@ -246,8 +255,8 @@ def _block(payment: Payment, trigger: Trigger, now_ms: int) -> dict[str, object]
     match trigger:
         case FundsCommitted(processing=processing, results_hash=results_hash):
             return {"processing": processing, "results_hash": results_hash}
-        case TransferConfirmed(tx_id=tx_id):
-            return {"success": Success(now_ms, tx_id)}
+        case TransferConfirmed(tx_id=tx_id, processing=processing):
+            return {"success": Success(now_ms, tx_id), "processing": _paid(payment, processing)}
         case PaymentFailed(reason=reason, code=code):
             return {"failed": Failed(now_ms, reason, code)}
         case WindowClosed():
@@ -258,6 +267,14 @@ def _block(payment: Payment, trigger: Trigger, now_ms: int) -> dict[str, object]
             assert payment.processing is not None
             return {"settled": Settled(now_ms, tx_id, payment.processing.settlement_amount)}
     raise AssertionError(f"{type(trigger).__name__} fills no block")
+
+
+def _paid(payment: Payment, processing: Processing | None) -> Processing | None:
+    """What was paid in the end; it was committed when it was."""
+    before = payment.processing
+    if before is None or processing is None:
+        return before
+    return msgspec.structs.replace(processing, processing_at_ms=before.processing_at_ms)
 
 
 def _refusal(payment: Payment, trigger: Trigger) -> InvalidState | PaymentExpired:

@@ -37,12 +37,14 @@ class Claim(msgspec.Struct, frozen=True):
         status: Where it stands.
         quotes: Everything that was handed out for it, in any asset, valid or not.
         committed: Asset (canonical) and amount that the buyer committed; None before that.
+        only_seen: Whether a transfer committed it, and no wallet: once that is gone, it binds nobody.
         paid_by_another: Whether another transfer, that the chain still shows, is matched to it.
     """
 
     status: Status
     quotes: Sequence[Quote]
     committed: tuple[str, int] | None = None
+    only_seen: bool = False
     paid_by_another: bool = False
 
 
@@ -71,11 +73,16 @@ def classify(transfer: Sighting, claim: Claim | None) -> Classified:
         return Classified("surplus", "Another transfer pays for the payment.")
     if claim.status is Status.REQUIRES_ACTION:
         return _against_quotes(transfer, quotes)
-    return _against_commitment(transfer, claim)
+    if (transfer.asset, transfer.value) == claim.committed:
+        # Whenever it lands: it was checked against its quote.
+        return Classified("matched", "It is what the buyer committed.")
+    if claim.only_seen:
+        return _against_quotes(transfer, quotes)
+    return Classified("surplus", "The payment is paid in another asset or amount.")
 
 
 def _against_quotes(transfer: Sighting, quotes: Sequence[Quote]) -> Classified:
-    """Before anything is committed: any quote counts that was valid at the time of the block."""
+    """While no wallet committed to one: any quote counts that was valid at the time of the block."""
     valid = [quote for quote in quotes if quote.covers_transfer_at(transfer.block_at_ms)]
     if not valid:
         if transfer.block_at_ms < min(quote.valid_from_ms for quote in quotes):
@@ -90,13 +97,6 @@ def _against_quotes(transfer: Sighting, quotes: Sequence[Quote]) -> Classified:
             "partial", f"It is {asked - transfer.value} smallest units less than was asked for."
         )
     return Classified("surplus", f"It is {transfer.value - asked} smallest units more than was asked for.")
-
-
-def _against_commitment(transfer: Sighting, claim: Claim) -> Classified:
-    """From then on, only what was committed counts, whenever it lands: it was checked against its quote."""
-    if (transfer.asset, transfer.value) == claim.committed:
-        return Classified("matched", "It is what the buyer committed.")
-    return Classified("surplus", "The payment is paid in another asset or amount.")
 
 
 def _is_for(quote: Quote, transfer: Sighting) -> bool:

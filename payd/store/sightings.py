@@ -376,6 +376,7 @@ def _judge(
         status=payment.status,
         quotes=quotes_in(tx, payment.id, shown.asset),
         committed=_committed(payment),
+        only_seen=payment.is_only_seen,
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
     was_matched = known is not None and known.kind == "matched" and known.payment_id == payment.id

@@ -123,6 +123,29 @@ def test_every_row_of_the_table_moves_the_payment_and_names_its_event(
     assert moved.payment.updated_at_ms == NOW_MS + 5000
 
 
+def test_what_was_paid_in_the_end_replaces_what_was_committed_but_not_when() -> None:
+    other = AmountWire("caip19/eip155:1/slip44:60", "99")
+    paid = Processing(NOW_MS + 60_000, other, other, "eip155:1:0xcd", "eip155:1", track=b"other notes")
+
+    moved = transition(after(COMMIT), TransferConfirmed("0xabc", paid), NOW_MS + 90_000).payment
+
+    assert moved.processing == msgspec.structs.replace(paid, processing_at_ms=NOW_MS)
+    assert moved.success == Success(NOW_MS + 90_000, "0xabc")
+    assert transition(after(COMMIT), CONFIRM, NOW_MS).payment.processing == PROCESSING
+    settled = transition(moved, SETTLE, NOW_MS + 95_000).payment.settled
+    assert settled is not None
+    assert settled.amount == other
+
+
+def test_only_a_payment_that_no_wallet_committed_is_only_seen() -> None:
+    by_sight = FundsCommitted(PROCESSING)
+
+    assert after(by_sight).is_only_seen
+    assert not after(by_sight, CONFIRM).is_only_seen
+    assert not after(COMMIT).is_only_seen
+    assert not OPEN.is_only_seen
+
+
 def test_the_table_has_these_rows_and_no_others() -> None:
     starts = {(after(*HISTORIES[state]).status, type(trigger)) for state, trigger, _, _ in ROWS}
 

@@ -187,6 +187,46 @@ async def test_what_a_reorg_took_before_the_commitment_to_another_asset_does_not
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
 
 
+@pytest.mark.parametrize("noticed", ["a reorg", "a denial"])
+async def test_once_what_was_only_seen_is_gone_anything_that_was_asked_for_pays(
+    till: Till, noticed: str
+) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    await show(till, seen(payment, asset=EURC))
+    await till.commit(payment, asset=EURC, results_hash=None)
+    early = seen(payment, tx_id="0x02", block_number=90, block_hash="0xa90")
+    await show(till, early)
+    assert till.kinds("0x02") == ["surplus"], "while the other is shown, that pays"
+
+    if noticed == "a reorg":
+        assert (await reorg(till)).paid_by_others == (payment,)
+    else:
+        await till.db.write(take_back, till.shown("0x01")[0])
+
+    assert [one.tx_id for one in till.db.point(matched_of, payment)] == ["0x02"]
+    assert due(till) == [payment]
+    await show(till, seen(payment, asset=EURC, block_number=101, block_hash="0xb101"))
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
+
+
+async def test_what_is_paid_after_what_was_only_seen_is_gone_is_judged_by_the_quotes(till: Till) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    await show(till, seen(payment, asset=EURC))
+    await till.commit(payment, asset=EURC, results_hash=None)
+    await reorg(till)
+
+    await show(
+        till,
+        seen(payment, tx_id="0x02", value=PRICE - 1),
+        seen(payment, tx_id="0x03", block_time_s=START_S + WINDOW_MS // 1000 + 121),
+        seen(payment, tx_id="0x04"),
+    )
+
+    assert [till.kinds(f"0x0{number}") for number in (2, 3, 4)] == [["partial"], ["late"], ["matched"]]
+
+
 async def test_a_commitment_to_what_pays_already_changes_nothing(till: Till) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02"))

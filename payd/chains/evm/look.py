@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 import structlog
 
 from payd.chains.base import Found
@@ -23,8 +22,8 @@ from payd.chains.evm.ending import Endings
 from payd.chains.evm.evidence import Evidence, has_come_to, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
-from payd.chains.evm.track import Told, Track, read_track, recipient_of
-from payd.chains.following import block_of, later, paying, until_final
+from payd.chains.evm.track import Told, notes_of, read_track, recipient_of
+from payd.chains.following import block_of, is_committed, later, paying, until_final
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -92,13 +91,14 @@ class Looks:
         """
         # Before the transfers: a block that was read later may have one that is not among them.
         final = self._db.point(find_cursor, self._name, "final")
-        row = paying(payment, self._db.point(matched_of, payment.id), self._name)
+        matched = self._db.point(matched_of, payment.id)
+        row = paying(payment, matched, self._name)
         match payment.status:
             case Status.REQUIRES_ACTION if row is not None:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
-                return await self._confirm(payment, row, final)
-            case Status.PROCESSING:
+                return await self._confirm(payment, row, final, now_ms)
+            case Status.PROCESSING if not matched:
                 return await self._end(payment, final)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)
@@ -115,6 +115,14 @@ class Looks:
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
+        processing = await self._as_shown(payment, row, now_ms)
+        if processing is None:
+            return None
+        follow = _follow(row, notes_of(processing).depth, row.block_number)
+        return Found(FundsCommitted(processing), follow=follow)
+
+    async def _as_shown(self, payment: Payment, row: Sighting, now_ms: int) -> Processing | None:
+        """What a transfer that pays commits its buyer to; None if the nodes do not show it now."""
         tag, nonce = payment_tag(payment.id), authorization_nonce(payment.id)
         shown = await self._read(row, {(tag, row.asset), (nonce, row.asset)})
         if shown is None:
@@ -126,8 +134,7 @@ class Looks:
             legs = read_actions(quote.actions)
             if binding == nonce and not isinstance(legs, Sending) and legs[0].value == row.value:
                 buyer = _buyer(quote, row)
-                processing = await self._commitments.signed(payment, quote, legs, now_ms, buyer=buyer)
-                return self._committed(processing, row)
+                return await self._commitments.signed(payment, quote, legs, now_ms, buyer=buyer)
         exact = next((quote for quote in quotes if quote.amount == row.value), None)
         if exact is None:
             log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
@@ -136,12 +143,7 @@ class Looks:
         assigned = binding is None
         direct = assigned or (binding == tag and transaction.sender == payer.address)
         told = Told(row.tx_id, transaction.sender, transaction.nonce if direct else None, assigned)
-        processing = await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, row))
-        return self._committed(processing, row)
-
-    def _committed(self, processing: Processing, row: Sighting) -> Found:
-        depth = msgspec.msgpack.decode(processing.track, type=Track).depth
-        return Found(FundsCommitted(processing), follow=_follow(row, depth, row.block_number))
+        return await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, row))
 
     async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
         """A transfer that is not proven: it pays nothing if it never was in its block, now that it is final.
@@ -155,13 +157,16 @@ class Looks:
         log.warning("chain.transfer_denied", payment_id=payment.id, chain=self._name, tx_id=row.tx_id)
         return Found(None, denied=row)
 
-    async def _confirm(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
-        """A transfer of what was committed: whether it lies deep enough."""
-        track = read_track(payment)
-        if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
-            # To another of the merchant's addresses, say. What was committed is waited for all the same.
-            log.warning("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
-            return await self._end(payment, final)
+    async def _confirm(
+        self, payment: Payment, row: Sighting, final: Cursor | None, now_ms: int
+    ) -> Found | None:
+        """A transfer that pays: whether it lies deep enough, and what it paid."""
+        processing = payment.processing
+        if not is_committed(processing, row, notes_of):
+            processing = await self._as_shown(payment, row, now_ms)
+        if processing is None:
+            return await self._take_back(payment, row, final)
+        track = notes_of(processing)
         head = self._db.point(find_cursor, self._name, "head")
         at = row.block_number if head is None else head.number
         wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
@@ -169,7 +174,7 @@ class Looks:
             return later(row, wait)
         match await self._evidence.prove(row, track, track.depth):
             case "deep":
-                return Found(TransferConfirmed(row.tx_id), follow=until_final(row))
+                return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
             case "shallow":
                 return later(row, wait)
         return await self._take_back(payment, row, final)
@@ -182,6 +187,8 @@ class Looks:
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
         """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
+        if not is_committed(payment.processing, row, notes_of):
+            return None
         match await self._evidence.prove(row, read_track(payment), self._terms.final):
             case "deep":
                 return Found(

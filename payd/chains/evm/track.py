@@ -66,7 +66,16 @@ def read_track(payment: Payment) -> Track:
         msgspec.DecodeError: They are of another kind of chain.
     """
     assert payment.processing is not None
-    return msgspec.msgpack.decode(payment.processing.track, type=Track)
+    return notes_of(payment.processing)
+
+
+def notes_of(processing: Processing) -> Track:
+    """The notes of a commitment on this kind of chain.
+
+    Raises:
+        msgspec.DecodeError: It is on another kind.
+    """
+    return msgspec.msgpack.decode(processing.track, type=Track)
 
 
 def commitment(quote: Quote, track: Track, now_ms: int, *, buyer: str, fee: Fee | None = None) -> Processing:

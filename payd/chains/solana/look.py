@@ -15,7 +15,7 @@ import structlog
 
 from payd.chains.asking import answered
 from payd.chains.base import Found
-from payd.chains.following import block_of, later, paying, until_final
+from payd.chains.following import block_of, is_committed, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
@@ -28,12 +28,13 @@ from payd.chains.solana.evidence import Evidence, watched_for
 from payd.chains.solana.lifetime import lands_until
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Commitment, Terms
-from payd.chains.solana.track import Track, read_track, recipient_of
+from payd.chains.solana.track import notes_of, read_track, recipient_of
 from payd.core.caip import AccountId, canonical_account, parse_account
 from payd.core.option import Quote
 from payd.core.payment import (
     FundsCommitted,
     Payment,
+    Processing,
     SettlementCompleted,
     TransferConfirmed,
 )
@@ -89,13 +90,14 @@ class Looks:
         """
         # Before the transfers: a slot that was read later may have one that is not among them.
         final = self._db.point(find_cursor, self._name, "final")
-        row = paying(payment, self._db.point(matched_of, payment.id), self._name)
+        matched = self._db.point(matched_of, payment.id)
+        row = paying(payment, matched, self._name)
         match payment.status:
             case Status.REQUIRES_ACTION if row is not None:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
                 return await self._confirm(payment, row, final, now_ms)
-            case Status.PROCESSING:
+            case Status.PROCESSING if not matched:
                 return await self._end(payment, final, now_ms)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)
@@ -112,6 +114,13 @@ class Looks:
 
     async def _commit(self, payment: Payment, row: Sighting, now_ms: int) -> Found | None:
         """A transfer that pays, before any wallet told of it."""
+        processing = await self._as_shown(payment, row, now_ms)
+        if processing is None:
+            return None
+        return Found(FundsCommitted(processing), follow=_follow(row, notes_of(processing).depth))
+
+    async def _as_shown(self, payment: Payment, row: Sighting, now_ms: int) -> Processing | None:
+        """What a transfer that pays commits its buyer to; None if the nodes do not show it now."""
         fee = await self._fee_beside(payment, row)
         if fee is None:
             return None
@@ -119,7 +128,7 @@ class Looks:
         if quote is None:
             log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
             return None
-        processing = await self._commitments.made(
+        return await self._commitments.made(
             payment,
             self._as_paid(quote, fee, row),
             row.tx_id,
@@ -128,8 +137,6 @@ class Looks:
             buyer=None if canonical_account(parse_account(quote.account)) == row.sender else row.sender,
             assigned=row.assigned,
         )
-        depth = msgspec.msgpack.decode(processing.track, type=Track).depth
-        return Found(FundsCommitted(processing), follow=_follow(row, depth))
 
     async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
         """A transfer that is not proven: it pays nothing if it is nowhere, now that its slot is final.
@@ -146,21 +153,24 @@ class Looks:
     async def _confirm(
         self, payment: Payment, row: Sighting, final: Cursor | None, now_ms: int
     ) -> Found | None:
-        """A transfer of what was committed: whether it has come as far as it must."""
-        track = read_track(payment)
-        if (row.asset, row.recipient, str(row.value)) != (track.asset, track.recipient, track.value):
-            # To another of the merchant's addresses, say. What was committed is waited for all the same.
-            log.warning("chain.other_transfer", payment_id=payment.id, tx_id=row.tx_id)
-            return await self._end(payment, final, now_ms)
+        """A transfer that pays: whether it has come as far as it must, and what it paid."""
+        processing = payment.processing
+        if not is_committed(processing, row, notes_of):
+            processing = await self._as_shown(payment, row, now_ms)
+        if processing is None:
+            return await self._take_back(payment, row, final)
+        track = notes_of(processing)
         match await self._evidence.prove(row, track, track.depth):
             case "deep":
-                return Found(TransferConfirmed(row.tx_id), follow=until_final(row))
+                return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
             case "shallow":
                 return later(row, _follow(row, track.depth))
         return await self._take_back(payment, row, final)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
         """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
+        if not is_committed(payment.processing, row, notes_of):
+            return None
         match await self._evidence.prove(row, read_track(payment), "finalized"):
             case "deep":
                 return Found(

@@ -15,7 +15,14 @@ from payd.chains.evm.look import EXPIRY_MARGIN_MS, SENT_GRACE_MS
 from payd.chains.evm.track import Told, read_track
 from payd.chains.fee_terms import FeeTerms
 from payd.core.errors import ChainUnavailable
-from payd.core.payment import FundsCommitted, Payment, SettlementCompleted, TransferConfirmed, transition
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    PaymentFailed,
+    SettlementCompleted,
+    TransferConfirmed,
+    transition,
+)
 from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
@@ -317,16 +324,71 @@ async def test_a_look_that_was_slower_than_a_reorg_moves_nothing(scene: Scene) -
     assert scene.evm.evidence.disagreements == 1
 
 
-async def test_a_transfer_of_another_amount_is_not_what_was_committed(scene: Scene) -> None:
+async def test_what_was_only_seen_and_is_gone_leaves_the_payment_to_what_is_paid_then(scene: Scene) -> None:
+    payment = await scene.payment()
+    await scene.chain.receipt(await scene.send(await scene.quote(payment, scene.dai_asset)))
+    await scene.watch()
+    found = await scene.look(payment)
+    assert found is not None
+    assert found.trigger is not None
+    payment = await scene.move(payment, found.trigger)
+    await scene.chain.reorg(1)
+    await scene.watch(2)
+    coin = await scene.quote(payment, ETH, option_id="opt_2")
+    tx_hash = await scene.send(coin, BUYER_2)
+    await scene.chain.receipt(tx_hash)
+    await scene.watch(3)
+
+    after = await scene.follow(payment)
+
+    assert payment.processing is not None
+    assert after.processing is not None
+    assert after.success is not None
+    assert after.success.tx_id == tx_hash
+    assert after.processing.settlement_amount.value == str(coin.amount)
+    assert after.processing.buyer == f"{CHAIN}:{address(BUYER_2).lower()}"
+    assert after.processing.processing_at_ms == payment.processing.processing_at_ms
+    told = read_track(after).told
+    assert told is not None
+    assert told.tx_hash == tx_hash
+
+
+async def test_what_pays_is_proven_by_what_it_was_asked_for_and_not_by_other_notes(scene: Scene) -> None:
     payment = await signed_and_relayed(scene)
     await scene.watch(3)
     assert payment.processing is not None
-    other = msgspec.structs.replace(read_track(payment), value="24999999")
-    processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(other))
+    for other in ({"value": "24999999"}, {"recipient": f"{CHAIN}:{address(OPERATOR).lower()}"}):
+        notes = msgspec.structs.replace(read_track(payment), **other)
+        processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(notes))
 
-    assert await scene.look(msgspec.structs.replace(payment, processing=processing)) is None
-    # The store is wrong, and not a node.
-    assert scene.evm.evidence.disagreements == 0
+        found = await scene.look(msgspec.structs.replace(payment, processing=processing))
+
+        assert found is not None
+        assert isinstance(found.trigger, TransferConfirmed)
+        assert found.trigger.processing is not None
+        assert found.trigger.processing.track == payment.processing.track
+
+
+async def test_what_pays_on_another_chain_is_not_this_ones_to_end(scene: Scene) -> None:
+    payment = await signed_and_relayed(scene)
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET chain = 'eip155:1'"))
+    await scene.db.write(lambda tx: tx.execute("UPDATE relay_jobs SET state = 'dead', left_us = 0"))
+    assert await scene.look(payment) is None
+
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
+    found = await scene.look(payment)
+    assert found is not None
+    assert isinstance(found.trigger, PaymentFailed)
+
+
+async def test_what_was_paid_on_another_chain_is_not_this_ones_to_settle(scene: Scene) -> None:
+    payment = await signed_and_relayed(scene)
+    await scene.watch(3)
+    assert payment.processing is not None
+    elsewhere = msgspec.structs.replace(payment.processing, chain="solana:5eykt", track=b"of another kind")
+    trigger = TransferConfirmed("0x1", elsewhere)
+
+    assert await scene.look(transition(payment, trigger, payment.created_at_ms).payment) is None
 
 
 async def test_a_transfer_that_never_was_is_denied_once_its_block_is_final(
