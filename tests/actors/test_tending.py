@@ -17,7 +17,9 @@ from payd.core.errors import ChainUnavailable, InvalidState, StoreUnavailable
 from payd.core.payment import (
     FundsCommitted,
     Payment,
+    PaymentFailed,
     TransferConfirmed,
+    Trigger,
     WindowClosed,
 )
 from payd.core.status import Status
@@ -464,14 +466,15 @@ async def test_no_window_closes_over_a_transfer_that_is_stored_meanwhile(shop: S
     assert await shop.status(payment_id) == "requires_action"
 
 
+@pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("Another took its place.")])
 async def test_no_look_ends_a_payment_that_a_transfer_pays_meanwhile(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger
 ) -> None:
     payment_id = await committed(shop)
 
     async def look(payment: Payment, now_ms: int) -> Found:
         await shop.realm.db.write(sighting(payment_id, "0xaa"))
-        return Found(WindowClosed())
+        return Found(end)
 
     monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
     await shop.realm.payments.tending.news(payment_id, CHAIN)

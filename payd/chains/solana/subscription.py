@@ -22,7 +22,8 @@ from payd.net.dial import Dial
 from payd.net.dns import Resolve
 
 OnNews: TypeAlias = Callable[[str], None]
-"""Told the id of a transaction that was confirmed, or "": something happened to an account."""
+"""Told the id of a transaction that was confirmed, or "": something happened to an account, or may have
+before it was subscribed to."""
 
 # Of one connection: what a node remembers for us is bounded, and what is beyond is found by looking.
 SUBSCRIPTIONS_MAX: Final = 512
@@ -224,7 +225,8 @@ class _Subscriptions:
             return self._told(granted)
         if self._is_full() or not self._is_wanted(subject):
             self.stir()
-        return None
+        # What lands before an account is subscribed to is told to nobody: it is looked at now.
+        return subject.news if subject.kind == "logs" else None
 
     def _refused(self, subject: _Subject, words: str) -> None:
         self._over.add(subject)

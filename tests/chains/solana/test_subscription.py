@@ -149,6 +149,7 @@ async def test_what_is_wanted_at_the_beginning_is_asked_for() -> None:
 async def test_news_of_a_transaction_name_it_and_news_of_an_account_nothing() -> None:
     node = Told()
     async with following(node, ("tx1", "tx2"), ("account1",)) as at_work:
+        at_work.news.clear()
         await node.confirm("tx2")
         await node.mention("account1")
         await node.confirm("tx1", {"InstructionError": [3, {"Custom": 1}]})
@@ -178,7 +179,17 @@ async def test_what_becomes_wanted_is_asked_for_and_what_is_not_any_more_is_give
         ]
         await node.confirm("tx3")
         await settled()
-        assert at_work.news == ["tx3"]
+        assert at_work.news == ["", "", "tx3"]
+
+
+async def test_what_may_have_happened_to_an_account_before_it_is_subscribed_to_is_looked_for_once() -> None:
+    node = Slow()
+    async with following(node, ("tx1",), ("account1", "account2")) as at_work:
+        assert at_work.news == []
+        node.go_on.set()
+        await settled()
+
+        assert at_work.news == ["", ""]
 
 
 async def test_wanting_the_same_again_asks_for_nothing() -> None:
