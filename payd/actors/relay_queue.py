@@ -23,6 +23,7 @@ from payd.chains.evm.trial import Trial, all_refuse, try_calls
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId
+from payd.core.failure import TOO_LATE
 from payd.core.gas import Fees, first_fees
 from payd.core.relay import REFUSALS_MAX, RETRY_FIRST_MS, SEND_MARGIN_S, RelayLimits, retry_delay_ms
 from payd.store.db import Database
@@ -41,7 +42,6 @@ log = structlog.get_logger("payd.relayer")
 # So many are buried in one tick: what a long downtime leaves behind does not hold up what can still be sent.
 LATE_MAX: Final = 64
 
-TOO_LATE: Final = "Its time was over before it could be sent."
 TOO_DEAR: Final = "It waits until the relayer may spend more."
 MERCHANT_FIRST: Final = "Only the fee is left, and the chain does not show that the merchant was paid."
 IN_DOUBT: Final = "The nodes do not agree whether it was carried out."

@@ -50,15 +50,12 @@ class LiveAftermath:
         common: What any realm leaves.
         rows: What the file has of the chain.
         onchain: What the chain shows.
-        lied: Whether a node did: while no other was there to contradict, what it made up may have committed a
-            payment to what then failed.
         read: Hashes of blocks whose transfers a node gave, all of them.
     """
 
     common: Aftermath
     rows: LiveRows
     onchain: Onchain
-    lied: bool
     read: frozenset[str]
 
     @property

@@ -286,7 +286,6 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
         ),
         rows=read_live_rows(path),
         onchain=Onchain.of(world.chain, CHAIN, MERCHANT),
-        lied=world.trouble.lied,
         read=frozenset().union(*(node.read for node in world.nodes)),
     )
     digest = digest_of(left.common)

@@ -85,7 +85,6 @@ def test_a_watcher_that_loses_what_it_reads_is_found_out(
     monkeypatch.setattr("payd.actors.block_walk.record", lambda *_args: [], raising=True)
     monkeypatch.setattr("tests.simulation.live.REST_MAX_S", 1800.0)  # it never comes to rest
 
-    # A seed with one node, which does not lie: of a chain that is lied about, less is promised.
     found = broken_live(simulate_live(tmp_path, 1).left)
 
     assert "every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it" in found

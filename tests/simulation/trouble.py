@@ -101,11 +101,6 @@ class Trouble:
             ways = self._lies if may_lie and self._rng.random() < 0.6 else self._ways
             self._rng.choice(ways)(node)
 
-    @property
-    def lied(self) -> bool:
-        """Whether a node made something up, or hid something."""
-        return any(name.startswith("node lies") for name in self.happened)
-
     def _reorg(self) -> None:
         depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
         self.chain.reorg(depth, drops=self._depth)

@@ -1,7 +1,8 @@
 """What became of a commitment that no transfer shows: whether anything of ours can still land.
 
-An unknown outcome is never failure. A payment ends unpaid when its signature never left payd, or when final
-blocks, read by the watcher and agreed on by the nodes, leave no way for its transfer to come.
+An unknown outcome is never failure. A payment ends unpaid when the chain refuses its signature, which never
+left payd, or when final blocks, read by the watcher and agreed on by the nodes, leave no way for its transfer
+to come.
 
 A transaction that a wallet told of may leave no such proof: whoever sent it for a smart wallet may send it
 again under another nonce, and a buyer may never use the nonce of one that every node forgot. Nobody can wait
@@ -31,7 +32,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import parse_account
 from payd.core.failure import DECLINED as DECLINED
-from payd.core.failure import NOT_BROUGHT
+from payd.core.failure import NOT_BROUGHT, TOO_LATE
 from payd.core.failure import PAID_NOTHING as PAID_NOTHING
 from payd.core.failure import REPLACED as REPLACED
 from payd.core.failure import REVERTED as REVERTED
@@ -88,8 +89,9 @@ class Endings:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        if job is not None and job.state == "dead" and not job.left_us:
-            return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", RELAY_FAILED)
+        stayed = _stayed(job)
+        if stayed is not None and job is not None and job.reason != TOO_LATE:
+            return stayed
         if read is None:
             return None
         if track.told is not None:
@@ -99,7 +101,8 @@ class Endings:
         is_out = job is not None and job.state in ("queued", "sent")
         if is_out and read.time_s < track.valid_until_s:
             return None
-        return await self._end_of_signed(payment, track, track.valid_until_s, read)
+        end = await self._end_of_signed(payment, track, track.valid_until_s, read)
+        return stayed if isinstance(end, WindowClosed) and stayed is not None else end
 
     async def _end_of_signed(
         self, payment: Payment, track: Track, valid_until_s: int, read: Cursor
@@ -220,6 +223,13 @@ class Endings:
             return same and has_depth(read.number, self._terms.final, results[0])
         except BadAnswer:
             return False
+
+
+def _stayed(job: Job | None) -> PaymentFailed | None:
+    """The failure of what is dead and never left us."""
+    if job is None or job.state != "dead" or job.left_us:
+        return None
+    return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", RELAY_FAILED)
 
 
 def _authorizer(payment: Payment) -> str:

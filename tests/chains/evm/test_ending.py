@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from eth_account.messages import encode_typed_data
 
-from payd.chains.base import Found
 from payd.chains.evm import ending as evm_ending
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.actions import Sending, read_actions
@@ -17,19 +16,15 @@ from payd.chains.evm.binding import authorization_nonce
 from payd.chains.evm.ending import DECLINED, PAID_NOTHING, RELAY_FAILED, REPLACED, REVERTED, TAKEN_BACK
 from payd.chains.evm.track import read_track
 from payd.core.errors import ChainUnavailable
-from payd.core.payment import Payment, PaymentFailed, Trigger, WindowClosed
+from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
-from tests.chains.evm.scene import Scene, open_scene, sign
+from tests.chains.evm.ended import end, ends_s, pass_time, set_job, signed
+from tests.chains.evm.scene import Scene, open_scene
 from tests.live.anvil import Anvil, Refused
 from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
 from tests.live.proxy import FlakyProxy, Request, open_proxy, with_status
 
 pytestmark = pytest.mark.real_time
-
-
-def end(found: Found | None) -> Trigger | None:
-    """How a payment ended, if it did."""
-    return None if found is None else found.trigger
 
 
 @asynccontextmanager
@@ -40,64 +35,6 @@ async def two_nodes(db: Database, anvil: Anvil) -> AsyncIterator[tuple[Scene, Fl
         open_scene(db, anvil, urls=[first.url, second.url]) as scene,
     ):
         yield scene, first, second
-
-
-async def signed(scene: Scene) -> Payment:
-    """A payment whose signature was taken, and is not on its way yet."""
-    payment = await scene.payment()
-    quote = await scene.quote(payment, scene.usdc_asset)
-    return await scene.commit(payment, quote, sign(quote.actions[0]))
-
-
-async def pass_time(scene: Scene, until_s: int) -> None:
-    """Have the chain come to this second, and be final there, as the watcher reads."""
-    await scene.chain.rpc("anvil_setNextBlockTimestamp", hex(until_s))
-    await scene.chain.mine(1)
-    await scene.watch(3)
-
-
-async def set_job(scene: Scene, payment: Payment, **columns: Any) -> None:
-    names = ", ".join(f"{name} = ?" for name in columns)
-    values = (*columns.values(), payment.id)
-    await scene.db.write(lambda tx: tx.execute(f"UPDATE relay_jobs SET {names} WHERE payment_id = ?", values))
-
-
-def ends_s(payment: Payment) -> int:
-    """When its authorization ends, in chain time."""
-    valid_until_s = read_track(payment).valid_until_s
-    assert valid_until_s is not None
-    return valid_until_s
-
-
-# Signed, and never carried.
-
-
-async def test_what_never_left_payd_and_never_will_has_failed(scene: Scene) -> None:
-    payment = await signed(scene)
-    await set_job(scene, payment, state="dead", left_us=0, reason="the token refuses it")
-    found = end(await scene.look(payment))
-
-    assert isinstance(found, PaymentFailed)
-    assert "the token refuses it" in found.reason
-    assert found.code == RELAY_FAILED
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        {"state": "dead", "left_us": 1},
-        {"state": "queued", "left_us": 0},
-        {"state": "sent", "left_us": 1},
-        {"state": "landed", "left_us": 1},
-        {"state": "landed", "left_us": 0},
-    ],
-)
-async def test_what_left_or_may_still_leave_has_not(scene: Scene, job: dict[str, Any]) -> None:
-    payment = await signed(scene)
-    await set_job(scene, payment, **job)
-    await scene.watch(3)
-
-    assert await scene.look(payment) is None
 
 
 # Signed, and too late.
