@@ -18,7 +18,14 @@ from payd.chains.solana.track import read_track
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.option import Build
-from payd.core.payment import FundsCommitted, Payment, SettlementCompleted, TransferConfirmed, transition
+from payd.core.payment import (
+    FundsCommitted,
+    Payment,
+    PaymentFailed,
+    SettlementCompleted,
+    TransferConfirmed,
+    transition,
+)
 from payd.core.status import Status
 from payd.store.db import Database
 from payd.store.sightings import assign, matched_of
@@ -359,8 +366,12 @@ async def test_what_pays_on_another_chain_is_neither_ended_nor_settled_by_this_o
     assert await scene.look(transition(payment, trigger, 0).payment) is None
 
     await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET chain = 'eip155:1'"))
-    await scene.watch(40)
+    await scene.db.write(lambda tx: tx.execute("UPDATE submissions SET state = 'dead', left_us = 0"))
     assert await scene.look(payment) is None
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
+    found = await scene.look(payment)
+    assert found is not None
+    assert isinstance(found.trigger, PaymentFailed)
 
 
 async def test_a_transfer_that_a_fork_took_is_nobodys_success_and_pays_when_it_lands_again(
