@@ -17,6 +17,7 @@ import trio
 from payd.actors.collecting import Given, refuse_unanswered, take_given
 from payd.actors.offers import refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
+from payd.actors.tending import still_unpaid
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import canonical_chain, parse_account
 from payd.core.errors import ChainUnavailable, InvalidState
@@ -183,6 +184,11 @@ async def _commit(
     def hints(tx: Tx) -> None:
         insert_hints(tx, actor.key, option_id, told_transactions(results), now_ms)
 
+    def unless_paid(tx: Tx) -> None:
+        # Whoever has the link may send anything; what the chain shows is worth more.
+        still_unpaid(tx, [actor.key])
+        hints(tx)
+
     match verdict:
         case Accepted(processing=processing, job=job):
 
@@ -199,7 +205,7 @@ async def _commit(
                 payments.tell_relay(job.chain)
             return payment
         case Misaligned():
-            return await actor.move(PaymentFailed(MISALIGNED), also=hints)
+            return await actor.move(PaymentFailed(MISALIGNED), also=unless_paid)
         case Unseen():
             await _keep_hints(payments, actor.key, option_id, results)
             return actor.load()

@@ -151,7 +151,7 @@ class Tending:
         closed = [move.actor.key for move in moves if isinstance(move.found.trigger, WindowClosed)]
 
         def step(tx: Tx) -> list[str | None]:
-            _still_unpaid(tx, closed)
+            still_unpaid(tx, closed)
             return [self._store(tx, move) for move in moves]
 
         endpoints = await of.db.write(step) if moves else []
@@ -217,6 +217,8 @@ class Tending:
         if payment.status is Status.REQUIRES_ACTION:
             await self._close_window(payment)
             return
+        if payment.is_only_seen and await self._waits_for_reading(payment):
+            return
         assert payment.processing is not None
         found = await self._look(payment, payment.processing.chain)
         if found is not None:
@@ -237,11 +239,17 @@ class Tending:
                 return await chain.look(payment, self._of.clock.now_ms())
 
     async def _apply(self, payment: Payment, found: Found) -> bool:
-        """Store what a look found; False when the payment has moved since."""
+        """Store what a look found; False when the payment has moved since, or cannot end yet.
+
+        Until its window was read to the end, what only a transfer committed may be paid by another one.
+        """
+        is_end = isinstance(found.trigger, (WindowClosed, PaymentFailed))
+        if is_end and payment.is_only_seen and self._unread([payment]):
+            return False
 
         def keep(tx: Tx) -> None:
-            if isinstance(found.trigger, (WindowClosed, PaymentFailed)):
-                _still_unpaid(tx, [payment.id])
+            if is_end:
+                still_unpaid(tx, [payment.id])
             self._keep(tx, payment, found)
 
         async def turn(actor: PaymentActor) -> bool:
@@ -267,18 +275,26 @@ class Tending:
 
         Not while a transfer that pays it waits for its proof.
         """
-        unread = self._unread([payment]).get(payment.id)
-        if unread is not None and self._of.chain_of(unread) is None:
-            await self._chain_gone(payment.id, unread)
-            return
-        if unread is not None:
-            self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
+        if await self._waits_for_reading(payment):
             return
         if self._of.db.point(paid_among, [payment.id]):
             # Paid in time: whoever stored it has told, or tells again, and the nodes may need a while.
             self.deadlines.add(payment.id, self._of.clock.now_ms() + UNREAD_RETRY_MS)
             return
         await self._of.turns.ask(payment.id, _expire, limited=False)
+
+    async def _waits_for_reading(self, payment: Payment) -> bool:
+        """Whether a chain that it can be paid on is to be read first up to the end of its window."""
+        unread = self._unread([payment]).get(payment.id)
+        if unread is None:
+            return False
+        if self._of.chain_of(unread) is None:
+            await self._chain_gone(payment.id, unread)
+        else:
+            self.deadlines.add(
+                payment.id, max(payment.expires_at_ms, self._of.clock.now_ms()) + UNREAD_RETRY_MS
+            )
+        return True
 
     def _unread(self, windows: Sequence[Payment]) -> dict[str, str]:
         """Of payments that wait for one, a chain that each can be paid on and that was not read up to the end
@@ -348,10 +364,10 @@ def followed_on(payment: Payment) -> str | None:
 async def _expire(actor: PaymentActor) -> None:
     payment = actor.load()
     if payment.status is Status.REQUIRES_ACTION:
-        await actor.move(WindowClosed(), also=lambda tx: _still_unpaid(tx, [payment.id]))
+        await actor.move(WindowClosed(), also=lambda tx: still_unpaid(tx, [payment.id]))
 
 
-def _still_unpaid(tx: Tx, payment_ids: Sequence[str]) -> None:
+def still_unpaid(tx: Tx, payment_ids: Sequence[str]) -> None:
     """In the step that ends payments unpaid: no transfer that pays was stored since that was asked.
 
     Raises:

@@ -20,7 +20,8 @@ NOT_BROUGHT: Final = "It could not be brought to the blockchain: "
 """What such a reason begins with; what kept it from the chain follows."""
 
 TOO_LATE: Final = "Its time was over before it could be sent."
-"""One of those; the buyer's own wallet, or whoever else has the signature, may have brought it in time."""
+"""One of those; the buyer's own wallet, or whoever else has the signature, may have brought it in time. It is
+stored, and read back as such: its words stay."""
 
 REFUSED: Final = "The transaction failed on the blockchain: "
 """What such a reason begins with; the chain's own error follows, in words."""

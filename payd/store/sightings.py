@@ -332,6 +332,9 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
         # It is followed already, and maybe further than at first.
         return None
     _store(tx, now, now_ms)
+    paid = _payment_of(tx, known) if known is not None and known.kind == "matched" else None
+    if paid is not None and paid.success is None and (now.kind, now.payment_id) != ("matched", paid.id):
+        _match_another(tx, paid)
     return Noted(now, judged.reason)
 
 
@@ -379,11 +382,19 @@ def _judge(
         only_seen=payment.is_only_seen,
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
-    was_matched = known is not None and known.kind == "matched" and known.payment_id == payment.id
-    if was_matched and not claim.paid_by_another and payment.status not in OVER:
+    if _has_paid(payment, shown, known) and not claim.paid_by_another and payment.status not in OVER:
         # A reorg may move it to a block whose time is outside of its quote; it was in time all the same.
         return rule.Classified("matched", "It paid in another block before.")
     return rule.classify(sighting, claim)
+
+
+def _has_paid(payment: Payment, shown: Seen | Sighting, known: Sighting | None) -> bool:
+    """Whether the same transfer paid the payment in another block, and no other one has since."""
+    if known is None or known.kind != "matched" or known.payment_id != payment.id:
+        return False
+    if (known.asset, known.value, known.recipient) != (shown.asset, shown.value, shown.recipient):
+        return False
+    return payment.success is None or payment.success.tx_id == shown.tx_id
 
 
 def _committed(payment: Payment) -> tuple[str, int] | None:

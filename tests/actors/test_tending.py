@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from payd.core.payment import (
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.transfers import Follow
-from payd.store.watches import Watch, insert_watches
+from tests.actors.windows import ASSET, CHAIN, sighting, watched
 from tests.shop import BUYER, SIGNATURE, Shop, open_shop
 
 
@@ -271,63 +270,6 @@ async def test_looks_that_hang_end_park_nothing_and_keep_no_window_open(
 
 async def wait_for_nothing(actor: PaymentActor) -> None:
     pass
-
-
-CHAIN = "eip155:8453"
-ASSET = "eip155:8453/slip44:60"
-
-
-async def watched(shop: Shop) -> str:
-    """A payment that a chain is read for."""
-    payment_id = await shop.pay()
-    window_end_ms = shop.realm.payments.find(payment_id).expires_at_ms
-    watch = Watch(
-        payment_id.encode()[-32:], ASSET, payment_id, CHAIN, f"{CHAIN}:0x{'5e' * 20}", window_end_ms
-    )
-    await shop.realm.db.write(insert_watches, [watch])
-    return payment_id
-
-
-async def test_a_window_stays_open_until_its_chain_was_read_up_to_its_end(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payment_id = await watched(shop)
-    expires_at_ms = shop.realm.payments.find(payment_id).expires_at_ms
-    read = {CHAIN: expires_at_ms}
-    monkeypatch.setattr(shop.realm.payments.chains[0], "read_until_ms", read.get)
-    await trio.sleep(3600)
-    assert await shop.status(payment_id) == "requires_action"
-
-    read[CHAIN] = expires_at_ms + 1
-    await trio.sleep(UNREAD_RETRY_MS / 1000 + 0.1)
-
-    assert await shop.status(payment_id) == "expired"
-
-
-async def test_a_window_stays_open_when_a_chain_of_it_is_served_no_more(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payment_id, other = await watched(shop), await shop.pay()
-    monkeypatch.setattr(shop.realm.payments.chains[0], "serves", lambda chain: False)
-    await trio.sleep(3600)
-
-    assert await shop.status(payment_id) == "requires_action"
-    assert shop.realm.payments.parked == 1
-    assert await shop.status(other) == "expired"
-
-
-def sighting(payment: str, block_hash: str | None) -> Callable[[Tx], None]:
-    """A transfer that a watcher stored for the payment, in this block."""
-
-    def store(tx: Tx) -> None:
-        tx.execute(
-            "INSERT INTO transfers (payment_id, chain, tx_id, log_index, asset, value, sender, recipient,"
-            " kind, seen_at_ms, block_number, block_hash, awaits, look_at)"
-            " VALUES (?, ?, '0x1', 0, ?, '7', 'a', 'b', 'matched', 1, 5, ?, 'depth', 5)",
-            (payment, CHAIN, ASSET, block_hash),
-        )
-
-    return store
 
 
 async def test_a_window_stays_open_while_a_transfer_that_pays_is_looked_at(

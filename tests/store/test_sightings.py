@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from payd.core.fee import FeeRule, compute_fee
-from payd.core.payment import PaymentCancelled, PaymentFailed, SettlementCompleted, WindowClosed
+from payd.core.money import asset_amount
+from payd.core.payment import (
+    PaymentCancelled,
+    PaymentFailed,
+    SettlementCompleted,
+    TransferConfirmed,
+    WindowClosed,
+)
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
 from payd.store.db import Database
 from payd.store.settlements import set_destination
@@ -225,6 +232,46 @@ async def test_what_is_paid_after_what_was_only_seen_is_gone_is_judged_by_the_qu
     )
 
     assert [till.kinds(f"0x0{number}") for number in (2, 3, 4)] == [["partial"], ["late"], ["matched"]]
+
+
+@pytest.mark.parametrize(("results_hash", "kind"), [(None, "partial"), (b"results", "surplus")])
+async def test_what_turns_out_to_be_of_another_amount_pays_no_more_and_another_does(
+    till: Till, results_hash: bytes | None, kind: str
+) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x02"))
+    await till.commit(payment, results_hash=results_hash)
+
+    # Another node shows the same transfer in the same block, and what it really carries.
+    await show(till, seen(payment, value=1))
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [[kind], ["matched"]]
+    assert due(till) == [payment]
+
+
+async def test_what_had_seemed_to_pay_before_another_transfer_did_does_not_when_both_are_mined_again(
+    till: Till,
+) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    await show(till, seen(payment, asset=EURC))
+    await till.commit(payment, asset=EURC, results_hash=None)
+    await reorg(till)
+    await show(till, seen(payment, tx_id="0x02", block_hash="0xb100"))
+    paid = till.payment(payment).processing
+    assert paid is not None
+    amount = asset_amount(USDC, PRICE)
+    paid = msgspec.structs.replace(paid, option_amount=amount, settlement_amount=amount)
+    await till.move(payment, TransferConfirmed("0x02", paid))
+    assert (await reorg(till)).lost == (payment,)
+
+    await show(
+        till,
+        seen(payment, asset=EURC, block_hash="0xc100"),
+        seen(payment, tx_id="0x02", block_hash="0xc100"),
+    )
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
 
 
 async def test_a_commitment_to_what_pays_already_changes_nothing(till: Till) -> None:

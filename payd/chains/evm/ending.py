@@ -120,9 +120,12 @@ class Endings:
         }
         if used == {False}:
             return WindowClosed() if read.time_s >= valid_until_s else None
-        if used == {True} and await self._is_cancelled(payment, track, read):
+        if used != {True}:
+            return None
+        if await self._is_cancelled(payment, track, read):
             return PaymentFailed(TAKEN_BACK, DECLINED)
-        return None
+        # Used for something else, such as another amount that was asked for before: that is not this payment.
+        return WindowClosed() if read.time_s >= valid_until_s + GIVEN_UP_S else None
 
     async def _is_cancelled(self, payment: Payment, track: Track, read: Cursor) -> bool:
         """Whether the nodes agree on an event by which the buyer took back what was signed."""

@@ -98,11 +98,15 @@ class Looks:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
                 return await self._confirm(payment, row, final, now_ms)
-            case Status.PROCESSING if not matched:
+            case Status.PROCESSING if not matched and self._is_here(payment):
                 return await self._end(payment, final)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)
         return None
+
+    def _is_here(self, payment: Payment) -> bool:
+        """Whether it was committed on this chain: what came of that, no other one can tell."""
+        return payment.processing is not None and payment.processing.chain == self._name
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When to ask what became of a payment that the chain has not shown; see `Chain.due_at_ms`."""

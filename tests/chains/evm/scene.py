@@ -35,6 +35,7 @@ from payd.store.db import Database
 from payd.store.options import Route, hand_out
 from payd.store.payments import EventToStore, insert_payment, record_transition
 from payd.store.relays import insert_job
+from payd.store.sightings import hold_to_commitment
 from payd.store.transfers import follow_transfer
 from tests.live.anvil import Anvil
 from tests.live.chain import (
@@ -211,7 +212,8 @@ class Scene:
         """The payment after results that are good, with the relayer's job stored."""
         verdict = await self.check(payment, quote, *data)
         assert isinstance(verdict, Accepted), verdict
-        committed = await self.move(payment, FundsCommitted(verdict.processing))
+        committed = await self.move(payment, FundsCommitted(verdict.processing, b"results"))
+        await self.db.write(hold_to_commitment, payment.id)
         if isinstance(verdict.job, RelayJob):
             await self.db.write(insert_job, payment.id, verdict.job, await self.now_ms())
         return committed

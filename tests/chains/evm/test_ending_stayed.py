@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from payd.chains.evm.ending import RELAY_FAILED
+from payd.chains.base import Accepted
+from payd.chains.evm.ending import GIVEN_UP_S, RELAY_FAILED
 from payd.core.failure import TOO_LATE
 from payd.core.payment import PaymentFailed
+from payd.core.relay import RelayJob
 from payd.core.status import Status
 from tests.chains.evm.ended import end, ends_s, pass_time, set_job, signed
-from tests.chains.evm.scene import Scene
+from tests.chains.evm.scene import Scene, sign
+from tests.live.chain import STRANGER, account
 
 pytestmark = pytest.mark.real_time
 
@@ -52,6 +56,27 @@ async def test_what_the_buyer_brought_while_payd_could_not_is_waited_for(scene: 
     await scene.watch()
 
     assert (await scene.follow(payment)).status is Status.SUCCEEDED
+
+
+async def test_a_signature_that_was_used_for_something_else_is_not_waited_for_for_ever(scene: Scene) -> None:
+    """The buyer signed twice, for two amounts that were asked for; the other one was brought."""
+    payment = await scene.payment()
+    first = await scene.quote(payment, scene.usdc_asset)
+    other = await scene.check(payment, first, sign(first.actions[0]))
+    assert isinstance(other, Accepted)
+    assert isinstance(other.job, RelayJob)
+    dearer = msgspec.structs.replace(payment, value=2600)
+    second = await scene.quote(dearer, scene.usdc_asset)
+    payment = await scene.commit(payment, second, sign(second.actions[0]))
+    await scene.chain.done(account(STRANGER), other.job.target, other.job.data)
+    await set_job(scene, payment, state="dead", left_us=0, reason=TOO_LATE)
+    await pass_time(scene, ends_s(payment) + GIVEN_UP_S - 1)
+    assert await scene.look(payment) is None
+    await pass_time(scene, ends_s(payment) + GIVEN_UP_S)
+
+    found = end(await scene.look(payment))
+    assert isinstance(found, PaymentFailed)
+    assert found.reason.endswith(TOO_LATE)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from payd.chains.base import Accepted, Found
 from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.look import EXPIRY_MARGIN_MS, SENT_GRACE_MS
-from payd.chains.evm.track import Told, read_track
+from payd.chains.evm.track import Told, notes_of, read_track
 from payd.chains.fee_terms import FeeTerms
 from payd.core.errors import ChainUnavailable
+from payd.core.money import asset_amount
 from payd.core.payment import (
     FundsCommitted,
     Payment,
@@ -26,7 +27,7 @@ from payd.core.payment import (
 from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
-from payd.store.sightings import Sighting, matched_of
+from payd.store.sightings import Sighting, hold_to_commitment, matched_of
 from payd.store.transfers import Follow
 from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
 from tests.live.anvil import Anvil
@@ -379,6 +380,35 @@ async def test_what_pays_on_another_chain_is_not_this_ones_to_end(scene: Scene) 
     found = await scene.look(payment)
     assert found is not None
     assert isinstance(found.trigger, PaymentFailed)
+
+
+@pytest.mark.parametrize("track", [b"of another kind", None])
+async def test_what_was_committed_on_another_chain_is_not_this_ones_to_end(
+    scene: Scene, track: bytes | None
+) -> None:
+    """A transfer was found here, and told of only after a wallet had committed its buyer elsewhere."""
+    payment = await scene.payment()
+    quote = await scene.quote(payment, scene.dai_asset)
+    await scene.chain.receipt(await scene.send(quote))
+    await scene.watch()
+    found = await scene.look(payment)
+    assert found is not None
+    assert isinstance(found.trigger, FundsCommitted)
+    here = found.trigger.processing
+    told = Told("0x" + "ab" * 32, address(BUYER).lower(), 0)
+    notes = msgspec.structs.replace(notes_of(here), asset="eip155:1/slip44:60", told=told)
+    elsewhere = msgspec.structs.replace(
+        here,
+        chain="eip155:1",
+        settlement_amount=asset_amount("eip155:1/slip44:60", 10**16),
+        track=track or msgspec.msgpack.encode(notes),
+    )
+    payment = await scene.move(payment, FundsCommitted(elsewhere, b"results"))
+    await scene.db.write(hold_to_commitment, payment.id)
+    await scene.watch(5)
+
+    assert scene.db.point(matched_of, payment.id) == []
+    assert await scene.look(payment) is None
 
 
 async def test_what_was_paid_on_another_chain_is_not_this_ones_to_settle(scene: Scene) -> None:

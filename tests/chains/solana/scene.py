@@ -36,7 +36,7 @@ from payd.store.chain_cursors import Cursor, CursorKind, find_cursor, move_curso
 from payd.store.db import Database, Tx
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.payments import EventToStore, insert_payment, record_transition
-from payd.store.sightings import Seen, Sighting, matched_of, record, take_back
+from payd.store.sightings import Seen, Sighting, hold_to_commitment, matched_of, record, take_back
 from payd.store.submissions import find_submission, insert_submission, note_leaving
 from payd.store.transfers import follow_transfer
 from payd.store.watches import known_bindings
@@ -197,7 +197,8 @@ class Scene:
         verdict = await self.check(payment, quote, *data)
         assert isinstance(verdict, Accepted), verdict
         assert isinstance(verdict.job, Submission)
-        committed = await self.move(payment, FundsCommitted(verdict.processing))
+        committed = await self.move(payment, FundsCommitted(verdict.processing, b"results"))
+        await self.db.write(hold_to_commitment, payment.id)
         await self.db.write(insert_submission, payment.id, verdict.job, self.now_ms())
         return committed
 

@@ -1,0 +1,92 @@
+"""Nothing ends unpaid over a transfer that pays, nor before the chains of its window were read to the end."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from payd.actors.tending import UNREAD_RETRY_MS
+from payd.chains.base import Found
+from payd.chains.simulated import SimulatedChain
+from payd.core.payment import FundsCommitted, Payment, PaymentFailed, Trigger, WindowClosed
+from tests.actors.windows import ASSET, CHAIN, sighting, watched
+from tests.shop import BUYER, SIGNATURE, Shop
+
+
+async def test_a_window_stays_open_until_its_chain_was_read_up_to_its_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await watched(shop)
+    expires_at_ms = shop.realm.payments.find(payment_id).expires_at_ms
+    read = {CHAIN: expires_at_ms}
+    monkeypatch.setattr(shop.realm.payments.chains[0], "read_until_ms", read.get)
+    await trio.sleep(3600)
+    assert await shop.status(payment_id) == "requires_action"
+
+    read[CHAIN] = expires_at_ms + 1
+    await trio.sleep(UNREAD_RETRY_MS / 1000 + 0.1)
+
+    assert await shop.status(payment_id) == "expired"
+
+
+async def test_a_window_stays_open_when_a_chain_of_it_is_served_no_more(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id, other = await watched(shop), await shop.pay()
+    monkeypatch.setattr(shop.realm.payments.chains[0], "serves", lambda chain: False)
+    await trio.sleep(3600)
+
+    assert await shop.status(payment_id) == "requires_action"
+    assert shop.realm.payments.parked == 1
+    assert await shop.status(other) == "expired"
+
+
+@pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("Another took its place.")])
+@pytest.mark.parametrize("results_hash", [None, b"results"])
+async def test_what_was_only_seen_ends_once_its_window_was_read_to_the_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger, results_hash: bytes | None
+) -> None:
+    payment_id = await watched(shop)
+    simulated = shop.realm.payments.chains[0]
+    assert isinstance(simulated, SimulatedChain)
+    payment = shop.realm.payments.find(payment_id)
+    processing = simulated.simulated_processing(
+        payment, ASSET, f"{CHAIN}:0x{'5e' * 20}", payment.created_at_ms
+    )
+    read = {CHAIN: payment.expires_at_ms}
+    monkeypatch.setattr(simulated, "read_until_ms", read.get)
+    looks = 0
+
+    async def look(payment: Payment, now_ms: int) -> Found:
+        nonlocal looks
+        looks += 1
+        return Found(end)
+
+    monkeypatch.setattr(simulated, "look", look)
+    await shop.realm.payments.ask(
+        payment_id, lambda actor: actor.move(FundsCommitted(processing, results_hash))
+    )
+    await shop.realm.payments.tending.news(payment_id, CHAIN)
+    waits = await shop.status(payment_id) == "processing"
+    assert waits is (results_hash is None)
+    if not waits:
+        return
+    await trio.sleep(3600)
+    assert await shop.status(payment_id) == "processing"
+    assert looks == 1, "no node is asked for what cannot be"
+
+    read[CHAIN] = payment.expires_at_ms + 1
+    await trio.sleep(UNREAD_RETRY_MS / 1000 + 0.1)
+
+    assert await shop.status(payment_id) in ("failed", "expired")
+
+
+async def test_results_of_another_length_fail_no_payment_that_a_transfer_pays(shop: Shop) -> None:
+    payment = await watched(shop)
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.realm.db.write(sighting(payment, "0xaa"))
+
+    refused = await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE)
+
+    assert (refused.status, refused.code) == (400, "invalid_state")
+    assert await shop.status(payment) == "requires_action"

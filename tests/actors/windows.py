@@ -1,0 +1,38 @@
+"""Payments that a chain is read for, and transfers that it shows of them, in the simulated realm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from payd.store.db import Tx
+from payd.store.watches import Watch, insert_watches
+from tests.shop import Shop
+
+CHAIN: Final = "eip155:8453"
+ASSET: Final = "eip155:8453/slip44:60"
+
+
+async def watched(shop: Shop) -> str:
+    """A payment that a chain is read for."""
+    payment_id = await shop.pay()
+    window_end_ms = shop.realm.payments.find(payment_id).expires_at_ms
+    watch = Watch(
+        payment_id.encode()[-32:], ASSET, payment_id, CHAIN, f"{CHAIN}:0x{'5e' * 20}", window_end_ms
+    )
+    await shop.realm.db.write(insert_watches, [watch])
+    return payment_id
+
+
+def sighting(payment: str, block_hash: str | None) -> Callable[[Tx], None]:
+    """A transfer that a watcher stored for the payment, in this block."""
+
+    def store(tx: Tx) -> None:
+        tx.execute(
+            "INSERT INTO transfers (payment_id, chain, tx_id, log_index, asset, value, sender, recipient,"
+            " kind, seen_at_ms, block_number, block_hash, awaits, look_at)"
+            " VALUES (?, ?, '0x1', 0, ?, '7', 'a', 'b', 'matched', 1, 5, ?, 'depth', 5)",
+            (payment, CHAIN, ASSET, block_hash),
+        )
+
+    return store
