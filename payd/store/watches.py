@@ -88,10 +88,11 @@ def closing_bindings(tx: Tx, chain: str, from_ms: int, to_ms: int) -> list[bytes
 
 
 def first_closing_ms(tx: Tx, chain: str, from_ms: int, to_ms: int) -> int | None:
-    """When the first window ends, from then until then, of a payment that nobody paid; None: none does."""
+    """When the first window ends, from then until then, of a payment that may yet be paid; None: none."""
     (until_ms,) = tx.execute(
         "SELECT min(w.until_ms) FROM watches w JOIN payments p ON p.id = w.payment_id"
-        " WHERE w.chain = ? AND w.until_ms >= ? AND w.until_ms < ? AND p.status = 'requires_action'",
+        " WHERE w.chain = ? AND w.until_ms >= ? AND w.until_ms < ?"
+        " AND p.status IN ('requires_action', 'processing')",
         (chain, from_ms, to_ms),
     ).fetchone()
     return None if until_ms is None else int(until_ms)

@@ -74,6 +74,22 @@ async def test_what_the_node_that_is_read_hides_another_one_shows_before_the_win
     assert two.told == [payment]
 
 
+@pytest.mark.parametrize("results_hash", [None, b"results"])
+async def test_the_window_of_what_is_processing_is_read_to_its_end_too(
+    two: Watching, results_hash: bytes | None
+) -> None:
+    """What was only seen may come to nothing, and be paid by another transfer in time."""
+    payment, ends_s = await sell(two)
+    await two.till.commit(payment, results_hash=results_hash)
+    paid = two.pay(payment)
+    two.views[0].hides.add(paid.hash)
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+
+    assert closed_s(two) > ends_s
+    assert two.till.kinds(paid.hash) == ["matched"]
+
+
 async def test_a_window_closes_as_far_as_another_node_has_the_same_blocks(two: Watching) -> None:
     _, ends_s = await sell(two)
     await pass_until(two, ends_s + 10)

@@ -146,7 +146,9 @@ async def test_windows_that_close_are_told_by_what_binds_their_payments_while_th
     assert realm_db.point(closing_bindings, "eip155:10", 0, end_ms + 99) == []
 
 
-async def test_the_first_window_that_ends_is_that_of_a_payment_which_nobody_paid(realm_db: Database) -> None:
+async def test_the_first_window_that_ends_is_that_of_a_payment_which_may_yet_be_paid(
+    realm_db: Database,
+) -> None:
     till = await Till(realm_db).open()
     for place, name in enumerate("123"):
         await till.sell(name, at_ms=START_MS + place * 1000)

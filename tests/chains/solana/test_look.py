@@ -374,6 +374,14 @@ async def test_what_pays_on_another_chain_is_neither_ended_nor_settled_by_this_o
     assert isinstance(found.trigger, PaymentFailed)
 
 
+async def test_what_was_committed_on_another_chain_is_not_this_ones_to_end(scene: Scene) -> None:
+    committed = await scene.signed()
+    assert committed.processing is not None
+    elsewhere = msgspec.structs.replace(committed.processing, chain="eip155:1", track=b"of another kind")
+
+    assert await scene.look(msgspec.structs.replace(committed, processing=elsewhere)) is None
+
+
 async def test_a_transfer_that_a_fork_took_is_nobodys_success_and_pays_when_it_lands_again(
     scene: Scene,
 ) -> None:
