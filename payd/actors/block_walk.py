@@ -88,6 +88,7 @@ class BlockWalk:
         self._final = final
         self._width = RANGE_MAX
         self._waits_since_s: float | None = None
+        self._read_by: tuple[Node | None, int] = None, 0  # who reads now, and above which block it read all
         self.reader = Reader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
         self.reorgs = 0
@@ -134,6 +135,8 @@ class BlockWalk:
         elif tips.at_cursor.hash != cursor.hash:
             cursor, turned = await self._turn_back(node, cursor, tips.head)
         noted: Sequence[Noted] = ()
+        if self._read_by[0] is not node:
+            self._read_by = node, cursor.number
         if tips.head.number > cursor.number:
             cursor, noted = await self._read_on(node, cursor, tips.head)
         noted = [*noted, *await self._close(node, cursor)]
@@ -184,7 +187,8 @@ class BlockWalk:
         """Have what was read read by another node too, where a window ends in it: one alone may hide what was
         paid, or have blocks and times of its own. Gives what was stored.
 
-        One by another is enough. While the others are away, windows stay open; but not for ever.
+        One by another is enough, where all was read by this one. While the others are away, windows stay
+        open; but not for ever.
         """
         closed = self.cursor("closed")
         if closed is None:
@@ -204,7 +208,7 @@ class BlockWalk:
             if other is node or not other.is_healthy:
                 continue
             try:
-                return await self._read_closing(other, closed, read)
+                return await self._read_closing(node, other, closed, read)
             except (NodesDown, Unread, BadAnswer) as trouble:
                 log.debug("chain.not_closed", chain=self._name, node=other.name, why=str(trouble))
         if len(self._rpc.nodes) == 1 or trio.current_time() - self._waits_since_s > SECOND_WAIT_S:
@@ -212,8 +216,11 @@ class BlockWalk:
             return await self._move_closed(closed, read, until_s)
         return ()
 
-    async def _read_closing(self, other: Node, closed: Cursor, read: Cursor) -> Sequence[Noted]:
-        """Read a piece of what was read, up to the newest block that the other node has as well."""
+    async def _read_closing(self, node: Node, other: Node, closed: Cursor, read: Cursor) -> Sequence[Noted]:
+        """Read a piece of what was read, up to the newest block that the other node has as well.
+
+        Of what was read before this node did, or before a start, nobody knows by whom: both read it.
+        """
         before = self._read_twice(closed)
         head = (await self.reader.tips(other, None, "latest")).head
         [(number, block_hash)] = self._db.point(blocks_below, self._name, head.number + 1, 1) or [(0, "")]
@@ -223,6 +230,8 @@ class BlockWalk:
         piece = await self._range(other, watched, before, number)
         if piece.last.number == number and piece.last.hash != block_hash:
             raise Unread(f"{other.name} has another block {number}")
+        if before.number < self._read_by[1]:
+            piece = _together(piece, await self._whole(node, watched, before, piece.last.number))
         time_s = self._plausible_s(min(piece.last.time_s, read.time_s))
         return await self._move_closed(closed, _cursor(piece.last), time_s, piece.transfers)
 

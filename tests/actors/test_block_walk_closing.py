@@ -74,6 +74,26 @@ async def test_what_the_node_that_is_read_hides_another_one_shows_before_the_win
     assert two.told == [payment]
 
 
+async def test_what_the_node_hid_that_was_read_before_closes_no_window_by_its_own_word(two: Watching) -> None:
+    """It reads first; then the other one does, and windows would close by the word of this one again."""
+    payment, ends_s = await sell(two)
+    paid = two.pay(payment)
+    two.views[0].hides.add(paid.hash)
+    two.views[0].has_final = two.views[1].has_final = False  # no second reading
+    await two.watcher.run_once()
+    assert two.till.kinds(paid.hash) == []
+    read = two.chain.head.number
+    await pass_until(two, ends_s + 2)
+    two.views[0].lag = two.chain.head.number - read + 1
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+    two.views[0].lag = 0
+    await two.watcher.run_once()
+
+    assert closed_s(two) > ends_s
+    assert two.till.kinds(paid.hash) == ["matched"]
+
+
 @pytest.mark.parametrize("results_hash", [None, b"results"])
 async def test_the_window_of_what_is_processing_is_read_to_its_end_too(
     two: Watching, results_hash: bytes | None
