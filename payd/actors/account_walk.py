@@ -10,6 +10,7 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from itertools import chain
 from typing import Final, NamedTuple
 
 import structlog
@@ -19,7 +20,7 @@ from solders.pubkey import Pubkey
 from payd.actors.account_list import AccountList, Lookout
 from payd.actors.account_reading import AccountReader, Listing, Tips, name_of, slot_cursor, unique
 from payd.actors.account_vanished import find_missing, take_vanished
-from payd.actors.walk import GONE_S, Lagging, Step
+from payd.actors.walk import GONE_S, Lagging, Step, by
 from payd.chains.rpc import Node, Rpc
 from payd.chains.solana.answers import Landed, Listed
 from payd.chains.solana.terms import Commitment
@@ -119,6 +120,7 @@ class AccountWalk:
         self._listed_s: dict[CursorKind, dict[str, float]] = {"head": {}, "final": {}}
         self._read: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
+        self._read_by: tuple[Node | None, int] = None, 0  # who lists now, and above which slot it listed all
         self.reader = AccountReader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
         self.reorgs = 0
@@ -150,6 +152,8 @@ class AccountWalk:
         before = self.cursor("head")
         if before is None:
             before = await self._begin(node)
+        if self._read_by[0] is not node:
+            self._read_by = node, before.number
         final = self.cursor("final") or before
         lookout = await self._accounts.at(node, final.time_s)
         cursors = await self._due("head", lookout, final)
@@ -172,7 +176,8 @@ class AccountWalk:
         """List accounts once more up to what is final, and the references of windows that close.
 
         Args:
-            nodes: Another one than reads now comes first, where there is one, and is enough.
+            nodes: Another one than reads now comes first, where there is one, and is enough for what the one
+                that reads now has listed. Of what came before it did, nobody knows by whom: both list it.
             final: The last final slot.
             read: Up to where the chain was read for the first time.
 
@@ -180,7 +185,8 @@ class AccountWalk:
             What was stored, and whether there is more to be read again.
 
         Raises:
-            Unread, BadAnswer, NodesDown: Nothing was read.
+            Troubled: With that node nothing was read.
+            Unread, BadAnswer, NodesDown: With the first one.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
         node, before = nodes[0], self.cursor("final")
@@ -193,8 +199,11 @@ class AccountWalk:
         lookout = await self._accounts.at(node, before.time_s)
         cursors = await self._due("final", lookout, before)
         references, are_all = await self._closing(before, final)
-        tips, listings = await self.reader.listings(node, [*cursors, *references], "finalized", to)
-        listed = unique(listings)
+        asked = [*cursors, *references]
+        tips, listings = await self.reader.listings(node, asked, "finalized", to)
+        others = nodes[1:] if before.number < self._read_by[1] else ()
+        also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
+        listed = unique(chain(listings, *(more for _, more in also)))
         shown = await self._db.look(sightings_between, self._name, before.number, to)
         missing = await find_missing(self._rpc, shown, listed)
         listed = [*missing.elsewhere, *listed]

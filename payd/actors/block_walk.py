@@ -8,7 +8,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from payd.actors.node_choice import SECOND_WAIT_S
-from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, Troubled
+from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
@@ -172,11 +172,11 @@ class BlockWalk:
             return (), False
         watched = await self._watch_list.at(before.time_s)
         first, *others = nodes
-        piece = await _by(first, self._range(first, watched, before, to))
+        piece = await by(first, self._range(first, watched, before, to))
         if piece.last.number == final.number and piece.last.hash != final.hash:
             raise Unread(f"the nodes name different final blocks {final.number}")
         for node in others:
-            other = await _by(node, self._whole(node, watched, before, piece.last.number))
+            other = await by(node, self._whole(node, watched, before, piece.last.number))
             piece = _together(piece, other)
         noted = await self._commit("final", before, piece)
         return noted, piece.last.number < to
@@ -410,14 +410,6 @@ def _advance(
     if kind == "head":
         keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
     return record(tx, piece.transfers, now_ms)
-
-
-async def _by(node: Node, reading: Awaitable[Piece]) -> Piece:
-    """What a node reads; its trouble is told with its name."""
-    try:
-        return await reading
-    except (NodesDown, Unread, BadAnswer) as trouble:
-        raise Troubled(node, trouble) from trouble
 
 
 def _together(one: Piece, other: Piece) -> Piece:

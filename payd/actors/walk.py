@@ -5,15 +5,18 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Protocol
+from collections.abc import Awaitable, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from payd.chains.rpc import Node
+from payd.chains.rpc import Node, NodesDown
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
 from payd.store.chain_cursors import Cursor, CursorKind
 from payd.store.sightings import Noted, Sighting
+
+T = TypeVar("T")
 
 # A node that is behind catches up within moments; else what it is behind of may not be the chain.
 LAG_S: Final = 120.0
@@ -31,6 +34,18 @@ class Troubled(Exception):
         super().__init__(f"{node.name}: {trouble}")
         self.node = node
         self.trouble = trouble
+
+
+async def by(node: Node, reading: Awaitable[T]) -> T:
+    """What one of several nodes reads.
+
+    Raises:
+        Troubled: What it is in trouble with, and its name.
+    """
+    try:
+        return await reading
+    except (NodesDown, Unread, BadAnswer) as trouble:
+        raise Troubled(node, trouble) from trouble
 
 
 class Step(NamedTuple):

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import trio
 
+from payd.actors.account_walk import INDEX_SLOTS
 from payd.actors.walk import GONE_S
+from payd.chains.unread import Unread
 from tests.actors.solana_watching import FINALIZED, PRICE, WINDOW_S, SolanaWatching
 from tests.live.svm_ledger import Ledger
 
@@ -124,3 +126,31 @@ class Mad(Ledger):
         return type(account)(
             account.lamports, bytes(account.data)[:32] + (2**62).to_bytes(8, "little"), account.owner
         )
+
+
+async def test_what_the_node_hid_that_listed_before_is_not_read_again_by_its_word_alone(
+    two_solanas: SolanaWatching,
+) -> None:
+    """It lists first; then the other one does, and this one would be the second node."""
+    solana = two_solanas
+    liar, honest = solana.rpc.nodes
+    await solana.watcher.run_once()
+    payment, other = await solana.sell(), await solana.sell("2")
+    paid = await solana.pay(payment)
+    solana.nodes[0].hides.add(paid)
+    await solana.pay(other)
+    await solana.local.slots(INDEX_SLOTS + FINALIZED)
+    await solana.walk.step(liar)
+    await solana.later()
+    step = await solana.walk.step(honest)
+    assert step.final is not None
+    assert solana.kinds(paid) == []
+    read_until_s = solana.walk.read_until_s()
+
+    with pytest.raises(Unread):
+        await solana.walk.second_reading((liar, honest), step.final, step.cursor)
+    assert solana.walk.read_until_s() == read_until_s
+
+    await solana.walk.second_reading((honest,), step.final, step.cursor)
+    assert solana.walk.read_until_s() > read_until_s
+    assert solana.kinds(paid) == ["matched"]
