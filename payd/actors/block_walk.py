@@ -228,8 +228,9 @@ class BlockWalk:
             raise Lagging(f"{other.name} is behind where windows end")
         watched = await self._watch_list.at(before.time_s)
         piece = await self._range(other, watched, before, number)
-        if piece.last.number == number and piece.last.hash != block_hash:
-            raise Unread(f"{other.name} has another block {number}")
+        last = piece.last.number
+        if piece.last.hash != (block_hash if last == number else (await self._header(node, last)).hash):
+            raise Unread(f"{other.name} has another block {last}")
         if before.number < self._read_by[1]:
             piece = _together(piece, await self._whole(node, watched, before, piece.last.number))
         time_s = self._plausible_s(min(piece.last.time_s, read.time_s))

@@ -186,6 +186,26 @@ async def test_of_two_nodes_that_are_as_far_on_other_blocks_neither_closes_a_win
     assert closed_s(two) < ends_s
 
 
+async def test_no_piece_of_another_branch_closes_anything_though_it_ends_before_the_newest_block(
+    two: Watching,
+) -> None:
+    _, ends_s = await sell(two)
+    await two.watcher.run_once()
+    await pass_until(two, ends_s - 10)
+    other = deepcopy(two.chain)
+    two.views[1].chain = other
+    two.views[1].range_max = 4
+    await pass_until(two, ends_s + 2)
+    other.reorg(8, *[()] * (8 + two.chain.head.number - other.head.number))
+    for _ in range(5):
+        await two.watcher.run_once()
+
+    closed = two.till.db.point(find_cursor, CHAIN, "closed")
+    assert closed is not None
+    assert closed.hash == two.chain.blocks[closed.number].hash
+    assert closed.time_s < ends_s
+
+
 async def test_while_the_others_are_away_windows_stay_open_and_not_for_ever(two: Watching) -> None:
     _, ends_s = await sell(two)
     two.nodes[1].does = DOWN
