@@ -5,11 +5,12 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Iterable
+
+import msgspec
 
 from payd.chains.base import Found
-from payd.core.payment import Payment, Processing
+from payd.core.payment import Payment
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
@@ -21,36 +22,34 @@ def paying(payment: Payment, matched: Iterable[Sighting], chain: str) -> Sightin
     return next((row for row in rows if row.tx_id == told), next(iter(rows), None))
 
 
-class Notes(Protocol):
-    """What every kind of chain notes of a commitment."""
+class Notes(msgspec.Struct, frozen=True, array_like=True):
+    """What the notes of a commitment begin with on every kind of chain.
 
-    @property
-    def asset(self) -> str:
-        """Canonical CAIP-19."""
-        raise NotImplementedError
+    Attributes:
+        asset: Canonical CAIP-19.
+        recipient: Canonical CAIP-10.
+        value: What reaches the recipient, in smallest units, as text: it may have 256 bits.
+    """
 
-    @property
-    def recipient(self) -> str:
-        """Canonical CAIP-10."""
-        raise NotImplementedError
-
-    @property
-    def value(self) -> str:
-        """In smallest units."""
-        raise NotImplementedError
+    asset: str
+    recipient: str
+    value: str
 
 
-def is_committed(
-    processing: Processing | None, row: Sighting, notes_of: Callable[[Processing], Notes]
-) -> bool:
+def is_here(payment: Payment, chain: str) -> bool:
+    """Whether it was committed on this chain: what came of that, no other one can tell."""
+    return payment.processing is not None and payment.processing.chain == chain
+
+
+def is_committed(payment: Payment, row: Sighting) -> bool:
     """Whether a transfer is what the buyer was committed to.
 
     It is not where what was seen first was never mined, or a reorg took it, and the buyer paid in another
     asset, maybe on another chain; or where the same was paid to another address that was offered.
     """
-    if processing is None or processing.chain != row.chain:
+    if payment.processing is None or not is_here(payment, row.chain):
         return False
-    notes = notes_of(processing)
+    notes = msgspec.msgpack.decode(payment.processing.track, type=Notes)
     return (row.asset, row.recipient, str(row.value)) == (notes.asset, notes.recipient, notes.value)
 
 

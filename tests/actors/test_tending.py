@@ -24,7 +24,7 @@ from payd.core.payment import (
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.transfers import Follow
-from tests.actors.windows import ASSET, CHAIN, sighting, watched
+from tests.actors.windows import ASSET, CHAIN, processing_of, sighting, watched
 from tests.shop import BUYER, SIGNATURE, Shop, open_shop
 
 
@@ -277,18 +277,13 @@ async def test_a_window_stays_open_while_a_transfer_that_pays_is_looked_at(
 ) -> None:
     """It was stored with the block that closes the window, and the nodes take their time."""
     payment_id = await watched(shop)
-    simulated = shop.realm.payments.chains[0]
-    assert isinstance(simulated, SimulatedChain)
-    payment = shop.realm.payments.find(payment_id)
-    processing = simulated.simulated_processing(
-        payment, ASSET, f"{CHAIN}:0x{'5e' * 20}", payment.created_at_ms
-    )
+    processing = processing_of(shop, payment_id)
 
     async def look(payment: Payment, now_ms: int) -> Found | None:
         await trio.sleep(2 * UNREAD_RETRY_MS / 1000)
         return Found(FundsCommitted(processing)) if payment.status is Status.REQUIRES_ACTION else None
 
-    monkeypatch.setattr(simulated, "look", look)
+    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
     await trio.sleep(899)
     await shop.realm.db.write(sighting(payment_id, "0xaa"))
     await trio.sleep(0.5)

@@ -7,9 +7,8 @@ import trio
 
 from payd.actors.tending import UNREAD_RETRY_MS
 from payd.chains.base import Found
-from payd.chains.simulated import SimulatedChain
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, Trigger, WindowClosed
-from tests.actors.windows import ASSET, CHAIN, sighting, watched
+from tests.actors.windows import CHAIN, processing_of, sighting, watched
 from tests.shop import BUYER, SIGNATURE, Shop
 
 
@@ -47,12 +46,8 @@ async def test_what_was_only_seen_ends_once_its_window_was_read_to_the_end(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger, results_hash: bytes | None
 ) -> None:
     payment_id = await watched(shop)
+    payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
     simulated = shop.realm.payments.chains[0]
-    assert isinstance(simulated, SimulatedChain)
-    payment = shop.realm.payments.find(payment_id)
-    processing = simulated.simulated_processing(
-        payment, ASSET, f"{CHAIN}:0x{'5e' * 20}", payment.created_at_ms
-    )
     read = {CHAIN: payment.expires_at_ms}
     monkeypatch.setattr(simulated, "read_until_ms", read.get)
     looks = 0

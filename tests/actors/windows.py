@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from payd.chains.simulated import SimulatedChain
+from payd.core.payment import Processing
 from payd.store.db import Tx
 from payd.store.watches import Watch, insert_watches
 from tests.shop import Shop
@@ -22,6 +24,14 @@ async def watched(shop: Shop) -> str:
     )
     await shop.realm.db.write(insert_watches, [watch])
     return payment_id
+
+
+def processing_of(shop: Shop, payment_id: str) -> Processing:
+    """What its buyer commits in the asset that it is looked for in."""
+    [simulated, *_] = shop.realm.payments.chains
+    assert isinstance(simulated, SimulatedChain)
+    payment = shop.realm.payments.find(payment_id)
+    return simulated.simulated_processing(payment, ASSET, f"{CHAIN}:0x{'5e' * 20}", payment.created_at_ms)
 
 
 def sighting(payment: str, block_hash: str | None) -> Callable[[Tx], None]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from payd.chains.following import block_of, later, paying, until_final
-from payd.core.payment import Payment, Success
+from payd.chains.following import block_of, is_committed, is_here, later, paying, until_final
+from payd.core.money import AmountWire
+from payd.core.payment import Payment, Processing, Success
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
@@ -40,3 +41,25 @@ def test_a_look_that_changes_nothing_stores_nothing() -> None:
     assert found is not None
     assert found.follow == Follow(CHAIN, "0x1", "0xb7", "final")
     assert found.trigger is None
+
+
+def committed(*notes: object, chain: str = CHAIN) -> Payment:
+    amount = AmountWire("caip19/a", "1")
+    track = msgspec.msgpack.encode(notes) if notes else b"of another kind"
+    return msgspec.structs.replace(PAYMENT, processing=Processing(1, amount, amount, "s", chain, track=track))
+
+
+def test_what_was_committed_is_read_from_the_beginning_of_any_chains_notes() -> None:
+    assert is_committed(committed("a", "r", "1", "what only its own chain knows", 7), row())
+    for other in (row(asset="b"), row(recipient="q"), row(value=2)):
+        assert not is_committed(committed("a", "r", "1"), other)
+    assert not is_committed(PAYMENT, row())
+
+
+def test_notes_of_another_chain_are_not_read() -> None:
+    elsewhere = committed(chain="solana:5eykt")
+
+    assert not is_committed(elsewhere, row())
+    assert not is_here(elsewhere, CHAIN)
+    assert is_here(elsewhere, "solana:5eykt")
+    assert not is_here(PAYMENT, CHAIN)

@@ -90,7 +90,7 @@ class Endings:
             ChainUnavailable: Too few nodes answer.
         """
         stayed = _stayed(job)
-        if stayed is not None and job is not None and job.reason != TOO_LATE:
+        if stayed is not None and stayed.reason != NOT_BROUGHT + TOO_LATE:
             return stayed
         if read is None:
             return None

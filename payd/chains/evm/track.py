@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from payd.chains.defaults import Depth
+from payd.chains.following import Notes
 from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
 from payd.core.fee import Fee
 from payd.core.money import asset_amount
@@ -33,13 +34,10 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     assigned: bool = False
 
 
-class Track(msgspec.Struct, frozen=True, array_like=True):
+class Track(Notes, frozen=True, array_like=True):
     """The notes.
 
     Attributes:
-        asset: Canonical CAIP-19.
-        recipient: Canonical CAIP-10.
-        value: What the transfer to the recipient carries, in smallest units, as text: it has 256 bits.
         bindings: Any of which ties the transfer to the payment.
         depth: How deep it lies when the payment has succeeded.
         token: The contract that knows the authorization; None where none was signed, as the next two.
@@ -48,9 +46,6 @@ class Track(msgspec.Struct, frozen=True, array_like=True):
         told: The transaction that was sent instead; None where something was signed.
     """
 
-    asset: str
-    recipient: str
-    value: str
     bindings: tuple[bytes, ...]
     depth: Depth
     token: str | None = None

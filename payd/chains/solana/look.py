@@ -15,7 +15,7 @@ import structlog
 
 from payd.chains.asking import answered
 from payd.chains.base import Found
-from payd.chains.following import block_of, is_committed, later, paying, until_final
+from payd.chains.following import block_of, is_committed, is_here, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
@@ -97,15 +97,11 @@ class Looks:
                 return await self._commit(payment, row, now_ms) or await self._take_back(payment, row, final)
             case Status.PROCESSING if row is not None:
                 return await self._confirm(payment, row, final, now_ms)
-            case Status.PROCESSING if not matched and self._is_here(payment):
+            case Status.PROCESSING if not matched and is_here(payment, self._name):
                 return await self._end(payment, final, now_ms)
             case Status.SUCCEEDED if row is not None and payment.settled is None:
                 return await self._settle(payment, row)
         return None
-
-    def _is_here(self, payment: Payment) -> bool:
-        """Whether it was committed on this chain: what came of that, no other one can tell."""
-        return payment.processing is not None and payment.processing.chain == self._name
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When to ask what became of a payment that the chain has not shown; see `Chain.due_at_ms`.
@@ -159,7 +155,7 @@ class Looks:
     ) -> Found | None:
         """A transfer that pays: whether it has come as far as it must, and what it paid."""
         processing = payment.processing
-        if not is_committed(processing, row, notes_of):
+        if not is_committed(payment, row):
             processing = await self._as_shown(payment, row, now_ms)
         if processing is None:
             return await self._take_back(payment, row, final)
@@ -173,7 +169,7 @@ class Looks:
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
         """The transfer of a payment that has succeeded: whether nothing can take it back any more."""
-        if not is_committed(payment.processing, row, notes_of):
+        if not is_committed(payment, row):
             return None
         match await self._evidence.prove(row, read_track(payment), "finalized"):
             case "deep":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from payd.chains.following import Notes
 from payd.chains.solana.terms import Commitment
 from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
 from payd.core.fee import Fee
@@ -17,13 +18,10 @@ from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
 
 
-class Track(msgspec.Struct, frozen=True, array_like=True):
+class Track(Notes, frozen=True, array_like=True):
     """The notes.
 
     Attributes:
-        asset: Canonical CAIP-19.
-        recipient: Canonical CAIP-10.
-        value: What reaches the recipient, in smallest units, as text.
         reference: The binding that its transaction carries, 32 bytes.
         depth: The commitment at which the payment has succeeded.
         tx_id: The transaction that pays: what we were given to bring, or what the chain showed first.
@@ -31,9 +29,6 @@ class Track(msgspec.Struct, frozen=True, array_like=True):
         assigned: The merchant named the transaction; nothing in it has to bind it to the payment.
     """
 
-    asset: str
-    recipient: str
-    value: str
     reference: bytes
     depth: Commitment
     tx_id: str
