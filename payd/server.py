@@ -330,7 +330,7 @@ def _tell(
     return Tell(
         changed=publish,
         event=account_feed.wake,
-        endpoint=deliveries.wake,
+        endpoint=deliveries.note_owed,
         offered=offered,
         relay=owed,
     )

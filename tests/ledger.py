@@ -21,8 +21,9 @@ from payd.core.payment import (
     open_payment,
     transition,
 )
+from payd.store.creations import insert_payment
 from payd.store.db import Tx
-from payd.store.payments import EventToStore, insert_payment, record_transition
+from payd.store.payments import EventToStore, record_transition
 
 START_MS: Final = 1_780_000_000_000
 CHAIN: Final = "eip155:8453"

@@ -160,15 +160,24 @@ class Deliveries:
             self._nursery.cancel_scope.cancel()
 
     def wake(self, endpoint_id: str) -> None:
-        """Look at what this endpoint is owed; call it after the commit. Before `run` it does nothing."""
-        if self._nursery is None or self._stopping:
-            return
-        lane = self._lanes.get(endpoint_id)
-        if lane is not None:
+        """Look at an endpoint and what it is owed; call it after the commit. Before `run` it does nothing."""
+        if (lane := self._lane_at_work(endpoint_id)) is not None:
             lane.wake()
-            return
+
+    def note_owed(self, endpoint_id: str) -> None:
+        """As `wake`, where nothing but a delivery was added."""
+        if (lane := self._lane_at_work(endpoint_id)) is not None:
+            lane.note_owed()
+
+    def _lane_at_work(self, endpoint_id: str) -> Lane | None:
+        """An endpoint's actor; None if there was none, and one begins now, or none may any more."""
+        if self._nursery is None or self._stopping:
+            return None
+        if (lane := self._lanes.get(endpoint_id)) is not None:
+            return lane
         self._lanes[endpoint_id] = self._lane(endpoint_id)
         self._nursery.start_soon(self._keep, endpoint_id)
+        return None
 
     def wake_jobs(self) -> None:
         """Look at the replay jobs; call it after the commit that started one."""

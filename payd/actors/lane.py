@@ -158,6 +158,12 @@ class Lane:
         self._forget()
         self._woken.set()
 
+    def note_owed(self) -> None:
+        """Something was added, and nothing else has changed: who is full finds it once there is room."""
+        self._forget()
+        if self._has_room():
+            self._woken.set()
+
     async def run(self) -> None:
         """Send what is due until nothing is owed any more; calls `retire` in the moment that it ends."""
         await self._start_slowly()

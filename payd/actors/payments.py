@@ -17,24 +17,19 @@ from payd.actors.tending import Tending, followed_on
 from payd.actors.turns import Actor, Turns
 from payd.chains.base import Chain, SeenTransfer
 from payd.clock import Clock
-from payd.core.errors import (
-    InvalidParams,
-    NotFound,
-    PaymentNotFound,
-)
+from payd.core.errors import PaymentNotFound
 from payd.core.event import encode_event
 from payd.core.ids import is_id
 from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
+from payd.store.creations import Creation, check_payable, create_payments, insert_payments
 from payd.store.db import Database, Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
-from payd.store.merchants import standing
 from payd.store.payments import (
     EventToStore,
     count_parked,
     find_payment,
-    insert_payment,
     next_payment_due_ms,
     record_transition,
 )
@@ -211,7 +206,7 @@ class Payments:
         self,
         draft: Payment,
         request: IdempotentRequest | None,
-        render: Render,
+        answer: bytes,
         *,
         also: Also | None = None,
     ) -> Outcome:
@@ -223,22 +218,30 @@ class Payments:
             IdempotencyConflict: The key was used with another body.
         """
         moved = open_payment(draft)
-        event = self.event_of(moved)
+        creation = Creation(moved, self.event_of(moved), self.due_at_ms(draft))
+        created = Outcome(201, answer)
+
+        def tell(endpoint_id: str | None) -> None:
+            self.turns.wake(draft.id).payment = draft
+            self.tell_all(draft, endpoint_id)
+
+        if request is None and also is None:
+            await self.db.write_together(tell, create_payments, creation)
+            return created
         owed: list[str | None] = []
 
         def work(tx: Tx) -> Outcome:
-            _check_payable(tx, draft)
-            owed.append(insert_payment(tx, moved, event, draft.expires_at_ms))
+            check_payable(tx, draft)
+            owed.append(insert_payments(tx, [creation])[0])
             if also is not None:
                 also(tx)
-            return Outcome(201, render(tx, draft))
+            return created
 
-        def tell(outcome: Outcome) -> None:
+        def tell_unless_replayed(outcome: Outcome) -> None:
             if outcome.original_request is None:
-                self.turns.wake(draft.id).payment = draft
-                self.tell_all(draft, owed[-1])
+                tell(owed[-1])
 
-        return await self.db.write_checked(tell, once, request, work)
+        return await self.db.write_and_tell(tell_unless_replayed, once, request, work)
 
     async def move_once(
         self,
@@ -363,16 +366,3 @@ class Payments:
 
     def _bug(self, payment_id: str, bug: Exception) -> None:
         log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
-
-
-def _check_payable(tx: Tx, draft: Payment) -> None:
-    account_id, status, has_destination = standing(tx, draft.merchant_id) or ("", "", False)
-    if account_id != draft.account_id:
-        raise NotFound("There is no merchant with this Merchant-Id.")
-    if status != "active":
-        raise InvalidParams(f"The merchant is {status}; only an active merchant can be paid.")
-    if not has_destination:
-        raise InvalidParams(
-            "The merchant has no destination to be paid at. Register one first:"
-            f" POST /v1/merchants/{draft.merchant_id}/settlements/crypto."
-        )

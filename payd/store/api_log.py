@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from payd.store.retention import Pruned
+from payd.store.rows import insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -80,11 +81,9 @@ _COLUMNS: Final = "at_ms, account_id, actor, request_id, method, route, subject,
 
 
 def insert_logged(tx: Tx, entries: Sequence[Logged]) -> None:
-    """Store some requests at once, each cut to what may be kept."""
-    tx.executemany(
-        f"INSERT INTO api_log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [msgspec.structs.astuple(_cut(entry)) for entry in entries],
-    )
+    """Store some requests at once, at least one, each cut to what may be kept."""
+    rows = [msgspec.structs.astuple(_cut(entry)) for entry in entries]
+    insert_rows(tx, f"INSERT INTO api_log ({_COLUMNS})", rows)
 
 
 def list_logged(tx: Tx, chosen: LogFilter, before_seq: int | None, limit: int) -> list[LogRow]:

@@ -1,6 +1,9 @@
-"""A batch of steps in one transaction, each in its own savepoint.
+"""A batch of steps in one transaction, each in its own savepoint, or some that go together in one.
 
 Plain SQLite, no tasks: it runs on whatever thread has the connection, and leaves each step's outcome in it.
+
+Each statement gives the interpreter away while SQLite works, and has to wait for it again behind the loop.
+What many ask for at the same moment is therefore one call for all of them, of a few statements.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """
@@ -43,13 +46,15 @@ class Step:
     Args:
         function: Called with the connection, `args` and `kwargs`.
         tell: Given what it returned once that is on the disk, whether or not anybody waits.
-        refuses_first: What it raises, it raises before its first write, so that it needs no savepoint.
+        together: The steps of a batch with this function are one call, with the connection and a list of the
+            first argument of each. It returns as many outcomes in the same order; one that is an error has
+            written nothing. What it raises, it raises of all of them: then each is run alone.
 
     Attributes:
         outcome: How the step ended; None until its batch did.
     """
 
-    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome", "refuses_first")
+    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome", "together")
 
     def __init__(
         self,
@@ -58,12 +63,12 @@ class Step:
         kwargs: dict[str, Any],
         tell: Callable[[Any], object] | None = None,
         *,
-        refuses_first: bool = False,
+        together: bool = False,
     ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
-        self.refuses_first = refuses_first
+        self.together = together
         self.outcome: outcome.Outcome[Any] | None = None
         self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self._tell = tell
@@ -139,7 +144,7 @@ def run_batch(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
     except sqlite3.Error as error:
         return Failure("no", words_for(error), error)
     try:
-        failure = _run_alone(tx, batch[0]) if len(batch) == 1 else _run_together(tx, batch)
+        failure = _run_steps(tx, batch)
         if failure is not None:
             return failure
     except sqlite3.Error as error:  # of SAVEPOINT, ROLLBACK TO and RELEASE: nothing was committed
@@ -154,51 +159,83 @@ def run_batch(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
     return None
 
 
-def _run_alone(tx: sqlite3.Connection, step: Step) -> Failure | None:
-    """The only step of a batch needs no savepoint."""
-    if (failure := _run_step(tx, step)) is not None:
-        return failure
-    if isinstance(step.outcome, outcome.Error):
-        tx.execute("ROLLBACK")
-    return None
-
-
-def _run_together(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
-    execute = tx.execute
+def _run_steps(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+    groups: dict[Callable[..., Any], list[Step]] = {}
     for step in batch:
-        if step.refuses_first:
-            if (failure := _run_unsaved(tx, step)) is not None:
-                return failure
-            continue
-        execute("SAVEPOINT step")
-        if (failure := _run_step(tx, step)) is not None:
+        if step.together:
+            groups.setdefault(step.function, []).append(step)
+        elif (failure := _run_step(tx, step, alone=len(batch) == 1)) is not None:
             return failure
-        if isinstance(step.outcome, outcome.Error):
-            execute("ROLLBACK TO step")
-        execute("RELEASE step")
+    for group in groups.values():
+        if (failure := _run_group(tx, group, alone=len(batch) == len(group))) is not None:
+            return failure
     return None
 
 
-def _run_unsaved(tx: sqlite3.Connection, step: Step) -> Failure | None:
-    """Run a step that writes nothing before it refuses; one that did, nobody can take back alone."""
-    before = tx.total_changes
-    failure = _run_step(tx, step)
-    if failure is None and isinstance(step.outcome, outcome.Error) and tx.total_changes != before:
-        return Failure("no", "a step refused what it had written", step.outcome.error)
-    return failure
+def _run_step(tx: sqlite3.Connection, step: Step, *, alone: bool) -> Failure | None:
+    """Run a step, and take back what it did if that raised."""
+    ended = _run(tx, step.function, step.args, step.kwargs, alone=alone)
+    if isinstance(ended, Failure):
+        return ended
+    step.outcome = ended
+    return None
 
 
-def _run_step(tx: sqlite3.Connection, step: Step) -> Failure | None:
-    """Run one step and keep its outcome; a failure concerns its whole batch."""
+def _run_group(tx: sqlite3.Connection, group: Sequence[Step], *, alone: bool) -> Failure | None:
+    """Run steps that go together; if that raises, each alone, so that it harms no other."""
+    ended = _run(tx, group[0].function, ([step.args[0] for step in group],), {}, alone=alone)
+    if isinstance(ended, Failure):
+        return ended
+    if isinstance(ended, outcome.Value):
+        for step, end in zip(group, ended.value, strict=True):
+            step.outcome = end
+    elif len(group) == 1:
+        group[0].outcome = ended
+    else:
+        if alone:
+            tx.execute("BEGIN IMMEDIATE")
+        failures = (_run_group(tx, [step], alone=False) for step in group)
+        return next((failure for failure in failures if failure is not None), None)
+    return None
+
+
+def _run(
+    tx: sqlite3.Connection,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    alone: bool,
+) -> outcome.Outcome[Any] | Failure:
+    """What comes of a call, which leaves nothing if it raised; what is alone needs no savepoint."""
+    if not alone:
+        tx.execute("SAVEPOINT step")
+    ended = _call(tx, function, args, kwargs)
+    if isinstance(ended, Failure):
+        return ended
+    if isinstance(ended, outcome.Error):
+        tx.execute("ROLLBACK" if alone else "ROLLBACK TO step")
+    if not alone:
+        tx.execute("RELEASE step")
+    return ended
+
+
+def _call(
+    tx: sqlite3.Connection, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> outcome.Outcome[Any] | Failure:
+    """What comes of a call; a failure concerns the whole batch."""
+    ended: outcome.Outcome[Any]
     try:
-        step.outcome = outcome.Value(step.function(tx, *step.args, **step.kwargs))
+        ended = outcome.Value(function(tx, *args, **kwargs))
     except BaseException as error:  # also what would end the thread: it belongs to the waiter
-        step.outcome = outcome.Error(error)
-        if _code(error) not in _MACHINE and tx.in_transaction:
-            return None
-        # SQLite ends a transaction by itself only with an error of its own; after another one, the step did.
-        return Failure("no" if isinstance(error, sqlite3.Error) else "unknown", words_for(error), error)
-    return None if tx.in_transaction else Failure("unknown", "a step ended the transaction of its batch")
+        ended = outcome.Error(error)
+        if _code(error) in _MACHINE or not tx.in_transaction:
+            # SQLite ends a transaction only with an error of its own; after another one, the step did.
+            return Failure("no" if isinstance(error, sqlite3.Error) else "unknown", words_for(error), error)
+        return ended
+    if not tx.in_transaction:
+        return Failure("unknown", "a step ended the transaction of its batch")
+    return ended
 
 
 def _code(error: BaseException) -> int:

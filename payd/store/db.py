@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
+import outcome
 import structlog
 import trio
 
@@ -44,6 +45,7 @@ __all__ = ["Database", "StoreStats", "Tx", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000
@@ -55,8 +57,10 @@ READS_MAX: Final = 1000
 READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
 COMPANY_MAX_S: Final = 0.002
-# Turns of the loop from one commit to the next, while there is more to commit.
+# Turns of the loop from one commit to the next, while there is more to commit, but not much.
 COMPANY_TICKS: Final = 3
+# A commit costs as much as so many more rows in it.
+COMPANY: Final = 24
 
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
@@ -166,22 +170,18 @@ class Database:
         result: T = await self._stored(Step(step, args, kwargs, tell))
         return result
 
-    async def write_checked(
+    async def write_together(
         self,
         tell: Callable[[T], object],
-        step: Callable[Concatenate[Tx, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        step: Callable[[Tx, list[A]], Sequence[outcome.Outcome[T]]],
+        asked: A,
     ) -> T:
-        """As `write_and_tell`, for a step that raises nothing any more once it has written.
-
-        It has no savepoint, which costs as much as writing two rows. One that breaks its word fails its whole
-        batch.
+        """As `write_and_tell`, by one call of `step` for all who ask for it at once; see `Step`.
 
         Raises:
             StoreUnavailable, OutcomeUnknown, Exception: As `write_and_tell` does.
         """
-        result: T = await self._stored(Step(step, args, kwargs, tell, refuses_first=True))
+        result: T = await self._stored(Step(step, (asked,), {}, tell, together=True))
         return result
 
     async def write_in_company(
@@ -298,8 +298,9 @@ class Database:
         """Wait for work; False at the end."""
         if self._staged:
             # The last batch's answers bring more to stage: ticks to send them, to read what they bring, and
-            # to come after it. Half the batches of twice the size leave the threads less to quarrel about.
-            for _ in range(COMPANY_TICKS):
+            # to come after it. Of many, the next are read while the last are committed.
+            ticks = 0
+            while len(self._staged) < COMPANY and (ticks := ticks + 1) <= COMPANY_TICKS:
                 await trio.lowlevel.cancel_shielded_checkpoint()
         elif self._lost is None and not self._closing.is_set():
             self._wake = trio.Event()

@@ -13,6 +13,7 @@ from payd.core.event import iso_ms
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
 from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.events import of_merchants, sold_few
+from payd.store.rows import insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 MessageKind: TypeAlias = Literal["notice", "canary"]
@@ -48,6 +49,20 @@ class Work(NamedTuple):
     body: bytes
     endpoint: Endpoint
     secrets: Sequence[SealedSecret]
+
+
+class NewDelivery(NamedTuple):
+    """An event that an endpoint is owed from `now_ms` on."""
+
+    id: str
+    message_id: str
+    account_id: str
+    endpoint_id: str
+    event_seq: int
+    event_type: str
+    payment_id: str
+    priority: int
+    now_ms: int
 
 
 class DeliveryRow(NamedTuple):
@@ -99,58 +114,32 @@ def owe(
 
     Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
     """
+    endpoint_id = endpoint_wanting(tx, account_id, event_type)
+    if endpoint_id is None:
+        return None
+    new = NewDelivery(
+        delivery_id, message_id, account_id, endpoint_id, event_seq, event_type, payment_id, FRESH, now_ms
+    )
+    insert_deliveries(tx, [new])
+    return endpoint_id
+
+
+def endpoint_wanting(tx: Tx, account_id: str, event_type: str) -> str | None:
+    """The account's endpoint, if it is on or paused and chose this type."""
     endpoint = tx.execute(
         "SELECT id, events FROM endpoints WHERE account_id = ? AND state IN ('enabled', 'paused')",
         (account_id,),
     ).fetchone()
-    if endpoint is None or event_type not in endpoint[1].split(" "):
-        return None
-    endpoint_id: str = endpoint[0]
-    insert_delivery(
+    return None if endpoint is None or event_type not in endpoint[1].split(" ") else str(endpoint[0])
+
+
+def insert_deliveries(tx: Tx, new: Sequence[NewDelivery]) -> None:
+    """Store pending deliveries that are due at once; at least one."""
+    insert_rows(
         tx,
-        delivery_id=delivery_id,
-        message_id=message_id,
-        account_id=account_id,
-        endpoint_id=endpoint_id,
-        event_seq=event_seq,
-        event_type=event_type,
-        payment_id=payment_id,
-        priority=FRESH,
-        now_ms=now_ms,
-    )
-    return endpoint_id
-
-
-def insert_delivery(
-    tx: Tx,
-    *,
-    delivery_id: str,
-    message_id: str,
-    account_id: str,
-    endpoint_id: str,
-    event_seq: int,
-    event_type: str,
-    payment_id: str,
-    priority: int,
-    now_ms: int,
-) -> None:
-    """Store a pending delivery that is due at once."""
-    tx.execute(
         "INSERT INTO deliveries (id, message_id, account_id, endpoint_id, event_seq, event_type, payment_id,"
-        " kind, state, priority, next_at_ms, created_at_ms)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 'event', 'pending', ?, ?, ?)",
-        (
-            delivery_id,
-            message_id,
-            account_id,
-            endpoint_id,
-            event_seq,
-            event_type,
-            payment_id,
-            priority,
-            now_ms,
-            now_ms,
-        ),
+        " priority, next_at_ms, created_at_ms, kind, state)",
+        [(*one, one.now_ms, "event", "pending") for one in new],
     )
 
 

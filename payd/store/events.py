@@ -7,8 +7,10 @@ one, the log of requests finds it by the payment, also the one that created it, 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
+
+from payd.store.rows import Row, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -50,13 +52,20 @@ def insert_event(
     Raises:
         sqlite3.IntegrityError: This version of the payment has an event; two writers own the payment.
     """
-    row = tx.execute(
-        "INSERT INTO events (id, account_id, payment_id, version, type, created_at_ms, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (event_id, account_id, payment_id, version, event_type, created_at_ms, body),
+    row = (event_id, account_id, payment_id, version, event_type, created_at_ms, body)
+    return insert_events(tx, [row])[0]
+
+
+def insert_events(tx: Tx, rows: Sequence[Row]) -> range:
+    """Store events, at least one, as `(id, account_id, payment_id, version, type, created_at_ms, body)`.
+
+    Returns:
+        Their `seq`s, in this order.
+    """
+    last = insert_rows(
+        tx, "INSERT INTO events (id, account_id, payment_id, version, type, created_at_ms, body)", rows
     )
-    assert row.lastrowid is not None, "an INSERT has a rowid"
-    return row.lastrowid
+    return range(last - len(rows) + 1, last + 1)
 
 
 def get_event(tx: Tx, account_id: str, event_id: str) -> EventRow | None:

@@ -43,29 +43,6 @@ class EventToStore(msgspec.Struct, frozen=True):
     message_id: str
 
 
-def insert_payment(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
-    """Store a new payment with its first event. Returns the webhook endpoint to wake, if one is owed it."""
-    payment = moved.payment
-    tx.execute(
-        "INSERT INTO payments (id, account_id, merchant_id, reference_id, currency, value, status, version,"
-        " created_at_ms, due_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            payment.id,
-            payment.account_id,
-            payment.merchant_id,
-            payment.reference_id,
-            payment.currency,
-            payment.value,
-            payment.status.value,
-            payment.version,
-            payment.created_at_ms,
-            due_at_ms,
-            encode_payment(payment),
-        ),
-    )
-    return _tell(tx, moved, event)
-
-
 def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
     """Store the state after a transition and its event together, or neither.
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, NotFound, RateLimited
-from payd.store.deliveries import REPLAY, insert_delivery, requeue
+from payd.store.deliveries import REPLAY, NewDelivery, insert_deliveries, requeue
 from payd.store.endpoints import endpoint_of_id, get_endpoint
 from payd.store.events import cursor_before
 
@@ -290,9 +290,8 @@ def _queue(tx: Tx, job: _Job, found: _Found, now_ms: int, fresh_id: Callable[[st
         requeue(tx, found.delivery_id, now_ms)
         return found.delivery_id
     delivery_id = fresh_id("dlv_")
-    insert_delivery(
-        tx,
-        delivery_id=delivery_id,
+    new = NewDelivery(
+        id=delivery_id,
         message_id=fresh_id("msg_"),
         account_id=job.account_id,
         endpoint_id=job.endpoint_id,
@@ -302,6 +301,7 @@ def _queue(tx: Tx, job: _Job, found: _Found, now_ms: int, fresh_id: Callable[[st
         priority=REPLAY,
         now_ms=now_ms,
     )
+    insert_deliveries(tx, [new])
     return delivery_id
 
 

@@ -7,7 +7,6 @@ DESIGN.md, "6. The API: what SPEC.md leaves open".
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -79,12 +78,12 @@ class RefundRecorded(msgspec.Struct, rename="camel"):
 
 async def create(call: Call) -> Answer:
     """POST /v1/payments → 201."""
-    return await _create(call, partial(_created_both, call))
+    return await _create(call, _created_both)
 
 
 async def create_for_merchant(call: Call) -> Answer:
     """POST /v1/merchant/payment → 201, in the older words."""
-    return await _create(call, partial(_created, call))
+    return await _create(call, _created)
 
 
 async def status(call: Call) -> Answer:
@@ -186,7 +185,7 @@ def words_of(call: Call) -> Words:
     return Words(tuple(call.realm.payments.chains))
 
 
-async def _create(call: Call, render: Callable[[Tx, Payment], bytes]) -> Answer:
+async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answer:
     body = call.json(CreatePayment)
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
     if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
@@ -198,7 +197,7 @@ async def _create(call: Call, render: Callable[[Tx, Payment], bytes]) -> Answer:
         return outcome_answer(replay)
     draft = _draft(call, body, currency, value)
     also = act_of(call, "payment.create", draft.id)
-    outcome = await call.realm.payments.create(draft, request, render, also=also)
+    outcome = await call.realm.payments.create(draft, request, render(call, draft), also=also)
     answer = outcome_answer(outcome)
     if outcome.original_request is None:
         answer.about = draft.id
@@ -243,7 +242,7 @@ def redirects(checkout: CheckoutIn | None) -> Checkout | None:
     return Checkout(*good) if len(good) == len(urls) else None
 
 
-def _created(call: Call, _: Tx, payment: Payment) -> bytes:
+def _created(call: Call, payment: Payment) -> bytes:
     return msgspec.json.encode(
         PaymentCreated(
             payment_id=payment.id,
@@ -256,7 +255,7 @@ def _created(call: Call, _: Tx, payment: Payment) -> bytes:
     )
 
 
-def _created_both(call: Call, _: Tx, payment: Payment) -> bytes:
+def _created_both(call: Call, payment: Payment) -> bytes:
     url = gateway_url(call.house.base_url, payment.id)
     return msgspec.json.encode(
         PaymentCreatedBoth(

@@ -10,7 +10,7 @@ import trio
 
 from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, SPREAD_MAX_S, Lane, _Queue
 from payd.clock import Clock, VirtualWall
-from payd.core.endpoint import ALL
+from payd.core.endpoint import ALL, EndpointState
 from payd.core.errors import StoreUnavailable
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
@@ -164,6 +164,47 @@ async def test_what_is_owed_while_it_works_is_seen_after_a_wake(bench: Bench) ->
         bench.lane.wake()
         await bench.settle()
         assert bench.started == ["dlv_1", "dlv_2"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_added_is_seen_at_once_where_there_is_room(bench: Bench) -> None:
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        await happen(bench.db, 2, now_ms=bench.clock.now_ms())
+        bench.lane.note_owed()
+        await bench.settle()
+        assert bench.started == ["dlv_1", "dlv_2"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_is_full_does_not_look_at_what_is_added_until_there_is_room(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(IN_FLIGHT_MAX):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    looks: list[str] = []
+
+    def look() -> EndpointState:
+        looks.append("state")
+        return EndpointState.ENABLED
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        assert bench.lane.is_full
+        monkeypatch.setattr(bench.lane, "_state", look)
+        await happen(bench.db, IN_FLIGHT_MAX, now_ms=bench.clock.now_ms())
+        bench.lane.note_owed()
+        await bench.settle()
+        assert looks == []
+        bench.lane.wake()
+        await bench.settle()
+        assert looks == ["state"]
+        bench.ends["dlv_0"].set()
+        await bench.settle()
+        assert bench.started[-1] == f"dlv_{IN_FLIGHT_MAX}"
         nursery.cancel_scope.cancel()
 
 

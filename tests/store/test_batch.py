@@ -81,35 +81,79 @@ async def test_neighbours_of_steps_that_raise_are_committed_and_each_has_its_own
     assert errors == [InvalidState, sqlite3.IntegrityError, SystemExit]
 
 
-def refuse(_: sqlite3.Connection, x: int) -> None:
-    raise InvalidState(f"not {x}")
+calls: list[list[int]] = []
 
 
-async def test_a_step_that_refuses_before_it_writes_needs_no_savepoint(
+def add_all(tx: sqlite3.Connection, wanted: list[int]) -> list[outcome.Outcome[int]]:
+    """Adds them all by one statement but for those below zero, which it refuses before."""
+    calls.append(wanted)
+    good = [x for x in wanted if x >= 0]
+    tx.execute(f"INSERT INTO t VALUES {','.join(f'({x})' for x in good)}")
+    return [outcome.Value(x) if x >= 0 else outcome.Error(InvalidState(f"not {x}")) for x in wanted]
+
+
+def together(*wanted: int) -> list[Step]:
+    calls.clear()
+    return [Step(add_all, (x,), {}, together=True) for x in wanted]
+
+
+def ends_of(batch: list[Step]) -> list[object]:
+    ends = [step.outcome for step in batch]
+    return [type(end.error) if isinstance(end, outcome.Error) else end.unwrap() for end in ends if end]
+
+
+async def test_steps_that_go_together_are_one_call_and_each_has_its_own_outcome(
     tx: Faulty, other: sqlite3.Connection
 ) -> None:
-    said: list[str] = []
-    tx.set_trace_callback(said.append)
-    functions = [(add, 1), (refuse, 2), (add, 1), (add, 3)]
-    batch = [Step(function, (x,), {}, refuses_first=True) for function, x in functions]
+    batch = together(1, 2, -3, 4)
+    batch[2:2] = [Step(add, (10,), {}), Step(add_and_refuse, (11,), {})]
 
     assert run_batch(tx, batch) is None
 
-    assert rows(other) == [1, 3]
-    ends = [step.outcome for step in batch]
-    errors = [type(end.error) for end in ends if isinstance(end, outcome.Error)]
-    assert errors == [InvalidState, sqlite3.IntegrityError]  # the second found its row taken
-    assert not any("SAVEPOINT" in text or "RELEASE" in text for text in said)
+    assert calls == [[1, 2, -3, 4]]
+    assert rows(other) == [1, 2, 4, 10]
+    assert ends_of(batch) == [1, 2, 10, InvalidState, InvalidState, 4]
 
 
-async def test_a_step_that_breaks_its_word_fails_its_batch(tx: Faulty, other: sqlite3.Connection) -> None:
-    batch = [Step(add, (1,), {}), Step(add_and_refuse, (2,), {}, refuses_first=True), Step(add, (3,), {})]
+async def test_steps_that_are_all_of_a_batch_need_no_savepoint(tx: Faulty, other: sqlite3.Connection) -> None:
+    said: list[str] = []
+    tx.set_trace_callback(said.append)
 
-    failure = run_batch(tx, batch)
+    assert run_batch(tx, together(1, 2)) is None
+
+    assert rows(other) == [1, 2]
+    assert [text.split(" ")[0] for text in said] == ["BEGIN", "INSERT", "COMMIT"]
+
+
+@pytest.mark.parametrize("others", [[], [10, 11]])
+async def test_where_their_call_raises_each_is_run_alone_and_harms_no_other(
+    tx: Faulty, other: sqlite3.Connection, others: list[int]
+) -> None:
+    batch = together(1, 2, 2, 3) + [Step(add, (x,), {}) for x in others]
+
+    assert run_batch(tx, batch) is None
+
+    assert calls == [[1, 2, 2, 3], [1], [2], [2], [3]]
+    assert rows(other) == [1, 2, 3, *others]
+    assert ends_of(batch) == [1, 2, sqlite3.IntegrityError, 3, *others]
+
+
+async def test_the_only_one_of_them_that_raises_is_rolled_back(tx: Faulty, other: sqlite3.Connection) -> None:
+    add(tx, 1)
+    for batch in (together(1), [*together(1), Step(add, (2,), {})]):
+        assert run_batch(tx, batch) is None
+        assert ends_of(batch)[0] is sqlite3.IntegrityError
+    assert rows(other) == [1, 2]
+
+
+async def test_what_the_machine_refuses_them_fails_the_batch(tx: Faulty, other: sqlite3.Connection) -> None:
+    tx.fault = ("INSERT INTO t VALUES (1),(2)", sqlite3.SQLITE_FULL)
+
+    failure = run_batch(tx, together(1, 2))
 
     assert failure is not None
     assert failure.stored == "no"
-    assert isinstance(failure.cause, InvalidState)
+    assert calls == [[1, 2]]
     tx.close()
     assert rows(other) == []
 

@@ -93,54 +93,6 @@ async def test_what_the_woken_tasks_stage_next_shares_the_next_commit(db: Databa
     assert db.stats().commits == 3
 
 
-@pytest.mark.parametrize("db", ["threads"], indirect=True)
-async def test_a_step_in_company_is_committed_with_the_next_write_which_does_not_wait(db: Database) -> None:
-    db._company_s = 3600
-    with trio.fail_after(PATIENCE_S):
-        async with trio.open_nursery() as nursery:
-            for n in range(3):
-                nursery.start_soon(db.write_in_company, add, n)
-            await trio.testing.wait_all_tasks_blocked()
-            assert db.stats().commits == 0
-            assert await db.write(add, 3) == 3
-
-    stats = db.stats()
-    assert (stats.commits, stats.steps) == (1, 4)
-
-
-async def test_a_step_in_company_is_committed_too_when_nobody_comes(db: Database) -> None:
-    with trio.fail_after(PATIENCE_S):
-        for n in range(3):
-            assert await db.write_in_company(add, n) == n
-
-    assert db.stats().commits == db.point(count) == 3
-
-
-@pytest.mark.parametrize("db", ["threads"], indirect=True)
-async def test_each_batch_waits_for_company_anew(db: Database) -> None:
-    db._company_s = 3600
-    with trio.fail_after(PATIENCE_S):
-        await db.write(add, 0)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(db.write_in_company, add, 1)
-            await trio.testing.wait_all_tasks_blocked()
-            assert db.stats().commits == 1
-            await db.write(add, 2)
-
-    assert db.stats().commits == 2
-
-
-async def test_the_end_waits_for_no_company(tmp_path: Path) -> None:
-    with bridge(), trio.fail_after(PATIENCE_S):
-        async with trio.open_nursery() as nursery, open_database(tmp_path / "office.db", "office") as db:
-            db._company_s = 3600
-            nursery.start_soon(db.write_in_company, add, 1)
-            await two_ticks()
-
-    with closing(sqlite3.connect(tmp_path / "office.db")) as left:
-        assert count(left) == 1
-
-
 async def test_there_is_a_new_generation_after_each_commit_and_only_then(db: Database) -> None:
     generations = [db.generation]
     for n in range(3):
@@ -151,32 +103,6 @@ async def test_there_is_a_new_generation_after_each_commit_and_only_then(db: Dat
         generations.append(db.generation)
 
     assert len(set(generations)) == 4
-
-
-async def test_a_batch_waits_for_the_tasks_that_the_one_before_it_woke(tmp_path: Path) -> None:
-    release, entered = threading.Event(), trio.Event()
-    token = trio.lowlevel.current_trio_token()
-
-    def wait_and_add(tx: Tx, n: int) -> int:
-        token.run_sync_soon(entered.set)
-        release.wait()
-        return add(tx, n)
-
-    async def write_twice(db: Database, n: int) -> None:
-        await db.write(wait_and_add, n)
-        await db.write(add, n + 1)
-
-    with bridge():
-        async with open_database(tmp_path / "office.db", "office") as db, trio.open_nursery() as nursery:
-            for n in range(0, 20, 2):
-                nursery.start_soon(write_twice, db, n)
-            await entered.wait()
-            for n in range(20, 30):
-                nursery.start_soon(db.write, add, n)
-            await two_ticks()
-            release.set()
-    assert db.stats().steps == 30
-    assert db.stats().commits == 2, "the second steps share the commit of those that were staged meanwhile"
 
 
 async def test_a_batch_is_bounded(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,39 +181,6 @@ async def test_a_cancelled_waiters_refusal_is_logged(db: Database) -> None:
 
     (entry,) = [entry for entry in logs if entry["event"] == "step_failed_unseen"]
     assert isinstance(entry["exc_info"], InvalidState)
-
-
-async def test_a_step_is_told_of_once_it_is_on_the_disk_and_before_its_waiter_goes_on(db: Database) -> None:
-    told: list[int] = []
-
-    assert await db.write_and_tell(lambda n: told.append(db.point(count)), add, 1, name="Ada") == 1
-    with pytest.raises(InvalidState):
-        await db.write_and_tell(told.append, refuse, 2)
-    assert told == [1]
-
-
-async def test_a_step_whose_waiter_left_is_told_of_all_the_same(db: Database) -> None:
-    told: list[int] = []
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await db.write_and_tell(told.append, add, 1)
-    assert told == []
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(db.write_and_tell, told.append, add, 2)
-        await two_ticks()
-        nursery.cancel_scope.cancel()
-    with trio.fail_after(PATIENCE_S):
-        await db.write(add, 3)
-    assert told == [2]
-
-
-async def test_who_tells_wrong_hears_of_it_and_the_others_of_the_batch_do_not(db: Database) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(db.write, add, 1)
-        with pytest.raises(ZeroDivisionError):
-            await db.write_and_tell(lambda n: n / 0, add, 2)
-    assert await db.read(count) == 2
-    assert await db.write(add, 3) == 3
 
 
 async def test_a_write_in_a_scope_that_was_cancelled_before_stages_nothing(db: Database) -> None:

@@ -18,6 +18,7 @@ from payd.core.payment import (
     open_payment,
     transition,
 )
+from payd.store.creations import insert_payment
 from payd.store.db import Database
 from payd.store.payments import (
     EventToStore,
@@ -29,7 +30,6 @@ from payd.store.payments import (
     encode_payment,
     find_payment,
     find_payments,
-    insert_payment,
     list_payments,
     next_payment_due_ms,
     park_payment,

@@ -1,0 +1,63 @@
+"""Many rows in few statements: all of them, in their order, whatever their number."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from payd.store.rows import ROWS_MAX, insert_rows
+
+INSERT = "INSERT INTO t (name, size)"
+
+
+@pytest.fixture
+def tx() -> Iterator[sqlite3.Connection]:
+    with closing(new_table()) as connection:
+        yield connection
+
+
+def new_table() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER)")
+    return connection
+
+
+def stored(tx: sqlite3.Connection) -> list[tuple[int, str, int]]:
+    return tx.execute("SELECT id, name, size FROM t ORDER BY id").fetchall()
+
+
+@given(counts=st.lists(st.integers(1, 3 * ROWS_MAX), min_size=1, max_size=3))
+def test_rows_are_stored_in_their_order_and_their_rowids_are_in_a_row(counts: list[int]) -> None:
+    with closing(new_table()) as tx:
+        written: list[tuple[int, str, int]] = []
+        for count in counts:
+            rows = [(f"{len(written) + place}", place) for place in range(count)]
+            last = insert_rows(tx, INSERT, rows)
+            written += [(last - count + 1 + place, *row) for place, row in enumerate(rows)]
+        assert stored(tx) == written
+
+
+def test_as_many_statements_as_its_number_has_powers_of_two(tx: sqlite3.Connection) -> None:
+    said: list[str] = []
+    tx.set_trace_callback(said.append)
+
+    insert_rows(tx, INSERT, [(str(number), number) for number in range(2 * ROWS_MAX + 5)])
+
+    assert len(said) == 4  # twice 64, 4 and 1
+
+
+def test_rows_go_on_behind_the_newest(tx: sqlite3.Connection) -> None:
+    tx.execute("INSERT INTO t VALUES (41, 'a', 0)")
+    assert insert_rows(tx, INSERT, [("b", 1), ("c", 2)]) == 43
+    tx.execute("DELETE FROM t WHERE id < 43")
+    assert insert_rows(tx, INSERT, [("d", 3)]) == 44
+
+
+def test_one_that_is_taken_is_an_error(tx: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        insert_rows(tx, INSERT, [("a", 1), ("b", 2), ("a", 3)])
