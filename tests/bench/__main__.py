@@ -88,7 +88,7 @@ def read_arguments(given: Sequence[str]) -> Asked:
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="some of %(default)s")
     parser.add_argument("--connections", help="such as 1,16,100")
     parser.add_argument("--rounds", type=int, help="of each part, payd and the others in turn")
-    parser.add_argument("--seconds", type=float, help="of each measurement")
+    parser.add_argument("--seconds", type=int, help="of each measurement, whole ones")
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,10000000")
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")

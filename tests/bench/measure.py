@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from tests.bench.load import ROOT, Job, Report, send_load
 from tests.bench.machine import cpu_s, resident_bytes
 from tests.bench.readers import Arrivals, Crowd
 from tests.bench.rows import commit_created, commit_moved, read_payments, read_written
+from tests.bench.wrk import repeat_load
 from tests.crash.client import Client, request_bytes
 from tests.crash.process import Furnished, Server, furnish
 from tests.shop import APPROVES, SIGNATURE
@@ -31,6 +32,8 @@ QUART: Final = "tests.bench.noop"
 FASTAPI: Final = "tests.bench.noop_fastapi"
 FILLING_CONNECTIONS: Final = 16
 ROWS_MAX: Final = 2000
+# Each with a number of its own, as a shop's orders have; they begin anew where more are asked for.
+ORDERS: Final = 30_000
 STATUS_PAYMENTS: Final = 500
 # Paid payments stay processing: their timers are no part of what is measured.
 STILL: Final = {"PAYD_TEST_CONFIRM_AFTER_MS": "86400000"}
@@ -44,8 +47,7 @@ class Plan:
 
     connections: tuple[int, ...] = (1, 16, 100)
     rounds: int = 5
-    seconds: float = 2.0
-    warm_s: float = 0.3
+    seconds: int = 2
     confirms: int = 600
     """Payments that are confirmed in a round at 16 connections and more; a quarter of it at fewer."""
     readers: tuple[int, ...] = (1, 16, 100, 1000, 10_000)
@@ -119,7 +121,7 @@ class Bench:
         return rounds
 
     async def _create(self, connections: int) -> Round:
-        requests = [self.creation(number) for number in range(max(64, connections))]
+        requests = [self.creation(number) for number in range(ORDERS)]
         payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.created", ROWS_MAX)
         return Round(payd, quart, fastapi, await self._alone(commit_created, written, connections))
@@ -146,7 +148,7 @@ class Bench:
 
     def creation(self, number: int) -> bytes:
         """A request that creates a payment."""
-        body = {"referenceId": f"ORDER-{number}", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+        body = {"referenceId": f"ORDER-{number:05}", "amount": {"unit": "iso4217/USD", "value": "2500"}}
         return request_bytes("POST", "/v1/payments", body, self.at.headers)
 
     async def create_payments(self, count: int) -> list[str]:
@@ -160,11 +162,12 @@ class Bench:
         return request_bytes("POST", path, body, {"api-key": self.at.key})
 
     async def _timed(self, server: Server, connections: int, requests: list[bytes]) -> Spent:
-        plan = self.plan
-        return await _spend(server, Job(server.port, connections, requests, plan.seconds, plan.warm_s))
+        load = partial(repeat_load, server.port, connections, requests, self.plan.seconds)
+        return await _spend(server, load)
 
     async def _once(self, server: Server, connections: int, requests: list[bytes]) -> Spent:
-        spent = await _spend(server, Job(server.port, connections, requests, keep=True))
+        job = Job(server.port, connections, requests, keep=True)
+        spent = await _spend(server, partial(send_load, job))
         refused = spent.report.refused
         assert not refused, f"{refused} requests were refused: {spent.report.bodies[0].decode()}"
         return spent
@@ -204,9 +207,9 @@ async def open_bench(folder: Path, plan: Plan) -> AsyncIterator[Bench]:
             nursery.cancel_scope.cancel()
 
 
-async def _spend(server: Server, job: Job) -> Spent:
+async def _spend(server: Server, load: Callable[[], Awaitable[Report]]) -> Spent:
     used_s = cpu_s(server.pid)
-    report = await send_load(job)
+    report = await load()
     return Spent(report, (cpu_s(server.pid) - used_s) / report.all_answers * 1e6)
 
 

@@ -75,7 +75,7 @@ class Size:
 
 
 QUICK: Final = Size(
-    plan=Plan(rounds=3, seconds=0.5, warm_s=0.1, confirms=160, readers=(1000,), pushes=2, starts=3),
+    plan=Plan(rounds=3, seconds=1, confirms=160, readers=(1000,), pushes=2, starts=3),
     follows=Follows(payments=50, ones=40, crowds=1, rounds=2, idle_s=5.0),
     sends=Sends(rounds=2, deliveries=2000, pool_s=5.0, seconds=3.0, hang_s=5.0, warm_s=0.5, backlog=20_000),
     walks=Walks(payments=20, open_payments=(10, 200), blocks=12, starts=1),

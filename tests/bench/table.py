@@ -40,6 +40,8 @@ GOALS: Final = {
 }
 NOTES: Final = """\
 Servers and load generator are a process each; all servers stay up, and idle while another one is measured.
+Creations, each with an order's number of its own, and statuses are asked for by wrk; confirms, once each, by
+a generator in Python.
 - **no-op Quart**: the same routes in Quart-Trio on stock hypercorn-trio, which decode and encode the same
   JSON by msgspec and do nothing else; for the feed, Quart's own websockets. The garbage collection is tuned.
 - **no-op FastAPI**: the same in FastAPI on uvicorn with uvloop and httptools, tuned alike; no access log.

@@ -58,9 +58,7 @@ from tests.receiver import CA_FILE
 
 pytestmark = pytest.mark.real_time
 
-MOMENT = Plan(
-    connections=(2,), rounds=1, seconds=0.1, warm_s=0.02, confirms=8, readers=(5,), pushes=1, starts=1
-)
+MOMENT = Plan(connections=(2,), rounds=1, seconds=1, confirms=8, readers=(5,), pushes=1, starts=1)
 
 PLAN_OF_STARTS = Restarts(stored=50, opened=400, rounds=1)
 
