@@ -20,8 +20,9 @@ Every change of a payment ends with the same three lines, in this order: commit,
 flows:
 
 1. Create. `web/payments.py` decodes; `core/money.py` and `core/payment.py` check and make the payment; one
-   step in `store/payments.py` writes the row, its event, the delivery it owes, and the idempotency record
-   with the answer's bytes. Then the feed and the deliveries are told, and the handler answers.
+   step in `store/creations.py` writes the row, its event and the delivery it owes, for all that come at the
+   same moment at once, or, for one with a key, also the idempotency record with the answer's bytes. Then the
+   feed and the deliveries are told, and the handler answers.
 2. Confirm. What the merchant asks of buyers is there first (`actors/collecting.py`), sealed. Then
    `web/gateway.py` asks the payment's actor, which owns the step: turn 1 reserves the option, the
    chain's checks run outside the inbox, turn 2 commits what `core/payment.py: transition` decides, if the

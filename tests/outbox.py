@@ -117,7 +117,7 @@ class Outbox:
 
         endpoint_id = await self.db.write(step)
         if endpoint_id is not None:
-            self.deliveries.wake(endpoint_id)
+            self.deliveries.note_owed(endpoint_id)
         return event_id
 
     async def rotate(self, endpoint_id: str) -> str:

@@ -23,7 +23,7 @@ from payd.core.ids import is_id
 from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
-from payd.store.creations import Creation, check_payable, create_payments, insert_payments
+from payd.store.creations import Creation, check_payable, create_payments, insert_payment
 from payd.store.db import Database, Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
 from payd.store.payments import (
@@ -212,13 +212,15 @@ class Payments:
     ) -> Outcome:
         """Create a payment, once for each idempotency key; `also` is written with it.
 
+        Those that come at the same moment without either are stored together.
+
         Raises:
             NotFound: The merchant is gone.
             InvalidParams: The merchant is not active or has no destination.
             IdempotencyConflict: The key was used with another body.
         """
         moved = open_payment(draft)
-        creation = Creation(moved, self.event_of(moved), self.due_at_ms(draft))
+        event, due_at_ms = self.event_of(moved), self.due_at_ms(draft)
         created = Outcome(201, answer)
 
         def tell(endpoint_id: str | None) -> None:
@@ -226,13 +228,13 @@ class Payments:
             self.tell_all(draft, endpoint_id)
 
         if request is None and also is None:
-            await self.db.write_together(tell, create_payments, creation)
+            await self.db.write_together(tell, create_payments, Creation(moved, event, due_at_ms))
             return created
         owed: list[str | None] = []
 
         def work(tx: Tx) -> Outcome:
             check_payable(tx, draft)
-            owed.append(insert_payments(tx, [creation])[0])
+            owed.append(insert_payment(tx, moved, event, due_at_ms))
             if also is not None:
                 also(tx)
             return created

@@ -192,8 +192,7 @@ async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answe
         _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
     request = idempotent(call, body)
     # Before what depends on the time: a repeated request gets its answer even when its `expiresAt` is over.
-    replay = call.realm.db.point(find_replay, request)
-    if replay is not None:
+    if request is not None and (replay := call.realm.db.point(find_replay, request)) is not None:
         return outcome_answer(replay)
     draft = _draft(call, body, currency, value)
     also = act_of(call, "payment.create", draft.id)

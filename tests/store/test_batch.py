@@ -138,6 +138,19 @@ async def test_where_their_call_raises_each_is_run_alone_and_harms_no_other(
     assert ends_of(batch) == [1, 2, sqlite3.IntegrityError, 3, *others]
 
 
+async def test_where_each_is_run_alone_they_are_committed_together_all_the_same(
+    tx: Faulty, other: sqlite3.Connection
+) -> None:
+    tx.fault = ("COMMIT", sqlite3.SQLITE_FULL)
+
+    failure = run_batch(tx, together(1, 2, 2))
+
+    assert failure is not None
+    assert failure.stored == "no"
+    tx.close()
+    assert rows(other) == []
+
+
 async def test_the_only_one_of_them_that_raises_is_rolled_back(tx: Faulty, other: sqlite3.Connection) -> None:
     add(tx, 1)
     for batch in (together(1), [*together(1), Step(add, (2,), {})]):

@@ -54,6 +54,7 @@ async def test_fifty_at_once_under_one_key_make_one_payment(shop: Shop) -> None:
     assert len({answer.headers["request-id"] for answer in answers}) == 50
     assert await count(shop) == 1
     assert await count(shop, "events") == 1
+    assert shop.realm.payments.reached["created"] == 1, "a replay is told to nobody"
 
 
 async def test_fifty_at_once_under_one_key_make_one_merchant_and_one_settlement(shop: Shop) -> None:
