@@ -23,7 +23,8 @@ from payd.core.payment import (
 )
 from payd.store.creations import insert_payment
 from payd.store.db import Tx
-from payd.store.payments import EventToStore, record_transition
+from payd.store.outbox import EventToStore
+from payd.store.payments import record_transition
 
 START_MS: Final = 1_780_000_000_000
 CHAIN: Final = "eip155:8453"

@@ -21,11 +21,11 @@ from payd.entropy import new_id, system_entropy
 from payd.net.dns import DnsFailed
 from payd.net.http import Client
 from payd.store.attempts import AttemptRow, attempts_of
-from payd.store.db import Database, Tx
-from payd.store.deliveries import DeliveryRow, list_deliveries, owe
+from payd.store.db import Database
+from payd.store.deliveries import DeliveryRow, list_deliveries
 from payd.store.endpoints import Act, put_endpoint, rotate_secret, switch_endpoint
-from payd.store.events import insert_event
 from payd.store.notices import Notices
+from payd.store.outbox import NewEvent, put_out
 from payd.store.seal import Seal
 from tests.receiver import Received, Receiver, Script
 
@@ -92,30 +92,18 @@ class Outbox:
         body = sample_event(
             event_type, event_id=event_id, payment_id=payment_id, merchant_id="mrch_1", now_ms=now_ms
         )
-
-        def step(tx: Tx) -> str | None:
-            seq = insert_event(
-                tx,
-                event_id=event_id,
-                account_id=account_id,
-                payment_id=payment_id,
-                version=number,
-                event_type=event_type,
-                created_at_ms=now_ms,
-                body=body,
-            )
-            return owe(
-                tx,
-                event_seq=seq,
-                event_type=event_type,
-                account_id=account_id,
-                payment_id=payment_id,
-                delivery_id=new_id("dlv_", now_ms),
-                message_id=new_id("msg_", now_ms),
-                now_ms=now_ms,
-            )
-
-        endpoint_id = await self.db.write(step)
+        event = NewEvent(
+            id=event_id,
+            account_id=account_id,
+            payment_id=payment_id,
+            version=number,
+            type=event_type,
+            created_at_ms=now_ms,
+            body=body,
+            delivery_id=new_id("dlv_", now_ms),
+            message_id=new_id("msg_", now_ms),
+        )
+        (endpoint_id,) = await self.db.write(put_out, [event])
         if endpoint_id is not None:
             self.deliveries.note_owed(endpoint_id)
         return event_id

@@ -24,7 +24,8 @@ from payd.store.creations import insert_payment
 from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.options import Route, hand_out
-from payd.store.payments import EventToStore, find_payment, record_transition
+from payd.store.outbox import EventToStore
+from payd.store.payments import find_payment, record_transition
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.sightings import Sighting, sightings_in
 from tests.chains.evm.json import BUYER, OTHER_SHOP, OTHER_TOKEN, SHOP, TOKEN

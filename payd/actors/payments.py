@@ -23,11 +23,12 @@ from payd.core.ids import is_id
 from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
-from payd.store.creations import Creation, check_payable, create_payments, insert_payment
+from payd.store.creations import check_payable, create_payments, insert_payment
 from payd.store.db import Database, Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
+from payd.store.outbox import EventToStore
 from payd.store.payments import (
-    EventToStore,
+    Move,
     count_parked,
     find_payment,
     next_payment_due_ms,
@@ -228,7 +229,7 @@ class Payments:
             self.tell_all(draft, endpoint_id)
 
         if request is None and also is None:
-            await self.db.write_together(tell, create_payments, Creation(moved, event, due_at_ms))
+            await self.db.write_together(tell, create_payments, Move(moved, event, due_at_ms))
             return created
         owed: list[str | None] = []
 

@@ -28,15 +28,15 @@ from payd.core.errors import (
     PaydError,
     StoreUnavailable,
 )
-from payd.core.payment import Payment, PaymentFailed, Transition, Trigger, WindowClosed, transition
+from payd.core.payment import Payment, PaymentFailed, Trigger, WindowClosed, transition
 from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.payments import (
-    EventToStore,
+    Move,
     due_payments,
     find_payments,
     park_payment,
-    record_transition,
+    record_transitions,
     unpark_payments,
 )
 from payd.store.sightings import take_back
@@ -72,9 +72,7 @@ class _Move:
     actor: PaymentActor
     before: Payment
     found: Found
-    moved: Transition
-    event: EventToStore
-    due_at_ms: int | None
+    stored: Move
 
 
 class Tending:
@@ -152,12 +150,15 @@ class Tending:
 
         def step(tx: Tx) -> list[str | None]:
             still_unpaid(tx, closed)
-            return [self._store(tx, move) for move in moves]
+            endpoints = record_transitions(tx, [move.stored for move in moves])
+            for move in moves:
+                self._keep(tx, move.before, move.found)
+            return endpoints
 
         endpoints = await of.db.write(step) if moves else []
         for move, endpoint in zip(moves, endpoints, strict=True):
-            move.actor.payment = move.moved.payment
-            of.tell_all(move.moved.payment, endpoint)
+            move.actor.payment = move.stored.payment
+            of.tell_all(move.stored.payment, endpoint)
         moved = {move.actor.key for move in moves}
         return [payment_id for payment_id in payment_ids if payment_id not in moved]
 
@@ -177,12 +178,7 @@ class Tending:
         payment = actor.load()
         moved = transition(payment, trigger, self._of.clock.now_ms())
         due_at_ms = self._of.due_at_ms(moved.payment)
-        return _Move(actor, payment, found, moved, self._of.event_of(moved), due_at_ms)
-
-    def _store(self, tx: Tx, move: _Move) -> str | None:
-        endpoint = record_transition(tx, move.moved, move.event, move.due_at_ms)
-        self._keep(tx, move.before, move.found)
-        return endpoint
+        return _Move(actor, payment, found, Move(moved, self._of.event_of(moved), due_at_ms))
 
     async def _survive(self, payment_id: str, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -10,34 +10,19 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import TypeAlias
 
-import msgspec
 import outcome
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.payment import Payment, Transition
-from payd.store.deliveries import FRESH, NewDelivery, endpoint_wanting, insert_deliveries
-from payd.store.events import insert_events
 from payd.store.merchants import standing
-from payd.store.payments import EventToStore, encode_payment
+from payd.store.outbox import EventToStore, event_of, put_out
+from payd.store.payments import Move, encode_payment
 from payd.store.rows import insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
 
-class Creation(msgspec.Struct, frozen=True):
-    """A payment to be stored with its first event."""
-
-    moved: Transition
-    event: EventToStore
-    due_at_ms: int | None
-
-    @property
-    def payment(self) -> Payment:
-        """As it is stored."""
-        return self.moved.payment
-
-
-def create_payments(tx: Tx, asked: Sequence[Creation]) -> list[outcome.Outcome[str | None]]:
+def create_payments(tx: Tx, asked: Sequence[Move]) -> list[outcome.Outcome[str | None]]:
     """Store those whose merchant can be paid; see `Database.write_together`.
 
     Returns:
@@ -77,31 +62,21 @@ def _check_payable(known: tuple[str, str, bool] | None, draft: Payment) -> None:
 
 def insert_payment(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
     """Store a new payment with its first event. Returns the webhook endpoint to wake, if one is owed it."""
-    return insert_payments(tx, [Creation(moved, event, due_at_ms)])[0]
+    return insert_payments(tx, [Move(moved, event, due_at_ms)])[0]
 
 
-def insert_payments(tx: Tx, new: Sequence[Creation]) -> list[str | None]:
-    """Store new payments, at least one, with their first events. Returns the webhook endpoints to wake."""
+def insert_payments(tx: Tx, new: Sequence[Move]) -> list[str | None]:
+    """Store new payments, at least one, with their first events. Returns the webhook endpoints to tell."""
     insert_rows(
         tx,
         "INSERT INTO payments (id, account_id, merchant_id, reference_id, currency, value, status, version,"
         " created_at_ms, due_at_ms, body)",
         [_payment_row(one) for one in new],
     )
-    seqs = insert_events(tx, [_event_row(one) for one in new])
-    wanting = cache(partial(endpoint_wanting, tx))
-    endpoints = [wanting(one.payment.account_id, one.moved.event_type) for one in new]
-    owed = [
-        _delivery(one, endpoint_id, seq)
-        for one, endpoint_id, seq in zip(new, endpoints, seqs, strict=True)
-        if endpoint_id is not None
-    ]
-    if owed:
-        insert_deliveries(tx, owed)
-    return endpoints
+    return put_out(tx, [event_of(one.moved, one.event) for one in new])
 
 
-def _payment_row(new: Creation) -> tuple[object, ...]:
+def _payment_row(new: Move) -> tuple[object, ...]:
     payment = new.payment
     return (
         payment.id,
@@ -115,25 +90,4 @@ def _payment_row(new: Creation) -> tuple[object, ...]:
         payment.created_at_ms,
         new.due_at_ms,
         encode_payment(payment),
-    )
-
-
-def _event_row(new: Creation) -> tuple[object, ...]:
-    payment, moved, event = new.payment, new.moved, new.event
-    at_ms = moved.occurred_at_ms
-    return (event.id, payment.account_id, payment.id, payment.version, moved.event_type, at_ms, event.body)
-
-
-def _delivery(new: Creation, endpoint_id: str, event_seq: int) -> NewDelivery:
-    event, payment, moved = new.event, new.payment, new.moved
-    return NewDelivery(
-        event.delivery_id,
-        event.message_id,
-        payment.account_id,
-        endpoint_id,
-        event_seq,
-        moved.event_type,
-        payment.id,
-        FRESH,
-        moved.occurred_at_ms,
     )

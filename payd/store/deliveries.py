@@ -84,46 +84,6 @@ class DeliveryRow(NamedTuple):
     endpoint_state: str
 
 
-def owe(
-    tx: Tx,
-    *,
-    event_seq: int,
-    event_type: str,
-    account_id: str,
-    payment_id: str,
-    delivery_id: str,
-    message_id: str,
-    now_ms: int,
-) -> str | None:
-    """Owe an event to the account's endpoint, inside the step that moves the payment.
-
-    Nothing is owed when the account has no endpoint that is on or paused, or it did not choose this type.
-
-    Args:
-        tx: The step's transaction.
-        event_seq: What `store.events.insert_event` returned in the same step.
-        event_type: Such as `payment.created`.
-        account_id: Whose event it is.
-        payment_id: What it is about.
-        delivery_id: A fresh `dlv_…`.
-        message_id: A fresh `msg_…`; the `webhook-id` of every attempt.
-        now_ms: The realm's time; the first attempt is due at once.
-
-    Returns:
-        The endpoint to wake with `Deliveries.wake` after the commit, or None.
-
-    Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
-    """
-    endpoint_id = endpoint_wanting(tx, account_id, event_type)
-    if endpoint_id is None:
-        return None
-    new = NewDelivery(
-        delivery_id, message_id, account_id, endpoint_id, event_seq, event_type, payment_id, FRESH, now_ms
-    )
-    insert_deliveries(tx, [new])
-    return endpoint_id
-
-
 def endpoint_wanting(tx: Tx, account_id: str, event_type: str) -> str | None:
     """The account's endpoint, if it is on or paused and chose this type."""
     endpoint = tx.execute(

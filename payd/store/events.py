@@ -33,34 +33,14 @@ class EventRow(NamedTuple):
     body: bytes
 
 
-def insert_event(
-    tx: Tx,
-    *,
-    event_id: str,
-    account_id: str,
-    payment_id: str,
-    version: int,
-    event_type: str,
-    created_at_ms: int,
-    body: bytes,
-) -> int:
-    """Store an event inside the step that moves its payment.
-
-    Returns:
-        Its `seq`: pass it to `store.deliveries.owe` in the same step.
-
-    Raises:
-        sqlite3.IntegrityError: This version of the payment has an event; two writers own the payment.
-    """
-    row = (event_id, account_id, payment_id, version, event_type, created_at_ms, body)
-    return insert_events(tx, [row])[0]
-
-
 def insert_events(tx: Tx, rows: Sequence[Row]) -> range:
     """Store events, at least one, as `(id, account_id, payment_id, version, type, created_at_ms, body)`.
 
     Returns:
         Their `seq`s, in this order.
+
+    Raises:
+        sqlite3.IntegrityError: This version of a payment has an event; two writers own the payment.
     """
     last = insert_rows(
         tx, "INSERT INTO events (id, account_id, payment_id, version, type, created_at_ms, body)", rows

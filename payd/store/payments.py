@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,9 +15,9 @@ from payd.core.caip import canonical_asset, parse_account, parse_asset
 from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment, Transition
 from payd.core.search import Sought
-from payd.store.deliveries import owe
-from payd.store.events import insert_event, sold_few
-from payd.store.tallies import count_transition
+from payd.store.events import sold_few
+from payd.store.outbox import EventToStore, event_of, put_out
+from payd.store.tallies import count_transitions
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -34,28 +34,43 @@ class TwoWriters(RuntimeError):
     """The row is not at the version that the transition started from: its actor is not its only writer."""
 
 
-class EventToStore(msgspec.Struct, frozen=True):
-    """A transition's event: its frozen bytes, and ids for it and for the delivery it may owe."""
+class Move(NamedTuple):
+    """A transition to be stored, with its event, and when its payment must be looked at next."""
 
-    id: str
-    body: bytes
-    delivery_id: str
-    message_id: str
+    moved: Transition
+    event: EventToStore
+    due_at_ms: int | None
+
+    @property
+    def payment(self) -> Payment:
+        """The payment as it is then."""
+        return self.moved.payment
 
 
 def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
-    """Store the state after a transition and its event together, or neither.
+    """As `record_transitions`, of one payment."""
+    return record_transitions(tx, [Move(moved, event, due_at_ms)])[0]
+
+
+def record_transitions(tx: Tx, moves: Sequence[Move]) -> list[str | None]:
+    """Store the states after transitions of payments, at least one, and their events together, or nothing.
 
     The version in the WHERE clause is a second check that one actor owns the payment. A parked payment that
     moves is looked after again.
 
     Returns:
-        The webhook endpoint to wake, if one is owed the event.
+        For each the webhook endpoint to tell, if one is owed the event.
 
     Raises:
-        TwoWriters: Another transition was stored meanwhile.
+        TwoWriters: Another transition of one of them was stored meanwhile.
     """
-    after = moved.payment
+    for move in moves:
+        _update_payment(tx, move.payment, move.due_at_ms)
+    count_transitions(tx, [move.moved for move in moves])
+    return put_out(tx, [event_of(move.moved, move.event) for move in moves])
+
+
+def _update_payment(tx: Tx, after: Payment, due_at_ms: int | None) -> None:
     asset, network = _paid_with(after)
     changed = tx.execute(
         "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, buyer_address = ?, tx_id = ?,"
@@ -76,8 +91,6 @@ def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms:
     ).rowcount
     if changed != 1:
         raise TwoWriters(f"two writers for {after.id}")
-    count_transition(tx, moved)
-    return _tell(tx, moved, event)
 
 
 def find_payment(tx: Tx, payment_id: str) -> Payment | None:
@@ -282,27 +295,3 @@ def _buyer_address(payment: Payment) -> str | None:
     if payment.processing is None or payment.processing.buyer is None:
         return None
     return parse_account(payment.processing.buyer).address.lower()
-
-
-def _tell(tx: Tx, moved: Transition, event: EventToStore) -> str | None:
-    payment = moved.payment
-    event_seq = insert_event(
-        tx,
-        event_id=event.id,
-        account_id=payment.account_id,
-        payment_id=payment.id,
-        version=payment.version,
-        event_type=moved.event_type,
-        created_at_ms=moved.occurred_at_ms,
-        body=event.body,
-    )
-    return owe(
-        tx,
-        event_seq=event_seq,
-        event_type=moved.event_type,
-        account_id=payment.account_id,
-        payment_id=payment.id,
-        delivery_id=event.delivery_id,
-        message_id=event.message_id,
-        now_ms=moved.occurred_at_ms,
-    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,22 +21,22 @@ BILLION: Final = 10**9
 _decode_rows: Final = msgspec.json.Decoder(list[tuple[int, What, str, int, int, int]]).decode
 
 
-def count_transition(tx: Tx, moved: Transition) -> None:
-    """Count a payment that ends, in the transaction in which it does."""
-    at_ms = moved.occurred_at_ms // QUARTER_MS * QUARTER_MS
-    for tally in tallies_of(moved):
+def count_transitions(tx: Tx, moves: Sequence[Transition]) -> None:
+    """Count payments that end, in the transaction in which they do."""
+    counts: Counter[tuple[str, int, What, str]] = Counter()
+    values: Counter[tuple[str, int, What, str]] = Counter()
+    for moved in moves:
+        at_ms = moved.occurred_at_ms // QUARTER_MS * QUARTER_MS
+        for tally in tallies_of(moved):
+            row = (moved.payment.account_id, at_ms, tally.what, tally.name)
+            counts[row] += tally.count
+            values[row] += tally.value
+    for row, count in counts.items():
         tx.execute(
             "INSERT INTO tallies (account_id, at_ms, what, name, count, value_e9, value_rest)"
             " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count,"
             " value_e9 = value_e9 + excluded.value_e9, value_rest = value_rest + excluded.value_rest",
-            (
-                moved.payment.account_id,
-                at_ms,
-                tally.what,
-                tally.name,
-                tally.count,
-                *divmod(tally.value, BILLION),
-            ),
+            (*row, count, *divmod(values[row], BILLION)),
         )
 
 

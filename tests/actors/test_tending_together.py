@@ -15,7 +15,7 @@ from payd.core.errors import StoreUnavailable
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.payments import record_transition
+from payd.store.payments import _update_payment as update_payment
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
 MANY = 2 * TOGETHER_MAX + 50
@@ -123,14 +123,13 @@ async def test_a_store_that_fails_in_the_middle_stores_nothing_of_them_and_all_o
     realm = hooked.realm
     left = iter(range(MANY // 2))
 
-    def fail(tx: Tx, *args: Any) -> str | None:
+    def fail(tx: Tx, after: Payment, due_at_ms: int | None) -> None:
         if next(left, None) is None:
             raise StoreUnavailable("The disk is full.")
-        return record_transition(tx, *args)
+        update_payment(tx, after, due_at_ms)
 
     with monkeypatch.context() as broken:
-        broken.setattr("payd.actors.tending.record_transition", fail)
-        broken.setattr("payd.actors.payments.record_transition", fail)
+        broken.setattr("payd.store.payments._update_payment", fail)
         await trio.sleep(2.5)
     done = [payment for payment, told in realm.db.point(histories).items() if len(told) > 1]
     assert 0 < len(done) < MANY

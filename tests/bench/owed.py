@@ -13,10 +13,9 @@ from payd.core.event import sample_event
 from payd.core.signature import make_secret
 from payd.entropy import new_id
 from payd.store.db import Tx
-from payd.store.deliveries import owe
 from payd.store.endpoints import put_endpoint
-from payd.store.events import insert_event
 from payd.store.migrate import bring_up_to_date
+from payd.store.outbox import NewEvent, put_out
 from payd.store.seal import Seal
 
 EVENT_TYPE: Final = "payment.settled"
@@ -65,26 +64,18 @@ def happen(tx: Tx, account_id: str, now_ms: int) -> str | None:
     body = sample_event(
         EVENT_TYPE, event_id=event_id, payment_id=payment_id, merchant_id=merchant_id, now_ms=now_ms
     )
-    seq = insert_event(
-        tx,
-        event_id=event_id,
+    event = NewEvent(
+        id=event_id,
         account_id=account_id,
         payment_id=payment_id,
         version=0,
-        event_type=EVENT_TYPE,
+        type=EVENT_TYPE,
         created_at_ms=now_ms,
         body=body.ljust(BODY_BYTES),
-    )
-    return owe(
-        tx,
-        event_seq=seq,
-        event_type=EVENT_TYPE,
-        account_id=account_id,
-        payment_id=payment_id,
         delivery_id=new_id("dlv_", now_ms),
         message_id=new_id("msg_", now_ms),
-        now_ms=now_ms,
     )
+    return put_out(tx, [event])[0]
 
 
 def read_owed(path: Path) -> list[Owed]:

@@ -73,7 +73,7 @@ def test_no_money_is_missed_or_made_up_whatever_chains_and_nodes_do() -> None:
 
 def test_a_house_that_forgets_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that is stored and never told is what the promises are there to find."""
-    monkeypatch.setattr("payd.store.payments.owe", lambda *_args, **_more: None, raising=True)
+    monkeypatch.setattr("payd.store.outbox.endpoint_wanting", lambda *_args: None, raising=True)
 
     assert "every_event_has_one_delivery_and_it_succeeded" in broken(simulate(tmp_path, 7).left)
 

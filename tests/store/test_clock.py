@@ -15,20 +15,13 @@ from payd.store.clock import (
     start_clock_job,
 )
 from payd.store.db import Database, Tx
-from payd.store.events import insert_event
+from payd.store.events import insert_events
 
 
 def add_event(tx: Tx, number: int) -> int:
-    return insert_event(
-        tx,
-        event_id=f"evt_{number}",
-        account_id="acct_1",
-        payment_id="pay_1",
-        version=number,
-        event_type="payment.created",
-        created_at_ms=number,
-        body=b"{}",
-    )
+    return insert_events(
+        tx, [(f"evt_{number}", "acct_1", "pay_1", number, "payment.created", number, b"{}")]
+    )[0]
 
 
 async def test_a_fresh_clock_is_not_moved_and_has_no_job(realm_db: Database) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.payment import Payment, open_payment
-from payd.store.creations import Creation, check_payable, create_payments, insert_payments
+from payd.store.creations import check_payable, create_payments, insert_payments
 from payd.store.db import Database, Tx
-from payd.store.payments import find_payment
+from payd.store.payments import Move, find_payment
 from tests.store.test_payments import event, payment
 
 MERCHANTS = ("active", "inactive", "suspended", "empty")
@@ -44,9 +44,9 @@ async def shop_db(realm_db: Database) -> Database:
     return realm_db
 
 
-def creation(number: int, merchant: str = "active", **more: Any) -> Creation:
+def creation(number: int, merchant: str = "active", **more: Any) -> Move:
     moved = open_payment(payment(number, **{"merchant_id": f"mrch_{merchant}"} | more))
-    return Creation(moved, event(moved), 901_000)
+    return Move(moved, event(moved), 901_000)
 
 
 def written(tx: Tx) -> list[list[tuple[Any, ...]]]:
@@ -57,7 +57,7 @@ def written(tx: Tx) -> list[list[tuple[Any, ...]]]:
     ]
 
 
-def write_and_take_back(tx: Tx, *groups: list[Creation]) -> list[list[tuple[Any, ...]]]:
+def write_and_take_back(tx: Tx, *groups: list[Move]) -> list[list[tuple[Any, ...]]]:
     """What is written of these groups, one after the other."""
     tx.execute("SAVEPOINT look")
     for group in groups:

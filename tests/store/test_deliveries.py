@@ -17,13 +17,12 @@ from payd.store.deliveries import (
     list_deliveries,
     load_due_work,
     next_due_ms,
-    owe,
     pending_heads,
     postpone,
     requeue,
 )
 from payd.store.endpoints import Act, delete_endpoint, put_endpoint, switch_endpoint
-from payd.store.events import insert_event
+from payd.store.outbox import NewEvent, put_out
 from tests.store.test_events import plan_of
 
 
@@ -41,29 +40,18 @@ async def register(db: Database, account_id: str, endpoint_id: str, events: tupl
 
 
 async def happen(db: Database, number: int, *, account_id: str = "acct_1", now_ms: int = 0) -> str | None:
-    def step(tx: Tx) -> str | None:
-        seq = insert_event(
-            tx,
-            event_id=f"evt_{number}",
-            account_id=account_id,
-            payment_id=f"pay_{number}",
-            version=0,
-            event_type="payment.created",
-            created_at_ms=now_ms,
-            body=b"{}",
-        )
-        return owe(
-            tx,
-            event_seq=seq,
-            event_type="payment.created",
-            account_id=account_id,
-            payment_id=f"pay_{number}",
-            delivery_id=f"dlv_{number}",
-            message_id=f"msg_{number}",
-            now_ms=now_ms,
-        )
-
-    return await db.write(step)
+    event = NewEvent(
+        id=f"evt_{number}",
+        account_id=account_id,
+        payment_id=f"pay_{number}",
+        version=0,
+        type="payment.created",
+        created_at_ms=now_ms,
+        body=b"{}",
+        delivery_id=f"dlv_{number}",
+        message_id=f"msg_{number}",
+    )
+    return (await db.write(put_out, [event]))[0]
 
 
 async def test_nothing_is_owed_without_an_enabled_endpoint_that_wants_the_type(realm_db: Database) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from payd.store.db import Database, Tx
-from payd.store.events import cursor_before, events_after, get_event, insert_event, list_events
+from payd.store.events import cursor_before, events_after, get_event, insert_events, list_events
 
 
 async def happen(
@@ -19,16 +19,10 @@ async def happen(
     payment_id: str = "pay_1",
     at_ms: int | None = None,
 ) -> int:
-    return await db.write(
-        insert_event,
-        event_id=f"evt_{number}",
-        account_id=account_id,
-        payment_id=payment_id,
-        version=number,
-        event_type="payment.created" if number == 0 else "payment.processing",
-        created_at_ms=number if at_ms is None else at_ms,
-        body=b"{%d}" % number,
-    )
+    event_type = "payment.created" if number == 0 else "payment.processing"
+    created_at_ms = number if at_ms is None else at_ms
+    row = (f"evt_{number}", account_id, payment_id, number, event_type, created_at_ms, b"{%d}" % number)
+    return (await db.write(insert_events, [row]))[0]
 
 
 async def test_events_come_newest_first_or_behind_a_cursor(realm_db: Database) -> None:
@@ -55,16 +49,7 @@ async def test_an_event_is_found_by_its_own_account_only(realm_db: Database) -> 
 async def test_a_version_of_a_payment_has_one_event(realm_db: Database) -> None:
     await happen(realm_db, 0)
     with pytest.raises(sqlite3.IntegrityError):
-        await realm_db.write(
-            insert_event,
-            event_id="evt_other",
-            account_id="acct_1",
-            payment_id="pay_1",
-            version=0,
-            event_type="payment.created",
-            created_at_ms=0,
-            body=b"",
-        )
+        await realm_db.write(insert_events, [("evt_x", "acct_1", "pay_1", 0, "payment.created", 0, b"")])
 
 
 def plan_of(db: Database, query: Callable[[Tx], object]) -> str:

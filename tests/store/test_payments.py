@@ -19,9 +19,10 @@ from payd.core.payment import (
     transition,
 )
 from payd.store.creations import insert_payment
-from payd.store.db import Database
+from payd.store.db import Database, Tx
+from payd.store.outbox import EventToStore
 from payd.store.payments import (
-    EventToStore,
+    Move,
     PaymentFilter,
     TwoWriters,
     count_parked,
@@ -34,6 +35,7 @@ from payd.store.payments import (
     next_payment_due_ms,
     park_payment,
     record_transition,
+    record_transitions,
     unpark_payments,
 )
 
@@ -117,6 +119,44 @@ async def test_a_second_writer_of_a_version_is_a_bug_and_stores_nothing(realm_db
     assert realm_db.point(find_payment, "pay_t1") == cancelled.payment
     (events,) = await realm_db.read(lambda tx: tx.execute("SELECT count(*) FROM events").fetchone())
     assert events == 2
+
+
+def stored_after(tx: Tx, *groups: list[Move]) -> list[list[tuple[Any, ...]]]:
+    """All that is stored after these groups of moves, one after the other, which are taken back."""
+    tx.execute("SAVEPOINT look")
+    for group in groups:
+        record_transitions(tx, group)
+    tables = ("payments", "events", "tallies")
+    found = [tx.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4").fetchall() for table in tables]
+    tx.execute("ROLLBACK TO look")
+    return found
+
+
+async def test_transitions_of_many_are_stored_as_one_by_one(realm_db: Database) -> None:
+    drafts = [payment(number, account_id=f"acct_{number % 2}", value=10**17) for number in range(40)]
+    await store(realm_db, *drafts)
+    moves = []
+    for number, draft in enumerate(drafts):
+        moved = transition(draft, PaymentCancelled(f"{number % 3}"), 2000 + number * 60_000)
+        moves.append(Move(moved, event(moved), None))
+
+    at_once = await realm_db.write(stored_after, moves)
+    one_by_one = await realm_db.write(stored_after, *([move] for move in moves))
+
+    assert at_once == one_by_one
+    assert [len(rows) for rows in at_once[:2]] == [40, 80]
+    assert sum(row[4] for row in at_once[2]) == 40
+
+
+async def test_a_second_writer_of_one_of_many_stores_none_of_them(realm_db: Database) -> None:
+    await store(realm_db, payment(1), payment(2))
+    cancelled, stale = (transition(payment(n), PaymentCancelled("x"), 2000) for n in (1, 2))
+    await realm_db.write(record_transition, stale, event(stale), None)
+    with pytest.raises(TwoWriters, match="pay_t2"):
+        await realm_db.write(
+            record_transitions, [Move(moved, event(moved), None) for moved in (cancelled, stale)]
+        )
+    assert realm_db.point(find_payment, "pay_t1") == payment(1)
 
 
 async def test_what_is_due_comes_earliest_first_and_parked_ones_never(realm_db: Database) -> None:

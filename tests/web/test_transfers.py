@@ -82,7 +82,7 @@ async def left_behind(shop: Shop, merchant_id: str) -> str:
     from payd.core.payment import Payment, open_payment
     from payd.entropy import new_id
     from payd.store.creations import insert_payment
-    from payd.store.payments import EventToStore
+    from payd.store.outbox import EventToStore
 
     realm = shop.house.realms["live"]
     now_ms = realm.clock.now_ms()

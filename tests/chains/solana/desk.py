@@ -39,7 +39,7 @@ from payd.store.builds import Build, find_build, hash_message, reserved_on_build
 from payd.store.creations import insert_payment
 from payd.store.db import Database
 from payd.store.options import Route, hand_out, hand_out_resolved
-from payd.store.payments import EventToStore
+from payd.store.outbox import EventToStore
 from tests.live.solana import (
     BUYER,
     CHAIN,

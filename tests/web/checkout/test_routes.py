@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from payd.core.payment import Payment, open_payment
 from payd.entropy import new_id
 from payd.store.creations import insert_payment
-from payd.store.payments import EventToStore
+from payd.store.outbox import EventToStore
 from payd.web.checkout.render import WITH_PAGE
 from payd.web.static import ASSETS
 from tests.shop import WALLET, Got, Shop, open_shop
