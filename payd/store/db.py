@@ -57,9 +57,9 @@ READS_MAX: Final = 1000
 READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
 COMPANY_MAX_S: Final = 0.002
-# Turns of the loop from one commit to the next, while there is more to commit, but not much.
+# Turns of the loop from one commit to the next, while there is more to commit.
 COMPANY_TICKS: Final = 3
-# A commit costs as much as so many more rows in it.
+# So many that go together need no more company: a commit costs as much as their rows.
 COMPANY: Final = 24
 
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
@@ -298,9 +298,9 @@ class Database:
         """Wait for work; False at the end."""
         if self._staged:
             # The last batch's answers bring more to stage: ticks to send them, to read what they bring, and
-            # to come after it. Of many, the next are read while the last are committed.
+            # to come after it. What goes together leaves the loop in peace: the next are read meanwhile.
             ticks = 0
-            while len(self._staged) < COMPANY and (ticks := ticks + 1) <= COMPANY_TICKS:
+            while (ticks := ticks + 1) <= COMPANY_TICKS and sum(s.together for s in self._staged) < COMPANY:
                 await trio.lowlevel.cancel_shielded_checkpoint()
         elif self._lost is None and not self._closing.is_set():
             self._wake = trio.Event()

@@ -81,9 +81,16 @@ async def test_the_end_waits_for_no_company(tmp_path: Path) -> None:
         assert count(left) == 1
 
 
-@pytest.mark.parametrize(("meanwhile", "commits"), [(10, 2), (seam.COMPANY, 3)])
-async def test_a_small_batch_waits_for_the_tasks_that_the_one_before_it_woke_and_a_large_one_does_not(
-    tmp_path: Path, meanwhile: int, commits: int
+def add_none(_: Tx, numbers: list[int]) -> list[outcome.Outcome[None]]:
+    """Writes nothing, together."""
+    return [outcome.Value(None) for _ in numbers]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "apart", "commits"), [(10, 0, 2), (0, seam.COMPANY, 2), (seam.COMPANY, 0, 3)]
+)
+async def test_a_batch_waits_for_the_tasks_that_the_one_before_it_woke_unless_many_go_together(
+    tmp_path: Path, meanwhile: int, apart: int, commits: int
 ) -> None:
     release, entered = threading.Event(), trio.Event()
     token = trio.lowlevel.current_trio_token()
@@ -102,11 +109,13 @@ async def test_a_small_batch_waits_for_the_tasks_that_the_one_before_it_woke_and
             for n in range(0, 20, 2):
                 nursery.start_soon(write_twice, db, n)
             await entered.wait()
-            for n in range(20, 20 + meanwhile):
+            for n in range(meanwhile):
+                nursery.start_soon(db.write_together, lambda _: None, add_none, n)
+            for n in range(20, 20 + apart):
                 nursery.start_soon(db.write, add, n)
             await two_ticks()
             release.set()
-    assert db.stats().steps == 20 + meanwhile
+    assert db.stats().steps == 20 + meanwhile + apart
     # The second steps share the commit of the few that were staged meanwhile, and come after the many.
     assert db.stats().commits == commits
 
