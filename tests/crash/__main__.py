@@ -66,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _round(seed: int, keep: Path | None) -> tuple[Counter[str], dict[str, str]]:
     """One run; what happened in it, by name, and what is broken. Of a bad one, the folder is kept."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"payd-torture-{seed}-", dir=keep))
     diary = Diary()
     found: dict[str, Any]

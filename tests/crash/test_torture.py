@@ -51,9 +51,11 @@ def test_a_round_that_comes_to_no_end_is_told_kept_and_followed_by_the_next(
 def test_it_begins_no_round_after_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tests.crash.__main__.live_through", come_to_no_end)
 
-    main(["--deaths", "100", "--minutes", "0", "--keep", str(tmp_path)])
+    kept = tmp_path / "made" / "for it"
 
-    assert len(list(tmp_path.iterdir())) == 1
+    main(["--deaths", "100", "--minutes", "0", "--keep", str(kept)])
+
+    assert len(list(kept.iterdir())) == 1
 
 
 def test_who_interrupts_it_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
