@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from payd.core.money import AmountWire
 from payd.core.payment import (
@@ -14,10 +15,12 @@ from payd.core.payment import (
     Payment,
     PaymentCancelled,
     Processing,
+    Success,
     Transition,
     open_payment,
     transition,
 )
+from payd.core.status import Status
 from payd.store.creations import insert_payment
 from payd.store.db import Database, Tx
 from payd.store.outbox import EventToStore
@@ -137,7 +140,11 @@ async def test_transitions_of_many_are_stored_as_one_by_one(realm_db: Database) 
     await store(realm_db, *drafts)
     moves = []
     for number, draft in enumerate(drafts):
-        moved = transition(draft, PaymentCancelled(f"{number % 3}"), 2000 + number * 60_000)
+        at_ms = 2000 + number * 60_000
+        moved = transition(draft, PaymentCancelled(f"{number % 3}"), at_ms)
+        if number % 5 == 0:
+            after = replace(draft, status=Status.SUCCEEDED, version=1, success=Success(at_ms, None))
+            moved = Transition(after, "payment.succeeded", at_ms)
         moves.append(Move(moved, event(moved), None))
 
     at_once = await realm_db.write(stored_after, moves)
@@ -145,7 +152,9 @@ async def test_transitions_of_many_are_stored_as_one_by_one(realm_db: Database) 
 
     assert at_once == one_by_one
     assert [len(rows) for rows in at_once[:2]] == [40, 80]
-    assert sum(row[4] for row in at_once[2]) == 40
+    ends = [row for row in at_once[2] if row[2] != "took"]
+    assert sum(row[4] for row in ends) == 40
+    assert sum(row[5] * 10**9 + row[6] for row in ends) == 8 * 10**17
 
 
 async def test_a_second_writer_of_one_of_many_stores_none_of_them(realm_db: Database) -> None:
