@@ -121,10 +121,10 @@ async def test_another_accounts_things_are_never_found(realm_db: Database, text:
 
 
 async def test_a_reference_may_look_like_anything(realm_db: Database) -> None:
-    for reference in ("pay_t7", PAID, SHOP, "evt_1"):
+    for reference in ("pay_tours", PAID, SHOP, "evt_1"):
         await realm_db.write(sell, reference_id=reference)
 
-    for reference in ("pay_t7", PAID, SHOP, "evt_1"):
+    for reference in ("pay_tours", PAID, SHOP, "evt_1"):
         (hit,) = search(realm_db, reference).hits
         assert (hit.label, hit.why) == (reference, "reference")
 
