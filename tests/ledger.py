@@ -21,10 +21,10 @@ from payd.core.payment import (
     open_payment,
     transition,
 )
-from payd.store.creations import insert_payment
 from payd.store.db import Tx
 from payd.store.outbox import EventToStore
 from payd.store.payments import record_transition
+from tests.inserts import insert_payment
 
 START_MS: Final = 1_780_000_000_000
 CHAIN: Final = "eip155:8453"

@@ -23,9 +23,9 @@ from payd.core.ids import is_id
 from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
-from payd.store.creations import check_payable, create_payments, insert_payment
+from payd.store.creations import Created, Creation, create_payments
 from payd.store.db import Database, Tx
-from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
+from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer
 from payd.store.outbox import EventToStore
 from payd.store.payments import (
     Move,
@@ -213,7 +213,7 @@ class Payments:
     ) -> Outcome:
         """Create a payment, once for each idempotency key; `also` is written with it.
 
-        Those that come at the same moment without either are stored together.
+        Those that come at the same moment, without `also`, are stored together.
 
         Raises:
             NotFound: The merchant is gone.
@@ -221,30 +221,23 @@ class Payments:
             IdempotencyConflict: The key was used with another body.
         """
         moved = open_payment(draft)
-        event, due_at_ms = self.event_of(moved), self.due_at_ms(draft)
-        created = Outcome(201, answer)
+        move = Move(moved, self.event_of(moved), self.due_at_ms(draft))
+        asked = Creation(move, Outcome(201, answer), request)
 
-        def tell(endpoint_id: str | None) -> None:
-            self.turns.wake(draft.id).payment = draft
-            self.tell_all(draft, endpoint_id)
+        def tell(created: Created) -> None:
+            if created.answer.original_request is None:
+                self.turns.wake(draft.id).payment = draft
+                self.tell_all(draft, created.endpoint_id)
 
-        if request is None and also is None:
-            await self.db.write_together(tell, create_payments, Move(moved, event, due_at_ms))
-            return created
-        owed: list[str | None] = []
-
-        def work(tx: Tx) -> Outcome:
-            check_payable(tx, draft)
-            owed.append(insert_payment(tx, moved, event, due_at_ms))
-            if also is not None:
+        def with_also(tx: Tx, also: Also) -> Created:
+            created = create_payments(tx, [asked])[0].unwrap()
+            if created.answer.original_request is None:
                 also(tx)
             return created
 
-        def tell_unless_replayed(outcome: Outcome) -> None:
-            if outcome.original_request is None:
-                tell(owed[-1])
-
-        return await self.db.write_and_tell(tell_unless_replayed, once, request, work)
+        if also is None:
+            return (await self.db.write_together(tell, create_payments, asked)).answer
+        return (await self.db.write_and_tell(tell, with_also, also)).answer
 
     async def move_once(
         self,

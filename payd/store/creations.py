@@ -1,6 +1,6 @@
 """New payments: those that come at the same moment are few statements, however many they are.
 
-Source: DESIGN.md, "5. A payment is an actor".
+Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
 
 from __future__ import annotations
@@ -8,43 +8,74 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import outcome
 
 from payd.core.errors import InvalidParams, NotFound
-from payd.core.payment import Payment, Transition
+from payd.core.idempotency import Record
+from payd.core.payment import Payment
+from payd.store.idempotency import IdempotentRequest, Outcome, find_answers, keep_answers, replay_of
 from payd.store.merchants import standing
-from payd.store.outbox import EventToStore, event_of, put_out
+from payd.store.outbox import event_of, put_out
 from payd.store.payments import Move, encode_payment
 from payd.store.rows import insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
 
-def create_payments(tx: Tx, asked: Sequence[Move]) -> list[outcome.Outcome[str | None]]:
-    """Store those whose merchant can be paid; see `Database.write_together`.
+class Creation(NamedTuple):
+    """A payment that is asked for, the answer if it can be made, and the request if that has a key."""
+
+    move: Move
+    answer: Outcome
+    request: IdempotentRequest | None = None
+
+
+class Created(NamedTuple):
+    """What a request is answered, and the webhook endpoint to tell, if a payment was made and one is owed."""
+
+    answer: Outcome
+    endpoint_id: str | None
+
+
+def create_payments(tx: Tx, asked: Sequence[Creation]) -> list[outcome.Outcome[Created]]:
+    """Make payments of merchants that can be paid, each once for its key; see `Database.write_together`.
+
+    They are looked at in their order: a second request under a key gets the answer of the first, and of a
+    refused one nothing is kept.
 
     Returns:
-        For each the webhook endpoint to wake, if one is owed the event; or why its payment cannot be.
+        For each what came of it, or why its payment cannot be: `NotFound`, `InvalidParams`,
+        `IdempotencyConflict`.
     """
-    known = cache(partial(standing, tx))
-    checks = [outcome.capture(_check_payable, known(one.payment.merchant_id), one.payment) for one in asked]
-    payable = [one for one, checked in zip(asked, checks, strict=True) if isinstance(checked, outcome.Value)]
-    owed = iter(insert_payments(tx, payable) if payable else ())
-    return [
-        outcome.Value(next(owed)) if isinstance(checked, outcome.Value) else checked for checked in checks
-    ]
+    merchant = cache(partial(standing, tx))
+    kept = find_answers(tx, [one.request for one in asked if one.request is not None])
+    new: list[Creation] = []
 
+    def replay_or_begin(one: Creation) -> Outcome | None:
+        request, answer, payment = one.request, one.answer, one.move.payment
+        if request is not None and (replay := replay_of(kept.get(request.place), request)) is not None:
+            return replay
+        _check_payable(merchant(payment.merchant_id), payment)
+        if request is not None:
+            kept[request.place] = Record(answer.status, answer.body, request.fingerprint, request.request_id)
+        new.append(one)
+        return None
 
-def check_payable(tx: Tx, draft: Payment) -> None:
-    """Whether a payment's merchant can be paid.
-
-    Raises:
-        NotFound: The account has no such merchant.
-        InvalidParams: It is not active, or has no destination.
-    """
-    _check_payable(standing(tx, draft.merchant_id), draft)
+    begun = [outcome.capture(replay_or_begin, one) for one in asked]
+    endpoints = iter(insert_payments(tx, [one.move for one in new]) if new else ())
+    if answered := [(one.request, one.answer) for one in new if one.request is not None]:
+        keep_answers(tx, answered)
+    ends: list[outcome.Outcome[Created]] = []
+    for one, end in zip(asked, begun, strict=True):
+        if isinstance(end, outcome.Error):
+            ends.append(end)
+        elif end.value is not None:
+            ends.append(outcome.Value(Created(end.value, None)))
+        else:
+            ends.append(outcome.Value(Created(one.answer, next(endpoints))))
+    return ends
 
 
 def _check_payable(known: tuple[str, str, bool] | None, draft: Payment) -> None:
@@ -58,11 +89,6 @@ def _check_payable(known: tuple[str, str, bool] | None, draft: Payment) -> None:
             "The merchant has no destination to be paid at. Register one first:"
             f" POST /v1/merchants/{draft.merchant_id}/settlements/crypto."
         )
-
-
-def insert_payment(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
-    """Store a new payment with its first event. Returns the webhook endpoint to wake, if one is owed it."""
-    return insert_payments(tx, [Move(moved, event, due_at_ms)])[0]
 
 
 def insert_payments(tx: Tx, new: Sequence[Move]) -> list[str | None]:

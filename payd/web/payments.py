@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
-from payd.core.errors import InvalidParams, Issue, ParamsValidation
+from payd.core.errors import InvalidParams, Issue, ParamsValidation, StoreUnavailable
 from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
@@ -191,16 +191,23 @@ async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answe
     if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
         _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
     request = idempotent(call, body)
-    # Before what depends on the time: a repeated request gets its answer even when its `expiresAt` is over.
-    if request is not None and (replay := call.realm.db.point(find_replay, request)) is not None:
+
+    async def begin() -> Answer:
+        draft = _draft(call, body, currency, value)
+        also = act_of(call, "payment.create", draft.id)
+        outcome = await call.realm.payments.create(draft, request, render(call, draft), also=also)
+        answer = outcome_answer(outcome)
+        if outcome.original_request is None:
+            answer.about = draft.id
+        return answer
+
+    try:
+        return await begin()
+    except (InvalidParams, StoreUnavailable):
+        # What was answered before is answered again: its `expiresAt` may be over, or the disk full.
+        if (replay := call.realm.db.point(find_replay, request)) is None:
+            raise
         return outcome_answer(replay)
-    draft = _draft(call, body, currency, value)
-    also = act_of(call, "payment.create", draft.id)
-    outcome = await call.realm.payments.create(draft, request, render(call, draft), also=also)
-    answer = outcome_answer(outcome)
-    if outcome.original_request is None:
-        answer.about = draft.id
-    return answer
 
 
 def _draft(call: Call, body: CreatePayment, currency: str, value: int) -> Payment:

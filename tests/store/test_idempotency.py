@@ -10,7 +10,16 @@ import pytest
 
 from payd.core.errors import IdempotencyConflict
 from payd.store.db import Database, Tx
-from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once, prune_answers
+from payd.store.idempotency import (
+    IdempotentRequest,
+    Outcome,
+    find_answers,
+    find_replay,
+    keep_answer,
+    keep_answers,
+    once,
+    prune_answers,
+)
 
 
 def request(number: int = 1, **more: Any) -> IdempotentRequest:
@@ -82,6 +91,36 @@ async def test_a_record_that_is_there_is_never_written_over(realm_db: Database) 
     with pytest.raises(sqlite3.IntegrityError):
         await realm_db.write(keep_answer, request(), Outcome(200, b"b"))
     assert realm_db.point(find_replay, request()) == Outcome(200, b"a", "req_1")
+
+
+async def test_answers_of_many_are_kept_and_found_at_once(realm_db: Database) -> None:
+    kept = [(request(number), Outcome(200, b"%d" % number)) for number in range(70)]
+    await realm_db.write(keep_answers, kept)
+
+    found = realm_db.point(find_answers, [request(number) for number in (3, 69, 70, 200)])
+
+    assert {place[1][0]: record.body for place, record in found.items()} == {3: b"3", 69: b"69"}
+    assert found[request(3).place].request_id == "req_3"
+
+
+async def test_of_answers_at_once_all_or_none_are_kept(realm_db: Database) -> None:
+    await realm_db.write(keep_answer, request(2), Outcome(200, b"a"))
+    with pytest.raises(sqlite3.IntegrityError):
+        await realm_db.write(keep_answers, [(request(n), Outcome(200, b"b")) for n in (1, 2, 3)])
+    assert list(realm_db.point(find_answers, [request(n) for n in (1, 2, 3)])) == [request(2).place]
+
+
+async def test_answers_are_looked_up_by_their_keys(realm_db: Database) -> None:
+    said: list[str] = []
+
+    def plan(tx: Tx) -> list[str]:
+        tx.set_trace_callback(said.append)
+        find_answers(tx, [request(1), request(2)])
+        tx.set_trace_callback(None)
+        return [row[3] for row in tx.execute(f"EXPLAIN QUERY PLAN {said[-1]}")]
+
+    steps = await realm_db.write(plan)
+    assert "SEARCH i USING PRIMARY KEY (account_id=? AND scope=?)" in steps
 
 
 async def test_old_answers_are_forgotten_in_batches(realm_db: Database) -> None:

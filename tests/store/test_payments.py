@@ -21,7 +21,6 @@ from payd.core.payment import (
     transition,
 )
 from payd.core.status import Status
-from payd.store.creations import insert_payment
 from payd.store.db import Database, Tx
 from payd.store.outbox import EventToStore
 from payd.store.payments import (
@@ -41,6 +40,7 @@ from payd.store.payments import (
     record_transitions,
     unpark_payments,
 )
+from tests.inserts import insert_payment
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payd.store.rows import ROWS_MAX, insert_rows
+from payd.store.rows import ROWS_MAX, find_rows, insert_rows
 
 INSERT = "INSERT INTO t (name, size)"
 
@@ -61,3 +61,18 @@ def test_rows_go_on_behind_the_newest(tx: sqlite3.Connection) -> None:
 def test_one_that_is_taken_is_an_error(tx: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         insert_rows(tx, INSERT, [("a", 1), ("b", 2), ("a", 3)])
+
+
+@given(stored=st.integers(0, 200), asked=st.lists(st.integers(-5, 205), max_size=3 * ROWS_MAX))
+def test_what_is_there_of_some_keys_is_found(stored: int, asked: list[int]) -> None:
+    with closing(new_table()) as tx:
+        if stored:
+            insert_rows(tx, INSERT, [(str(number), number % 7) for number in range(stored)])
+
+        found = find_rows(
+            tx,
+            "SELECT t.name FROM asked CROSS JOIN t ON (t.name, t.size) = (asked.column1, asked.column2)",
+            [(str(number), number % 7) for number in asked],
+        )
+
+        assert sorted(found) == sorted((str(number),) for number in asked if 0 <= number < stored)

@@ -160,6 +160,35 @@ async def test_a_repetition_after_its_expires_at_has_passed_is_still_repeated(sh
     assert (await create(shop, "other", body)).code == "invalid_params"
 
 
+async def test_a_repetition_is_answered_while_nothing_can_be_written(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await create(shop, "k")
+    monkeypatch.setattr(shop.realm.db, "_failure", "the disk is full")
+    again = await create(shop, "k")
+    assert (again.status, again.raw, again.headers[REPLAYED]) == (201, first.raw, "true")
+    assert (await create(shop, "k", NEW | {"referenceId": "ORDER-2"})).status == 409
+    assert (await create(shop, "other")).status == 503
+
+
+async def test_many_at_once_under_some_keys_are_a_payment_each(shop: Shop) -> None:
+    answers: dict[int, list[Got]] = {number: [] for number in range(7)}
+
+    async def one(number: int) -> None:
+        key = "" if number == 0 else f"key {number}"
+        reference = "ORDER-1" if len(answers[number]) < 1 else f"ORDER-{number}"
+        answers[number].append(await create(shop, key, NEW | {"referenceId": reference}))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(70):
+            nursery.start_soon(one, number % 7)
+
+    made = [{answer.raw for answer in found if answer.status == 201} for found in answers.values()]
+    assert [len(one) for one in made] == [10, *[1] * 6]
+    assert await count(shop) == 16
+    assert await count(shop, "events") == 16
+
+
 async def test_a_repetition_in_another_version_gives_the_same_bytes(shop: Shop) -> None:
     first = await create(shop, "k")
     again = await shop.call(

@@ -81,8 +81,8 @@ async def left_behind(shop: Shop, merchant_id: str) -> str:
     """A live payment of a merchant, as a row."""
     from payd.core.payment import Payment, open_payment
     from payd.entropy import new_id
-    from payd.store.creations import insert_payment
     from payd.store.outbox import EventToStore
+    from tests.inserts import insert_payment
 
     realm = shop.house.realms["live"]
     now_ms = realm.clock.now_ms()

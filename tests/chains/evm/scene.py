@@ -31,7 +31,6 @@ from payd.core.option import Offer, Quote, Result, WalletRpc
 from payd.core.payment import FundsCommitted, Payment, Trigger, open_payment, transition
 from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, find_cursor
-from payd.store.creations import insert_payment
 from payd.store.db import Database
 from payd.store.options import Route, hand_out
 from payd.store.outbox import EventToStore
@@ -39,6 +38,7 @@ from payd.store.payments import record_transition
 from payd.store.relays import insert_job
 from payd.store.sightings import hold_to_commitment
 from payd.store.transfers import follow_transfer
+from tests.inserts import insert_payment
 from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,

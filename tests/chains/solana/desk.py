@@ -36,10 +36,10 @@ from payd.core.option import Build as BuildAction
 from payd.core.option import Offer, Quote, WalletRpc
 from payd.core.payment import Payment, open_payment
 from payd.store.builds import Build, find_build, hash_message, reserved_on_builds
-from payd.store.creations import insert_payment
 from payd.store.db import Database
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.outbox import EventToStore
+from tests.inserts import insert_payment
 from tests.live.solana import (
     BUYER,
     CHAIN,

@@ -33,7 +33,6 @@ from payd.core.option import Build, Offer, Quote, Result
 from payd.core.payment import FundsCommitted, Payment, Trigger, open_payment, transition
 from payd.core.submission import Submission
 from payd.store.chain_cursors import Cursor, CursorKind, find_cursor, move_cursor
-from payd.store.creations import insert_payment
 from payd.store.db import Database, Tx
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.outbox import EventToStore
@@ -42,6 +41,7 @@ from payd.store.sightings import Seen, Sighting, hold_to_commitment, matched_of,
 from payd.store.submissions import find_submission, insert_submission, note_leaving
 from payd.store.transfers import follow_transfer
 from payd.store.watches import known_bindings
+from tests.inserts import insert_payment
 from tests.live.solana import (
     BUYER,
     CHAIN,

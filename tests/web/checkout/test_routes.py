@@ -11,10 +11,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from payd.core.payment import Payment, open_payment
 from payd.entropy import new_id
-from payd.store.creations import insert_payment
 from payd.store.outbox import EventToStore
 from payd.web.checkout.render import WITH_PAGE
 from payd.web.static import ASSETS
+from tests.inserts import insert_payment
 from tests.shop import WALLET, Got, Shop, open_shop
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
