@@ -39,12 +39,18 @@ class Recalled(Protocol):
 
 
 class Seen:
-    """Shared by all requests with one head: what was found out about the first of them."""
+    """Shared by all requests with one head: what was found out about the first of them.
 
-    __slots__ = ("known",)
+    Attributes:
+        known: It; None at first, and again when it does not hold any more.
+        kept: Whether the door remembers the head.
+    """
+
+    __slots__ = ("kept", "known")
 
     def __init__(self) -> None:
         self.known: Recalled | None = None
+        self.kept = False
 
 
 @dataclass(slots=True)

@@ -30,6 +30,9 @@ START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"
+# Of a backend's creations nothing but this differs from head to head.
+IDEMPOTENCY: Final = "idempotency-key"
+OWN_KEY: Final = re.compile(rb"\r\nidempotency-key: ([!-~][ -~]*)(?=\r\n[^ \t])", re.IGNORECASE)
 # Heads that came twice and are remembered, some 2 kB each, with the keys in them; and hashes of those that
 # came once. Full, they start anew.
 HEADS_MAX: Final = 1024
@@ -121,7 +124,7 @@ class Lane:
                     return None
                 data += more
             head = data[:end]
-            found = self._heads.get(head) or self._read(head)
+            found = self._heads.get(head) or self._with_own_key(head) or self._read(head)
             if found is None:
                 return data
             request, length = found
@@ -182,23 +185,32 @@ class Lane:
     def _from(self, read: Request, peer: str) -> Request:
         """The request of somebody with the head that was read."""
         client = client_ip(peer, read.headers.get("x-forwarded-for"), self._trusted)
-        return Request(
-            read.method, read.path, read.query, read.headers, b"", client, read.query_string, None, read.seen
-        )
+        return again(read, read.headers, client)
+
+    def _with_own_key(self, head: bytes) -> tuple[Request, int] | None:
+        """What was read of a head that differs from this one in its idempotency key only."""
+        shape, key = shape_of(head)
+        if key is None or (found := self._heads.get(shape)) is None:
+            return None
+        read, length = found
+        return again(read, {**read.headers, IDEMPOTENCY: key}), length
 
     def _remember(self, head: bytes, read: Request, length: int) -> None:
         """Keep what was read of a head that came before and may come again, from a caller who is known."""
-        if head in self._heads or len(head) > HEAD_KEPT_BYTES or "idempotency-key" in read.headers:
+        if read.seen is None or read.seen.known is None or read.seen.kept:
             return
-        if read.seen is None or read.seen.known is None:
+        shape, key = shape_of(head)
+        if len(shape) > HEAD_KEPT_BYTES or (key is None and IDEMPOTENCY in read.headers):
             return
-        if (mark := hash(head)) not in self._once:
+        if (mark := hash(shape)) not in self._once:
             if len(self._once) >= ONCE_MAX:
                 self._once.clear()
             return self._once.add(mark)
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()
-        self._heads[head] = read, length
+        read.seen.kept = True
+        headers = {name: value for name, value in read.headers.items() if name != IDEMPOTENCY}
+        self._heads[shape] = again(read, headers), length
 
     def _read(self, head: bytes) -> tuple[Request, int] | None:
         """What requests of a head share, and the length of their body; None when it is not the lane's."""
@@ -258,6 +270,24 @@ def is_plain(head: bytes) -> bool:
     """Whether a head is printable ASCII in lines that all end in the same way."""
     lines = head.count(b"\r\n")
     return not head.translate(None, PLAIN) and head.count(b"\n") == lines == head.count(b"\r")
+
+
+def again(read: Request, headers: dict[str, str], client: str = "") -> Request:
+    """A request that shares what was read of another one's head."""
+    return Request(
+        read.method, read.path, read.query, headers, b"", client, read.query_string, None, read.seen
+    )
+
+
+def shape_of(head: bytes) -> tuple[bytes, str | None]:
+    """A head without the idempotency key that is its own, and the key; None where there is none as usual.
+
+    In the key's place is what no head has inside: one without a key never looks like one with it.
+    """
+    line = OWN_KEY.search(head)
+    if line is None:
+        return head, None
+    return head[: line.start(1)] + END + head[line.end(1) :], line[1].decode().rstrip(" ")
 
 
 def length_of(headers: Mapping[str, str]) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import structlog.testing
 import trio
@@ -10,12 +12,18 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from payd.web.asgi import BODY_S
-from payd.web.lane import START_BYTES_MAX, STARTS, is_plain, may_be_hot
+from payd.web.call import Request
+from payd.web.lane import START_BYTES_MAX, STARTS, is_plain, may_be_hot, shape_of
 from tests.web.street import Street, open_street
 
 POST = "POST /v1/payments HTTP/1.1\r\nHost: x\r\n"
 # Makes a request the other door's, and is ignored there.
 OTHER_DOOR = "TE: trailers\r\n"
+
+
+def heard(street: Street) -> list[tuple[Request, str]]:
+    """The requests that came, each with what was found wrong with it."""
+    return [(replace(request, refusal=None), repr(request.refusal)) for request in street.requests]
 
 
 async def said(street: Street, *pieces: bytes) -> bytes:
@@ -121,7 +129,7 @@ BROKEN = [
 async def test_the_lane_judges_nothing_that_is_broken(request_text: str) -> None:
     async with open_street() as street, open_street(lane=-1) as without:
         assert await said(street, request_text.encode()) == await said(without, request_text.encode())
-        assert street.requests == without.requests
+        assert heard(street) == heard(without)
         assert street.handed_on == without.handed_on
 
 
@@ -147,12 +155,112 @@ HEADS = st.lists(
 def test_no_bytes_tell_the_doors_apart(pieces: list[bytes]) -> None:
     async def main() -> None:
         async with open_street() as street, open_street(lane=-1) as without:
-            sent = b"".join(pieces)
+            # What hypercorn says to one who leaves in a body depends on whether its application was begun.
+            sent = b"".join(pieces) + b"\r\n\r\n"
             start = b"GET /v1/payments/a HTTP/1.1\r\nHost: x\r\n\r\n"
             assert await said(street, start, sent) == await said(without, start, sent)
-            assert street.requests == without.requests
+            assert heard(street) == heard(without)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def keyed(key_line: str, *, host: str = "x") -> bytes:
+    """A request of which the street knows all but its key."""
+    head = f"POST /v1/payments/known HTTP/1.1\r\nHost: {host}\r\n{key_line}Content-Length: 2\r\n\r\n"
+    return f"{head}hi".encode()
+
+
+async def test_heads_that_differ_in_their_idempotency_key_are_read_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        for key in ("a", "b", "c c", "d" * 255, "a"):
+            await client.send(keyed(f"Idempotency-Key: {key}\r\n"))
+            assert (await client.answer()).status == 200
+            if key == "b":
+                monkeypatch.setattr(street.front._lane, "_read", None)  # would fail
+
+        lane = street.front._lane
+        assert [one.headers["idempotency-key"] for one in street.requests] == [
+            "a", "b", "c c", "d" * 255, "a",
+        ]  # fmt: skip
+        assert len({id(one.headers) for one in street.requests}) == 5
+        assert len({one.seen for one in street.requests[1:]}) == 1
+        assert len(lane._heads) == 1
+        assert all("idempotency-key" not in read.headers for read, _ in lane._heads.values())
+
+
+@pytest.mark.parametrize(
+    "key_line", ["", "Idempotency-Key: \r\n", "Idempotency-Key:b\r\n", "Idempotency-Key: a\tb\r\n"]
+)
+async def test_a_head_with_a_key_is_not_known_by_one_without(key_line: str) -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        for key in ("a", "b", "c"):
+            await client.send(keyed(f"Idempotency-Key: {key}\r\n"))
+            assert (await client.answer()).status == 200
+        await client.send(keyed(key_line))
+        assert (await client.answer()).status == 200
+
+        *known, last = street.requests
+        assert last.seen is not known[-1].seen
+        assert last.headers.get("idempotency-key", "") == key_line.partition(":")[2].strip()
+
+
+KEYS = st.lists(
+    st.sampled_from(
+        [
+            "Idempotency-Key: a\r\n", "idempotency-key: b\r\n", "Idempotency-Key:a\r\n", "Idempotency-Key",
+            "Idempotency-Key: \r\n", "Idempotency-Key: a b \r\n", "Idempotency-Key: \"a\"\r\n", " folded\r\n",
+            "X-Idempotency-Key: a\r\n", "Idempotency-Key:  a\r\n", "Idempotency-Key: \x00\r\n", "\r\n", "\n",
+            "Idempotency-Key : a\r\n", "Idempotency-Key: caf\xe9\r\n", "Api-Key: k\r\n",
+            "Content-Length: 2\r\n",
+        ]
+    ),
+    max_size=4,
+)  # fmt: skip
+
+
+@given(st.lists(KEYS.map("".join), min_size=1, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_no_key_tells_the_doors_apart(key_lines: list[str]) -> None:
+    async def main() -> None:
+        async with open_street() as street, open_street(lane=-1) as without:
+            start = keyed("Idempotency-Key: k\r\n") * 2 + keyed("") * 2
+            sent = b"".join(keyed(lines) for lines in key_lines)
+            assert await said(street, start, sent) == await said(without, start, sent)
+            assert heard(street) == heard(without)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+HEAD = b"GET /v1/payments HTTP/1.1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [
+        (HEAD + b"Idempotency-Key: a\r\n\r\n", "a"),
+        (HEAD + b"IDEMPOTENCY-KEY: a b  \r\nHost: x\r\n\r\n", "a b"),
+        (HEAD + b"Idempotency-Key: ~!\r\nHost: x\r\n\r\n", "~!"),
+        (HEAD + b"Host: x\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key: \r\n\r\n", None),
+        (HEAD + b"Idempotency-Key:a\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key:  a\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key: a\r\n b\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key: a\r\n\tb\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key: a\tb\r\n\r\n", None),
+        (HEAD + b"Idempotency-Key: a\nX: y\r\n\r\n", None),
+        (HEAD + b"X-Idempotency-Key: a\r\n\r\n", None),
+        (HEAD + b"X: idempotency-key: a\r\n\r\n", None),
+    ],
+)
+def test_a_key_is_taken_out_of_a_head_only_where_it_is_plain(head: bytes, key: str | None) -> None:
+    shape, found = shape_of(head)
+    assert found == key
+    assert (shape == head) is (key is None)
+    assert (b"\r\n\r\n" in shape[:-4]) is (key is not None), "no head looks like the shape of another"
 
 
 async def test_a_head_in_pieces_is_taken_and_the_body_too() -> None:
