@@ -23,7 +23,7 @@ from tests.bench.load import ROOT, Job, Report, send_load
 from tests.bench.machine import cpu_s, resident_bytes
 from tests.bench.readers import Arrivals, Crowd
 from tests.bench.rows import commit_created, commit_moved, read_payments, read_written
-from tests.bench.wrk import repeat_load
+from tests.bench.wrk import ONE_TIME, repeat_load
 from tests.crash.client import Client, request_bytes
 from tests.crash.process import Furnished, Server, furnish
 from tests.shop import APPROVES, SIGNATURE
@@ -114,14 +114,20 @@ class Bench:
 
     async def rates(self, what: str, connections: int) -> list[Round]:
         """All rounds of one part at one number of connections."""
-        one_round = {"create": self._create, "status": self._status, "confirm": self._confirm}[what]
+        by_name: dict[str, Callable[[int], Awaitable[Round]]] = {
+            "create": self._create,
+            "keyed": partial(self._create, keyed=True),
+            "status": self._status,
+            "confirm": self._confirm,
+        }
+        one_round = by_name[what]
         rounds = [await one_round(connections) for _ in range(self.plan.rounds)]
         refused = sum(one.payd.report.refused for one in rounds)
         assert not refused, f"{what}: payd refused {refused} requests"
         return rounds
 
-    async def _create(self, connections: int) -> Round:
-        requests = [self.creation(number) for number in range(ORDERS)]
+    async def _create(self, connections: int, *, keyed: bool = False) -> Round:
+        requests = [self.creation(number, keyed=keyed) for number in range(ORDERS)]
         payd, quart, fastapi = [await self._timed(server, connections, requests) for server in self.servers]
         written = read_written(self.file, "payment.created", ROWS_MAX)
         return Round(payd, quart, fastapi, await self._alone(commit_created, written, connections))
@@ -146,10 +152,11 @@ class Bench:
         written = read_written(self.file, "payment.processing", len(ids))
         return Round(payd, quart, fastapi, await self._alone(commit_moved, written, connections))
 
-    def creation(self, number: int) -> bytes:
-        """A request that creates a payment."""
+    def creation(self, number: int, *, keyed: bool = False) -> bytes:
+        """A request that creates a payment; under a key that is another one each time that it is sent."""
+        headers = self.at.headers | ({"idempotency-key": ONE_TIME} if keyed else {})
         body = {"referenceId": f"ORDER-{number:05}", "amount": {"unit": "iso4217/USD", "value": "2500"}}
-        return request_bytes("POST", "/v1/payments", body, self.at.headers)
+        return request_bytes("POST", "/v1/payments", body, headers)
 
     async def create_payments(self, count: int) -> list[str]:
         """That many fresh payments' ids."""

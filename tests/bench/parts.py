@@ -88,7 +88,7 @@ QUICK: Final = Size(
 )
 
 # Of one table, on servers that stay up for several of them.
-RATES: Final = ("create", "status", "confirm", "feed", "start")
+RATES: Final = ("create", "keyed", "status", "confirm", "feed", "start")
 
 
 def parts_of(size: Size, rates: tuple[str, ...] = RATES) -> Iterator[Part]:

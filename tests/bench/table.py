@@ -30,6 +30,7 @@ HEADER: Final = (
 
 TITLES: Final = {
     "create": "create a payment, durable, event and delivery owed (1/s)",
+    "keyed": "the same, each under an Idempotency-Key of its own (1/s)",
     "status": "read a status (1/s)",
     "confirm": "confirm a payment, durable (1/s)",
 }
@@ -46,7 +47,8 @@ a generator in Python.
   JSON by msgspec and do nothing else; for the feed, Quart's own websockets. The garbage collection is tuned.
 - **no-op FastAPI**: the same in FastAPI on uvicorn with uvloop and httptools, tuned alike; no access log.
 - **SQLite alone**: a tight loop that commits the rows which payd has just written, as many a transaction as
-  there are connections, WAL and synchronous=FULL; for the status, reads of the payment's row by id.
+  there are connections, WAL and synchronous=FULL; without the answers that payd keeps under keys; for the
+  status, reads of the payment's row by id.
 - **CPU** is that of all the server's threads. Where others use the machine, trust it before the rates.
 - The endpoint never answers: deliveries are owed and stored, and at most ten are under way.
 - **A push** of the feed is a change of the payment, committed and then told: with few readers it is the

@@ -30,7 +30,7 @@ from tests.bench.limits import Bounds, limit_lines
 from tests.bench.live import Walks
 from tests.bench.live_table import HEADER as LIVE_HEADER
 from tests.bench.live_table import live_lines
-from tests.bench.measure import Plan, measure_feeds, measure_starts, open_bench
+from tests.bench.measure import Bench, Plan, measure_feeds, measure_starts, open_bench
 from tests.bench.memory import HEADER as MEMORY_HEADER
 from tests.bench.memory import Much, memory_lines
 from tests.bench.pages import CSV, Realm, ways
@@ -117,11 +117,20 @@ def chart_values(svg: str) -> list[str]:
     return [words for words in said if re.fullmatch(r"[\d,.]+", words)]
 
 
+def answers_kept(bench: Bench) -> int:
+    """How many keys payd knows."""
+    with closing(sqlite3.connect(f"file:{bench.file}?mode=ro", uri=True)) as tx:
+        (count,) = tx.execute("SELECT count(*) FROM idempotency").fetchone()
+    return int(count)
+
+
 async def test_rates_are_measured_on_servers_that_answer_and_rows_that_are_there(tmp_path: Path) -> None:
     async with open_bench(tmp_path, MOMENT) as bench:
         lines = []
         for part in TITLES:
             (measured,) = rounds = await bench.rates(part, 2)
+            if part == "keyed":
+                assert answers_kept(bench) >= measured.payd.report.answers, "each has a key of its own"
             for spent in (measured.payd, measured.quart, measured.fastapi):
                 assert spent.report.answers
                 assert spent.report.refused == 0
@@ -132,7 +141,7 @@ async def test_rates_are_measured_on_servers_that_answer_and_rows_that_are_there
 
     assert {len(line) for line in lines} == {len(HEADER)}
     assert markdown(lines).count("\n") == 1 + len(lines)
-    check_reported(tmp_path, "rates", lines, charts=3)
+    check_reported(tmp_path, "rates", lines, charts=len(TITLES))
 
 
 async def test_a_push_is_measured_until_it_reached_the_last_reader(tmp_path: Path) -> None:

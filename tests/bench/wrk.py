@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -19,23 +20,32 @@ import trio
 from tests.bench.load import Report
 from tests.packages import from_debian
 
+# Stands in a request where each that is sent has something of its own, as long as this.
+ONE_TIME: Final = "~" * 24
+
 # `requests` are taken from a file, each after its length; what came of them is the last line that wrk prints.
 SCRIPT: Final = """\
-local requests, place = {}, 0
+local requests, place, sent, run = {}, 0, 0, ""
 
 function init(args)
   local file = io.open(args[1], "rb")
+  run = args[2]
   local length = file:read("*n")
   while length do
     file:read(1)
-    table.insert(requests, file:read(length))
+    local whole = file:read(length)
+    local first, last = whole:find(args[3], 1, true)
+    table.insert(requests, first and {whole:sub(1, first - 1), whole:sub(last + 1)} or {whole})
     length = file:read("*n")
   end
 end
 
 function request()
   place = place % #requests + 1
-  return requests[place]
+  local head, rest = requests[place][1], requests[place][2]
+  if not rest then return head end
+  sent = sent + 1
+  return head .. run .. string.format("%012d", sent) .. rest
 end
 
 function done(summary, latency)
@@ -60,7 +70,10 @@ class Summary(msgspec.Struct):
 
 
 async def repeat_load(port: int, connections: int, requests: list[bytes], seconds: int) -> Report:
-    """Send requests in turn, one at a time on each connection, for so many seconds; wrk knows whole ones."""
+    """Send requests in turn, one at a time on each connection, for so many seconds; wrk knows whole ones.
+
+    `ONE_TIME` in a request is another text each time that it is sent, also in another call.
+    """
     wrk = await trio.to_thread.run_sync(from_debian, "wrk", "wrk")
     with TemporaryDirectory() as name:
         script, prepared = Path(name) / "load.lua", Path(name) / "requests"
@@ -69,7 +82,8 @@ async def repeat_load(port: int, connections: int, requests: list[bytes], second
         command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
         used_s = _children_s()
         done = await trio.run_process(
-            [*command, f"http://127.0.0.1:{port}", "--", str(prepared)], capture_stdout=True
+            [*command, f"http://127.0.0.1:{port}", "--", str(prepared), token_hex(6), ONE_TIME],
+            capture_stdout=True,
         )
         used_s = _children_s() - used_s
     summary = msgspec.json.decode(done.stdout.splitlines()[-1], type=Summary)

@@ -132,3 +132,15 @@ async def test_the_log_holds_no_secret(shop: Shop) -> None:
     assert made.body["secret"] not in kept
     assert shop.key not in kept
     assert "token=abc" not in kept
+
+
+async def test_a_creation_is_about_its_payment_and_a_repetition_about_its_merchant(shop: Shop) -> None:
+    body = {"referenceId": "ORDER-1", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+    made, _ = [
+        await shop.call("POST", "/v1/payments", body, merchant_id=shop.merchant_id, idempotency_key="k")
+        for _ in range(2)
+    ]
+    again, first, *_ = await rows(shop)
+
+    assert first.logged.subject == made.body["paymentId"]
+    assert again.logged.subject == shop.merchant_id
