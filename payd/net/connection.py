@@ -221,5 +221,5 @@ def _tls_words(error: BaseException) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"the certificate was not accepted: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS connection: {cause.reason}"
+        return f"no TLS connection: {cause.reason or cause}"  # older Pythons give an end no reason
     return "the handshake was cut off"

@@ -98,7 +98,8 @@ def test_the_source_archive_makes_the_same_wheel(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tarfile.open(built.sdist) as opened:
-        opened.extractall(tmp_path, filter="data")
+        opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # since 3.11.4
+        opened.extractall(tmp_path)
     source = tmp_path / f"payd-{__version__}"
     assert [name for name in committed(*OF_THE_BUILD) if not (source / name).is_file()] == []
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(made_at_s(ROOT, os.environ)))
