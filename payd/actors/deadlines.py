@@ -9,6 +9,7 @@ Source: DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -66,6 +67,7 @@ class Deadlines:
         self._refill_at_ms = 0
         self._sooner = trio.Event()
         self._in_flight: set[str] = set()
+        self._alone = 0  # of those in flight, who may wait for somebody else
         self._again: set[str] = set()
 
     @property
@@ -100,11 +102,22 @@ class Deadlines:
                 if self._refill_at_ms <= self._clock.now_ms() and not self._full:
                     await self._refill()
                 now_ms = self._clock.now_ms()
-                while self._heap and self._heap[0][0] <= now_ms:
+                while self._has_next(now_ms):
                     self._start(nursery, self._take(now_ms))
                     # Trio starts the tasks of one tick in any order; who was due first goes first.
                     await trio.lowlevel.checkpoint()
                 await self._sleep()
+
+    def _has_next(self, now_ms: float) -> bool:
+        """Whether a key in the heap is due, and the index has none that was due before it and is not read.
+
+        After a downtime, what follows from the first that move does not go before the last of them. Where
+        those in flight may take long, nobody waits for the index to be read on.
+        """
+        if not self._heap:
+            return False
+        due_at_ms = self._heap[0][0]
+        return due_at_ms <= now_ms and (due_at_ms <= self._refill_at_ms or self._alone > 0)
 
     @property
     def _full(self) -> bool:
@@ -135,7 +148,7 @@ class Deadlines:
         """The next key that is due, or the next ones; who is tended already comes again after that."""
         keys: list[str] = []
         limit = 1 if self._together is None else TOGETHER_MAX
-        while len(keys) < limit and self._heap and self._heap[0][0] <= now_ms:
+        while len(keys) < limit and self._has_next(now_ms):
             key = heapq.heappop(self._heap)[1]
             if key in self._in_flight:
                 self._again.add(key)
@@ -159,9 +172,13 @@ class Deadlines:
             await trio.lowlevel.checkpoint()
 
     async def _one(self, key: str) -> None:
+        self._alone += 1
+        if self._full:
+            self._sooner.set()
         try:
             await self._tend(key)
         finally:
+            self._alone -= 1
             self._ended([key])
 
     def _ended(self, keys: Iterable[str]) -> None:
@@ -176,7 +193,7 @@ class Deadlines:
 
     async def _sleep(self) -> None:
         self._sooner = trio.Event()
-        wakes_ms = [due_at_ms for due_at_ms, _ in self._heap[:1]]
+        wakes_ms = [self._heap[0][0]] if self._has_next(math.inf) else []
         if not self._full:
             wakes_ms.append(self._refill_at_ms)
         async with trio.open_nursery() as nursery:

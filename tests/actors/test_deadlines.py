@@ -248,6 +248,60 @@ async def test_whoever_waits_for_the_end_of_a_tend_goes_on_then() -> None:
         assert not heap.busy
 
 
+async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 6)
+    monkeypatch.setattr(deadlines, "TOGETHER_MAX", 3)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"first{number:02}": START_MS - 100 + number for number in range(30)}
+    handed: list[str] = []
+
+    async def together(keys: Sequence[str]) -> list[str]:
+        handed.extend(keys)
+        await trio.sleep(0.1)
+        for key in keys:
+            rows.due.pop(key)
+            if key.startswith("first"):
+                rows.due[f"then{key}"] = rows.clock.now_ms()
+                heap.add(f"then{key}", rows.clock.now_ms())
+        return []
+
+    heap = Deadlines(rows.clock, rows.load, rows.tend, together)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert handed[:30] == [f"first{number:02}" for number in range(30)]
+    assert sorted(handed[30:] + [key for key, _ in rows.tended]) == [f"thenfirst{n:02}" for n in range(30)]
+    assert rows.due == {}
+
+
+async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 5)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"slow{number:02}": START_MS - 100 + number for number in range(20)}
+    times: list[int] = []
+
+    async def tend(key: str) -> None:
+        if key == "quick":
+            times.append(rows.clock.now_ms() - START_MS)
+        else:
+            await trio.sleep_forever()
+
+    async def together(keys: Sequence[str]) -> Sequence[str]:
+        await trio.sleep(1)
+        return keys
+
+    heap = Deadlines(rows.clock, rows.load, tend, together)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        heap.add("quick", START_MS + 500)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert times == [1000]
+
+
 async def test_several_that_are_due_are_handed_over_at_once_and_who_is_left_is_tended_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
