@@ -35,6 +35,7 @@ from payd.store.connection import (
     Tx,
     check_sqlite,
     rewrite_version,
+    rows_written,
     take_log,
 )
 from payd.store.memory import K, Memory, Query
@@ -64,8 +65,8 @@ COMPANY: Final = 24
 
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
-CHECKPOINT_STEPS: Final = 250  # steps that are worth a checkpoint: a log of a few MiB
-CHECKPOINT_LOOKS: Final = 20  # looks after which fewer steps are worth one, too: they may have been large
+CHECKPOINT_ROWS: Final = 1000  # rows that are worth a checkpoint: a log of a few MiB
+CHECKPOINT_LOOKS: Final = 20  # looks after which fewer rows are worth one, too: they may have been large
 # A steady writer is always a little ahead of its checkpoints, and the log only grows. At 16 MiB the writer
 # waits for a moment, so that the log starts again from the beginning.
 LOG_PAGES_MAX: Final = 4096
@@ -407,18 +408,23 @@ class Database:
 
     async def _follow_writes(self) -> None:
         """Look after the log until it is quiet, then empty it."""
-        steps, looks, quiet_looks = self._steps, 0, 0
+        rows, looks, quiet_looks = self._rows_written(), 0, 0
         while quiet_looks < QUIET_LOOKS:
             await trio.sleep(LOOK_S)
             self._end_lost_batch()
             quiet_looks = 0 if self._written.is_set() or self._in_flight is not None else quiet_looks + 1
             self._written = trio.Event()
             looks += 1
-            if self._steps - steps >= CHECKPOINT_STEPS or looks >= CHECKPOINT_LOOKS:
-                steps, looks = self._steps, 0
+            # A writer that was opened anew counts from its beginning.
+            if abs(self._rows_written() - rows) >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
+                rows, looks = self._rows_written(), 0
                 if await self._checkpoint("PASSIVE") > LOG_PAGES_MAX:
                     await self._checkpoint("RESTART")
         await self._checkpoint("TRUNCATE")
+
+    def _rows_written(self) -> int:
+        writer = self._connections.writer
+        return 0 if writer is None else rows_written(writer.raw)
 
     def _end_lost_batch(self) -> None:
         """Stop waiting for a thread that is not there any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -329,7 +330,7 @@ async def test_the_log_is_taken_in_while_it_grows_and_emptied_when_it_is_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seam, "LOOK_S", 0.002)
-    monkeypatch.setattr(seam, "CHECKPOINT_STEPS", 10)
+    monkeypatch.setattr(seam, "CHECKPOINT_ROWS", 10)
     log = tmp_path / "office.db-wal"
     with bridge():
         async with open_database(tmp_path / "office.db", "office") as db:
@@ -340,6 +341,25 @@ async def test_the_log_is_taken_in_while_it_grows_and_emptied_when_it_is_quiet(
                 while log.stat().st_size > 0:
                     await trio.lowlevel.checkpoint()
             assert db.point(count) == db.stats().steps
+
+
+async def test_one_large_step_is_taken_in_as_many_small_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seam, "LOOK_S", 0.002)
+    monkeypatch.setattr(seam, "CHECKPOINT_LOOKS", math.inf)
+    monkeypatch.setattr(seam, "QUIET_LOOKS", math.inf)
+
+    def add_many(tx: Tx) -> None:
+        for n in range(seam.CHECKPOINT_ROWS):
+            add(tx, n)
+
+    with bridge():
+        async with open_database(tmp_path / "office.db", "office") as db:
+            await db.write(add_many)
+            with trio.fail_after(PATIENCE_S):
+                while db.stats().checkpoints == 0:
+                    await trio.sleep(0.002)
 
 
 async def test_a_log_that_only_grew_starts_again_from_its_beginning(
