@@ -23,8 +23,7 @@ from payd.core.payment import (
 )
 from payd.store.db import Tx
 from payd.store.outbox import EventToStore
-from payd.store.payments import record_transition
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 
 START_MS: Final = 1_780_000_000_000
 CHAIN: Final = "eip155:8453"

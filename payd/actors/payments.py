@@ -5,7 +5,7 @@ Source: DESIGN.md, "5. A payment is an actor".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -32,9 +32,9 @@ from payd.store.payments import (
     count_parked,
     find_payment,
     next_payment_due_ms,
-    record_transition,
+    record_transitions,
 )
-from payd.store.transfers import Transfer, match_transfer
+from payd.store.transfers import Transfer, match_transfers
 
 log = structlog.get_logger("payd.payments")
 
@@ -113,22 +113,20 @@ class PaymentActor(Actor):
             InvalidState, PaymentExpired: The table has no such row.
         """
         of = self._of
-        moved = transition(self.load(), trigger, of.clock.now_ms())
-        event = of.event_of(moved)
-        due_at_ms = of.due_at_ms(moved.payment)
+        move = of.move_of(transition(self.load(), trigger, of.clock.now_ms()))
 
         def step(tx: Tx) -> str | None:
-            endpoint = record_transition(tx, moved, event, due_at_ms)
+            (endpoint,) = record_transitions(tx, [move])
             if also is not None:
                 also(tx)
             if request is not None and render is not None:
-                keep_answer(tx, request, Outcome(200, render(tx, moved.payment)))
+                keep_answer(tx, request, Outcome(200, render(tx, move.payment)))
             return endpoint
 
         endpoint = await of.db.write(step)
-        self.payment = moved.payment
-        of.tell_all(moved.payment, endpoint)
-        return moved.payment
+        self.payment = move.payment
+        of.tell_all(move, endpoint)
+        return move.payment
 
 
 class Payments:
@@ -220,14 +218,13 @@ class Payments:
             InvalidParams: The merchant is not active or has no destination.
             IdempotencyConflict: The key was used with another body.
         """
-        moved = open_payment(draft)
-        move = Move(moved, self.event_of(moved), self.due_at_ms(draft))
+        move = self.move_of(open_payment(draft))
         asked = Creation(move, Outcome(201, answer), request)
 
         def tell(created: Created) -> None:
             if created.answer.original_request is None:
                 self.turns.wake(draft.id).payment = draft
-                self.tell_all(draft, created.endpoint_id)
+                self.tell_all(move, created.endpoint_id)
 
         def with_also(tx: Tx, also: Also) -> Created:
             created = create_payments(tx, [asked])[0].unwrap()
@@ -279,7 +276,10 @@ class Payments:
 
     def chain_of(self, chain: str) -> Chain | None:
         """The chain that serves this CAIP-2 id."""
-        return next((one for one in self.chains if one.serves(chain)), None)
+        for one in self.chains:
+            if one.serves(chain):
+                return one
+        return None
 
     def due_at_ms(self, payment: Payment) -> int | None:
         """When the payment must be looked at next: derived from its state, kept nowhere else."""
@@ -298,51 +298,38 @@ class Payments:
         """How many payments were given up on and wait for a person."""
         return self.db.point(count_parked)
 
-    def keep_transfers(self, tx: Tx, payment: Payment, transfers: Sequence[SeenTransfer]) -> None:
-        """Store transfers that pay a payment, inside its step.
+    def keep_transfers(self, tx: Tx, paid: Iterable[tuple[Payment, Sequence[SeenTransfer]]]) -> None:
+        """Store transfers that pay payments, inside their step.
 
         Raises:
             TransferUsedTwice: One of them paid for another payment.
         """
-        for seen in transfers:
-            fresh = match_transfer(
-                tx,
-                Transfer(
-                    account_id=payment.account_id,
-                    payment_id=payment.id,
-                    chain=seen.chain,
-                    tx_id=seen.tx_id,
-                    log_index=seen.log_index,
-                    asset=seen.asset,
-                    value=str(seen.value),
-                    sender=seen.sender,
-                    recipient=seen.recipient,
-                    kind="matched",
-                    seen_at_ms=self.clock.now_ms(),
-                ),
-            )
-            if not fresh:
-                raise TransferUsedTwice(f"transfer {seen.tx_id} paid for something already")
+        at_ms = self.clock.now_ms()
+        transfers = [_matched(payment, seen, at_ms) for payment, shown in paid for seen in shown]
+        if not match_transfers(tx, transfers):
+            among = " or ".join(one.tx_id for one in transfers)
+            raise TransferUsedTwice(f"transfer {among} paid for something already")
 
     # Telling.
 
-    def event_of(self, moved: Transition) -> EventToStore:
-        """The event of a transition, encoded: its bytes are frozen from here on."""
+    def move_of(self, moved: Transition) -> Move:
+        """A transition as it is stored. Its event is encoded: the bytes are frozen from here on."""
         at_ms = moved.occurred_at_ms
         event_id = new_id("evt_", at_ms, self.entropy)
-        return EventToStore(
+        event = EventToStore(
             id=event_id,
             body=encode_event(moved, event_id, live=self._live),
             delivery_id=new_id("dlv_", at_ms, self.entropy),
             message_id=new_id("msg_", at_ms, self.entropy),
         )
+        return Move(moved, event, self.due_at_ms(moved.payment))
 
-    def tell_all(self, payment: Payment, endpoint_id: str | None) -> None:
+    def tell_all(self, move: Move, endpoint_id: str | None) -> None:
         """Tell everyone who follows; only after the change is stored."""
+        payment = move.payment
         self.reached[stage_of(payment)] += 1
-        due_at_ms = self.due_at_ms(payment)
-        if due_at_ms is not None:
-            self.tending.deadlines.add(payment.id, due_at_ms)
+        if move.due_at_ms is not None:
+            self.tending.deadlines.add(payment.id, move.due_at_ms)
         self._tell.changed(payment)
         self._tell.event(payment.account_id)
         if endpoint_id is not None:
@@ -362,3 +349,19 @@ class Payments:
 
     def _bug(self, payment_id: str, bug: Exception) -> None:
         log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
+
+
+def _matched(payment: Payment, seen: SeenTransfer, at_ms: int) -> Transfer:
+    return Transfer(
+        account_id=payment.account_id,
+        payment_id=payment.id,
+        chain=seen.chain,
+        tx_id=seen.tx_id,
+        log_index=seen.log_index,
+        asset=seen.asset,
+        value=str(seen.value),
+        sender=seen.sender,
+        recipient=seen.recipient,
+        kind="matched",
+        seen_at_ms=at_ms,
+    )

@@ -101,7 +101,7 @@ async def _simulate(
         transfers = _chain(payments).transfers(payment)
 
         def keep(tx: Tx) -> None:
-            payments.keep_transfers(tx, payment, transfers)
+            payments.keep_transfers(tx, [(payment, transfers)])
             if also is not None:
                 also(tx)
 

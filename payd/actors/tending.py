@@ -151,34 +151,29 @@ class Tending:
         def step(tx: Tx) -> list[str | None]:
             still_unpaid(tx, closed)
             endpoints = record_transitions(tx, [move.stored for move in moves])
-            for move in moves:
-                self._keep(tx, move.before, move.found)
+            self._keep(tx, [(move.before, move.found) for move in moves])
             return endpoints
 
         endpoints = await of.db.write(step) if moves else []
         for move, endpoint in zip(moves, endpoints, strict=True):
             move.actor.payment = move.stored.payment
-            of.tell_all(move.stored.payment, endpoint)
+            of.tell_all(move.stored, endpoint)
         moved = {move.actor.key for move in moves}
         return [payment_id for payment_id in payment_ids if payment_id not in moved]
 
     async def _find_at_once(self, payment: Payment) -> Found | None:
         """What is new about a payment that is due, where nobody must be waited for to know it."""
-        of = self._of
-        now_ms, due_at_ms = of.clock.now_ms(), of.due_at_ms(payment)
-        if due_at_ms is None or due_at_ms > now_ms:
-            return None
+        now_ms = self._of.clock.now_ms()
         if payment.status is Status.REQUIRES_ACTION:
-            return Found(WindowClosed())
-        assert payment.processing is not None
-        chain = of.chain_of(payment.processing.chain)
+            return Found(WindowClosed()) if payment.expires_at_ms <= now_ms else None
+        followed = followed_on(payment)
+        chain = None if followed is None else self._of.chain_of(followed)
         return await chain.look(payment, now_ms) if chain is not None and not chain.has_nodes else None
 
     def _move(self, actor: PaymentActor, found: Found, trigger: Trigger) -> _Move:
         payment = actor.load()
         moved = transition(payment, trigger, self._of.clock.now_ms())
-        due_at_ms = self._of.due_at_ms(moved.payment)
-        return _Move(actor, payment, found, Move(moved, self._of.event_of(moved), due_at_ms))
+        return _Move(actor, payment, found, self._of.move_of(moved))
 
     async def _survive(self, payment_id: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -246,25 +241,26 @@ class Tending:
         def keep(tx: Tx) -> None:
             if is_end:
                 still_unpaid(tx, [payment.id])
-            self._keep(tx, payment, found)
+            self._keep(tx, [(payment, found)])
 
         async def turn(actor: PaymentActor) -> bool:
             if actor.load().version != payment.version:
                 return False
             if found.trigger is None:
-                await self._of.db.write(self._keep, payment, found)
+                await self._of.db.write(self._keep, [(payment, found)])
             else:
                 await actor.move(found.trigger, also=keep)
             return True
 
         return await self._of.turns.ask(payment.id, turn, limited=False)
 
-    def _keep(self, tx: Tx, payment: Payment, found: Found) -> None:
-        self._of.keep_transfers(tx, payment, found.transfers)
-        if found.follow is not None and not follow_transfer(tx, payment.id, found.follow):
-            raise InvalidState("A reorg was faster than the look; the chain is looked at again.")
-        if found.denied is not None:
-            take_back(tx, found.denied)
+    def _keep(self, tx: Tx, news: Sequence[tuple[Payment, Found]]) -> None:
+        self._of.keep_transfers(tx, [(payment, found.transfers) for payment, found in news])
+        for payment, found in news:
+            if found.follow is not None and not follow_transfer(tx, payment.id, found.follow):
+                raise InvalidState("A reorg was faster than the look; the chain is looked at again.")
+            if found.denied is not None:
+                take_back(tx, found.denied)
 
     async def _close_window(self, payment: Payment) -> None:
         """Expire a payment, once each chain that it can be paid on was read up to the end of its window.

@@ -95,11 +95,12 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
+_MILLISECONDS: Final = tuple(f".{ms:03d}Z" for ms in range(1000))
 
 
 def iso_ms(at_ms: int) -> str:
     """ISO 8601 UTC with milliseconds, such as `2026-05-18T09:59:00.123Z`."""
-    return f"{_iso_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+    return _iso_second(at_ms // 1000) + _MILLISECONDS[at_ms % 1000]
 
 
 # Most instants of a moment share their second, and formatting one is the dearest part of an envelope.

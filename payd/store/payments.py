@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ from payd.core.payment import Payment, Transition
 from payd.core.search import Sought
 from payd.store.events import sold_few
 from payd.store.outbox import EventToStore, event_of, put_out
+from payd.store.rows import change_rows
 from payd.store.tallies import count_transitions
 
 Tx: TypeAlias = sqlite3.Connection
@@ -28,6 +30,12 @@ LAST: Final = "\U0010ffff"
 
 encode_payment: Final = msgspec.msgpack.Encoder().encode
 decode_payment: Final = msgspec.msgpack.Decoder(Payment).decode
+
+_CHANGE: Final = (
+    "UPDATE payments SET status = column3, version = column2 + 1, asset = column4, network = column5,"
+    " buyer_address = column6, tx_id = column7, due_at_ms = column8, parked_at_ms = NULL, body = column9"
+)
+_AT_VERSION: Final = "WHERE id = column1 AND version = column2"
 
 
 class TwoWriters(RuntimeError):
@@ -47,11 +55,6 @@ class Move(NamedTuple):
         return self.moved.payment
 
 
-def record_transition(tx: Tx, moved: Transition, event: EventToStore, due_at_ms: int | None) -> str | None:
-    """As `record_transitions`, of one payment."""
-    return record_transitions(tx, [Move(moved, event, due_at_ms)])[0]
-
-
 def record_transitions(tx: Tx, moves: Sequence[Move]) -> list[str | None]:
     """Store the states after transitions of payments, at least one, and their events together, or nothing.
 
@@ -64,33 +67,24 @@ def record_transitions(tx: Tx, moves: Sequence[Move]) -> list[str | None]:
     Raises:
         TwoWriters: Another transition of one of them was stored meanwhile.
     """
-    for move in moves:
-        _update_payment(tx, move.payment, move.due_at_ms)
+    if change_rows(tx, _CHANGE, _AT_VERSION, [_changed_row(move) for move in moves]) != len(moves):
+        raise TwoWriters(f"two writers for {' or '.join(move.payment.id for move in moves)}")
     count_transitions(tx, [move.moved for move in moves])
     return put_out(tx, [event_of(move.moved, move.event) for move in moves])
 
 
-def _update_payment(tx: Tx, after: Payment, due_at_ms: int | None) -> None:
-    asset, network = _paid_with(after)
-    changed = tx.execute(
-        "UPDATE payments SET status = ?, version = ?, asset = ?, network = ?, buyer_address = ?, tx_id = ?,"
-        " due_at_ms = ?, parked_at_ms = NULL, body = ?"
-        " WHERE id = ? AND version = ?",
-        (
-            after.status.value,
-            after.version,
-            asset,
-            network,
-            _buyer_address(after),
-            None if after.success is None else after.success.tx_id,
-            due_at_ms,
-            encode_payment(after),
-            after.id,
-            after.version - 1,
-        ),
-    ).rowcount
-    if changed != 1:
-        raise TwoWriters(f"two writers for {after.id}")
+def _changed_row(move: Move) -> tuple[object, ...]:
+    after = move.payment
+    return (
+        after.id,
+        after.version - 1,
+        after.status.value,
+        *_paid_with(after),
+        _buyer_address(after),
+        None if after.success is None else after.success.tx_id,
+        move.due_at_ms,
+        encode_payment(after),
+    )
 
 
 def find_payment(tx: Tx, payment_id: str) -> Payment | None:
@@ -286,8 +280,13 @@ def _known_by(account_id: str, sought: Sought, where: list[str], values: list[st
 def _paid_with(payment: Payment) -> tuple[str | None, str | None]:
     if payment.processing is None:
         return None, None
-    asset = parse_asset(payment.processing.option_amount.unit.removeprefix(ASSET_PREFIX))
-    return canonical_asset(asset), payment.processing.chain
+    return _canonical(payment.processing.option_amount.unit), payment.processing.chain
+
+
+# Merchants take few assets, in many payments.
+@lru_cache(maxsize=256)
+def _canonical(unit: str) -> str:
+    return canonical_asset(parse_asset(unit.removeprefix(ASSET_PREFIX)))
 
 
 def _buyer_address(payment: Payment) -> str | None:

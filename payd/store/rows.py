@@ -6,6 +6,7 @@ one for many rows costs little more than one for a single row.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -17,6 +18,9 @@ Row: TypeAlias = Sequence[object]
 
 # A power of two: so few texts are prepared, and kept, for any number of rows.
 ROWS_MAX: Final = 64
+
+# A value of a row, by its place.
+_PLACE: Final = re.compile(r"\bcolumn(\d+)\b")
 
 
 def insert_rows(tx: Tx, insert: str, rows: Sequence[Row]) -> int:
@@ -35,6 +39,42 @@ def insert_rows(tx: Tx, insert: str, rows: Sequence[Row]) -> int:
         last = tx.execute(f"{insert} {values}", part).lastrowid
     assert last is not None, "an INSERT has a rowid"
     return last
+
+
+def upsert_rows(tx: Tx, insert: str, rows: Sequence[Row], on_conflict: str) -> int:
+    """Insert rows in their order, or change those that are there.
+
+    Args:
+        tx: The step's transaction.
+        insert: As `insert_rows` takes it.
+        rows: Any number.
+        on_conflict: Such as `ON CONFLICT DO UPDATE SET b = excluded.b WHERE b <> 0`.
+
+    Returns:
+        How many were stored or changed.
+    """
+    return sum(tx.execute(f"{insert} {values} {on_conflict}", part).rowcount for values, part in _parts(rows))
+
+
+def change_rows(tx: Tx, update: str, where: str, rows: Sequence[Row]) -> int:
+    """Change rows, each as a row of values says.
+
+    Args:
+        tx: The step's transaction.
+        update: Such as `UPDATE t SET a = column2`; its values are columns by their numbers.
+        where: Such as `WHERE id = column1`.
+        rows: Any number; each has as many values as the others.
+
+    Returns:
+        How many were changed: fewer than asked for where a condition did not hold, or a row was meant twice.
+    """
+    changed = 0
+    for values, part in _parts(rows):
+        # To put a single row up as a table costs as much as to change it.
+        several = len(part) > len(rows[0])
+        statement = f"{update} FROM ({values}) {where}" if several else _of_one(f"{update} {where}")
+        changed += tx.execute(statement, part).rowcount
+    return changed
 
 
 def find_rows(tx: Tx, select: str, keys: Sequence[Row]) -> list[tuple[Any, ...]]:
@@ -59,6 +99,11 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[object, ...]]]:
         count = min(ROWS_MAX, 1 << (len(rows).bit_length() - 1))
         part, rows = rows[:count], rows[count:]
         yield _values(len(part[0]), count), tuple(chain.from_iterable(part))
+
+
+@cache
+def _of_one(statement: str) -> str:
+    return _PLACE.sub(r"?\1", statement)
 
 
 @cache

@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from payd.store.rows import upsert_rows
+
 Tx: TypeAlias = sqlite3.Connection
 
 Kind = Literal["matched", "late", "partial", "surplus", "unmatched"]
@@ -77,21 +79,20 @@ def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
     )
 
 
-def match_transfer(tx: Tx, transfer: Transfer) -> bool:
-    """Store a transfer that pays for something, or claim one that was seen before and paid for nothing.
+def match_transfers(tx: Tx, transfers: Sequence[Transfer]) -> bool:
+    """Store transfers that pay for something, or claim those that were seen before and paid for nothing.
 
     Returns:
-        False when it paid for something else: it can pay for nothing again.
+        False when one of them paid for something else: it can pay for nothing again.
     """
-    return (
-        tx.execute(
-            f"INSERT INTO transfers ({_COLUMNS}) VALUES ({_MARKS})"
-            " ON CONFLICT DO UPDATE SET kind = excluded.kind, account_id = excluded.account_id,"
-            " payment_id = excluded.payment_id WHERE kind <> 'matched' OR payment_id = excluded.payment_id",
-            msgspec.structs.astuple(transfer),
-        ).rowcount
-        == 1
+    matched = upsert_rows(
+        tx,
+        f"INSERT INTO transfers ({_COLUMNS})",
+        [msgspec.structs.astuple(one) for one in transfers],
+        "ON CONFLICT DO UPDATE SET kind = excluded.kind, account_id = excluded.account_id,"
+        " payment_id = excluded.payment_id WHERE kind <> 'matched' OR payment_id = excluded.payment_id",
     )
+    return matched == len(transfers)
 
 
 def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:

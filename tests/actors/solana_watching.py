@@ -40,11 +40,11 @@ from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.options import Route, hand_out
 from payd.store.outbox import EventToStore
-from payd.store.payments import find_payment, record_transition
+from payd.store.payments import find_payment
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.sightings import Sighting, sightings_in
 from tests.chains.rpc_node import open_client, urls
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 from tests.live.solana import (
     BUYER,
     CHAIN,

@@ -168,7 +168,7 @@ async def test_a_transfer_seen_before_its_payment_still_pays_it_and_never_a_seco
 
     async def credit(payment_id: str) -> None:
         def keep(tx: Tx) -> None:
-            payments.keep_transfers(tx, payments.find(payment_id), [seen])
+            payments.keep_transfers(tx, [(payments.find(payment_id), [seen])])
 
         await payments.db.write(keep)
 

@@ -9,10 +9,10 @@ from payd.actors.relayer import DAY_MS, QUEUE_OLD_MS, QUEUED_MAX
 from payd.chains.rpc import NodesDown
 from payd.core.payment import transition
 from payd.store.db import Database
-from payd.store.payments import record_transition
 from payd.store.relays import insert_job, kill_job
 from tests.actors.relay_bench import COIN, buyer, buyer_address, job, open_bench
 from tests.actors.relay_chain import GWEI
+from tests.inserts import record_transition
 from tests.store.test_payments import event, funds, payment, store
 
 

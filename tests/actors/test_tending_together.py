@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from payd.actors.deadlines import TOGETHER_MAX
 from payd.actors.payments import PaymentActor
 from payd.actors.turns import Turns
 from payd.core.errors import StoreUnavailable
-from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.payments import _update_payment as update_payment
+from payd.store.outbox import NewEvent, put_out
+from payd.store.payments import Move
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
 MANY = 2 * TOGETHER_MAX + 50
@@ -56,9 +57,9 @@ async def test_many_expire_in_few_steps_each_with_its_event_its_delivery_and_its
     realm, heard = hooked.realm, list[tuple[str, int, str | None]]()
     tell = realm.payments.tell_all
 
-    def hear(payment: Payment, endpoint_id: str | None) -> None:
-        heard.append((payment.id, payment.version, endpoint_id))
-        tell(payment, endpoint_id)
+    def hear(move: Move, endpoint_id: str | None) -> None:
+        heard.append((move.payment.id, move.payment.version, endpoint_id))
+        tell(move, endpoint_id)
 
     monkeypatch.setattr(realm.payments, "tell_all", hear)
     steps = realm.db.stats().steps
@@ -121,15 +122,15 @@ async def test_a_store_that_fails_in_the_middle_stores_nothing_of_them_and_all_o
 ) -> None:
     payments = await fall_due(hooked, MANY)
     realm = hooked.realm
-    left = iter(range(MANY // 2))
+    left = iter([True])
 
-    def fail(tx: Tx, after: Payment, due_at_ms: int | None) -> None:
+    def fail(tx: Tx, new: Sequence[NewEvent]) -> list[str | None]:
         if next(left, None) is None:
             raise StoreUnavailable("The disk is full.")
-        update_payment(tx, after, due_at_ms)
+        return put_out(tx, new)
 
     with monkeypatch.context() as broken:
-        broken.setattr("payd.store.payments._update_payment", fail)
+        broken.setattr("payd.store.payments.put_out", fail)
         await trio.sleep(2.5)
     done = [payment for payment, told in realm.db.point(histories).items() if len(told) > 1]
     assert 0 < len(done) < MANY

@@ -10,9 +10,8 @@ from payd.chains.simulated import SimulatedChain
 from payd.core.payment import FundsCommitted, Payment, open_payment, transition
 from payd.core.period import DAY_MS
 from payd.store.db import Tx
-from payd.store.payments import record_transition
 from tests.bench.realm import payment_id, writing_in_bulk
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 from tests.ledger import event_of
 from tests.shop import USDC_BASE, WALLET
 

@@ -36,11 +36,10 @@ from payd.store.payments import (
     list_payments,
     next_payment_due_ms,
     park_payment,
-    record_transition,
     record_transitions,
     unpark_payments,
 )
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 

@@ -12,7 +12,6 @@ from payd.core.gas import Fees
 from payd.core.payment import transition
 from payd.core.relay import RelayJob
 from payd.store.db import Database
-from payd.store.payments import record_transition
 from payd.store.relay_transactions import (
     Attempt,
     Mined,
@@ -44,6 +43,7 @@ from payd.store.relays import (
     reopen_from,
     untold_deaths,
 )
+from tests.inserts import record_transition
 from tests.store.test_payments import event, funds, payment, store
 
 CHAIN = "eip155:8453"

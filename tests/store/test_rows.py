@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payd.store.rows import ROWS_MAX, find_rows, insert_rows
+from payd.store.rows import ROWS_MAX, change_rows, find_rows, insert_rows, upsert_rows
 
 INSERT = "INSERT INTO t (name, size)"
 
@@ -56,6 +56,49 @@ def test_rows_go_on_behind_the_newest(tx: sqlite3.Connection) -> None:
     assert insert_rows(tx, INSERT, [("b", 1), ("c", 2)]) == 43
     tx.execute("DELETE FROM t WHERE id < 43")
     assert insert_rows(tx, INSERT, [("d", 3)]) == 44
+
+
+CHANGE = "UPDATE t SET size = column2, name = column3"
+
+
+@given(there=st.integers(0, 100), asked=st.lists(st.integers(0, 110), unique=True, max_size=3 * ROWS_MAX))
+def test_those_are_changed_that_are_there_and_each_by_its_own_row(there: int, asked: list[int]) -> None:
+    with closing(new_table()) as tx, closing(new_table()) as other:
+        for one in (tx, other):
+            one.executemany("INSERT INTO t VALUES (?, ?, 0)", [(n, f"{n}") for n in range(there)])
+        rows = [(number, number * 7, f"new {number}") for number in asked]
+
+        changed = change_rows(tx, CHANGE, "WHERE id = column1 AND size = 0", rows)
+
+        other.executemany("UPDATE t SET size = ?2, name = ?3 WHERE id = ?1", rows)
+        assert stored(tx) == stored(other)
+        assert changed == sum(number < there for number in asked)
+
+
+@pytest.mark.parametrize("ids", [(1, 1), (1, 2, 3, 1)])
+def test_one_that_is_meant_twice_is_changed_once(tx: sqlite3.Connection, ids: tuple[int, ...]) -> None:
+    insert_rows(tx, INSERT, [("a", 0), ("b", 0), ("c", 0)])
+
+    changed = change_rows(tx, CHANGE, "WHERE id = column1", [(one, 1, f"new {one}") for one in ids])
+
+    assert changed < len(ids)
+
+
+@given(there=st.integers(0, 40), asked=st.lists(st.integers(0, 60), max_size=2 * ROWS_MAX))
+def test_rows_are_inserted_or_changed_as_one_by_one(there: int, asked: list[int]) -> None:
+    again = "ON CONFLICT DO UPDATE SET size = size + excluded.size WHERE size < 3"
+    with closing(new_table()) as tx, closing(new_table()) as other:
+        for one in (tx, other):
+            one.executemany(
+                "INSERT INTO t (name, size) VALUES (?, ?)", [(f"{n}", n % 5) for n in range(there)]
+            )
+        rows = [(f"{number}", 1) for number in asked]
+
+        changed = upsert_rows(tx, INSERT, rows, again)
+
+        one_by_one = [other.execute(f"{INSERT} VALUES (?, ?) {again}", row).rowcount for row in rows]
+        assert stored(tx) == stored(other)
+        assert changed == sum(one_by_one)
 
 
 def test_one_that_is_taken_is_an_error(tx: sqlite3.Connection) -> None:

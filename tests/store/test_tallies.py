@@ -18,8 +18,9 @@ from payd.core.period import DAY_MS, Days, day_of
 from payd.core.tally import numbers_by_day, numbers_of
 from payd.store.db import Database
 from payd.store.migrate import bring_up_to_date, migrate, read_migrations
-from payd.store.payments import TwoWriters, record_transition
+from payd.store.payments import TwoWriters
 from payd.store.tallies import count_created, count_open, read_tallies
+from tests.inserts import record_transition
 from tests.ledger import START_MS, sell
 from tests.store.test_payments import event
 

@@ -33,7 +33,7 @@ from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, move_cursor
 from payd.store.db import Database, Tx
 from payd.store.timeline import ROWS_MAX, Timeline, read_timeline
-from payd.store.transfers import Transfer, match_transfer
+from payd.store.transfers import Transfer, match_transfers
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, run_sql, sell
 from tests.receiver import Does
 from tests.shop import APPROVES, SIGNATURE, Shop
@@ -196,8 +196,8 @@ def happen(tx: Tx, sold: Payment) -> None:
         100,
         "0xb",
     )
-    match_transfer(tx, seen)
-    match_transfer(tx, msgspec.structs.replace(seen, tx_id="0xgone", block_hash=None, kind="late"))
+    match_transfers(tx, [seen])
+    match_transfers(tx, [msgspec.structs.replace(seen, tx_id="0xgone", block_hash=None, kind="late")])
     move_cursor(tx, CHAIN, "head", None, Cursor(102, "0xh", 5))
     tx.execute("INSERT INTO hints VALUES (?, 'opt_1', ?, ?)", (sold.id, TX_ID, START_MS + 2))
     tx.execute(

@@ -11,7 +11,7 @@ from payd.store.transfers import (
     Transfer,
     insert_transfer,
     list_transfers,
-    match_transfer,
+    match_transfers,
     paid_among,
     transfers_of_payment,
 )
@@ -70,10 +70,24 @@ async def test_lists_are_newest_first_by_account_and_by_match(realm_db: Database
 
 
 async def test_a_transfer_that_pays_is_stored_once(realm_db: Database) -> None:
-    assert await realm_db.write(match_transfer, transfer(1))
-    assert not await realm_db.write(match_transfer, transfer(1, payment_id="pay_2"))
+    assert await realm_db.write(match_transfers, [transfer(1)])
+    assert not await realm_db.write(match_transfers, [transfer(1, payment_id="pay_2")])
     assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1)]
     assert realm_db.point(transfers_of_payment, "pay_2") == []
+
+
+async def test_of_many_transfers_that_pay_none_paid_for_something_else(realm_db: Database) -> None:
+    assert await realm_db.write(match_transfers, [])
+    many = [transfer(number, payment_id=f"pay_{number}") for number in range(100)]
+    assert await realm_db.write(match_transfers, many)
+    assert await realm_db.write(match_transfers, many)
+    again = [transfer(100, payment_id="pay_100"), transfer(7, payment_id="pay_101")]
+    assert not await realm_db.write(match_transfers, again)
+    twice = [transfer(200, payment_id="pay_200"), transfer(200, payment_id="pay_201")]
+    assert not await realm_db.write(match_transfers, twice)
+    assert [realm_db.point(transfers_of_payment, f"pay_{number}") for number in range(100)] == [
+        [one] for one in many
+    ]
 
 
 async def test_a_transfer_that_paid_for_nothing_is_claimed_by_what_it_pays(realm_db: Database) -> None:
@@ -81,12 +95,12 @@ async def test_a_transfer_that_paid_for_nothing_is_claimed_by_what_it_pays(realm
     await realm_db.write(insert_transfer, seen)
     await realm_db.write(insert_transfer, transfer(2, payment_id="pay_9", kind="late"))
 
-    assert await realm_db.write(match_transfer, transfer(1, seen_at_ms=2000))
-    assert await realm_db.write(match_transfer, transfer(2))
+    assert await realm_db.write(match_transfers, [transfer(1, seen_at_ms=2000)])
+    assert await realm_db.write(match_transfers, [transfer(2)])
 
     assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1), transfer(2)]
     assert realm_db.point(transfers_of_payment, "pay_9") == []
-    assert not await realm_db.write(match_transfer, transfer(1, payment_id="pay_2"))
+    assert not await realm_db.write(match_transfers, [transfer(1, payment_id="pay_2")])
 
 
 async def test_those_are_paid_of_which_the_chain_shows_a_transfer_that_pays(realm_db: Database) -> None:

@@ -34,11 +34,10 @@ from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.options import Route, hand_out
 from payd.store.outbox import EventToStore
-from payd.store.payments import record_transition
 from payd.store.relays import insert_job
 from payd.store.sightings import hold_to_commitment
 from payd.store.transfers import follow_transfer
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,

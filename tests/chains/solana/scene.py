@@ -36,12 +36,11 @@ from payd.store.chain_cursors import Cursor, CursorKind, find_cursor, move_curso
 from payd.store.db import Database, Tx
 from payd.store.options import Route, hand_out, hand_out_resolved
 from payd.store.outbox import EventToStore
-from payd.store.payments import record_transition
 from payd.store.sightings import Seen, Sighting, hold_to_commitment, matched_of, record, take_back
 from payd.store.submissions import find_submission, insert_submission, note_leaving
 from payd.store.transfers import follow_transfer
 from payd.store.watches import known_bindings
-from tests.inserts import insert_payment
+from tests.inserts import insert_payment, record_transition
 from tests.live.solana import (
     BUYER,
     CHAIN,
