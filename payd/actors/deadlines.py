@@ -161,20 +161,19 @@ class Deadlines:
         if len(keys) > 1:
             nursery.start_soon(self._several, nursery, keys)
         for key in keys if len(keys) == 1 else ():
+            self._alone += 1
             nursery.start_soon(self._one, key)
 
     async def _several(self, nursery: trio.Nursery, keys: Sequence[str]) -> None:
         assert self._together is not None
         left = dict.fromkeys(await self._together(keys))
+        self._alone += len(left)
         self._ended([key for key in keys if key not in left])
         for key in left:
             nursery.start_soon(self._one, key)
             await trio.lowlevel.checkpoint()
 
     async def _one(self, key: str) -> None:
-        self._alone += 1
-        if self._full:
-            self._sooner.set()
         try:
             await self._tend(key)
         finally:

@@ -249,10 +249,10 @@ async def test_whoever_waits_for_the_end_of_a_tend_goes_on_then() -> None:
 
 
 async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "LOADED_MAX", 6)
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 8)
     monkeypatch.setattr(deadlines, "TOGETHER_MAX", 3)
     rows = Rows(Clock(VirtualWall(START_MS)))
-    rows.due = {f"first{number:02}": START_MS - 100 + number for number in range(30)}
+    rows.due = {"alone": START_MS - 100}
     handed: list[str] = []
 
     async def together(keys: Sequence[str]) -> list[str]:
@@ -268,9 +268,13 @@ async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: 
     heap = Deadlines(rows.clock, rows.load, rows.tend, together)
     async with trio.open_nursery() as nursery:
         await nursery.start(heap.run)
+        await trio.sleep(1)
+        rows.due = {f"first{number:02}": START_MS + number for number in range(30)}
+        heap.reload()
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
 
+    assert rows.tended.pop(0) == ("alone", 0)
     assert handed[:30] == [f"first{number:02}" for number in range(30)]
     assert sorted(handed[30:] + [key for key, _ in rows.tended]) == [f"thenfirst{n:02}" for n in range(30)]
     assert rows.due == {}

@@ -17,6 +17,7 @@ from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.outbox import NewEvent, put_out
 from payd.store.payments import Move
+from payd.store.transfers import transfers_of_payment
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
 MANY = 2 * TOGETHER_MAX + 50
@@ -83,8 +84,24 @@ async def test_after_a_downtime_what_is_confirmed_and_what_expires_needs_no_turn
     async with open_shop(tmp_path / "data", start_ms=START_MS + 3_600_000) as later:
         await trio.sleep(0.1)
 
-        found = [later.realm.payments.find(payment).status for payment in (paid, left)]
+        realm = later.realm
+        found = [realm.payments.find(payment).status for payment in (paid, left)]
         assert found == [Status.SUCCEEDED, Status.EXPIRED]
+        shown = [
+            [one.kind for one in realm.db.point(transfers_of_payment, payment)] for payment in (paid, left)
+        ]
+        assert shown == [["matched"], []]
+
+
+async def test_nobody_moves_before_the_time_has_come(shop: Shop) -> None:
+    """Who is told of a payment may be told too early: a clock was set back."""
+    paid, left = await shop.pay(), await shop.pay()
+    await shop.confirm(paid, (await shop.options(paid, [BUYER]))[0]["id"], SIGNATURE)
+
+    tending = shop.realm.payments.tending
+    assert list(await tending._tend_together([paid, left])) == [paid, left]
+    assert await shop.status(paid) == "processing"
+    assert await shop.status(left) == "requires_action"
 
 
 async def test_one_with_a_turn_of_its_own_keeps_none_of_the_others_waiting(hooked: Shop) -> None:
