@@ -280,7 +280,10 @@ async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: 
     assert rows.due == {}
 
 
-async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("are_handed_over", "quick_at_ms"), [(True, 1000), (False, 500)])
+async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(
+    are_handed_over: bool, quick_at_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(deadlines, "LOADED_MAX", 5)
     rows = Rows(Clock(VirtualWall(START_MS)))
     rows.due = {f"slow{number:02}": START_MS - 100 + number for number in range(20)}
@@ -296,14 +299,14 @@ async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(monkeypatch: py
         await trio.sleep(1)
         return keys
 
-    heap = Deadlines(rows.clock, rows.load, tend, together)
+    heap = Deadlines(rows.clock, rows.load, tend, together if are_handed_over else None)
     async with trio.open_nursery() as nursery:
         await nursery.start(heap.run)
         heap.add("quick", START_MS + 500)
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
 
-    assert times == [1000]
+    assert times == [quick_at_ms]
 
 
 async def test_several_that_are_due_are_handed_over_at_once_and_who_is_left_is_tended_alone(
