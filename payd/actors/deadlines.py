@@ -92,6 +92,10 @@ class Deadlines:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run for ever. Started once the first window is loaded."""
+        # Whoever ran before took along what was in flight, and who was about to be.
+        self._in_flight.clear()
+        self._again.clear()
+        self._alone = 0
         self.reload()
         await self._refill()
         task_status.started()

@@ -280,6 +280,33 @@ async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: 
     assert rows.due == {}
 
 
+async def test_who_was_looked_after_when_it_ended_is_looked_after_when_it_runs_again() -> None:
+    """The supervisor starts it anew, as after an index that could not be read."""
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {key: START_MS - 1 for key in "abcdef"}
+
+    async def together(keys: Sequence[str]) -> Sequence[str]:
+        return keys
+
+    async def end(key: str) -> None:
+        nursery.cancel_scope.cancel()
+        await rows.tend(key)
+
+    heap = Deadlines(rows.clock, rows.load, end, together)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(1)
+    assert rows.tended == []
+
+    heap._tend = rows.tend
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert sorted(key for key, _ in rows.tended) == list("abcdef")
+    assert not heap.busy
+
+
 @pytest.mark.parametrize(("are_handed_over", "quick_at_ms"), [(True, 1000), (False, 500)])
 async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(
     are_handed_over: bool, quick_at_ms: int, monkeypatch: pytest.MonkeyPatch
