@@ -67,7 +67,7 @@ class Deadlines:
         self._refill_at_ms = 0
         self._sooner = trio.Event()
         self._in_flight: set[str] = set()
-        self._alone = 0  # of those in flight, who may wait for somebody else
+        self._alone = 0  # of those in flight, who are tended alone, and may wait for somebody else
         self._again: set[str] = set()
 
     @property
@@ -96,6 +96,7 @@ class Deadlines:
         self._in_flight.clear()
         self._again.clear()
         self._alone = 0
+        self.ended.unpark_all()
         self.reload()
         await self._refill()
         task_status.started()
@@ -115,8 +116,8 @@ class Deadlines:
     def _has_next(self, now_ms: float) -> bool:
         """Whether a key in the heap is due, and the index has none that was due before it and is not read.
 
-        After a downtime, what follows from the first that move does not go before the last of them. Where
-        those in flight may take long, nobody waits for the index to be read on.
+        After a downtime, what follows from the first that move does not go before the last of them. Where one
+        is looked after alone, which may take long, nobody waits for the index to be read on.
         """
         if not self._heap:
             return False
@@ -164,9 +165,9 @@ class Deadlines:
     def _start(self, nursery: trio.Nursery, keys: Sequence[str]) -> None:
         if len(keys) > 1:
             nursery.start_soon(self._several, nursery, keys)
-        for key in keys if len(keys) == 1 else ():
+        elif keys:
             self._alone += 1
-            nursery.start_soon(self._one, key)
+            nursery.start_soon(self._one, keys[0])
 
     async def _several(self, nursery: trio.Nursery, keys: Sequence[str]) -> None:
         assert self._together is not None
@@ -208,5 +209,5 @@ class Deadlines:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(until_sooner)
-            await self._clock.sleep_until_ms(min(wakes_ms, default=self._horizon_ms))
+            await self._clock.sleep_until_ms(min(wakes_ms, default=self._clock.now_ms() + WINDOW_MS))
             nursery.cancel_scope.cancel()

@@ -280,6 +280,39 @@ async def test_what_was_due_first_goes_before_what_follows_from_it(monkeypatch: 
     assert rows.due == {}
 
 
+@pytest.mark.parametrize("are_handed_over", [True, False])
+async def test_while_no_more_are_taken_it_sleeps(
+    are_handed_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that is: past the end of the window that was read."""
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 5)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {f"slow{number:02}": START_MS - 100 + number for number in range(12)}
+
+    async def tend(_: str) -> None:
+        await trio.sleep_forever()
+
+    async def together(_: Sequence[str]) -> Sequence[str]:
+        await trio.sleep_forever()
+        return ()
+
+    heap = Deadlines(rows.clock, rows.load, tend, together if are_handed_over else None)
+    slept, looks = heap._sleep, 0
+
+    async def count() -> None:
+        nonlocal looks
+        looks += 1
+        assert looks < 20
+        await slept()
+
+    monkeypatch.setattr(heap, "_sleep", count)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        heap.add("due", START_MS)
+        await trio.sleep(10 * WINDOW_MS / 1000)
+        nursery.cancel_scope.cancel()
+
+
 async def test_who_was_looked_after_when_it_ended_is_looked_after_when_it_runs_again() -> None:
     """The supervisor starts it anew, as after an index that could not be read."""
     rows = Rows(Clock(VirtualWall(START_MS)))
