@@ -196,7 +196,7 @@ class Connection(Generic[Raw]):
         """
         if self._on_thread is None:
             await trio.lowlevel.checkpoint()  # before the look: it may be closed meanwhile
-        if not self.alive or rows_written(self.raw) < 0:
+        if not self.alive or rows_written(self.raw) is None:
             raise ConnectionGone("the connection to the database was lost")
         if self._on_thread is None:
             return function()
@@ -321,12 +321,12 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
     return connection
 
 
-def rows_written(raw: sqlite3.Connection) -> int:
-    """How many rows a connection has written since it was opened; -1 if it is closed."""
+def rows_written(raw: sqlite3.Connection) -> int | None:
+    """How many rows a connection has written since it was opened; None if it is closed."""
     try:
         return raw.total_changes
     except sqlite3.ProgrammingError:
-        return -1
+        return None
 
 
 def open_point(path: Path) -> ReadConnection:

@@ -424,7 +424,7 @@ class Database:
 
     def _rows_written(self) -> int:
         writer = self._connections.writer
-        return 0 if writer is None else rows_written(writer.raw)
+        return 0 if writer is None else rows_written(writer.raw) or 0
 
     def _end_lost_batch(self) -> None:
         """Stop waiting for a thread that is not there any more."""

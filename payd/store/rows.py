@@ -70,10 +70,12 @@ def change_rows(tx: Tx, update: str, where: str, rows: Sequence[Row]) -> int:
     """
     changed = 0
     for values, part in _parts(rows):
-        # To put a single row up as a table costs as much as to change it.
-        several = len(part) > len(rows[0])
-        statement = f"{update} FROM ({values}) {where}" if several else _of_one(f"{update} {where}")
-        changed += tx.execute(statement, part).rowcount
+        if len(part) == len(rows[0]):
+            # To put a single row up as a table costs as much as to change it.
+            statement, places = _of_one(f"{update} {where}")
+            changed += tx.execute(statement, [part[place] for place in places]).rowcount
+        else:
+            changed += tx.execute(f"{update} FROM ({values}) {where}", part).rowcount
     return changed
 
 
@@ -102,8 +104,9 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[object, ...]]]:
 
 
 @cache
-def _of_one(statement: str) -> str:
-    return _PLACE.sub(r"?\1", statement)
+def _of_one(statement: str) -> tuple[str, list[int]]:
+    """The statement for a single row, and the places of its values in the row."""
+    return _PLACE.sub("?", statement), [int(number) - 1 for number in _PLACE.findall(statement)]
 
 
 @cache
