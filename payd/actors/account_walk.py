@@ -71,6 +71,7 @@ class _Round(NamedTuple):
         moved: How far accounts are listed by it.
         read: The transactions that are new, and could be read.
         seen: What they paid.
+        left: Those that were not read.
         trouble: Why one of them cannot be read.
         is_cut: Whether some are left for the next time.
     """
@@ -78,6 +79,7 @@ class _Round(NamedTuple):
     moved: Sequence[AccountCursor]
     read: Sequence[Landed]
     seen: Sequence[Seen]
+    left: Set[str]
     trouble: Unread | None
     is_cut: bool
 
@@ -203,7 +205,10 @@ class AccountWalk:
         tips, listings = await self.reader.listings(node, asked, "finalized", to)
         others = nodes[1:] if before.number < self._read_by[1] else ()
         also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
-        listed = unique(chain(listings, *(more for _, more in also)))
+        told = [listings, *(more for _, more in also)]
+        # One reference after the other: whatever names it is read to its end, and the next one has its turn.
+        named = [unique(of_one) for of_one in zip(*(one[len(cursors) :] for one in told), strict=True)]
+        listed = [*unique(chain(*(one[: len(cursors)] for one in told))), *chain(*named)]
         shown = await self._db.look(sightings_between, self._name, before.number, to)
         missing = await find_missing(self._rpc, shown, listed)
         listed = [*missing.elsewhere, *listed]
@@ -217,7 +222,11 @@ class AccountWalk:
         noted, lost = await self._commit("final", before, after, done, missing.gone if is_whole else ())
         if is_whole and missing.gone:
             self._note_gone(lost, read.number - min(one.block_number for one in missing.gone))
-        some = {bytes(Pubkey.from_string(one.address)) for one in references}
+        some = {
+            bytes(Pubkey.from_string(reference.address))
+            for reference, entries in zip(references, named, strict=True)
+            if done.left.isdisjoint(one.tx_id for one in entries)
+        }
         self._looked_up = set() if is_whole else self._looked_up | some
         return noted, not is_whole and (done.is_ahead or bool(references))
 
@@ -232,10 +241,11 @@ class AccountWalk:
         """Every node is behind what was read, and stays so: that is not of this chain's history."""
         tips = await self.reader.tips(node)
         log.critical("chain.other_history", chain=self._name, node=node.name, from_block=tips.head.number)
-        turned = await self._db.write(_begin_again, self._name, tips)
+        # Before, not after it: of a write nobody may know whether it was stored.
         self._cursors.clear()
         for read in self._read.values():
             read.clear()
+        turned = await self._db.write(_begin_again, self._name, tips)
         self._note_gone(turned.lost, 0)
         return Step(tips.head, None, tips.head, also=turned.paid_by_others)
 
@@ -272,9 +282,9 @@ class AccountWalk:
         listings: Sequence[Listing],
         tips: Tips,
     ) -> _Round:
-        """Read what is new of what was listed, the oldest first, and say how far that brings the accounts."""
+        """Read what is new of what was listed, in its order, and say how far that brings the accounts."""
         fresh = await self._fresh(kind, listed)
-        some = fresh[:READ_MAX]
+        some = sorted(fresh[:READ_MAX], key=lambda one: one.slot)
         landed, trouble = await self.reader.transactions(node, some, _COMMITMENT[kind])
         seen = await self.reader.seen(landed, lookout.watched, tips.head)
         unread = {one.tx_id for one in fresh} - {one.tx_id for one in landed} - self.skipped
@@ -282,7 +292,7 @@ class AccountWalk:
         known = self._cursors[kind]
         moved = [one for one in moved if known.get(one.address) != one]
         is_cut = len(fresh) > len(some) or not all(one.is_whole for one in listings)
-        return _Round(moved, landed, seen, trouble, is_cut)
+        return _Round(moved, landed, seen, unread, trouble, is_cut)
 
     async def _fresh(self, kind: CursorKind, listed: Sequence[Listed]) -> list[Listed]:
         """Those that did something, and that were not read where they are now.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from payd.actors.account_walk import BEGIN_SLOTS, QUIET_S
 from payd.actors.node_choice import UNREADABLE_S
 from payd.actors.walk import GONE_S, LAG_S
 from payd.chains.solana.binding import memo_of, reference_key
+from payd.core.errors import OutcomeUnknown
 from payd.store.chain_accounts import account_cursors
 from payd.store.db import Database, Tx
 from tests.actors.solana_watching import DOWN, PRICE, SolanaWatching, open_solana, settle
@@ -26,6 +28,8 @@ from tests.live.solana import (
     USDC_MINT,
     USDT,
     USDT_MINT,
+    LocalSolana,
+    furnish_solana,
     hand_over,
     keypair,
     memo,
@@ -35,6 +39,7 @@ from tests.live.solana import (
     tx_id_of,
 )
 from tests.live.svm_ledger import Ledger
+from tests.live.svm_methods import SvmNode
 
 
 async def test_a_transfer_with_reference_and_memo_is_stored_and_its_payment_told(
@@ -271,6 +276,37 @@ async def test_a_chain_that_was_started_anew_is_read_from_where_it_is(solana: So
     assert solana.watcher.stats().read == other.at("confirmed").slot
     assert [one.block_hash for one in solana.shown(paid)] == [None]
     assert await solana.watcher.run_once()
+
+
+async def test_what_was_listed_before_a_chain_was_started_anew_is_forgotten_also_in_doubt(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write after which it is forgotten may be stored though its end is an error."""
+    await solana.local.slots(3000)
+    await solana.pay(await solana.sell("0"))
+    await solana.local.slots(60)
+    await solana.watcher.run_once()
+    write, in_doubt = solana.db.write, iter([True])
+
+    async def store(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        found = await write(step, *args, **kwargs)
+        if step is account_walk._begin_again and next(in_doubt, False):
+            raise OutcomeUnknown("disk I/O error")
+        return found
+
+    monkeypatch.setattr(solana.db, "write", store)
+    solana.nodes[0].ledger = solana.ledger = Ledger(1, 4)
+    solana.local = LocalSolana(SvmNode(solana.ledger))
+    await furnish_solana(solana.local)
+    await solana.watcher.run_once()
+    await trio.sleep(GONE_S + 1)
+    assert not await solana.watcher.run_once()
+    assert next(in_doubt, None) is None
+    await solana.watcher.run_once()
+    paid = await solana.pay(await solana.sell("new"))
+    await solana.local.slots(40)
+    await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
 
 
 async def test_a_transaction_that_no_node_can_tell_of_keeps_nobody_elses_payment_waiting(

@@ -127,6 +127,25 @@ async def test_a_transfer_to_another_token_account_is_found_by_its_reference_bef
     assert solana.walk.read_until_s() * 1000 > solana.payment(payments[0]).expires_at_ms
 
 
+async def test_references_that_many_name_are_read_to_their_end_before_the_window_closes(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has a link can name its payment in as many transactions as he likes to pay for."""
+    monkeypatch.setattr(account_walk, "READ_MAX", 3)
+    monkeypatch.setattr(account_walk, "READ_KEPT_MAX", 6)
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    payments = [await solana.sell(str(number)) for number in range(5)]
+    paid = [[await solana.pay(payment, target=other) for payment in payments] for _ in range(4)]
+    await solana.later()
+    await solana.watcher.run_once()
+    await solana.later(WINDOW_S + 60)
+    await solana.watcher.run_once()
+    assert [[solana.kinds(one) for one in some] for some in paid] == [[["matched"]] * 5] + [
+        [["surplus"]] * 5
+    ] * 3
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payments[0]).expires_at_ms
+
+
 async def test_references_are_looked_up_once(solana: SolanaWatching) -> None:
     await solana.sell()
     await solana.later(WINDOW_S + 60)
