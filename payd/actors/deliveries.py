@@ -302,8 +302,7 @@ class Deliveries:
     async def _poll(self) -> None:
         while True:
             self._poll_now = trio.Event()
-            if self._wall_was_set_back():
-                await self._bring_back()
+            await self._look_at_the_wall()
             for endpoint_id in await self._db.look(endpoints_with_pending):
                 self.wake(endpoint_id)
             self._jobs_wanted.set()
@@ -314,11 +313,15 @@ class Deliveries:
             with trio.move_on_after(POLL_S):
                 await self._poll_now.wait()
 
-    def _wall_was_set_back(self) -> bool:
-        """Since the last look, or before the start, of which nobody knows."""
+    async def _look_at_the_wall(self) -> None:
+        """Bring back what waits too long, if the wall clock was set back since the last look.
+
+        At the start, too: nobody knows what happened before.
+        """
         ahead_ms = self._clock.real_ms() - round(trio.current_time() * 1000)
-        before_ms, self._wall_ahead_ms = self._wall_ahead_ms, ahead_ms
-        return before_ms is None or ahead_ms < before_ms - SET_BACK_MS
+        if self._wall_ahead_ms is None or ahead_ms < self._wall_ahead_ms - SET_BACK_MS:
+            await self._bring_back()
+        self._wall_ahead_ms = ahead_ms
 
     async def _bring_back(self) -> None:
         """After the wall clock was set back, nothing waits until the time that it showed before."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
 
 from payd.actors.deliveries import IN_FLIGHT_MAX, POLL_S
 from payd.actors.lane import SPREAD_MAX_S
 from payd.clock import Clock, VirtualWall
+from payd.core.errors import StoreUnavailable
 from payd.core.retry import RETRY_DELAYS_S
 from payd.store.db import Database
+from payd.store.deliveries import astray
 from tests.outbox import make_outbox, open_outbox
 from tests.receiver import Does, always
 
@@ -157,9 +162,21 @@ async def test_when_the_wall_clock_jumps_ahead_what_became_due_is_sent_and_the_s
         assert row.state == "pending"
 
 
+@pytest.mark.parametrize("fails", [0, 1])
 async def test_when_the_wall_clock_is_set_back_nothing_waits_for_the_time_it_showed(
-    realm_db: Database,
+    fails: int, realm_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the store cannot be read at that moment."""
+    left, look = 0, realm_db.look
+
+    async def look_or_fail(query: Callable[..., Any], *args: Any) -> Any:
+        nonlocal left
+        if query is astray and left:
+            left -= 1
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        return await look(query, *args)
+
+    monkeypatch.setattr(realm_db, "look", look_or_fail)
     wall = JumpingWall()
     wall.jump_ms = 30 * 24 * HOUR_S * 1000
     async with open_outbox(realm_db, clock=Clock(wall)) as outbox:
@@ -168,7 +185,7 @@ async def test_when_the_wall_clock_is_set_back_nothing_waits_for_the_time_it_sho
         await outbox.happen()
         await trio.sleep(10)
         assert len(receiver.received) == 2
-        wall.jump_ms = 0
+        wall.jump_ms, left = 0, fails
         await trio.sleep(POLL_S)
         await trio.sleep(RETRY_DELAYS_S[2] - POLL_S)
         assert len(receiver.received) == 2, "never early"
