@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 
+from payd.core.errors import OutcomeUnknown
 from payd.core.event import iso_ms
 from payd.entropy import new_id
-from payd.store.clock import OFFSET_MAX_MS, get_clock, start_clock_job
+from payd.store.clock import OFFSET_MAX_MS, get_clock, move_clock, start_clock_job
 from tests.receiver import Does, always
 from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 from tests.web.hooked import open_hooked
@@ -34,6 +38,30 @@ async def test_the_clock_moves_and_what_falls_due_happens_at_its_own_time(shop: 
     told = {event["paymentId"]: event["createdAt"] for event in events.body["data"]}
     assert told[first] < iso_ms(START_MS + 905_000)
     assert iso_ms(START_MS + 3_600_000) <= told[second] < iso_ms(START_MS + 3_605_000)
+
+
+async def test_the_clock_is_where_it_was_stored_also_when_nobody_knew_that_it_was(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, in_doubt = shop.realm.db, iter([True])
+    write = db.write
+
+    async def store(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        found = await write(step, *args, **kwargs)
+        if step is move_clock and not db.point(get_clock).running and next(in_doubt, False):
+            raise OutcomeUnknown("disk I/O error")
+        return found
+
+    monkeypatch.setattr(db, "write", store)
+    advance = shop.realm.advance
+    assert advance is not None
+    await db.write(start_clock_job, JOB, 3_600_000)
+    with pytest.raises(OutcomeUnknown):
+        await advance.run()
+    assert shop.realm.clock.offset_ms == 0
+    with trio.move_on_after(1):
+        await advance.run()
+    assert shop.realm.clock.offset_ms == 3_600_000
 
 
 async def test_a_chain_of_due_work_runs_to_its_end_on_the_way(shop: Shop) -> None:
