@@ -79,7 +79,8 @@ class Flight:
         self._sent_s: dict[str, float] = {}
         self._confirmed: dict[str, int] = {}
         self._doubts = Doubts("landed")
-        self._sought: dict[str, float] = {}
+        self._finding: set[str] = set()
+        self._sought: set[str] = set()
         self._send_room = trio.CapacityLimiter(SENDS_AT_ONCE)
         self._find_room = trio.CapacityLimiter(FINDS_AT_ONCE)
         self.counts: Counter[str] = Counter()
@@ -116,7 +117,8 @@ class Flight:
     def _forget(self, waiting: Sequence[StoredSubmission]) -> None:
         kept = {one.tx_id for one in waiting}
         self._doubts.keep(kept)
-        for memory in (self._sent_s, self._confirmed, self._sought):
+        self._sought &= kept
+        for memory in (self._sent_s, self._confirmed):
             for tx_id in memory.keys() - kept:
                 del memory[tx_id]
         self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
@@ -174,7 +176,7 @@ class Flight:
             self._confirmed[one.tx_id] = slot
             self.lost -= {one.payment_id}
             if status is not None and status.err is None:
-                nursery.start_soon(self._find, one.tx_id)
+                self._start_finding(one.tx_id, nursery)
         self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
 
     def _slot_before(self, one: StoredSubmission) -> int | None:
@@ -192,15 +194,24 @@ class Flight:
             (seen.block_number for seen in self._db.point(sightings_in, self._chain, one.tx_id)), default=0
         )
 
+    def _start_finding(self, tx_id: str, nursery: trio.Nursery) -> None:
+        self._finding.add(tx_id)
+        nursery.start_soon(self._find, tx_id)
+
     async def _find(self, tx_id: str) -> None:
-        """Have a transaction read; tried again where it could not be stored."""
-        async with self._find_room:
-            try:
+        """Have a transaction read; tried again where it could not be stored, or was not read to its end."""
+        is_read = False
+        try:
+            async with self._find_room:
                 await self._found(tx_id)
-            except (StoreUnavailable, OutcomeUnknown) as trouble:
-                log.debug("submitter.not_stored", tx_id=tx_id, reason=str(trouble))
+            is_read = True
+        except (StoreUnavailable, OutcomeUnknown) as trouble:
+            log.debug("submitter.not_stored", tx_id=tx_id, reason=str(trouble))
+        finally:
+            self._finding.discard(tx_id)
+            if not is_read:
                 self._confirmed.pop(tx_id, None)
-                self._sought.pop(tx_id, None)
+                self._sought.discard(tx_id)
 
     def _note_lost(self, one: StoredSubmission) -> None:
         """A fork took it: it is sent again, as long as its blockhash is good."""
@@ -225,24 +236,30 @@ class Flight:
             if end == "landed":
                 await self._land(one, nursery)
             elif end is not None:
-                await self._bury(one, end, nursery)
+                await self._bury(one, end)
                 dead.append(one.payment_id)
         return dead
 
     async def _land(self, one: StoredSubmission, nursery: trio.Nursery) -> None:
         """It is final; and over once what it paid is stored, or could not be after another try."""
-        if one.tx_id not in self._sought and not self._db.point(sightings_in, self._chain, one.tx_id):
-            self._sought[one.tx_id] = trio.current_time()
-            nursery.start_soon(self._find, one.tx_id)
-            return
+        if not self._db.point(sightings_in, self._chain, one.tx_id):
+            if one.tx_id in self._finding:
+                return
+            if one.tx_id not in self._sought:
+                self._sought.add(one.tx_id)
+                self._start_finding(one.tx_id, nursery)
+                return
         await self._db.write(end_submission, one.seq, "landed")
         log.info("submitter.landed", payment_id=one.payment_id, tx_id=one.tx_id)
 
-    async def _bury(self, one: StoredSubmission, end: End, nursery: trio.Nursery) -> None:
-        """It comes to nothing. Another transaction may have paid, to some other account: that one is read."""
+    async def _bury(self, one: StoredSubmission, end: End) -> None:
+        """It comes to nothing. Another transaction may have paid, to some other account.
+
+        That one is read first: once this has ended, its payment fails, and nobody looks for it any more.
+        """
         for named in await self._named(one.payment_id):
             if named.err is None:
-                nursery.start_soon(self._find, named.tx_id)
+                await self._found(named.tx_id)
         await self._db.write(end_submission, one.seq, "dead", _WORDS[end])
         self.counts["failed"] += 1
         log.warning("submitter.dead", payment_id=one.payment_id, tx_id=one.tx_id, reason=_WORDS[end])

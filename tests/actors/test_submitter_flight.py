@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from payd.actors.submitter_flight import RESEND_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database
+from payd.store.sightings import record
 from tests.actors.solana_watching import DOWN, SolanaWatching
 from tests.actors.submitting import Submitting, open_submitting
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
@@ -185,6 +187,52 @@ async def test_another_transaction_that_names_the_payment_is_read_when_its_own_d
     await submitting.submitter.run_once()
     assert submitting.states(owed) == ["dead"]
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_nothing_is_dead_before_what_names_its_payment_is_stored(submitting: Submitting) -> None:
+    """Nobody looks for another transaction of a payment that has failed."""
+    solana = submitting.solana
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    paid = await solana.pay(owed.payment_id, target=other)
+    await submitting.expire()
+    write = solana.db.write
+
+    async def fail(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if step is record:
+            raise StoreUnavailable("The disk is full.")
+        return await write(step, *args, **kwargs)
+
+    solana.db.write = fail  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await submitting.submitter.run_once()
+    assert (submitting.states(owed), solana.kinds(paid)) == (["open"], [])
+    solana.db.write = write  # type: ignore[method-assign]
+    await submitting.submitter.run_once()
+    assert (submitting.states(owed), solana.kinds(paid)) == (["dead"], ["matched"])
+
+
+async def test_what_was_not_read_to_its_end_is_read_again(submitting: Submitting) -> None:
+    """A bug elsewhere may end the run in which it is being read."""
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    flight = submitting.submitter._flight
+    found, calls = flight._found, list[str]()
+
+    async def hang(tx_id: str) -> None:
+        calls.append(tx_id)
+        await trio.sleep_forever()
+
+    flight._found = hang
+    await rounds(submitting, 5)
+    assert calls
+    flight._found = found
+    await rounds(submitting, 5)
+    assert submitting.states(owed) == ["landed"]
+    assert submitting.solana.kinds(owed.tx_id) == ["matched"]
 
 
 # Forks.
