@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -292,9 +293,9 @@ async def test_while_no_more_are_taken_it_sleeps(
     async def tend(_: str) -> None:
         await trio.sleep_forever()
 
-    async def together(_: Sequence[str]) -> Sequence[str]:
-        await trio.sleep_forever()
-        return ()
+    async def together(keys: Sequence[str]) -> Sequence[str]:
+        await trio.sleep(math.inf)
+        return keys
 
     heap = Deadlines(rows.clock, rows.load, tend, together if are_handed_over else None)
     slept, looks = heap._sleep, 0
