@@ -196,7 +196,7 @@ class Connection(Generic[Raw]):
         """
         if self._on_thread is None:
             await trio.lowlevel.checkpoint()  # before the look: it may be closed meanwhile
-        if not self.alive or rows_written(self.raw) is None:
+        if not self.alive or _rows_written(self.raw) is None:
             raise ConnectionGone("the connection to the database was lost")
         if self._on_thread is None:
             return function()
@@ -242,6 +242,11 @@ class Connections:
         self.reader: Connection[ReadConnection] | None = None
         self.looker: Connection[ReadConnection] | None = None
         self.point: ReadConnection | None = None
+
+    @property
+    def rows_written(self) -> int:
+        """How many rows the writer has written since it was opened; 0 while it is closed."""
+        return 0 if self.writer is None else _rows_written(self.writer.raw) or 0
 
     async def open(self) -> None:
         """Open those that are not; not to be cancelled half-way: shield it.
@@ -321,8 +326,8 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
     return connection
 
 
-def rows_written(raw: sqlite3.Connection) -> int | None:
-    """How many rows a connection has written since it was opened; None if it is closed."""
+def _rows_written(raw: sqlite3.Connection) -> int | None:
+    """None of a closed connection."""
     try:
         return raw.total_changes
     except sqlite3.ProgrammingError:

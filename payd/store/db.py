@@ -35,7 +35,6 @@ from payd.store.connection import (
     Tx,
     check_sqlite,
     rewrite_version,
-    rows_written,
     take_log,
 )
 from payd.store.memory import K, Memory, Query
@@ -408,7 +407,7 @@ class Database:
 
     async def _follow_writes(self) -> None:
         """Look after the log until it is quiet, then empty it."""
-        rows, looks, quiet_looks = self._rows_written(), 0, 0
+        rows, looks, quiet_looks = self._connections.rows_written, 0, 0
         while quiet_looks < QUIET_LOOKS:
             await trio.sleep(LOOK_S)
             self._end_lost_batch()
@@ -416,15 +415,11 @@ class Database:
             self._written = trio.Event()
             looks += 1
             # A writer that was opened anew counts from its beginning.
-            if abs(self._rows_written() - rows) >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
-                rows, looks = self._rows_written(), 0
+            if abs(self._connections.rows_written - rows) >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
+                rows, looks = self._connections.rows_written, 0
                 if await self._checkpoint("PASSIVE") > LOG_PAGES_MAX:
                     await self._checkpoint("RESTART")
         await self._checkpoint("TRUNCATE")
-
-    def _rows_written(self) -> int:
-        writer = self._connections.writer
-        return 0 if writer is None else rows_written(writer.raw) or 0
 
     def _end_lost_batch(self) -> None:
         """Stop waiting for a thread that is not there any more."""
