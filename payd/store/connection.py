@@ -232,6 +232,7 @@ class Connections:
         looker: Reads what the house itself waits for.
         point: Reads on the loop's own thread. The others have a thread each; inline there is no checkpointer,
             and the writer empties its log itself.
+        rows_taken: How many of `rows_written` the last checkpoint found.
     """
 
     def __init__(self, path: Path, *, inline: bool) -> None:
@@ -242,11 +243,17 @@ class Connections:
         self.reader: Connection[ReadConnection] | None = None
         self.looker: Connection[ReadConnection] | None = None
         self.point: ReadConnection | None = None
+        self.rows_taken = 0
 
     @property
     def rows_written(self) -> int:
         """How many rows the writer has written since it was opened; 0 while it is closed."""
         return 0 if self.writer is None else _rows_written(self.writer.raw) or 0
+
+    @property
+    def rows_untaken(self) -> int:
+        """How many rows of the log no checkpoint has taken into the database, or more."""
+        return self.rows_written - self.rows_taken
 
     async def open(self) -> None:
         """Open those that are not; not to be cancelled half-way: shield it.
@@ -256,6 +263,7 @@ class Connections:
         """
         if self.writer is None:
             self.writer = await open_connection(self._path, "writer", StagedConnection, inline=self._inline)
+            self.rows_taken = 0
         if self.checkpointer is None and not self._inline:
             self.checkpointer = await open_connection(
                 self._path, "checkpointer", StagedConnection, inline=False

@@ -65,7 +65,7 @@ COMPANY: Final = 24
 LOOK_S: Final = 0.25  # how often the log is looked at while there are writes
 QUIET_LOOKS: Final = 4  # looks without a write after which the log is emptied, and nobody looks any more
 CHECKPOINT_ROWS: Final = 1000  # rows that are worth a checkpoint: a log of a few MiB
-CHECKPOINT_LOOKS: Final = 20  # looks after which fewer rows are worth one, too: they may have been large
+CHECKPOINT_LOOKS: Final = 20  # looks after which fewer are worth one, too: they may have been large
 # A steady writer is always a little ahead of its checkpoints, and the log only grows. At 16 MiB the writer
 # waits for a moment, so that the log starts again from the beginning.
 LOG_PAGES_MAX: Final = 4096
@@ -407,16 +407,15 @@ class Database:
 
     async def _follow_writes(self) -> None:
         """Look after the log until it is quiet, then empty it."""
-        rows, looks, quiet_looks = self._connections.rows_written, 0, 0
+        looks = quiet_looks = 0
         while quiet_looks < QUIET_LOOKS:
             await trio.sleep(LOOK_S)
             self._end_lost_batch()
             quiet_looks = 0 if self._written.is_set() or self._in_flight is not None else quiet_looks + 1
             self._written = trio.Event()
             looks += 1
-            # A writer that was opened anew counts from its beginning.
-            if abs(self._connections.rows_written - rows) >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
-                rows, looks = self._connections.rows_written, 0
+            if self._connections.rows_untaken >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
+                looks = 0
                 if await self._checkpoint("PASSIVE") > LOG_PAGES_MAX:
                     await self._checkpoint("RESTART")
         await self._checkpoint("TRUNCATE")
@@ -431,6 +430,7 @@ class Database:
         """Take the log into the database; returns the pages in the log."""
         if (checkpointer := self._connections.checkpointer) is None:
             return 0
+        self._connections.rows_taken = self._connections.rows_written
         try:
             pages = await checkpointer.run(partial(take_log, checkpointer.raw, mode))
             self._checkpoints += 1
