@@ -341,6 +341,19 @@ async def test_who_was_looked_after_when_it_ended_is_looked_after_when_it_runs_a
     assert not heap.busy
 
 
+async def test_whoever_waits_for_the_end_of_a_tend_goes_on_when_it_runs_again() -> None:
+    """What was being tended ended with the run before, and it may be that nothing is due any more."""
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    heap = Deadlines(rows.clock, rows.load, rows.tend)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(heap.ended.park)
+        await trio.lowlevel.checkpoint()
+        assert heap.ended.statistics().tasks_waiting == 1
+        await nursery.start(heap.run)
+        assert heap.ended.statistics().tasks_waiting == 0
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize(("are_handed_over", "quick_at_ms"), [(True, 1000), (False, 500)])
 async def test_more_than_a_page_of_slow_ones_keep_nobody_waiting(
     are_handed_over: bool, quick_at_ms: int, monkeypatch: pytest.MonkeyPatch
