@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
 from payd.actors import deadlines
 from payd.actors.deadlines import WINDOW_MS, Deadlines, Due
@@ -347,7 +348,7 @@ async def test_whoever_waits_for_the_end_of_a_tend_goes_on_when_it_runs_again() 
     heap = Deadlines(rows.clock, rows.load, rows.tend)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(heap.ended.park)
-        await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
         assert heap.ended.statistics().tasks_waiting == 1
         await nursery.start(heap.run)
         assert heap.ended.statistics().tasks_waiting == 0

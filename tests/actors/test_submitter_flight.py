@@ -214,8 +214,9 @@ async def test_nothing_is_dead_before_what_names_its_payment_is_stored(submittin
     assert (submitting.states(owed), solana.kinds(paid)) == (["dead"], ["matched"])
 
 
-async def test_what_was_not_read_to_its_end_is_read_again(submitting: Submitting) -> None:
-    """A bug elsewhere may end the run in which it is being read."""
+@pytest.mark.parametrize("not_shown", [0, 1])
+async def test_what_was_not_read_to_its_end_is_read_again(not_shown: int, submitting: Submitting) -> None:
+    """A bug elsewhere may end the run in which it is being read, at first or once more."""
     owed = await submitting.owe()
     await submitting.submitter.run_once()
     await submitting.solana.later()
@@ -224,15 +225,33 @@ async def test_what_was_not_read_to_its_end_is_read_again(submitting: Submitting
 
     async def hang(tx_id: str) -> None:
         calls.append(tx_id)
-        await trio.sleep_forever()
+        if len(calls) > not_shown:
+            await trio.sleep_forever()
 
     flight._found = hang
-    await rounds(submitting, 5)
-    assert calls
+    await rounds(submitting, 10)
+    assert len(calls) == not_shown + 1
     flight._found = found
     await rounds(submitting, 5)
     assert submitting.states(owed) == ["landed"]
     assert submitting.solana.kinds(owed.tx_id) == ["matched"]
+
+
+async def test_what_pays_nothing_that_anybody_knows_of_is_landed_after_another_try(
+    submitting: Submitting,
+) -> None:
+    owed = await submitting.owe()
+    calls: list[str] = []
+
+    async def find_nothing(tx_id: str) -> None:
+        calls.append(tx_id)
+
+    submitting.submitter._flight._found = find_nothing
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    await rounds(submitting, 10)
+    assert calls == [owed.tx_id] * 2
+    assert submitting.states(owed) == ["landed"]
 
 
 # Forks.
