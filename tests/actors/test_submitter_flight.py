@@ -14,6 +14,7 @@ from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database
 from payd.store.sightings import record
+from payd.store.submissions import StoredSubmission
 from tests.actors.solana_watching import DOWN, SolanaWatching
 from tests.actors.submitting import Submitting, open_submitting
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
@@ -174,16 +175,22 @@ async def test_what_failed_for_good_is_dead_and_its_payment_told(submitting: Sub
     assert submitting.submitter.stats().reverts == 1
 
 
+async def paid_by_another(submitting: Submitting) -> tuple[StoredSubmission, str]:
+    """A payment whose own transaction cannot land any more, and another one that names it and pays."""
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    other = await submitting.solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    paid = await submitting.solana.pay(owed.payment_id, target=other)
+    await submitting.expire()
+    return owed, paid
+
+
 async def test_another_transaction_that_names_the_payment_is_read_when_its_own_dies(
     submitting: Submitting,
 ) -> None:
     solana = submitting.solana
-    submitting.drop("blackhole")
-    owed = await submitting.owe()
-    await submitting.submitter.run_once()
-    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
-    paid = await solana.pay(owed.payment_id, target=other)
-    await submitting.expire()
+    owed, paid = await paid_by_another(submitting)
     await submitting.submitter.run_once()
     assert submitting.states(owed) == ["dead"]
     assert solana.kinds(paid) == ["matched"]
@@ -192,12 +199,7 @@ async def test_another_transaction_that_names_the_payment_is_read_when_its_own_d
 async def test_nothing_is_dead_before_what_names_its_payment_is_stored(submitting: Submitting) -> None:
     """Nobody looks for another transaction of a payment that has failed."""
     solana = submitting.solana
-    submitting.drop("blackhole")
-    owed = await submitting.owe()
-    await submitting.submitter.run_once()
-    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
-    paid = await solana.pay(owed.payment_id, target=other)
-    await submitting.expire()
+    owed, paid = await paid_by_another(submitting)
     write = solana.db.write
 
     async def fail(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
