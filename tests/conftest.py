@@ -7,6 +7,7 @@ import importlib
 import inspect
 import logging
 import os
+import signal
 import sys
 import zlib
 from collections import defaultdict
@@ -32,6 +33,10 @@ SLOW: Final = ("live", "browser")
 
 # Python's own. The conftest of a folder may have lifted it already.
 NESTING_MAX: Final = 1000
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would all that tests start and end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # In CI every run has the same inputs, so that a red run is red again for who looks into it. No deadline: what
 # else the machine does is no property of the code.
