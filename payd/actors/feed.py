@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 import trio
@@ -101,6 +101,10 @@ class Listener:
     def take_resends(self, limit: int) -> list[int]:
         """The oldest that wait, at most `limit`; they wait no more."""
         return [self._again.popleft() for _ in range(min(limit, len(self._again)))]
+
+    def put_back(self, seqs: Sequence[int]) -> None:
+        """Have what was taken wait again, before what came meanwhile."""
+        self._again = deque([*seqs, *self._again], maxlen=RESENDS_MAX)
 
 
 F = TypeVar("F")

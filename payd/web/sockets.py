@@ -18,7 +18,14 @@ from typing import Any, Final, Protocol
 import trio
 
 from payd.actors.feed import AccountFeed, Listener, PaymentFeed, Update
-from payd.core.errors import InvalidParams, PaydError, PaymentNotFound, RateLimited, UpgradeRequired
+from payd.core.errors import (
+    InvalidParams,
+    PaydError,
+    PaymentNotFound,
+    RateLimited,
+    StoreUnavailable,
+    UpgradeRequired,
+)
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies
 from payd.web.limits import Slots
@@ -30,6 +37,8 @@ PING_S: Final = 25.0
 BEATS: Final = 25
 # Events read and sent at once to an account's listener: some 100 kB, which 10 kB/s takes within `STUCK_S`.
 BATCH_MAX: Final = 50
+# A listener whose events cannot be read at the moment stays, and they are read again after this long.
+READ_AGAIN_S: Final = 1.0
 # Feeds open at once in all, and from one address: a shop's network full of phones.
 FEEDS_MAX: Final = 20_000
 FEEDS_PER_IP_MAX: Final = 200
@@ -58,10 +67,15 @@ class AccountSource(Protocol):
         """What the handshake's answer tells: where the feed begins, and how much waits there."""
 
     async def events_after(self, cursor: Any, limit: int) -> list[tuple[Any, bytes]]:
-        """The next events: cursor and message of each. Raises PaydError when the caller may no more."""
+        """The next events: cursor and message of each.
+
+        Raises:
+            StoreUnavailable: They cannot be read now.
+            PaydError: The caller may no more.
+        """
 
     async def events_again(self, seqs: list[int]) -> list[bytes]:
-        """The messages of events that are sent once more."""
+        """The messages of events that are sent once more. Raises StoreUnavailable."""
 
 
 class FeedSocket(Protocol):
@@ -216,16 +230,24 @@ class Sockets:
 
         async def pull() -> list[bytes]:
             nonlocal cursor
+            messages: list[bytes] = []
+            again: list[int] = []
             try:
                 events = await source.events_after(cursor, BATCH_MAX)
+                if events:
+                    cursor = events[-1][0]
+                    messages += [message for _, message in events]
+                # Behind what is new, so that nothing comes again before it came.
+                again = listener.take_resends(BATCH_MAX - len(events))
+                if again:
+                    messages += await source.events_again(again)
+            except StoreUnavailable:
+                listener.put_back(again)
+                await trio.sleep(READ_AGAIN_S)
+                socket.wake()
             except PaydError:
                 socket.close(POLICY)
-                return []
-            if events:
-                cursor = events[-1][0]
-            # Behind what is new, so that nothing comes again before it came.
-            again = listener.take_resends(BATCH_MAX - len(events))
-            return [message for _, message in events] + (await source.events_again(again) if again else [])
+            return messages
 
         source.feed.subscribe(source.account_id, listener)
         try:

@@ -155,6 +155,21 @@ def test_of_too_many_resends_the_oldest_are_forgotten() -> None:
     assert listener.take_resends(2 * RESENDS_MAX) == list(range(2, RESENDS_MAX + 2))
 
 
+def test_what_is_put_back_comes_first_and_is_forgotten_first() -> None:
+    listener = Listener(lambda: None)
+    listener.resend(1)
+    listener.resend(2)
+    taken = listener.take_resends(2)
+    listener.resend(3)
+    listener.put_back(taken)
+    assert listener.take_resends(2) == [1, 2]
+
+    for seq in range(4, RESENDS_MAX + 3):
+        listener.resend(seq)
+    listener.put_back([1, 2])
+    assert listener.take_resends(2 * RESENDS_MAX) == list(range(3, RESENDS_MAX + 3))
+
+
 def test_a_key_lapses_once_its_listener_is_not_heard_of_for_a_while() -> None:
     leases = Leases()
     leases.grant("key_1", "acct_1", 0)

@@ -17,7 +17,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, Event, Ping, TextMessage
 
 from payd.actors.feed import AccountFeed, PaymentFeed
-from payd.core.errors import InvalidParams, MissingApiKey
+from payd.core.errors import InvalidParams, MissingApiKey, StoreUnavailable
 from payd.web.app import make_app
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies
@@ -82,6 +82,8 @@ class Account:
     events: list[bytes] = field(default_factory=list)
     asked: int = 0
     revoked: bool = False
+    unreadable: int = 0
+    unreadable_again: int = 0
 
     async def start(self, after: str | None) -> int:
         await trio.lowlevel.checkpoint()
@@ -96,6 +98,9 @@ class Account:
         self.asked += 1
         if self.revoked:
             raise MissingApiKey("no more")
+        if self.unreadable:
+            self.unreadable -= 1
+            raise StoreUnavailable("not now")
         last = min(cursor + limit, len(self.events))
         return [(n + 1, self.events[n]) for n in range(cursor, last)]
 
@@ -105,6 +110,9 @@ class Account:
 
     async def events_again(self, seqs: list[int]) -> list[bytes]:
         await trio.lowlevel.checkpoint()
+        if self.unreadable_again:
+            self.unreadable_again -= 1
+            raise StoreUnavailable("not now")
         return [b'{"again":%d}' % seq for seq in seqs]
 
 

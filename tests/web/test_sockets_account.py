@@ -9,7 +9,7 @@ import structlog.testing
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from payd.web.sockets import BATCH_MAX
+from payd.web.sockets import BATCH_MAX, READ_AGAIN_S
 from tests.web.street import ACCOUNT_FEED, Socket, Street, open_street, shrink
 
 
@@ -90,6 +90,31 @@ async def test_a_slow_listener_costs_nothing_and_misses_nothing() -> None:
 
         for n in range(1, 501):
             assert f'"cursor":{n},' in await socket.text()
+
+
+async def test_a_listener_stays_while_nothing_can_be_read_and_misses_nothing() -> None:
+    async with open_account(0) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.events = [b'{"cursor":1}']
+        street.account.unreadable = 2
+        street.account.feed.wake("acct_1")
+
+        since_s = trio.current_time()
+        assert await socket.text() == '{"cursor":1}'
+        assert trio.current_time() - since_s == 2 * READ_AGAIN_S
+        assert len(street.account.feed) == 1
+
+
+async def test_what_is_sent_again_waits_until_it_can_be_read_in_its_order() -> None:
+    async with open_account(0) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.events = [b'{"cursor":1}']
+        street.account.unreadable_again = 1
+        street.account.feed.resend("acct_1", 7)
+        await trio.sleep(READ_AGAIN_S / 2)
+        street.account.feed.resend("acct_1", 3)
+
+        assert [await socket.text() for _ in range(3)] == ['{"cursor":1}', '{"again":7}', '{"again":3}']
 
 
 async def test_a_listener_whose_key_was_revoked_is_closed() -> None:
