@@ -10,6 +10,7 @@ from payd.core import endpoint as endpoint_rules
 from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
 from payd.core.event import iso_ms
+from payd.core.fault import HELD
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
 from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.events import of_merchants, sold_few
@@ -137,13 +138,15 @@ def owe_message(
     return True
 
 
-# Every endpoint that is owed something and not on hold; one index look-up for each.
-_OWED: Final = (
+# Every endpoint that is owed something, and those of them that are not on hold; one index look-up for each.
+_EACH: Final = (
     "WITH RECURSIVE each_of (id) AS ("
     " SELECT min(endpoint_id) FROM deliveries WHERE state = 'pending'"
     " UNION ALL SELECT (SELECT min(endpoint_id) FROM deliveries"
-    "  WHERE state = 'pending' AND endpoint_id > each_of.id) FROM each_of WHERE each_of.id IS NOT NULL"
-    "), owed AS (SELECT id, state, failing_since_ms FROM each_of JOIN endpoints USING (id)"
+    "  WHERE state = 'pending' AND endpoint_id > each_of.id) FROM each_of WHERE each_of.id IS NOT NULL)"
+)
+_OWED: Final = (
+    f"{_EACH}, owed AS (SELECT id, state, failing_since_ms FROM each_of JOIN endpoints USING (id)"
     " WHERE endpoints.state <> 'paused') "
 )
 
@@ -260,21 +263,27 @@ _LONGEST_MS: Final = "CASE attempts {} ELSE 0 END".format(
     )
 )
 
+# Whether a fault holds it back, since a moment that is not after this one.
+_IS_HELD: Final = (
+    "coalesce((SELECT a.fault IN ({}) AND a.at_ms <= ? FROM attempts a WHERE a.delivery_id = deliveries.id"
+    " ORDER BY a.seq DESC LIMIT 1), FALSE)"
+).format(", ".join(f"'{kind}'" for kind in sorted(HELD)))
+
 
 def astray(tx: Tx, now_ms: int, limit: int) -> list[Head]:
-    """Some of the deliveries that are due further away than the schedule takes them.
+    """Some of the deliveries that are due further away than the schedule takes them, also of those on hold.
 
-    The wall clock was ahead when they were put off, and was set back since. Reads an index entry for each
-    delivery that is not due yet.
+    The wall clock was ahead when they were put off, and was set back since. What is held back on purpose, by
+    today's clock, is none of them. Reads an index entry for each delivery that is not due yet.
     """
     rows: list[Head] = []
-    for endpoint_id in endpoints_with_pending(tx):
+    for (endpoint_id,) in tx.execute(f"{_EACH} SELECT id FROM each_of WHERE id IS NOT NULL").fetchall():
         for priority in PRIORITIES:
             found = tx.execute(
                 "SELECT id, payment_id, attempts, next_at_ms FROM deliveries WHERE state = 'pending'"
                 f" AND endpoint_id = ? AND priority = ? AND next_at_ms > ? AND next_at_ms > ? + {_LONGEST_MS}"
-                " LIMIT ?",
-                (endpoint_id, priority, now_ms, now_ms, limit - len(rows)),
+                f" AND NOT {_IS_HELD} LIMIT ?",
+                (endpoint_id, priority, now_ms, now_ms, now_ms, limit - len(rows)),
             )
             rows += (Head(*row) for row in found)
     return rows

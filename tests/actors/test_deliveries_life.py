@@ -193,6 +193,34 @@ async def test_when_the_wall_clock_is_set_back_nothing_waits_for_the_time_it_sho
         assert len(receiver.received) == 3
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_happened_on_hold_does_not_wait_for_the_time_that_a_wrong_clock_showed(
+    restarts: bool, realm_db: Database
+) -> None:
+    wall = JumpingWall()
+    wall.jump_ms = 5 * HOUR_S * 1000
+    clock = Clock(wall)
+    async with open_outbox(realm_db, clock=clock) as outbox:
+        receiver = outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.switch("pause")
+        await outbox.happen()
+        if not restarts:
+            wall.jump_ms = 0
+            await trio.sleep(2 * POLL_S)
+            await outbox.switch("resume")
+            await trio.sleep(1)
+            assert len(receiver.received) == 1
+    if restarts:
+        wall.jump_ms = 0
+        async with open_outbox(realm_db, clock=clock) as outbox:
+            receiver = outbox.host("a.test")
+            await trio.sleep(1)
+            await outbox.switch("resume")
+            await trio.sleep(1)
+            assert len(receiver.received) == 1
+
+
 async def test_a_small_step_back_makes_nothing_early_and_nothing_lost(realm_db: Database) -> None:
     wall = JumpingWall()
     async with open_outbox(realm_db, clock=Clock(wall)) as outbox:

@@ -7,7 +7,9 @@ from itertools import count
 
 import msgspec
 import pytest
+import trio
 
+from payd.clock import Clock, VirtualWall
 from payd.core.fault import FORGED, REORDER_MAX_MS, Fault, FaultKind
 from payd.core.retry import ATTEMPTS_MAX
 from payd.core.signature import SignatureMismatch, StaleTimestamp, verify
@@ -123,6 +125,25 @@ async def test_a_delay_holds_back_as_long_as_it_says_and_uses_no_attempt(outbox:
     await outbox.advance(1)
     assert len(receiver.received) == 1
     assert [one.fault for one in outbox.log(outbox.rows()[0])] == ["delay", None]
+
+
+@pytest.mark.parametrize("set_back_s", [0, HOUR_S])
+async def test_a_restart_sends_nothing_early_that_is_held_back_unless_the_clock_was_wrong(
+    set_back_s: int, realm_db: Database
+) -> None:
+    ahead_s, wall = set_back_s, VirtualWall()
+    clock = Clock(lambda: wall() + ahead_s * 1000)
+    async with open_outbox(realm_db, clock=clock) as outbox:
+        await begin(outbox, "delay", delay_ms=3 * HOUR_S * 1000)
+        await outbox.happen()
+        await trio.sleep(60)
+    ahead_s = 0
+    async with open_outbox(realm_db, clock=clock) as outbox:
+        receiver = outbox.host("a.test")
+        await trio.sleep(2 * HOUR_S)
+        assert len(receiver.received) == (1 if set_back_s else 0)
+        await trio.sleep(HOUR_S)
+        assert len(receiver.received) == 1
 
 
 async def test_a_reorder_has_the_next_one_go_first(outbox: Outbox) -> None:
