@@ -296,7 +296,12 @@ class Lane:
 
     async def _send(self, head: Head) -> bool:
         """Make an attempt, unless things have changed since the look ahead. Returns whether they had not."""
-        work = self._work_of(head)
+        try:
+            work = self._work_of(head)
+        except StoreUnavailable:
+            # It is still due in the store. Others' requests are under way here, and go on.
+            self.wake()
+            return False
         if work is None:
             return False
         try:
@@ -318,8 +323,8 @@ class Lane:
         if self.stopping:
             return None
         if head.id not in self._read or self._read_in != self._db.generation:
-            self._read_in = self._db.generation
             self._read = self._db.point(load_due_work, self.endpoint_id, self._unread, self._clock.now_ms())
+            self._read_in = self._db.generation
         self._unread.discard(head.id)
         return self._read.pop(head.id, None)
 

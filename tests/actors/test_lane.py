@@ -478,3 +478,34 @@ async def test_what_was_looked_up_before_a_commit_is_not_sent_after_it(bench: Be
         assert len(bench.started) == 1
 
     assert bench.db.point(count_pending) == 2
+
+
+async def test_what_cannot_be_looked_up_now_is_sent_later_and_cuts_off_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    gate = bench.lane._gate = trio.CapacityLimiter(1)
+    point, failures = bench.db.point, 0
+
+    def unreadable(query: Any, *args: Any) -> Any:
+        nonlocal failures
+        if query is load_due_work and len(bench.started) == 1 and failures < 2:
+            failures += 1
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        return point(query, *args)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        # A commit in between, so that what was looked up no longer holds.
+        await bench.db.write(lambda tx: tx.execute("UPDATE clock SET job_events = job_events"))
+        monkeypatch.setattr(bench.db, "point", unreadable)
+        gate.total_tokens = 2
+        await bench.attempts(2)
+        for event in bench.ends.values():
+            event.set()
+
+    assert failures == 2
+    assert sorted(bench.started) == ["dlv_0", "dlv_1"], "each once"
+    assert bench.db.point(count_pending) == 0
