@@ -212,7 +212,10 @@ class Sockets:
         # First the subscription, then the state: what changes in between is not lost.
         feed.subscribe(payment_id, socket)
         try:
-            snapshot = await self._snapshot(payment_id)
+            try:
+                snapshot = await self._snapshot(payment_id)
+            except StoreUnavailable as error:
+                return await self._refuse(socket, request, error)
             if snapshot is None:
                 return await self._refuse(socket, request, PaymentNotFound("No such payment."))
             request.headers.clear()  # a page stays for long, and its headers are kilobytes
@@ -224,6 +227,7 @@ class Sockets:
         try:
             source = await self._authenticate(request)
             cursor = await source.start(request.query.get("after", [None])[-1])
+            greeting = await source.greeting(cursor)
         except PaydError as error:
             return await self._refuse(socket, request, error)
         listener = Listener(socket.wake)
@@ -251,7 +255,7 @@ class Sockets:
 
         source.feed.subscribe(source.account_id, listener)
         try:
-            await self._run(socket, None, pull, await source.greeting(cursor))
+            await self._run(socket, None, pull, greeting)
         finally:
             source.feed.unsubscribe(source.account_id, listener)
 

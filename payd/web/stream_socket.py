@@ -163,6 +163,7 @@ class StreamSocket:
                     messages = await pull()
                     self._woken = self._woken or bool(messages)
                     self._tail = b"".join(map(text_frame, messages))
+                    self._hear()
                 else:
                     await self._listen()
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
@@ -192,8 +193,11 @@ class StreamSocket:
                 await trio.lowlevel.wait_readable(self._stream.socket)
             finally:
                 self._scope = None
-        if scope.cancelled_caught:
-            return
+        if not scope.cancelled_caught:
+            self._hear()
+
+    def _hear(self) -> None:
+        """Take what has come from the client, without waiting."""
         data = receive_now(self._stream.socket, RECEIVE_BYTES)
         if data:
             self._take(data)

@@ -106,6 +106,8 @@ class Account:
 
     async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
         await trio.lowlevel.checkpoint()
+        if self.unreadable:
+            raise StoreUnavailable("not now")
         return (("feed-cursor", str(cursor)),)
 
     async def events_again(self, seqs: list[int]) -> list[bytes]:
@@ -179,6 +181,8 @@ class Street:
 
     async def snapshot(self, payment_id: str) -> tuple[bytes, bool] | None:
         await trio.lowlevel.checkpoint()
+        if self.account.unreadable:
+            raise StoreUnavailable("not now")
         return self.snapshots.get(payment_id)
 
     async def authenticate(self, request: Request) -> AccountSource:

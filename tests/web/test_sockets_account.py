@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import structlog.testing
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from wsproto.events import Ping, Pong, TextMessage
+
 from payd.web.sockets import BATCH_MAX, READ_AGAIN_S
-from tests.web.street import ACCOUNT_FEED, Socket, Street, open_street, shrink
+from tests.web.street import ACCOUNT_FEED, PAYMENT_FEED, Socket, Street, open_street, shrink
 
 
 @asynccontextmanager
@@ -115,6 +118,38 @@ async def test_what_is_sent_again_waits_until_it_can_be_read_in_its_order() -> N
         street.account.feed.resend("acct_1", 3)
 
         assert [await socket.text() for _ in range(3)] == ['{"cursor":1}', '{"again":7}', '{"again":3}']
+
+
+@pytest.mark.parametrize("unreadable", [0, 30])
+async def test_a_client_is_heard_while_much_is_to_be_sent_and_while_nothing_can_be_read(
+    unreadable: int,
+) -> None:
+    async with open_account(0) as (street, socket):
+        await wait_all_tasks_blocked()
+        street.account.events = [b'{"cursor":%d}' % n for n in range(1, 100 * BATCH_MAX)]
+        street.account.unreadable = unreadable
+        street.account.feed.wake("acct_1")
+        await socket.send(Ping(b"there?"))
+
+        since_s, texts = trio.current_time(), 0
+        while not isinstance(event := await socket.next(), Pong):
+            texts += isinstance(event, TextMessage)
+        assert event.payload == b"there?"
+        assert texts <= 2 * BATCH_MAX
+        assert trio.current_time() - since_s <= READ_AGAIN_S
+
+
+@pytest.mark.parametrize("head", [ACCOUNT_FEED, PAYMENT_FEED])
+async def test_a_feed_that_cannot_be_read_at_its_beginning_is_refused_until_later(head: bytes) -> None:
+    async with open_street() as street:
+        street.account.unreadable = 1
+        client = await street.connect()
+        await client.send(head)
+
+        assert (await client.answer()).status == 503
+        await client.stream.aclose()
+        await wait_all_tasks_blocked()
+        assert (len(street.sockets), len(street.account.feed), len(street.feed)) == (0, 0, 0)
 
 
 async def test_a_listener_whose_key_was_revoked_is_closed() -> None:
