@@ -73,7 +73,7 @@ from payd.web.app import make_app
 from payd.web.client import TrustedProxies
 from payd.web.dashboard.routes import PAGES
 from payd.web.dispatch import answer, body_max_of, known_caller
-from payd.web.feed import Feeds, check_listeners, page_bytes
+from payd.web.feed import CatchUp, Feeds, check_listeners, publish
 from payd.web.front import Front, listen
 from payd.web.house import House, Limits, Realm, Setting
 from payd.web.limits import (
@@ -145,6 +145,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
+            chores.start_soon(keep_running, f"{name}.followers", CatchUp(realm).run)
             chores.start_soon(keep_running, f"{name}.logos", realm.logos.run)
             chores.start_soon(keep_running, f"{name}.settlement_changes", realm.settlement_changes.run)
             if realm.advance is not None:
@@ -253,10 +254,6 @@ async def _open_realm(
     async def tell_payment(payment_id: str, chain: str) -> None:
         await realm.payments.tending.news(payment_id, chain)
 
-    def publish(payment: Payment) -> None:
-        if realm.payment_feed.followers(payment.id):
-            realm.payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
-
     live = name == "live"
     async with AsyncExitStack() as stack:
         path = config.data_dir / f"{name}.db"
@@ -284,7 +281,7 @@ async def _open_realm(
                 chains=tuple(one.chain for one in live_chains) if live else (_simulated(config),),
                 live=live,
                 entropy=entropy,
-                tell=_tell(publish, account_feed, deliveries, live_chains),
+                tell=_tell(lambda payment: publish(realm, payment), account_feed, deliveries, live_chains),
                 nursery=await stack.enter_async_context(_open_turns(db)),
             ),
             deliveries=deliveries,

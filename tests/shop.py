@@ -28,6 +28,7 @@ from payd.store.db import open_database
 from payd.store.keys import SCOPES, insert_key
 from payd.web.call import Answer, Request, Seen
 from payd.web.dispatch import answer
+from payd.web.feed import CatchUp
 from payd.web.house import House, Realm
 from tests.described import Query, check_described
 
@@ -258,6 +259,7 @@ async def open_shop(
         for realm in house.realms.values():
             await chores.start(realm.deliveries.run)
             chores.start_soon(realm.payments.tending.deadlines.run)
+            chores.start_soon(CatchUp(realm).run)
             if realm.advance is not None:
                 chores.start_soon(realm.advance.run)
         shop = Shop(house, "", "", folder)

@@ -141,6 +141,10 @@ class Topics(Generic[F]):
         """How many follow anything. Looks at every topic."""
         return sum(map(len, self._followers.values()))
 
+    def topics(self) -> tuple[str, ...]:
+        """What is followed now."""
+        return tuple(self._followers)
+
     def followers(self, topic: str) -> tuple[F, ...]:
         """Who follows `topic` now."""
         return tuple(self._followers.get(topic, ()))

@@ -13,7 +13,7 @@ import trio
 
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.core.endpoint import valid_secrets
-from payd.core.errors import Forbidden, PaymentNotFound, UpgradeRequired
+from payd.core.errors import Forbidden, PaymentNotFound, StoreUnavailable, UpgradeRequired
 from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
@@ -24,6 +24,7 @@ from payd.web.call import Answer, Call, Request
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.house import House, Realm
 from payd.web.schema import Words, buyer_page
+from payd.web.sockets import READ_AGAIN_S
 
 # How long a listener may stay after its key was revoked.
 CHECK_S: Final = 25.0
@@ -48,6 +49,48 @@ def page_bytes(realm: Realm, payment: Payment) -> bytes:
     """What the payment feed sends for a payment at this version."""
     words = Words(tuple(realm.payments.chains))
     return msgspec.json.encode(buyer_page(payment, words, realm.clock.now_ms()))
+
+
+def publish(realm: Realm, payment: Payment) -> None:
+    """Send a payment as it is now to the pages that follow it."""
+    if realm.payment_feed.followers(payment.id):
+        realm.payment_feed.publish(payment.id, page_bytes(realm, payment), payment.is_final)
+
+
+class CatchUp:
+    """Tells all who follow a realm what is stored, after a commit of which nobody knew whether it was.
+
+    Whoever asked for it was answered so, and nobody else was told.
+
+    Args:
+        realm: Whose followers.
+    """
+
+    def __init__(self, realm: Realm) -> None:
+        self._realm = realm
+        self._reloaded = trio.Event()
+        realm.db.on_reload(lambda: self._reloaded.set())
+
+    async def run(self) -> None:
+        """Do so after each failed commit; runs until cancelled."""
+        while True:
+            await self._reloaded.wait()
+            self._reloaded = trio.Event()
+            for account_id in self._realm.account_feed.topics():
+                self._realm.account_feed.wake(account_id)
+            for payment_id in self._realm.payment_feed.topics():
+                await self._tell(payment_id)
+
+    async def _tell(self, payment_id: str) -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            try:
+                # Nothing may come in between: a page that was told something newer would go back.
+                return publish(self._realm, self._realm.payments.find(payment_id))
+            except PaymentNotFound:
+                return None
+            except StoreUnavailable:
+                await trio.sleep(READ_AGAIN_S)
 
 
 class Feeds:
@@ -124,12 +167,15 @@ class AccountEvents:
     async def start(self, after: str | None) -> int:
         """The place to go on from: behind a cursor, or behind the newest event.
 
+        A cursor behind that is of events that a restored backup does not have; what happens next is behind
+        the newest one.
+
         Raises:
             InvalidParams: The cursor is none of ours.
+            StoreUnavailable: Nothing can be read now.
         """
-        if after:
-            return decode_cursor(after, (int,))[0]
-        return self._realm.db.point(newest_event_seq)
+        newest = self._realm.db.point(newest_event_seq)
+        return min(decode_cursor(after, (int,))[0], newest) if after else newest
 
     async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
         """Headers: the cursor before the first event that comes, and how many wait, at most `BEHIND_MAX`.

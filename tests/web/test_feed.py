@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from payd.actors.feed import LEASE_S, Bell, Listener
+from payd.actors.feed import LEASE_S, Bell, Listener, Update
 from payd.core.endpoint import SECRET_OVERLAP_MS
 from payd.core.errors import (
     Forbidden,
@@ -19,8 +19,12 @@ from payd.core.errors import (
     MissingApiKey,
     PaydError,
     RateLimited,
+    StoreUnavailable,
 )
+from payd.core.payment import Payment
 from payd.entropy import new_id
+from payd.store import db as store
+from payd.store.batch import Failure, run_batch
 from payd.store.keys import active_keys_named, list_keys, revoke_key
 from payd.web.call import Request
 from payd.web.commands import run_command
@@ -63,6 +67,19 @@ async def listener(shop: Shop, key: str = "") -> AccountEvents:
     return await feeds_of(shop).authenticate(request_of(api_key=key or shop.key))
 
 
+class Page:
+    """Follows a payment."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bool]] = []
+
+    def push(self, update: Update) -> None:
+        self.told.append((msgspec.json.decode(update.payload)["status"], update.final))
+
+    def close(self, code: int) -> None:
+        pass
+
+
 async def page(shop: Shop, payment: str) -> Any:
     found = await feeds_of(shop).snapshot(payment)
     assert found is not None
@@ -73,6 +90,43 @@ async def test_plain_http_on_a_feeds_path_is_told_to_upgrade(shop: Shop) -> None
     for path in ("/v1/feed", f"/v1/payments/{await shop.pay()}/feed", "/v1/payments/x/feed"):
         found = await shop.call("GET", path, key=None)
         assert (found.status, found.code) == (426, "upgrade_required")
+
+
+async def test_who_follows_is_told_what_an_unknown_commit_stored(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment, other = await shop.pay(), await shop.pay()
+    pages = [Page(), Page()]
+    for page_of, followed in zip(pages, (payment, other), strict=True):
+        shop.realm.payment_feed.subscribe(followed, page_of)
+    rings: list[str] = []
+    shop.realm.account_feed.subscribe(shop.account_id, Listener(lambda: rings.append("one")))
+    left = 1
+
+    def stored_but_unknown(tx: Any, batch: Any) -> Failure | None:
+        nonlocal left
+        done = run_batch(tx, batch)
+        left, is_first = 0, left
+        return Failure("unknown", "the disk did not answer") if is_first else done
+
+    find, reads = shop.realm.payments.find, 0
+
+    def unreadable_once(payment_id: str) -> Payment:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        return find(payment_id)
+
+    monkeypatch.setattr(store, "run_batch", stored_but_unknown)
+    found = await shop.call("POST", f"/v1/payments/{payment}/cancel", {}, idempotency_key="k")
+    assert (found.status, pages[0].told) == (500, [])
+    monkeypatch.setattr(shop.realm.payments, "find", unreadable_once)
+    await trio.sleep(10)
+
+    assert pages[0].told == [("cancelled", True)]
+    assert pages[1].told == [("requires_action", False)]
+    assert rings
 
 
 async def test_a_page_has_only_what_a_buyer_may_see(shop: Shop) -> None:
@@ -158,6 +212,15 @@ async def test_a_listener_starts_behind_the_newest_event_or_behind_its_cursor(sh
     assert await feed.events_after(seq, 10) == []
     assert len(await feed.events_after(await feed.start(encode_cursor(0)), 10)) == 2
     assert len(await feed.events_after(0, 1)) == 1
+
+
+async def test_a_cursor_of_events_that_a_backup_does_not_have_misses_nothing_new(shop: Shop) -> None:
+    await shop.pay()
+    feed = await listener(shop)
+    cursor = await feed.start(encode_cursor(1000))
+    assert cursor == await feed.start(None)
+    await shop.pay()
+    assert len(await feed.events_after(cursor, 10)) == 1
 
 
 async def test_a_cursor_that_was_never_handed_out_is_refused(shop: Shop) -> None:
