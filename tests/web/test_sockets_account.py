@@ -9,7 +9,6 @@ import pytest
 import structlog.testing
 import trio
 from trio.testing import wait_all_tasks_blocked
-
 from wsproto.events import Ping, Pong, TextMessage
 
 from payd.web.sockets import BATCH_MAX, READ_AGAIN_S
