@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import trio
 
-from payd.actors.lane import IN_FLIGHT_MAX, LOOK_AHEAD, SPREAD_MAX_S, Lane, _Queue
+from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S, Lane
 from payd.clock import Clock, VirtualWall
 from payd.core.endpoint import ALL, EndpointState
 from payd.core.errors import StoreUnavailable
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Head, Work, count_pending, load_due_work, postpone, requeue
+from payd.store.deliveries import Work, count_pending, load_due_work, postpone, requeue
 from payd.store.endpoints import put_endpoint, switch_endpoint
 from payd.store.notices import Notices
 from tests.store.test_deliveries import happen
@@ -90,42 +90,6 @@ async def bench(realm_db: Database) -> Bench:
         actor="test",
     )
     return Bench(realm_db)
-
-
-def heads(*ids: str, at_ms: int = 0, payment_id: str | None = None, attempts: int = 0) -> list[Head]:
-    return [Head(name, payment_id or f"pay of {name}", attempts, at_ms) for name in ids]
-
-
-def test_the_look_ahead_leaves_out_what_is_claimed_and_what_is_not_due() -> None:
-    queue = _Queue()
-    queue.fill([*heads("a", "b", "c"), *heads("d", "e", at_ms=50)], 10, {"b"}, LOOK_AHEAD)
-
-    assert [head.id for head in queue.heads] == ["a", "c"]
-    assert queue.next_due_ms == 50
-    assert not queue.stale
-
-
-def test_a_full_look_ahead_may_hide_more() -> None:
-    queue = _Queue()
-    queue.fill(heads("a", "b"), 10, (), 2)
-
-    assert queue.stale
-
-
-def test_a_later_event_of_a_payment_is_passed_over_and_a_retry_is_not() -> None:
-    queue = _Queue()
-    first, retry, other = (
-        heads("first", payment_id="pay_1"),
-        heads("retry", payment_id="pay_1", attempts=1),
-        heads("other", payment_id="pay_2"),
-    )
-    queue.fill([*first, *retry, *other], 0, (), LOOK_AHEAD)
-
-    picked = [queue.pick({"pay_1"}) for _ in range(3)]
-    assert [head and head.id for head in picked] == ["retry", "other", None]
-    left = queue.pick(set())
-    assert left is not None
-    assert left.id == "first"
 
 
 async def test_a_lane_that_is_owed_nothing_retires_at_once(bench: Bench) -> None:
