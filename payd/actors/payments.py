@@ -13,14 +13,23 @@ import structlog
 import trio
 
 from payd.actors.supervisor import in_background
-from payd.actors.tending import Tending, followed_on
+from payd.actors.tending import Tending, followed_on, still_unpaid
 from payd.actors.turns import Actor, Turns
 from payd.chains.base import Chain, SeenTransfer
 from payd.clock import Clock
 from payd.core.errors import PaymentNotFound
 from payd.core.event import encode_event
 from payd.core.ids import is_id
-from payd.core.payment import STAGES, Payment, Transition, Trigger, open_payment, stage_of, transition
+from payd.core.payment import (
+    STAGES,
+    Payment,
+    PaymentCancelled,
+    Transition,
+    Trigger,
+    open_payment,
+    stage_of,
+    transition,
+)
 from payd.core.status import Status
 from payd.entropy import Entropy, new_id
 from payd.store.creations import Created, Creation, create_payments
@@ -236,19 +245,31 @@ class Payments:
             return (await self.db.write_together(tell, create_payments, asked)).answer
         return (await self.db.write_and_tell(tell, with_also, also)).answer
 
-    async def move_once(
+    async def cancel(
         self,
         payment_id: str,
-        trigger: Trigger,
+        reason: str,
         request: IdempotentRequest | None,
         render: Render,
         *,
         also: Also | None = None,
     ) -> Outcome:
-        """Move a payment by one trigger on behalf of a request; see `once`. `also` is written with it."""
+        """Call a payment off on behalf of a request; see `once`. `also` is written with it.
+
+        Raises:
+            InvalidState: It is past that, or a chain shows a transfer that pays it.
+        """
+
+        def unless_paid(tx: Tx) -> None:
+            still_unpaid(tx, [payment_id])
+            if also is not None:
+                also(tx)
+
         return await self.once(
             payment_id,
-            lambda actor: actor.move(trigger, also=also, request=request, render=render),
+            lambda actor: actor.move(
+                PaymentCancelled(reason), also=unless_paid, request=request, render=render
+            ),
             request,
             render,
         )

@@ -21,7 +21,7 @@ from payd.core.collect import FIELDS_MAX, Field, holder_of, schema_of
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
 from payd.core.option import Quote, Result
-from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
+from payd.core.payment import CANCELLED_BY_USER, Payment
 from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.accounts import accounts_in
@@ -204,9 +204,7 @@ async def cancel(call: Call) -> Answer:
     # The checkout page's own app has no account to keep an answer for.
     has_account = call.caller is not None and call.caller.account_id is not None
     request = idempotent(call, None) if has_account else None
-    outcome = await realm.payments.move_once(
-        payment.id, PaymentCancelled(CANCELLED_BY_USER), request, cancelled_body
-    )
+    outcome = await realm.payments.cancel(payment.id, CANCELLED_BY_USER, request, cancelled_body)
     return outcome_answer(outcome)
 
 

@@ -16,7 +16,7 @@ from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, pars
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, StoreUnavailable
 from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
-from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment, PaymentCancelled
+from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment
 from payd.core.status import Status, merchant_word
 from payd.core.url import is_https_url
 from payd.entropy import new_id
@@ -115,9 +115,9 @@ async def cancel(call: Call) -> Answer:
     payment = own_payment(call)
     check_nothing(call)
     request = idempotent(call, None)
-    outcome = await call.realm.payments.move_once(
+    outcome = await call.realm.payments.cancel(
         payment.id,
-        PaymentCancelled(CANCELLED_BY_MERCHANT),
+        CANCELLED_BY_MERCHANT,
         request,
         cancelled_body,
         also=act_of(call, "payment.cancel", payment.id),

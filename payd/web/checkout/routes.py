@@ -8,11 +8,12 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from payd.actors.simulation import simulate as move_payment
-from payd.core.errors import Forbidden, InvalidParams, NotFound, PaydError
-from payd.core.payment import CANCELLED_BY_USER, Payment, PaymentCancelled
+from payd.core.errors import Forbidden, InvalidParams, InvalidState, NotFound, PaydError
+from payd.core.payment import CANCELLED_BY_USER, Payment
 from payd.core.status import Status
 from payd.store.logos import shown_logo
 from payd.store.merchants import named_merchants
@@ -87,8 +88,8 @@ async def cancel(call: Call) -> Answer:
     realm, payment = payment_of(call)
     check_same_origin(call.request, call.house.base_url, OWN_PAGE)
     if payment.status is Status.REQUIRES_ACTION:
-        trigger = PaymentCancelled(CANCELLED_BY_USER)
-        await realm.payments.move_once(payment.id, trigger, None, cancelled_body)
+        with suppress(InvalidState):
+            await realm.payments.cancel(payment.id, CANCELLED_BY_USER, None, cancelled_body)
     return _back_to(call, payment)
 
 
