@@ -26,7 +26,7 @@ from payd.chains.rpc import Rpc, Verdict
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.gas import Market, first_fees, raised_fees
-from payd.core.relay import RelayLimits, retry_delay_ms
+from payd.core.relay import COST_MAX, REVERTS_MAX, RelayLimits, retry_delay_ms
 from payd.store.db import Database
 from payd.store.relay_transactions import (
     Attempt,
@@ -34,10 +34,11 @@ from payd.store.relay_transactions import (
     OpenTransaction,
     add_attempt,
     add_filler,
+    count_reverts,
     note_lost,
     note_mined,
 )
-from payd.store.relays import job_of_seq
+from payd.store.relays import Job, job_of_seq
 
 log = structlog.get_logger("payd.relayer")
 
@@ -157,8 +158,14 @@ class Flight:
             transaction,
             Mined(receipt.block_number, receipt.status, spent),
             landed=landed,
-            retry_at_ms=self._clock.now_ms() + retry_delay_ms(1 if job is None else job.tries + 1),
+            retry_at_ms=self._retry_at_ms(job),
         )
+
+    def _retry_at_ms(self, job: Job | None) -> int:
+        """When a job is tried again that reverted: after some of them at its end, when it is given up."""
+        if job is not None and self._db.point(count_reverts, job.seq) + 1 >= REVERTS_MAX:
+            return job.valid_until_s * 1000
+        return self._clock.now_ms() + retry_delay_ms(1 if job is None else job.tries + 1)
 
     async def _note_lost(self, transaction: OpenTransaction) -> bool:
         log.warning("relayer.nonce_taken", nonce=transaction.nonce, hash=transaction.newest.hash)
@@ -237,7 +244,7 @@ class Flight:
     async def _raise(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
         """Sign the same call for the same nonce with higher fees, and store it. None where that cannot be."""
         last = transaction.newest
-        fees = raised_fees(last.fees, market, self._limits.max_fee)
+        fees = raised_fees(last.fees, market, min(self._limits.max_fee, COST_MAX // transaction.gas))
         if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
             self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
             return None

@@ -25,7 +25,14 @@ from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.failure import TOO_LATE
 from payd.core.gas import Fees, first_fees
-from payd.core.relay import REFUSALS_MAX, RETRY_FIRST_MS, SEND_MARGIN_S, RelayLimits, retry_delay_ms
+from payd.core.relay import (
+    COST_MAX,
+    REFUSALS_MAX,
+    RETRY_FIRST_MS,
+    SEND_MARGIN_S,
+    RelayLimits,
+    retry_delay_ms,
+)
 from payd.store.db import Database
 from payd.store.relay_transactions import (
     Attempt,
@@ -44,6 +51,7 @@ LATE_MAX: Final = 64
 
 TOO_DEAR: Final = "It waits until the relayer may spend more."
 MERCHANT_FIRST: Final = "Only the fee is left, and the chain does not show that the merchant was paid."
+PAID_OTHERWISE: Final = "The chain shows another transfer that pays."
 IN_DOUBT: Final = "The nodes do not agree whether it was carried out."
 
 
@@ -137,23 +145,26 @@ class Queue:
                 await self._refused(job, trial)
             case "unknown":
                 await self._put_off(job, trial.words)
-            case "go" if self._is_fee_alone(job, trial):
-                await self._put_off(job, MERCHANT_FIRST)
-            case "go" if self._purse.take(trial.gas * fees.max_fee):
+            case "go" if (reason := self._reason_to_wait(job, trial)) is not None:
+                await self._put_off(job, reason)
+            case "go" if (cost := trial.gas * fees.max_fee) <= COST_MAX and self._purse.take(cost):
                 return await self._store(job, trial, fees, count)
             case "go":
                 await self._put_off(job, TOO_DEAR)
         return None
 
-    def _is_fee_alone(self, job: Job, trial: Trial) -> bool:
-        """Whether only the operator's part is left, and the chain does not show that the merchant got his.
+    def _reason_to_wait(self, job: Job, trial: Trial) -> str | None:
+        """Why the buyer must not be charged now, by what the chain shows; None: nothing speaks against it.
 
-        He may have got it by a stranger's hand; or the buyer took it back, and must not be charged a fee.
+        Where only the operator's part is left, the merchant got his by a stranger's hand, or the buyer took
+        it back and owes no fee. Where it is not, another transfer may have paid: he would pay twice.
         """
         left, asked = legs_of(trial.target, trial.data), legs_of(job.target, job.data)
-        if not left or left[0].nonce == asked[0].nonce:
-            return False
-        return not self._db.point(matched_of, job.payment_id)
+        is_fee_alone = bool(left) and left[0].nonce != asked[0].nonce
+        is_paid = bool(self._db.point(matched_of, job.payment_id))
+        if is_fee_alone:
+            return None if is_paid else MERCHANT_FIRST
+        return PAID_OTHERWISE if is_paid else None
 
     async def _land(self, job: Job) -> None:
         if not await all_are_used(self._rpc, legs_of(job.target, job.data)):

@@ -127,7 +127,7 @@ class Relayer:
         return (
             not self._failures
             and self._purse.can_pay_one()
-            and "fee_limit" not in self._alarms.active
+            and self._alarms.active.isdisjoint({"fee_limit", "stuck"})
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
         )

@@ -12,6 +12,11 @@ import msgspec
 # The chain refuses a call for good when it has refused it so often; between the first and the last lie 3.5
 # minutes, so that a node that lags, a pause of the token, or a balance on its way does not kill a payment.
 REFUSALS_MAX: Final = 4
+# What reverted so often costs no more gas: it may yet be brought to the chain by somebody else.
+REVERTS_MAX: Final = 3
+# Smallest units of a chain's own coin: one coin. Nodes take nothing that may cost more, as shipped (geth,
+# --rpc.txfeecap), and what no node takes would hold up all after it.
+COST_MAX: Final = 10**18
 RETRY_FIRST_MS: Final = 30_000
 RETRY_LAST_MS: Final = 8 * 60_000
 # What has less time left would be mined too late, and cost gas for nothing.

@@ -170,6 +170,12 @@ def note_mined(
     return True
 
 
+def count_reverts(tx: Tx, job_seq: int) -> int:
+    """How many transactions for a job the chain has mined in vain."""
+    query = "SELECT COUNT(*) FROM relay_transactions WHERE job_seq = ? AND state = 'mined' AND status = 0"
+    return int(tx.execute(query, (job_seq,)).fetchone()[0])
+
+
 def note_lost(tx: Tx, transaction: OpenTransaction, now_ms: int) -> bool:
     """Note that something else used the nonce: the job takes another. Returns whether it was open."""
     changed = tx.execute(

@@ -6,9 +6,10 @@ import pytest
 import trio
 
 from payd.actors.relay_flight import DOUBT_MS, GAP_MS, STUCK_MS
+from payd.core.relay import COST_MAX, REVERTS_MAX
 from payd.store.db import Database
 from payd.store.relays import reopen_above
-from tests.actors.relay_bench import CHAIN, COIN, LIMITS, Bench, buyer_address, job, open_bench
+from tests.actors.relay_bench import CHAIN, COIN, LIMITS, Bench, buyer, buyer_address, job, open_bench
 from tests.actors.relay_chain import GWEI, SignedTx
 
 RESEND_S = LIMITS.resend_ms / 1000
@@ -323,6 +324,40 @@ async def test_what_reverts_is_tried_again_later_with_another_nonce(realm_db: Da
         assert bench.state() == "landed"
 
 
+async def test_what_reverts_again_and_again_costs_no_more_gas_and_may_yet_be_brought(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db) as bench:
+        owed = await bench.owe()
+        for _ in range(100):
+            await bench.tick(30)
+            bench.chain.refused[buyer_address(0)] = "transfer amount exceeds balance"
+            bench.mine()
+            bench.chain.refused.clear()
+        assert bench.relayer.stats().reverts == REVERTS_MAX
+        assert (bench.state(), bench.told) == ("queued", [])
+
+        bench.chain.mine(time_s=owed.valid_until_s)
+        await bench.tick(600)
+        assert (bench.state(), bench.job().left_us) == ("dead", True)
+        assert bench.told == [], "it may have been brought in the last moment: the watcher knows"
+
+
+async def test_no_form_may_cost_more_than_nodes_take(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        bench.spend(max_fee=1000 * GWEI)
+        bench.chain.base_fee = 240 * GWEI
+        bench.chain.estimate = 1_500_000
+        await bench.owe()
+        await bench.tick()
+        bench.chain.base_fee = 600 * GWEI
+        for _ in range(20):
+            await bench.tick(BUMP_S)
+        [waiting] = bench.open()
+        assert all(waiting.gas * form.fees.max_fee <= COST_MAX for form in waiting.attempts)
+        assert "fee_limit" in bench.relayer.stats().alarms
+
+
 async def test_what_reverts_because_a_stranger_brought_it_first_has_landed(realm_db: Database) -> None:
     async with open_bench(realm_db, nodes=2) as bench:
         owed = await bench.owe()
@@ -436,8 +471,10 @@ async def test_what_is_not_mined_for_minutes_is_an_alarm(realm_db: Database) -> 
         await bench.tick()
         await bench.tick(STUCK_MS / 1000 - 1)
         assert "stuck" not in bench.relayer.stats().alarms
+        assert bench.relayer.can_relay(buyer(7))
         await bench.tick(1)
         assert "stuck" in bench.relayer.stats().alarms
+        assert not bench.relayer.can_relay(buyer(7)), "those after it would wait, too"
 
 
 async def test_fees_are_never_above_the_limit_however_long_it_waits(realm_db: Database) -> None:

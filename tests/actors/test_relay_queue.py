@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from payd.actors.relay_queue import MERCHANT_FIRST
+from payd.actors.relay_queue import MERCHANT_FIRST, PAID_OTHERWISE, TOO_DEAR
 from payd.chains.evm.legs import legs_of
-from payd.core.relay import SEND_MARGIN_S
+from payd.core.relay import COST_MAX, SEND_MARGIN_S
 from payd.store.db import Database, Tx
 from payd.store.relays import insert_job
 from tests.actors.relay_bench import COIN, UNTIL_S, buyer_address, open_bench, with_fee
@@ -216,6 +216,39 @@ async def test_a_call_that_would_burn_any_amount_of_gas_is_not_sent(realm_db: Da
         await bench.tick()
         assert bench.nodes[0].sent == []
         assert "gas" in (bench.job().reason or "")
+
+
+async def test_a_call_that_nodes_would_not_take_for_its_cost_holds_up_no_other(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        bench.spend(max_fee=1000 * GWEI)
+        bench.chain.base_fee = 300 * GWEI
+        bench.chain.estimate = 1_500_000
+        await bench.owe("pay_0", 0)
+        await bench.tick()
+        assert bench.nodes[0].sent == []
+        assert bench.job("pay_0").reason == TOO_DEAR
+
+        bench.chain.estimate = 100_000
+        await bench.owe("pay_1", 1)
+        await bench.tick()
+        assert [bench.state(f"pay_{number}") for number in range(2)] == ["queued", "sent"]
+        assert bench.pool[0].gas * bench.pool[0].max_fee <= COST_MAX
+
+
+async def test_what_another_transfer_has_paid_is_not_brought_while_the_chain_shows_that(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db) as bench:
+        await bench.owe()
+        await realm_db.write(show_paid, "pay_1")
+        await bench.tick()
+        await bench.tick(SOON_S)
+        assert bench.nodes[0].sent == []
+        assert (bench.state(), bench.job().reason) == ("queued", PAID_OTHERWISE)
+
+        await realm_db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
+        await bench.tick(SOON_S)
+        assert bench.state() == "sent"
 
 
 async def test_a_budget_that_is_used_up_keeps_jobs_waiting_until_the_next_day(realm_db: Database) -> None:
