@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+from urllib.parse import unquote
 
 import structlog
 import trio
@@ -133,7 +134,8 @@ class ShortWay:
 
 def is_short(method: str, path: str, query: str) -> bool:
     """Whether a request needs no more than one body and one answer."""
-    return path.startswith(PATHS) and method in METHODS and "maxPollMs" not in query
+    asked = unquote(query) if "%" in query else query
+    return path.startswith(PATHS) and method in METHODS and "maxPollMs" not in asked
 
 
 def late_body() -> InvalidParams:

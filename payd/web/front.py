@@ -17,20 +17,22 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import h11
+import hypercorn.protocol
 import structlog
 import trio
 from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 
-from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, UpgradeRequired
+from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
-from payd.web.upgrade import is_http1, refuse_upgrade, upgrade_request
+from payd.web.upgrade import refuse_upgrade, upgrade_request
 from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, accept_now, send_now
 
 log = structlog.get_logger("payd.front")
@@ -339,21 +341,19 @@ class Front:
                 await self._app(scope, receive, send)
         finally:
             wire.end_request()
-            if scope["type"] == "websocket" and is_http1(scope):
+            if scope["type"] == "websocket":
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
 
     async def _take_websocket(self, wire: Wire, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Take a feed's connection from hypercorn; refuse a feed whose connection is not its own.
+        """Take a feed's connection from hypercorn.
 
         What asks for an upgrade elsewhere is answered as the plain request that it also is.
         """
         request = upgrade_request(scope, self._trusted)
         if is_feed(request.path):
-            if is_http1(scope):
-                wire.hand_over(request)
-                await trio.sleep_forever()  # until hypercorn has ended too
-            request.refusal = UpgradeRequired("Feeds are served over HTTP/1.1.")
-        await refuse_upgrade(scope, send, await self._answer(request))
+            wire.hand_over(request)
+            await trio.sleep_forever()  # until hypercorn has ended too
+        await refuse_upgrade(send, await self._answer(request))
 
 
 async def read_start(wire: Wire) -> bytes:
@@ -415,11 +415,26 @@ def hypercorn_config() -> Config:
     config = Config()
     config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
     config.h11_max_incomplete_size = HEAD_BYTES_MAX
-    config.h2_max_header_list_size = HEAD_BYTES_MAX
     config.include_server_header = False
     config.include_date_header = False
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
+
+
+class Http1(H11Protocol):
+    """Hypercorn's HTTP/1.1, which never becomes HTTP/2.
+
+    A proxy that passes an upgrade on carries bytes from then on that it does not look at: whoever asked for
+    HTTP/2 would speak past it, from a trusted address. And who speaks it and takes nothing holds answers back
+    without end. Proxies speak HTTP/1.1 to what is behind them.
+    """
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """What asks for another protocol is a request as all others."""
+
+
+# Where hypercorn looks its protocols up; there is no other way to choose.
+hypercorn.protocol.H11Protocol = Http1  # type: ignore[attr-defined]
 
 
 class NoTimer:

@@ -17,11 +17,6 @@ from payd.web.client import TrustedProxies, client_ip
 Send = Callable[[Any], Awaitable[None]]
 
 
-def is_http1(scope: Any) -> bool:
-    """Whether an ASGI scope's connection is this request's alone, as one of HTTP/2 is not."""
-    return str(scope["http_version"]).startswith("1")
-
-
 def upgrade_request(scope: Any, trusted: TrustedProxies) -> Request:
     """The request behind an ASGI websocket scope."""
     request = Request.from_head("GET", scope["path"], scope["query_string"], scope["headers"])
@@ -30,13 +25,11 @@ def upgrade_request(scope: Any, trusted: TrustedProxies) -> Request:
     return request
 
 
-async def refuse_upgrade(scope: Any, send: Send, answer: Answer) -> None:
-    """Answer with plain HTTP, and end an HTTP/1.1 connection."""
+async def refuse_upgrade(send: Send, answer: Answer) -> None:
+    """Answer with plain HTTP, and end the connection."""
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
     if all(name != b"content-type" for name, _ in headers):
         headers.append((b"content-type", b"application/json"))
-    headers.append((b"content-length", b"%d" % len(answer.body)))
-    if is_http1(scope):
-        headers.append((b"connection", b"close"))
+    headers += [(b"content-length", b"%d" % len(answer.body)), (b"connection", b"close")]
     await send({"type": "websocket.http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": answer.body})

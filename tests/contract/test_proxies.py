@@ -228,6 +228,18 @@ def test_no_proxy_gives_up_a_long_poll(proxied: Proxied) -> None:
     assert (held["status"], held["isFinal"]) == ("requires_action", False)
 
 
+def test_no_proxy_becomes_a_tunnel_to_payd(proxied: Proxied) -> None:
+    """It looks at nothing that follows an upgrade, and payd would take it all for the proxy's own word."""
+    upgrade = {
+        "Connection": "Upgrade, HTTP2-Settings",
+        "Upgrade": "h2c",
+        "HTTP2-Settings": "AAMAAABkAAQAAP__",
+    }
+    with proxied.client() as stranger:
+        plain, upgraded = stranger.get("/livez"), stranger.get("/livez", headers=upgrade)
+    assert (upgraded.status_code, upgraded.content) == (200, plain.content)
+
+
 def test_a_payment_is_made_and_its_page_opened_by_the_public_name(proxied: Proxied) -> None:
     shop = proxied.shop
     body = {"referenceId": "order-1", "amount": {"unit": "iso4217/USD", "value": "1250"}}

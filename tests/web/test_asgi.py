@@ -140,6 +140,7 @@ COMPARED = ("method", "path", "query", "headers", "client_ip", "query_string")
         ("HEAD", "/v1/payments"),
         ("OPTIONS", "/v1/payments"),
         ("GET", "/v1/payments/pay_t1/status?maxPollMs=1000"),
+        ("GET", "/v1/payments/pay_t1/status?m%61xPollMs=1000"),
         ("GET", "http://a.test/v1/payments"),
         ("CONNECT", "a.test:1"),
     ],

@@ -6,10 +6,13 @@ import errno
 import inspect
 import re
 
+import h11
+import hypercorn.protocol
 import pytest
 import structlog.testing
 import trio
 from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -17,7 +20,7 @@ from trio.testing import wait_all_tasks_blocked
 from wsproto.events import TextMessage
 
 from payd.web.asgi import BODY_S
-from payd.web.front import _may_become_feed, hypercorn_config
+from payd.web.front import Http1, _may_become_feed, hypercorn_config
 from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S
 from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
@@ -281,18 +284,19 @@ async def test_a_client_that_takes_nothing_is_dropped() -> None:
         assert street.front.caught == 0
 
 
-async def test_a_connection_that_fails_is_counted_and_harms_nobody() -> None:
-    """An upgrade to HTTP/2 with settings that are none raises in the middle of hypercorn."""
+async def test_a_connection_that_fails_is_counted_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: Http1, event: h11.Request) -> None:
+        raise ZeroDivisionError
+
     async with open_street() as street:
         other = await street.connect()
         await other.get("/v1/payments/a")
         with structlog.testing.capture_logs() as lines:
             client = await street.connect()
-            await client.send(
-                "GET / HTTP/1.1\r\nHost: x\r\n"
-                "Upgrade: h2c\r\nHTTP2-Settings: A\r\nConnection: Upgrade\r\n\r\n"
-            )
-            await client.rest()
+            with monkeypatch.context() as patched:
+                patched.setattr(Http1, "_check_protocol", broken)
+                await client.send("GET /elsewhere HTTP/1.1\r\nHost: x\r\n\r\n")
+                await client.rest()
             await wait_all_tasks_blocked()
 
         assert street.front.caught == 1
@@ -389,16 +393,29 @@ async def test_what_servers_read_differently_is_refused(request_head: str, statu
         assert street.front.caught == 0
 
 
-async def test_http2_by_prior_knowledge_is_spoken() -> None:
+async def test_http2_is_not_spoken_by_prior_knowledge() -> None:
     async with open_street() as street:
         client = await street.connect()
         await client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-        settings = await client.stream.receive_some()
 
-        assert settings[3] == 4, "a SETTINGS frame"
+        assert (await client.rest()).startswith(b"HTTP/1.1 400 ")
         await client.stream.aclose()
-        await trio.sleep(1)
+        await wait_all_tasks_blocked()
         assert (len(street.front), street.front.caught) == (0, 0)
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+@pytest.mark.parametrize("path", ["/v1/payments/a", "/elsewhere"])
+async def test_http2_is_not_spoken_after_an_upgrade(path: str, used_before: bool) -> None:
+    """A proxy that passes an upgrade on looks at nothing after it."""
+    h2c = "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+    async with open_street() as street:
+        client = await street.connect()
+        if used_before:
+            await client.get("/elsewhere")
+        plain, upgraded = await client.get(path), await client.get(path, h2c)
+        assert (upgraded.status, upgraded.body) == (plain.status, plain.body)
+        assert (await client.get(path)).status == plain.status, "it goes on as before"
 
 
 async def test_client_data_on_an_upgrade_behind_hypercorn_is_against_the_rules() -> None:
@@ -418,6 +435,8 @@ def test_hypercorn_is_built_as_the_front_builds_it() -> None:
     assert list(inspect.signature(TCPServer).parameters) == ["app", "config", "context", "state", "stream"]
     assert list(inspect.signature(WorkerContext).parameters) == ["max_requests"]
     assert ConnectionState({"a": 1}) == {"a": 1}
+    assert hypercorn.protocol.ProtocolWrapper.__init__.__globals__["H11Protocol"] is Http1
+    assert inspect.iscoroutinefunction(H11Protocol._check_protocol)
     context = WorkerContext(None)
     assert not context.terminated.is_set()
     assert inspect.iscoroutinefunction(context.terminated.set)

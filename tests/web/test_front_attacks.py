@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from typing import Any
 
+import h11
 import pytest
 import structlog
 import trio
@@ -26,7 +27,7 @@ from payd.web.asgi import METHODS
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies
 from payd.web.errors import error_answer
-from payd.web.front import Front, listen
+from payd.web.front import Front, Http1, listen
 from payd.web.sockets import Sockets
 from tests.web.street import PAYMENT_FEED, UPGRADE, eventually
 
@@ -454,9 +455,16 @@ def test_only_one_of_the_servers_has_a_lane_for_this(server: Server, request: py
         assert (b'{"ok":1}' in client.recv(999)) is not by_lane
 
 
-def test_the_guard_counted_and_logged_what_it_caught(server: Server) -> None:
+def test_the_guard_counted_and_logged_what_it_caught(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: Http1, event: h11.Request) -> None:
+        raise ZeroDivisionError
+
     before = server.front.caught
-    h2c_bad_settings(server)
+    with monkeypatch.context() as patched:
+        patched.setattr(Http1, "_check_protocol", broken)
+        with server.connect() as client:
+            client.sendall(b"GET /ok HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n")
+            assert client.recv(999) == b""
     assert server.answers()
 
     assert server.front.caught == before + 1

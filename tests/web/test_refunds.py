@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,6 +52,30 @@ async def test_a_transaction_that_pays_nothing_back_is_refused(shop: Shop, looki
         await check_refund(shop.realm, payment, "0xbad")
 
     assert looking.asked == ["0xgood", "0xbad"]
+
+
+async def test_what_was_recorded_is_answered_again_without_asking_the_chain(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
+    looking: Looking | None = Looking()
+    monkeypatch.setattr(shop.realm.payments, "chain_of", lambda name: looking)
+    refund = partial(
+        shop.call,
+        "POST",
+        "/v1/refunds",
+        {"paymentId": payment, "txId": "0xgood"},
+        merchant_id=shop.merchant_id,
+        idempotency_key="k",
+    )
+    first = await refund()
+    assert first.status == 200, first.body
+    looking = None
+    again = await refund()
+
+    assert (again.status, again.raw) == (200, first.raw)
+    assert again.headers["idempotent-replayed"] == "true"
 
 
 async def test_without_a_transaction_no_chain_is_asked(shop: Shop, looking: Looking) -> None:

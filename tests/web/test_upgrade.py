@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import structlog.testing
 import trio
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import DataReceived, RemoteSettingsChanged, ResponseReceived
 from trio.testing import wait_all_tasks_blocked
 from wsproto.events import CloseConnection, Ping, Pong, TextMessage
 
@@ -156,31 +152,3 @@ async def test_hypercorn_says_nothing_on_a_connection_that_a_feed_took() -> None
         await wait_all_tasks_blocked()
         assert (len(street.sockets), len(street.feed), len(street.front)) == (0, 0, 0)
         assert street.front.caught == 0
-
-
-async def test_a_feed_over_http2_is_refused() -> None:
-    """Its connection is not its own, so it cannot be taken from hypercorn."""
-    protocol = H2Connection(H2Configuration(client_side=True))
-    protocol.initiate_connection()
-    async with open_street() as street:
-        client = await street.connect()
-        await client.send(protocol.data_to_send())
-        names = [":method", ":protocol", ":scheme", ":path", ":authority", "sec-websocket-version"]
-        values = ["CONNECT", "websocket", "http", "/v1/payments/pay_t1/feed", "x", "13"]
-        await next_of(client, protocol, RemoteSettingsChanged)
-        protocol.send_headers(1, [*zip(names, values, strict=True)])
-        await client.send(protocol.data_to_send())
-        answered = await next_of(client, protocol, ResponseReceived)
-        told = await next_of(client, protocol, DataReceived)
-
-        assert (b":status", b"426") in answered.headers
-        assert b'"code":"upgrade_required"' in told.data
-        assert len(street.sockets) == 0
-
-
-async def next_of(client: Client, protocol: H2Connection, kind: type[Any]) -> Any:
-    """The next event of this kind."""
-    while True:
-        for event in protocol.receive_data(await client.stream.receive_some()):
-            if isinstance(event, kind):
-                return event
