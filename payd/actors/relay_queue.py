@@ -157,7 +157,8 @@ class Queue:
         """Why the buyer must not be charged now, by what the chain shows; None: nothing speaks against it.
 
         Where only the operator's part is left, the merchant got his by a stranger's hand, or the buyer took
-        it back and owes no fee. Where it is not, another transfer may have paid: he would pay twice.
+        it back and owes no fee. Where the merchant's is left, another transfer may have paid: he would pay
+        twice.
         """
         left, asked = legs_of(trial.target, trial.data), legs_of(job.target, job.data)
         is_fee_alone = bool(left) and left[0].nonce != asked[0].nonce
