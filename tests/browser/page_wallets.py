@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -127,6 +128,15 @@ class Wallets:
         while not any(method == asked for _, asked, _ in self.asked):
             page.wait_for_timeout(20)
         page.wait_for_timeout(200)
+
+    def wait_until_done(self, method: str) -> None:
+        """Until the wallet has done what it was last asked for, whether the page was told or not."""
+        job = max(job for job, asked in self._methods.items() if asked == method)
+        deadline = time.monotonic() + ANSWER_MAX_S
+        while (state := self._request("GET", f"/job/{job}")["state"]) == "pending":
+            assert time.monotonic() < deadline, f"the wallet still waits for its user: {method}"
+            time.sleep(0.02)
+        assert state == "done", f"the wallet refused: {method}"
 
     def forget(self) -> None:
         """As if no page had ever asked: the networks that were added are gone, too."""

@@ -172,6 +172,7 @@ def test_a_wallet_that_sent_and_did_not_say_so_is_looked_into_first(
     wallet(page, "Headless Wallet").click()
     till.wait_for(page, SEND)
     till.do("authorize", SEND)
+    till.wait_until_done(SEND)
     page.reload()
     expect(page.get_by_text(FIRST)).to_be_visible()
     expect(wallet(page, "Headless Wallet")).to_have_count(0)
