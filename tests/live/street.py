@@ -52,6 +52,8 @@ ETH: Final = f"{CHAIN}/slip44:60"
 SECOND_CONTRACT: Final = "0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512"
 DAI: Final = f"{CHAIN}/erc20:{SECOND_CONTRACT}"
 PASSWORD: Final = "a password of a test"
+# A relayer's first look at its node takes no longer.
+LOOK_MAX_S: Final = 5.0
 # What each of the buyers has in tokens: 10,000.
 MINTED: Final = 10_000_000_000
 
@@ -120,6 +122,12 @@ class Street(Shopfront):
     """
 
     house: House
+
+    async def relayers_looked(self) -> None:
+        """Until each relayer knows what it has: before that, it offers to bring nothing."""
+        relayers = [chain.relayer for chain in self.house.realms["live"].live_chains]
+        while any(one is not None and one.stats().balance is None for one in relayers):
+            await trio.sleep(0.01)
 
     def wake(self) -> None:
         """Have the chain read now: where nothing is open, that is every 15 seconds."""
@@ -299,6 +307,8 @@ async def open_street(
             if first:
                 save_headers(folder, await furnish_house(running.house, destination))
             street.headers = saved_headers(folder)
+            with trio.move_on_after(LOOK_MAX_S):  # a test may begin with nodes that say nothing
+                await street.relayers_looked()
             yield street
         blocks.cancel_scope.cancel()
 
