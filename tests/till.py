@@ -20,13 +20,15 @@ from payd.core.payment import (
     open_payment,
     transition,
 )
+from payd.core.relay import RelayJob
 from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.options import Route, hand_out
 from payd.store.outbox import EventToStore
 from payd.store.payments import find_payment
+from payd.store.relays import insert_job
 from payd.store.settlements import Settlement, insert_settlement
-from payd.store.sightings import Sighting, sightings_in
+from payd.store.sightings import Sighting, hold_to_commitment, sightings_in
 from tests.chains.evm.json import BUYER, OTHER_SHOP, OTHER_TOKEN, SHOP, TOKEN
 from tests.inserts import insert_payment, record_transition
 
@@ -140,6 +142,13 @@ class Till:
         net = amount if fee is None else AmountWire(amount.unit, str(value - int(fee.total_amount.value)))
         processing = Processing(START_MS, amount, net, account(BUYER), CHAIN, fee)
         await self.move(payment_id, FundsCommitted(processing, results_hash))
+
+    async def sign(self, payment_id: str, *, fee: Fee | None = None) -> None:
+        """The buyer's funds are committed by a signature, which payd brings to the chain."""
+        await self.commit(payment_id, fee=fee)
+        job = RelayJob(CHAIN, account(BUYER), TOKEN, b"", START_MS // 1000 + 3600)
+        await self.db.write(insert_job, payment_id, job, START_MS)
+        await self.db.write(hold_to_commitment, payment_id)
 
     async def succeed(self, payment_id: str, tx_id: str) -> None:
         """It is paid, by this transaction."""

@@ -194,11 +194,13 @@ async def _commit(
 
             def owed(tx: Tx) -> None:
                 hints(tx)
-                hold_to_commitment(tx, actor.key)
+                if job is None:
+                    return  # told of, and not landed yet: whatever pays first will do
                 if isinstance(job, Submission):
                     insert_submission(tx, actor.key, job, now_ms)
-                elif job is not None:
+                else:
                     insert_job(tx, actor.key, job, now_ms)
+                hold_to_commitment(tx, actor.key)
 
             payment = await actor.move(FundsCommitted(processing, key), also=owed)
             if job is not None:

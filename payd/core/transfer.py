@@ -37,14 +37,15 @@ class Claim(msgspec.Struct, frozen=True):
         status: Where it stands.
         quotes: Everything that was handed out for it, in any asset, valid or not.
         committed: Asset (canonical) and amount that the buyer committed; None before that.
-        only_seen: Whether a transfer committed it, and no wallet: once that is gone, it binds nobody.
+        held: Whether nothing else pays: a wallet signed it, and payd brings it to the chain. What a chain
+            showed, or a wallet told of, may never stay or land there: that holds nobody to it.
         paid_by_another: Whether another transfer, that the chain still shows, is matched to it.
     """
 
     status: Status
     quotes: Sequence[Quote]
     committed: tuple[str, int] | None = None
-    only_seen: bool = False
+    held: bool = True
     paid_by_another: bool = False
 
 
@@ -76,13 +77,13 @@ def classify(transfer: Sighting, claim: Claim | None) -> Classified:
     if (transfer.asset, transfer.value) == claim.committed:
         # Whenever it lands: it was checked against its quote.
         return Classified("matched", "It is what the buyer committed.")
-    if claim.only_seen:
-        return _against_quotes(transfer, quotes)
-    return Classified("surplus", "The payment is paid in another asset or amount.")
+    if claim.held:
+        return Classified("surplus", "The payment is paid in another asset or amount.")
+    return _against_quotes(transfer, quotes)
 
 
 def _against_quotes(transfer: Sighting, quotes: Sequence[Quote]) -> Classified:
-    """While no wallet committed to one: any quote counts that was valid at the time of the block."""
+    """While nothing holds the buyer to one: any counts that was valid at the time of the block."""
     valid = [quote for quote in quotes if quote.covers_transfer_at(transfer.block_at_ms)]
     if not valid:
         if transfer.block_at_ms < min(quote.valid_from_ms for quote in quotes):

@@ -274,7 +274,7 @@ def take_back(tx: Tx, sighting: Sighting) -> None:
 
 
 def hold_to_commitment(tx: Tx, payment_id: str) -> None:
-    """A wallet committed its buyer to something: only that pays from now on, in the step that stores so.
+    """A wallet signed what payd brings to the chain: only that pays from now on, in the step that stores so.
 
     Another transfer may have seemed to pay before: one more of the buyer's, or what a node made up.
     """
@@ -379,7 +379,7 @@ def _judge(
         status=payment.status,
         quotes=quotes_in(tx, payment.id, shown.asset),
         committed=_committed(payment),
-        only_seen=payment.is_only_seen,
+        held=_is_held(tx, payment),
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
     if _has_paid(payment, shown, known) and not claim.paid_by_another and payment.status not in OVER:
@@ -395,6 +395,18 @@ def _has_paid(payment: Payment, shown: Seen | Sighting, known: Sighting | None) 
     if (known.asset, known.value, known.recipient) != (shown.asset, shown.value, shown.recipient):
         return False
     return payment.success is None or payment.success.tx_id == shown.tx_id
+
+
+def _is_held(tx: Tx, payment: Payment) -> bool:
+    """Whether only what was committed pays. See `payd.core.transfer.Claim`."""
+    if payment.status is not Status.PROCESSING:
+        return True
+    carried = tx.execute(
+        "SELECT EXISTS (SELECT 1 FROM relay_jobs WHERE payment_id = ?)"
+        " OR EXISTS (SELECT 1 FROM submissions WHERE payment_id = ?)",
+        (payment.id, payment.id),
+    ).fetchone()
+    return bool(carried[0])
 
 
 def _committed(payment: Payment) -> tuple[str, int] | None:

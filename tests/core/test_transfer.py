@@ -48,8 +48,8 @@ commitments = st.tuples(st.sampled_from([PAID.asset, COIN]), st.integers(1, 1000
 def claims(draw: st.DrawFn) -> Claim:
     status = draw(st.sampled_from(Status))
     committed = draw(commitments) if status in (Status.PROCESSING, Status.SUCCEEDED) else None
-    only_seen = status is Status.PROCESSING and draw(st.booleans())
-    return Claim(status, draw(st.lists(quotes, max_size=5)), committed, only_seen, draw(st.booleans()))
+    held = status is not Status.PROCESSING or draw(st.booleans())
+    return Claim(status, draw(st.lists(quotes, max_size=5)), committed, held, draw(st.booleans()))
 
 
 def kind(transfer: Sighting, claim: Claim | None) -> Kind:
@@ -167,9 +167,9 @@ def test_another_amount_or_asset_than_was_committed_is_surplus() -> None:
     assert kind(paid(asset=COIN), both) == "surplus"
 
 
-def test_what_was_only_seen_binds_nobody_to_it_once_it_is_gone() -> None:
+def test_what_payd_does_not_bring_to_the_chain_holds_nobody_to_it() -> None:
     in_coin = msgspec.structs.replace(QUOTE, asset=COIN, amount=700)
-    seen = msgspec.structs.replace(UNDER_WAY, quotes=[QUOTE, in_coin], only_seen=True)
+    seen = msgspec.structs.replace(UNDER_WAY, quotes=[QUOTE, in_coin], held=False)
     assert kind(PAID, seen) == "matched"
     assert kind(paid(block_at_ms=UNTIL_MS + 10 * QUOTE_GRACE_MS), seen) == "matched"
     assert kind(paid(asset=COIN, value=700), seen) == "matched"
@@ -200,7 +200,7 @@ def test_what_matches_is_exactly_what_was_asked_for_and_nothing_else_pays_it(
     ]
     assert exact
     if claim.committed != (transfer.asset, transfer.value):
-        assert claim.status is Status.REQUIRES_ACTION or claim.only_seen
+        assert claim.status is Status.REQUIRES_ACTION or not claim.held
         assert any(
             quote.amount == transfer.value and quote.covers_transfer_at(transfer.block_at_ms)
             for quote in exact

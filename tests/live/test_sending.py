@@ -104,6 +104,18 @@ async def test_a_transaction_that_the_wallet_cancelled_fails_the_payment_when_th
     assert await street.chain.balance(SECOND_CONTRACT, address(MERCHANT)) == 0
 
 
+async def test_who_replaced_what_the_wallet_told_of_pays_in_another_asset(street: Street) -> None:
+    payment_id, first = await sent(street, DAI, told=False)
+    dai, coin = await street.option(payment_id, DAI), await street.option(payment_id, ETH)
+    assert (await street.confirm(payment_id, dai, first["hash"])).json()["status"] == "processing"
+    await street.chain.send_as(account(BUYER), address(BUYER), nonce=int(first["nonce"], 16), **URGENT)
+
+    [second] = await street.execute(coin)
+
+    assert await settles(street, payment_id) == second
+    assert await street.chain.balance(SECOND_CONTRACT, address(MERCHANT)) == 0
+
+
 async def test_a_transaction_that_is_reverted_fails_the_payment_when_that_is_final(street: Street) -> None:
     payment_id, first = await sent(street, DAI)
     await street.chain.send_as(

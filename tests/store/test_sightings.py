@@ -21,7 +21,6 @@ from payd.store.db import Database
 from payd.store.settlements import set_destination
 from payd.store.sightings import (
     blocks_of,
-    hold_to_commitment,
     matched_of,
     rewind,
     sightings_between,
@@ -164,15 +163,13 @@ async def test_what_the_buyer_committed_pays_also_after_its_quote(till: Till) ->
     assert till.kinds("0x01") == ["matched"]
 
 
-async def test_once_a_wallet_committed_to_one_asset_no_other_pays(till: Till) -> None:
+async def test_once_a_wallet_signed_for_one_asset_no_other_pays(till: Till) -> None:
     payment = await till.sell()
     await till.offer(payment, asset=EURC, value=PRICE)
     other, own = seen(payment, asset=EURC), seen(payment, tx_id="0x02")
     await show(till, other, own)
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["matched"], ["surplus"]]
-    await till.commit(payment)
-
-    await till.db.write(hold_to_commitment, payment)
+    await till.sign(payment)
 
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
     assert due(till) == [payment]
@@ -186,12 +183,27 @@ async def test_what_a_reorg_took_before_the_commitment_to_another_asset_does_not
     await till.offer(payment, asset=EURC, value=PRICE)
     await show(till, seen(payment, asset=EURC))
     await reorg(till)
-    await till.commit(payment)
-
-    await till.db.write(hold_to_commitment, payment)
+    await till.sign(payment)
 
     await show(till, seen(payment, asset=EURC, block_hash="0xb100"), seen(payment, tx_id="0x02"))
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
+
+
+async def test_a_transaction_that_a_wallet_told_of_and_that_never_lands_holds_nobody_to_its_asset(
+    till: Till,
+) -> None:
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC, value=PRICE)
+    await till.commit(payment)
+
+    await show(till, seen(payment, asset=EURC), seen(payment, tx_id="0x02"))
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["matched"], ["surplus"]]
+    assert due(till) == [payment]
+    await till.move(payment, TransferConfirmed("0x01"))
+    assert (await reorg(till)).lost == (payment,)
+    await show(till, seen(payment, tx_id="0x03", asset=EURC, value=PRICE, block_hash="0xb100"))
+    assert till.kinds("0x03") == ["surplus"], "a payment that has succeeded is paid by what it was told by"
 
 
 @pytest.mark.parametrize("noticed", ["a reorg", "a denial"])
@@ -234,13 +246,18 @@ async def test_what_is_paid_after_what_was_only_seen_is_gone_is_judged_by_the_qu
     assert [till.kinds(f"0x0{number}") for number in (2, 3, 4)] == [["partial"], ["late"], ["matched"]]
 
 
-@pytest.mark.parametrize(("results_hash", "kind"), [(None, "partial"), (b"results", "surplus")])
+@pytest.mark.parametrize(
+    ("committed", "kind"), [("seen", "partial"), ("told", "partial"), ("signed", "surplus")]
+)
 async def test_what_turns_out_to_be_of_another_amount_pays_no_more_and_another_does(
-    till: Till, results_hash: bytes | None, kind: str
+    till: Till, committed: str, kind: str
 ) -> None:
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02"))
-    await till.commit(payment, results_hash=results_hash)
+    if committed == "signed":
+        await till.sign(payment)
+    else:
+        await till.commit(payment, results_hash=b"results" if committed == "told" else None)
 
     # Another node shows the same transfer in the same block, and what it really carries.
     await show(till, seen(payment, value=1))
@@ -278,9 +295,7 @@ async def test_a_commitment_to_what_pays_already_changes_nothing(till: Till) -> 
     payment = await till.sell()
     await show(till, seen(payment), seen(payment, tx_id="0x02"))
     [before] = till.db.point(matched_of, payment)
-    await till.commit(payment)
-
-    await till.db.write(hold_to_commitment, payment)
+    await till.sign(payment)
 
     assert till.db.point(matched_of, payment) == [before]
 
@@ -288,7 +303,7 @@ async def test_a_commitment_to_what_pays_already_changes_nothing(till: Till) -> 
 async def test_with_a_fee_the_merchants_part_pays(till: Till) -> None:
     payment = await till.sell()
     fee = compute_fee(FeeRule(0, 1, 100), PRICE, f"caip19/{USDC}")
-    await till.commit(payment, fee=fee)
+    await till.sign(payment, fee=fee)
     await show(till, seen(payment, value=PRICE), seen(payment, tx_id="0x02", value=PRICE * 99 // 100))
     assert [till.kinds("0x01"), till.kinds("0x02")] == [["surplus"], ["matched"]]
 

@@ -214,9 +214,9 @@ class Scene:
         verdict = await self.check(payment, quote, *data)
         assert isinstance(verdict, Accepted), verdict
         committed = await self.move(payment, FundsCommitted(verdict.processing, b"results"))
-        await self.db.write(hold_to_commitment, payment.id)
         if isinstance(verdict.job, RelayJob):
             await self.db.write(insert_job, payment.id, verdict.job, await self.now_ms())
+            await self.db.write(hold_to_commitment, payment.id)
         return committed
 
     async def relay(self, payment_id: str = PAYMENT_ID) -> str:

@@ -27,6 +27,7 @@ from payd.core.payment import (
 from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
+from payd.store.relays import insert_job
 from payd.store.sightings import Sighting, hold_to_commitment, matched_of
 from payd.store.transfers import Follow
 from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
@@ -404,6 +405,8 @@ async def test_what_was_committed_on_another_chain_is_not_this_ones_to_end(
         track=track or msgspec.msgpack.encode(notes),
     )
     payment = await scene.move(payment, FundsCommitted(elsewhere, b"results"))
+    job = RelayJob("eip155:1", f"{CHAIN}:{address(BUYER)}", address(OPERATOR), b"", 2**31)
+    await scene.db.write(insert_job, payment.id, job, await scene.now_ms())
     await scene.db.write(hold_to_commitment, payment.id)
     await scene.watch(5)
 

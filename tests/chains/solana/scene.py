@@ -199,8 +199,8 @@ class Scene:
         assert isinstance(verdict, Accepted), verdict
         assert isinstance(verdict.job, Submission)
         committed = await self.move(payment, FundsCommitted(verdict.processing, b"results"))
-        await self.db.write(hold_to_commitment, payment.id)
         await self.db.write(insert_submission, payment.id, verdict.job, self.now_ms())
+        await self.db.write(hold_to_commitment, payment.id)
         return committed
 
     async def signed(self, asset: str = USDC, buyer: int = BUYER, **other: Any) -> Payment:
