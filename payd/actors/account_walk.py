@@ -105,8 +105,8 @@ class AccountWalk:
         accounts: What is looked for.
 
     Attributes:
-        reader: Reads for it.
-        skipped: Transactions that no node can tell of and that are read past.
+        reader: Reads for it, for the first time.
+        skipped, skipped_again: Transactions that no node can tell of and that are read past; see `Walk`.
         reorgs: How often what most votes were for had vanished once its slot was final.
         deepest: How many slots the deepest took.
         lost: How many payments were told to have succeeded by what had vanished.
@@ -124,7 +124,9 @@ class AccountWalk:
         self._looked_up: set[bytes] = set()
         self._read_by: tuple[Node | None, int] = None, 0  # who lists now, and above which slot it listed all
         self.reader = AccountReader(rpc, chain, self._known)
+        self._second_reader = AccountReader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
+        self.skipped_again = self._second_reader.skipped
         self.reorgs = 0
         self.deepest = 0
         self.lost = 0
@@ -220,6 +222,7 @@ class AccountWalk:
         time_s = max(before.time_s, min(final.time_s, tips.final.time_s))
         after = slot_cursor(to, time_s) if is_whole else before
         noted, lost = await self._commit("final", before, after, done, missing.gone if is_whole else ())
+        self.skipped.difference_update(one.tx_id for one in done.read)
         if is_whole and missing.gone:
             self._note_gone(lost, read.number - min(one.block_number for one in missing.gone))
         some = {
@@ -285,9 +288,10 @@ class AccountWalk:
         """Read what is new of what was listed, in its order, and say how far that brings the accounts."""
         fresh = await self._fresh(kind, listed)
         some = sorted(fresh[:READ_MAX], key=lambda one: one.slot)
-        landed, trouble = await self.reader.transactions(node, some, _COMMITMENT[kind])
-        seen = await self.reader.seen(landed, lookout.watched, tips.head)
-        unread = {one.tx_id for one in fresh} - {one.tx_id for one in landed} - self.skipped
+        reader = self._reader_of(kind)
+        landed, trouble = await reader.transactions(node, some, _COMMITMENT[kind])
+        seen = await reader.seen(landed, lookout.watched, tips.head)
+        unread = {one.tx_id for one in fresh} - {one.tx_id for one in landed} - reader.skipped
         moved = [_moved(one, unread, tips.final.number) for one in listings]
         known = self._cursors[kind]
         moved = [one for one in moved if known.get(one.address) != one]
@@ -300,8 +304,9 @@ class AccountWalk:
         What one node tells of a transaction another one tells again; but for what is said to pay, because
         that several nodes have to prove.
         """
+        skipped = self._reader_of(kind).skipped
         once = {one.tx_id: one for one in listed}.values()
-        did = [one for one in once if one.err is None and one.tx_id not in self.skipped]
+        did = [one for one in once if one.err is None and one.tx_id not in skipped]
         is_second = self._is_second(kind)
         read = self._read["final" if is_second else "head"]
         left = [one for one in did if read.get(one.tx_id) != one.slot]
@@ -336,6 +341,9 @@ class AccountWalk:
         if len(read) + len(landed) > READ_KEPT_MAX:
             read.clear()
         read |= {one.tx_id: one.slot for one in landed if (one.tx_id, name_of(one.slot)) not in stored}
+
+    def _reader_of(self, kind: CursorKind) -> AccountReader:
+        return self._second_reader if kind == "final" else self.reader
 
     def _is_second(self, kind: CursorKind) -> bool:
         """Whether it is another node's reading than the first."""

@@ -64,8 +64,8 @@ class BlockWalk:
         final: The tag of the last final block, or how many blocks deep one is final.
 
     Attributes:
-        reader: Reads for it.
-        skipped: Transactions that no node can tell of and that are read past.
+        reader: Reads for it, for the first time.
+        skipped, skipped_again: Transactions that no node can tell of and that are read past; see `Walk`.
         reorgs: How many were followed.
         deepest: How many blocks the deepest took.
         lost: How many payments were told to have succeeded by what a reorg then took.
@@ -90,7 +90,9 @@ class BlockWalk:
         self._waits_since_s: float | None = None
         self._read_by: tuple[Node | None, int] = None, 0  # who reads now, and above which block it read all
         self.reader = Reader(rpc, chain, self._known)
+        self._second_reader = Reader(rpc, chain, self._known)
         self.skipped = self.reader.skipped
+        self.skipped_again = self._second_reader.skipped
         self.reorgs = 0
         self.deepest = 0
         self.lost = 0
@@ -172,13 +174,15 @@ class BlockWalk:
             return (), False
         watched = await self._watch_list.at(before.time_s)
         first, *others = nodes
-        piece = await by(first, self._range(first, watched, before, to))
+        reader = self._second_reader
+        piece = await by(first, self._range(reader, first, watched, before, to))
         if piece.last.number == final.number and piece.last.hash != final.hash:
             raise Unread(f"the nodes name different final blocks {final.number}")
         for node in others:
-            other = await by(node, self._whole(node, watched, before, piece.last.number))
+            other = await by(node, self._whole(reader, node, watched, before, piece.last.number))
             piece = _together(piece, other)
         noted = await self._commit("final", before, piece)
+        self.skipped.difference_update(one.tx_id for one in piece.transfers)
         return noted, piece.last.number < to
 
     # Windows that end.
@@ -227,12 +231,13 @@ class BlockWalk:
         if number <= before.number:
             raise Lagging(f"{other.name} is behind where windows end")
         watched = await self._watch_list.at(before.time_s)
-        piece = await self._range(other, watched, before, number)
+        piece = await self._range(self.reader, other, watched, before, number)
         last = piece.last.number
         if piece.last.hash != (block_hash if last == number else (await self._header(node, last)).hash):
             raise Unread(f"{other.name} has another block {last}")
         if before.number < self._read_by[1]:
-            piece = _together(piece, await self._whole(node, watched, before, piece.last.number))
+            own = await self._whole(self.reader, node, watched, before, piece.last.number)
+            piece = _together(piece, own)
         time_s = self._plausible_s(min(piece.last.time_s, read.time_s))
         return await self._move_closed(closed, _cursor(piece.last), time_s, piece.transfers)
 
@@ -282,11 +287,11 @@ class BlockWalk:
         elif head.number - cursor.number <= BY_HASH_MAX:
             piece = await self.reader.blocks(node, watched, (cursor.number, cursor.hash), head)
         else:
-            piece = await self._range(node, watched, cursor, head.number - BY_HASH_MAX)
+            piece = await self._range(self.reader, node, watched, cursor, head.number - BY_HASH_MAX)
         noted = await self._commit("head", cursor, piece)
         return _cursor(piece.last), noted
 
-    async def _range(self, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
+    async def _range(self, reader: Reader, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
         """As many blocks as the node gives at once, of those that are wanted."""
         if not watched.destinations:
             [last] = await self.reader.headers(node, [to])
@@ -296,9 +301,7 @@ class BlockWalk:
         while True:
             width = min(self._width, to - after.number, _width_max(watched))
             try:
-                piece = await self.reader.range(
-                    node, watched, (after.number, after.hash), after.number + width
-                )
+                piece = await reader.range(node, watched, (after.number, after.hash), after.number + width)
             except TooWide:
                 self._width = max(1, width // 2)
                 log.info("chain.range_halved", chain=self._name, node=node.name, blocks=self._width)
@@ -307,11 +310,11 @@ class BlockWalk:
                 self._width = min(RANGE_MAX, width + width // 8 + 1)
             return piece
 
-    async def _whole(self, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
+    async def _whole(self, reader: Reader, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
         """All blocks up to that one, in as many pieces as the node needs."""
-        piece = await self._range(node, watched, after, to)
+        piece = await self._range(reader, node, watched, after, to)
         while piece.last.number < to:
-            more = await self._range(node, watched, _cursor(piece.last), to)
+            more = await self._range(reader, node, watched, _cursor(piece.last), to)
             piece = Piece(more.blocks, piece.transfers + more.transfers)
         return piece
 

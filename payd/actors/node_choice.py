@@ -47,7 +47,7 @@ class NodeChoice:
 
     Args:
         rpc: Its nodes.
-        skipped: Where transactions are put that are to be read past.
+        skipped: Where transactions are put that the first reading is to read past.
     """
 
     def __init__(self, rpc: Rpc, skipped: set[str]) -> None:
@@ -109,14 +109,20 @@ class NodeChoice:
         """Two nodes were read: the second reading waits for none."""
         self._waits_since_s = None
 
-    def rest(self, node: Node, trouble: Exception) -> None:
-        """Have others asked before it for a while."""
+    def rest(self, node: Node, trouble: Exception, skipped: set[str] | None = None) -> None:
+        """Have others asked before it for a while.
+
+        Args:
+            node: It.
+            trouble: What it was in trouble with.
+            skipped: Where a transaction is put that another reading than the first is to read past.
+        """
         now_s = trio.current_time()
         if self._rests.get(node, now_s) <= now_s and not isinstance(trouble, NodesDown):
             log.info("chain.node_rests", node=node.name, why=str(trouble))
         self._rests[node] = now_s + REST_S
         if isinstance(trouble, Unread) and trouble.tx_id is not None:
-            self._count(node, trouble.tx_id, str(trouble))
+            self._count(node, trouble.tx_id, str(trouble), self._skipped if skipped is None else skipped)
 
     def _next(self, tried: set[Node]) -> Node | None:
         return next((node for node in self._by_rest() if node not in tried), None)
@@ -128,7 +134,7 @@ class NodeChoice:
             well, key=lambda node: (self._rests.get(node, now_s) > now_s, self._rpc.is_laggard(node))
         )
 
-    def _count(self, node: Node, tx_id: str, words: str) -> None:
+    def _count(self, node: Node, tx_id: str, words: str, skipped: set[str]) -> None:
         """Give a transaction up that every node was tried with; one that is away is waited for a while."""
         now_s = trio.current_time()
         if len(self._stuck) > SKIPPED_MAX:
@@ -143,6 +149,6 @@ class NodeChoice:
         if any(one.is_healthy for one in left):
             return
         self._stuck.clear()
-        if len(self._skipped) < SKIPPED_MAX:
+        if len(skipped) < SKIPPED_MAX:
             log.error("chain.transaction_skipped", tx_id=tx_id, why=words)
-            self._skipped.add(tx_id)
+            skipped.add(tx_id)

@@ -74,13 +74,16 @@ class Walk(Protocol):
     """Reads one chain, piece by piece; all that is found is stored in the step that moves the cursor.
 
     Attributes:
-        skipped: Transactions that no node can tell of and that are read past; see `Unread.tx_id`.
+        skipped: Transactions that no node can tell of and that are read past; see `Unread.tx_id`. The second
+            reading, a while later, tries them once more.
+        skipped_again: Those that the second reading reads past.
         reorgs: How many were noticed.
         deepest: How many blocks the deepest took.
         lost: How many payments were told to have succeeded by what a reorg then took.
     """
 
     skipped: set[str]
+    skipped_again: set[str]
     reorgs: int
     deepest: int
     lost: int

@@ -174,7 +174,7 @@ class Watcher:
             reorgs=self._walk.reorgs,
             deepest_reorg=self._walk.deepest,
             lost=self._walk.lost,
-            skipped=len(self._walk.skipped),
+            skipped=len(self._walk.skipped | self._walk.skipped_again),
         )
 
     async def run(self) -> None:
@@ -284,7 +284,7 @@ class Watcher:
         return more
 
     def _second_failed(self, node: Node, trouble: Exception) -> None:
-        self._nodes.rest(node, trouble)
+        self._nodes.rest(node, trouble, self._walk.skipped_again)
         if not self._second_trouble:
             log.warning("chain.second_reading_failed", chain=self._name, node=node.name, why=str(trouble))
         self._second_trouble = str(trouble) or type(trouble).__name__

@@ -328,6 +328,27 @@ async def test_a_transaction_that_no_node_can_tell_of_keeps_nobody_elses_payment
     assert solana.watcher.stats().trouble == ""
 
 
+@pytest.mark.parametrize("tells", [True, False])
+async def test_what_was_read_past_is_tried_once_more_when_it_is_final(
+    solana: SolanaWatching, tells: bool
+) -> None:
+    paid = await solana.pay(await solana.sell())
+    solana.nodes[0].denies.add(paid)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(solana.watcher.run)
+        await trio.sleep(UNREADABLE_S + 60)
+        assert solana.kinds(paid) == []
+        assert solana.watcher.stats().skipped == 1
+        if tells:
+            solana.nodes[0].denies.clear()
+        await solana.later()
+        await trio.sleep(UNREADABLE_S + 60)
+        nursery.cancel_scope.cancel()
+    assert solana.kinds(paid) == (["matched"] if tells else [])
+    assert solana.watcher.stats().skipped == (0 if tells else 1)
+    assert solana.watcher.stats().final == solana.ledger.at("finalized").slot
+
+
 async def test_what_one_node_hides_the_second_reading_shows(two_solanas: SolanaWatching) -> None:
     solana = two_solanas
     payment = await solana.sell()

@@ -58,6 +58,41 @@ async def test_a_transaction_that_no_node_can_tell_of_does_not_hold_up_the_other
     assert watching.watcher.stats().skipped == 1
 
 
+@pytest.mark.parametrize("tells", [True, False])
+async def test_what_was_read_past_is_tried_once_more_when_it_is_final(
+    watching: Watching, tells: bool
+) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    watching.views[0].denies.add(paid.hash)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        await trio.sleep(200)
+        assert watching.till.shown(paid.hash) == []
+        assert watching.watcher.stats().skipped == 1
+        if tells:
+            watching.views[0].denies.clear()
+        watching.chain.mine_empty(watching.chain.final_depth)
+        await trio.sleep(200)
+        nursery.cancel_scope.cancel()
+    assert watching.till.kinds(paid.hash) == (["matched"] if tells else [])
+    assert watching.watcher.stats().skipped == (0 if tells else 1)
+    assert watching.watcher.stats().final == watching.chain.head.number - watching.chain.final_depth
+
+
+async def test_what_a_node_tells_of_no_more_does_not_hold_up_the_second_reading(watching: Watching) -> None:
+    paid = watching.pay(await watching.till.sell())
+    await watching.watcher.run_once()
+    watching.views[0].denies.add(paid.hash)
+    watching.chain.mine_empty(watching.chain.final_depth)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        await trio.sleep(200)
+        nursery.cancel_scope.cancel()
+    assert watching.watcher.stats().skipped == 1
+    assert watching.watcher.stats().final == watching.chain.head.number - watching.chain.final_depth
+
+
 async def test_a_transaction_that_one_node_denies_is_not_read_past_while_another_can_tell_of_it(
     two_nodes: Watching,
 ) -> None:
