@@ -430,7 +430,7 @@ async def test_a_transfer_that_never_was_is_denied_once_its_block_is_final(
     """The node showed it, and shows it no more; for an open payment, and for a committed one."""
     async with open_proxy(anvil) as node, open_scene(realm_db, anvil, urls=[node.url]) as scene:
         payment = await scene.payment()
-        await scene.send(await scene.quote(payment, scene.dai_asset))
+        await scene.chain.receipt(await scene.send(await scene.quote(payment, scene.dai_asset)))
         await scene.watch()
         after, row = committed(payment, await scene.look(payment)), transfer_of(scene, payment)
         node.hidden.add(row.tx_id)
