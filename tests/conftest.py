@@ -22,14 +22,16 @@ import trio
 from trio.abc import Clock, Instrument
 from trio.testing import MockClock
 
+from tests.short import IS_SHORT
+
 if TYPE_CHECKING:
     from payd.store.db import Database
     from tests.shop import Shop
 
 T = TypeVar("T")
 
-# Folders whose tests take seconds each.
-SLOW: Final = ("live", "browser")
+# Folders whose tests take seconds each: nodes, browsers, shops and packages by the name of their variant.
+SLOW: Final = ("live", "browser", "receivers", "release")
 
 # Python's own. The conftest of a folder may have lifted it already.
 NESTING_MAX: Final = 1000
@@ -71,7 +73,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each async test its clock, and in a short run leave out what is much like another."""
-    if os.environ.get("PAYD_TESTS") == "short":
+    if IS_SHORT:
         _shorten(config, items)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
@@ -80,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shorten(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test with a node or a browser that comes in variants, keep one: another for each test."""
+    """Of each slow test that comes in variants, keep one: another for each test."""
     variants: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.path.parent.name in SLOW:

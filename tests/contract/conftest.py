@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from tests.contract.verifiers import (
     python_svix,
 )
 from tests.packages import CACHE, from_npm
+from tests.short import IS_SHORT
 
 # A receiver on this machine, as a developer opens it. Refused credentials have no limit here, because these
 # tests are refused more often than a caller should be; test_rate_limits.py has a server of its own.
@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a short run each test comes by one door: half of them by each."""
-    if os.environ.get("PAYD_TESTS") != "short":
+    if not IS_SHORT:
         return
     left_out = {id(item) for item in items if _door_of(item) not in {None, _chosen_door(item)}}
     config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])

@@ -17,6 +17,7 @@ import pytest
 
 from payd.store.migrate import read_migrations
 from tests.crash.process import ROOT
+from tests.short import IS_SHORT
 from tests.stored.fill import stored
 
 pytestmark = [pytest.mark.crash, pytest.mark.real_time]
@@ -26,7 +27,8 @@ Died = list[tuple[str, str, str]]
 
 ENDS_MAX_S: Final = 300
 NEWEST: Final = (len(read_migrations("office")), len(read_migrations("realm")))
-OLD: Final = [folder.name for versions, folder in stored().items() if versions != NEWEST]
+ALL_OLD: Final = [folder.name for versions, folder in stored().items() if versions != NEWEST]
+OLD: Final = [ALL_OLD[0], ALL_OLD[len(ALL_OLD) // 2], ALL_OLD[-1]] if IS_SHORT else ALL_OLD
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Fifty times kill -9 under webhook load: nothing is lost, little is repeated, and nothing comes early.
+"""Kill -9 under webhook load, fifty times: nothing is lost, little is repeated, and nothing comes early.
 
-Judged by the receiver's own notes, with the file as the witness of what the server knew. The moments of death
-come from `PAYD_CRASH_SEED`, else from a seed that a failure shows.
+A short run has twenty. Judged by the receiver's own notes, with the file as the witness of what the server
+knew. The moments of death come from `PAYD_CRASH_SEED`, else from a seed that a failure shows.
 
 Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 """
@@ -116,7 +116,7 @@ def accepted_again(left: Outlived) -> list[Receipt]:
     ]
 
 
-def test_fifty_deaths_fell_into_attempts_answers_and_retries(left: Outlived, compared: Compared) -> None:
+def test_the_deaths_fell_into_attempts_answers_and_retries(left: Outlived, compared: Compared) -> None:
     assert len(left.deaths) == KILLS
     assert left.ledger.lost
     assert len({receipt.life for receipt in compared.interrupted}) > KILLS // 2
