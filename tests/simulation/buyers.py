@@ -58,6 +58,8 @@ class Buyer(SlowShopper):
             self._pay_without_a_name,
             self._pay_two_at_once,
             self._pay_in_vain,
+            self._pay_otherwise_after_all,
+            self._pay_otherwise_after_all,
             self._tell_of_what_is_not,
         )
         self._ways = (self._leave, self._cancel, self._cancel_as_buyer, *odd, *(self._pay for _ in odd))
@@ -165,6 +167,19 @@ class Buyer(SlowShopper):
             sent = replace(wallet.transaction(option["actions"][0]), status=0, logs=())
             await self._confirm(told, option, self._send(wallet, sent).hash)
 
+    async def _pay_otherwise_after_all(self, told: Told) -> None:
+        """Tell of a transaction, and have the wallet replace it by one that pays in another asset."""
+        wallet, options = await self._offered(told)
+        options = [one for one in options if one["actions"][0]["method"] != SIGNS]
+        if len({one["amount"]["unit"] for one in options}) < 2:
+            return
+        first, second = self.rng.sample(options, 2)
+        sent = self._send(wallet, wallet.transaction(first["actions"][0]))
+        await self._confirm(told, first, sent.hash)
+        if sent.hash in wallet.chain.pool:
+            other = wallet.transaction(second["actions"][0])
+            self._send(wallet, replace(other, nonce=sent.nonce))
+
     async def _tell_of_what_is_not(self, told: Told) -> None:
         """Somebody else's transaction, or nobody's."""
         if (asked := await self._asked(told)) is not None:
@@ -184,20 +199,24 @@ class Buyer(SlowShopper):
             coin: Whether it may be the chain's own coin.
             signing: Whether it may be something to sign; else it is something to send.
         """
-        wallet = self._open_wallet(self.rng.choice(BUYERS))
-        path = f"/v1/gateway/payment/{told.payment_id}/options"
-        found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
-        if found.status not in (200, 410) and not self.excuses(found):
-            self.refuse(found, "options")
-        options = (found.body.get("options") or []) if found.status == 200 else []
+        wallet, options = await self._offered(told)
         options = [
             one
             for one in options
             if (coin or "erc20" in one["amount"]["unit"])
             and (signing or one["actions"][0]["method"] != SIGNS)
         ]
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         return (wallet, self.rng.choice(options)) if options else None
+
+    async def _offered(self, told: Told) -> tuple[Wallet, list[dict[str, Any]]]:
+        """A wallet, and all that it is offered."""
+        wallet = self._open_wallet(self.rng.choice(BUYERS))
+        path = f"/v1/gateway/payment/{told.payment_id}/options"
+        found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
+        if found.status not in (200, 410) and not self.excuses(found):
+            self.refuse(found, "options")
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return wallet, (found.body.get("options") or []) if found.status == 200 else []
 
     def _send(self, wallet: Wallet, sent: Sent) -> Sent:
         wallet.chain.send(sent)
