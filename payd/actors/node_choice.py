@@ -56,6 +56,7 @@ class NodeChoice:
         self._rests: dict[Node, float] = {}
         self._stuck: dict[str, _Stuck] = {}
         self._waits_since_s: float | None = None
+        self._is_alone = False
         self._head = -1
         self._stands_since_s = 0.0
 
@@ -94,16 +95,18 @@ class NodeChoice:
     def another(self, node: Node) -> Node | None:
         """A node for the second reading: not this one, if there are others. `compared` says that it was read.
 
-        None while they are away, unless the second reading has waited for long.
+        This one where the others cannot tell of a transaction, once: it may. None while they are away, unless
+        the second reading has waited for long.
         """
         now_s = trio.current_time()
         if self._waits_since_s is None:
             self._waits_since_s = now_s
+        alone, self._is_alone = self._is_alone, False
         well = [one for one in self._by_rest() if one is not node]
-        if well:
+        if well and not alone:
             return well[0]
         late = now_s - self._waits_since_s > SECOND_WAIT_S
-        return node if len(self._rpc.nodes) == 1 or late else None
+        return node if len(self._rpc.nodes) == 1 or alone or late else None
 
     def compared(self) -> None:
         """Two nodes were read: the second reading waits for none."""
@@ -135,19 +138,26 @@ class NodeChoice:
         )
 
     def _count(self, node: Node, tx_id: str, words: str, skipped: set[str]) -> None:
-        """Give a transaction up that every node was tried with; one that is away is waited for a while."""
+        """Give a transaction up that every node was tried with; one that is away is waited for a while.
+
+        The second reading is of certain nodes. What they cannot tell of, the one that reads for the first
+        time is asked for alone: after that while, or at once where no node could tell of it before.
+        """
         now_s = trio.current_time()
         if len(self._stuck) > SKIPPED_MAX:
             self._stuck.clear()
         stuck = self._stuck.setdefault(tx_id, _Stuck(now_s))
         stuck.tries += 1
         stuck.nodes.add(node)
+        stuck_s = now_s - stuck.since_s
+        if stuck.tries < UNREADABLE_TRIES or stuck_s < UNREADABLE_S:
+            return
         left = [one for one in self._rpc.nodes if one not in stuck.nodes]
-        patience_s = SECOND_WAIT_S if left else UNREADABLE_S
-        if stuck.tries < UNREADABLE_TRIES or now_s - stuck.since_s < patience_s:
-            return
-        if any(one.is_healthy for one in left):
-            return
+        if left:
+            is_second = skipped is not self._skipped
+            self._is_alone = is_second and (tx_id in self._skipped or stuck_s >= SECOND_WAIT_S)
+            if stuck_s < SECOND_WAIT_S or any(one.is_healthy for one in left):
+                return
         self._stuck.clear()
         if len(skipped) < SKIPPED_MAX:
             log.error("chain.transaction_skipped", tx_id=tx_id, why=words)

@@ -93,6 +93,60 @@ async def test_what_a_node_tells_of_no_more_does_not_hold_up_the_second_reading(
     assert watching.watcher.stats().final == watching.chain.head.number - watching.chain.final_depth
 
 
+async def test_what_one_of_two_nodes_cannot_tell_of_ends_the_second_reading_for_an_hour_and_not_for_ever(
+    two_nodes: Watching,
+) -> None:
+    paid = two_nodes.pay(await two_nodes.till.sell())
+    two_nodes.views[1].denies.add(paid.hash)
+    await two_nodes.watcher.run_once()
+    two_nodes.chain.mine_empty(two_nodes.chain.final_depth)
+    final = two_nodes.chain.head.number - two_nodes.chain.final_depth
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(two_nodes.watcher.run)
+        await trio.sleep(SECOND_WAIT_S - 60)
+        assert final_of(two_nodes) != final
+        assert paid.hash in two_nodes.watcher.stats().second_trouble
+        await trio.sleep(180)
+        nursery.cancel_scope.cancel()
+    assert final_of(two_nodes) == final
+    assert two_nodes.watcher.stats().skipped == 0
+    assert two_nodes.watcher.stats().second_trouble == ""
+
+
+@pytest.mark.parametrize("is_second", [True, False])
+async def test_one_node_is_read_alone_only_once_and_only_for_the_second_reading(
+    two_nodes: Watching, is_second: bool
+) -> None:
+    choice = NodeChoice(two_nodes.rpc, set())
+    first, second = two_nodes.rpc.nodes
+    for _ in range(UNREADABLE_TRIES + 1):
+        choice.rest(second, Unread("it is gone", "0x01"), set() if is_second else None)
+        await trio.sleep(SECOND_WAIT_S / UNREADABLE_TRIES)
+    assert choice.another(first) is (first if is_second else second)
+    assert choice.another(first) is second
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_what_no_node_could_tell_of_is_asked_of_each_once_more(
+    two_nodes: Watching, tells: bool
+) -> None:
+    paid = two_nodes.pay(await two_nodes.till.sell())
+    for view in two_nodes.views:
+        view.denies.add(paid.hash)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(two_nodes.watcher.run)
+        await trio.sleep(300)
+        assert two_nodes.watcher.stats().skipped == 1
+        if tells:
+            two_nodes.views[0].denies.clear()
+        two_nodes.chain.mine_empty(two_nodes.chain.final_depth)
+        await trio.sleep(400)
+        nursery.cancel_scope.cancel()
+    assert final_of(two_nodes) == two_nodes.chain.head.number - two_nodes.chain.final_depth
+    assert two_nodes.till.kinds(paid.hash) == (["matched"] if tells else [])
+    assert two_nodes.watcher.stats().skipped == (0 if tells else 1)
+
+
 async def test_a_transaction_that_one_node_denies_is_not_read_past_while_another_can_tell_of_it(
     two_nodes: Watching,
 ) -> None:
