@@ -115,7 +115,10 @@ class Chain:
         self._by_hash[block.hash] = block
         for transaction in block.transactions:
             self._mined[transaction.hash] = block
-            self._signed[transaction.hash] = self.pool.pop(transaction.hash)
+            self._signed[transaction.hash] = signed = self.pool.pop(transaction.hash)
+            # No rival waits: a reorg would make a double spend of what may have lain deep enough.
+            for rival in self._rivals(signed):
+                del self.pool[rival]
         return block
 
     def reorg(self, depth: int, *, drops: int) -> None:
@@ -171,6 +174,11 @@ class Chain:
     def used(self, up_to: int | None = None) -> set[tuple[str, str, bytes]]:
         """What was authorized and is used."""
         return {each.name for _, one in self.mined(up_to) if one.status for each in one.uses}
+
+    def _rivals(self, sent: Sent) -> list[str]:
+        """What waits with the same nonce."""
+        place = sent.sender, sent.nonce
+        return [one.hash for one in self.pool.values() if (one.sender, one.nonce) == place]
 
     def _carried_out(self, chosen: list[Sent], time_s: int) -> Iterator[Sent]:
         used = self.used() if any(one.uses for one in chosen) else set()
