@@ -202,13 +202,23 @@ async def _server(config: Config) -> str:
     )
 
 
-async def _account(config: Config, wanted: str | None) -> str:
-    """Whose payment it is: a live endpoint of the account hears of it, as of any other."""
+async def account_of(config: Config, wanted: str | None) -> str:
+    """Whose payment it is: a live endpoint of the account hears of it, as of any other.
+
+    Raises:
+        Refused: There are several accounts, and none was named, or there is none and none can be made.
+    """
     if wanted is not None:
         return wanted
     accounts = await do(config, "account.list", {})
     if not accounts:
-        accounts = [await do(config, "account.create", {"name": seed.ACCOUNT})]
+        try:
+            accounts = [await do(config, "account.create", {"name": seed.ACCOUNT})]
+        except Refused:
+            # A server that was just started with --demo made it at the same moment.
+            accounts = await do(config, "account.list", {})
+            if not accounts:
+                raise
     if len(accounts) > 1:
         raise Refused("There are several accounts. Choose one with --account NAME|ID")
     return str(accounts[0]["id"])
@@ -218,7 +228,7 @@ async def _with_key(
     job: LiveJob, config: Config, plan: Plan, buyer: ChainWallet, base_url: str, account: str | None
 ) -> None:
     """Make what a shop and a wallet need, live through it, and take it back."""
-    of = {"mode": "live", "account": await _account(config, account)}
+    of = {"mode": "live", "account": await account_of(config, account)}
     async with AsyncExitStack() as stack:
         client = Client(may_call=lambda _address: True)
         stack.push_async_callback(client.aclose)

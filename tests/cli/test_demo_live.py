@@ -12,10 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from payd.cli import demo_live, seed
 from payd.cli.chain_wallet import Landed
 from payd.cli.demo_live import EVENTS, LiveJob
+from payd.cli.failure import Refused
 from payd.cli.feed_connection import Message, SecretNews
+from payd.cli.running import do
 from payd.cli.timeline import Timeline
+from payd.config import Config
 from tests.cli.test_serve import serving
 from tests.live.anvil import running_anvil
 from tests.live.nodes import SOLANA_GENESIS
@@ -112,6 +116,30 @@ def test_a_node_of_another_chain_is_not_paid_on(payd: Terminal, monkeypatch: pyt
         lines = file.read_text().splitlines()
         file.write_text("\n".join(f'rpc = ["{other.url}"]' if "rpc =" in line else line for line in lines))
         assert "No node of eip155:31337 answers" in payd.error("demo", "--mode", "live")
+
+
+@pytest.mark.real_time
+async def test_the_account_that_a_starting_server_makes_meanwhile_is_taken(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def beaten(config: Config, command: str, args: dict[str, Any]) -> Any:
+        if command == "account.create":
+            made.append((await do(config, command, args))["id"])
+        return await do(config, command, args)
+
+    made: list[str] = []
+    monkeypatch.setattr(demo_live, "do", beaten)
+    with serving(payd.folder):
+        assert await demo_live.account_of(Config(data_dir=payd.folder / "data"), None) == made[0]
+
+
+@pytest.mark.real_time
+async def test_an_account_that_cannot_be_made_is_said_to_be_so(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed, "ACCOUNT", "")
+    with serving(payd.folder), pytest.raises(Refused, match=r"^account\.create: "):
+        await demo_live.account_of(Config(data_dir=payd.folder / "data"), None)
 
 
 def job() -> LiveJob:
