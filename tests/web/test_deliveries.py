@@ -12,6 +12,7 @@ from payd.core.event import iso_ms
 from payd.store.events import get_event
 from payd.store.webhook_jobs import running_jobs
 from tests.receiver import Does, always
+from tests.shop import Got
 from tests.web.hooked import ENDPOINT, Hooked, open_hooked
 
 
@@ -215,6 +216,25 @@ async def test_a_job_is_started_once_for_one_idempotency_key(tmp_path: Path) -> 
 
         assert jobs[0].raw == jobs[1].raw
         assert jobs[1].headers["idempotent-replayed"] == "true"
+
+
+async def test_a_repeated_start_is_answered_also_once_its_time_has_aged_out_of_reach(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.advance(20 * 24 * 3600)
+        since = hooked.shop.realm.clock.now_ms() // 1000 - 14 * 24 * 3600
+
+        async def start(key: str) -> Got:
+            return await hooked.shop.call(
+                "POST", "/v1/webhooks/recover", {"since": since}, idempotency_key=key
+            )
+
+        first = await start("k1")
+        await hooked.advance(3600)
+        again, other = await start("k1"), await start("k2")
+
+        assert (first.status, again.raw) == (202, first.raw)
+        assert (other.status, other.code) == (400, "invalid_params")
 
 
 async def test_a_client_that_leaves_does_not_take_its_job_along(tmp_path: Path) -> None:
