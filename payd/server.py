@@ -178,9 +178,21 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
 
 @asynccontextmanager
 async def open_house(
-    config: Config, *, inline: bool = False, wall: WallMs = system_wall_ms, entropy: Entropy = system_entropy
+    config: Config,
+    *,
+    inline: bool = False,
+    relays: bool = True,
+    wall: WallMs = system_wall_ms,
+    entropy: Entropy = system_entropy,
 ) -> AsyncIterator[House]:
     """The house with its stores open, and nothing running in it but what answers a call.
+
+    Args:
+        config: What the operator wants.
+        inline: For virtual time: no threads, no relayers, no waits for the disk, passwords cheap to check.
+        relays: Whether the keys that bring transactions to chains are unlocked.
+        wall: The machine's clock.
+        entropy: Random bytes.
 
     Raises:
         DataDirectoryBusy: Another process has the data directory.
@@ -219,6 +231,7 @@ async def open_house(
                 entropy=entropy,
                 wall=wall,
                 inline=inline,
+                relays=relays and not inline,
                 pictures=Pictures(),
             )
             async with build("test") as realms["test"]:
@@ -247,6 +260,7 @@ async def _open_realm(
     entropy: Entropy,
     wall: WallMs,
     inline: bool,
+    relays: bool,
     pictures: Pictures,
 ) -> AsyncIterator[Realm]:
     """One realm. Test and live are the same classes; they differ in what they are built from."""
@@ -264,7 +278,7 @@ async def _open_realm(
         if live and config.chains:
             from payd.live import open_chains  # brings what signs, which a test realm never needs
 
-            opened = open_chains(config, db, clock, assets, news=tell_payment, relays=not inline)
+            opened = open_chains(config, db, clock, assets, news=tell_payment, relays=relays)
             live_chains = await stack.enter_async_context(opened)
         deliveries = await _open_deliveries(config, name, db, clock, seal, entropy)
         account_feed = AccountFeed()

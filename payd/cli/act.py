@@ -64,7 +64,7 @@ async def _on_store(config: Config, command: str, args: dict[str, Any]) -> Any:
     from payd.web.commands import run_command
 
     logs.configure("auto", "warning")  # to standard error: what is printed is the answer
-    # Inline: the relayer's key stays locked, whose password may be the server's alone.
-    async with open_house(config, inline=True) as house:
+    # The relayer's key stays locked: its password may be the server's alone.
+    async with open_house(config, relays=False) as house:
         result = await run_command(house, command, msgspec.json.encode(args))
     return msgspec.to_builtins(result)

@@ -464,8 +464,8 @@ class Database:
 async def open_database(path: Path | str, schema: Schema, *, inline: bool = False) -> AsyncIterator[Database]:
     """Open a database, made and migrated where that is needed, as long as the block runs.
 
-    At the end, what is staged is committed, and the connections are closed. `inline` runs everything on the
-    loop's thread, for virtual time, which does not wait for threads; otherwise a `bridge()` is open around.
+    At the end, what is staged is committed, and the connections are closed. `inline` is for virtual time: all
+    is done on the loop's thread, and the disk not waited for; otherwise a `bridge()` is open around.
 
     Raises:
         SqliteTooOld: Python's SQLite is older than 3.38.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,9 @@ from payd.cli.act import ask
 from payd.cli.failure import Refused, Unreachable
 from payd.config import load
 from payd.store.lock import hold_data_dir
+from payd.web import commands
 from payd.web.admin import SOCKET_NAME
+from payd.web.house import House
 from tests.live.street import configuration, write_keystore
 from tests.terminal import Terminal
 
@@ -81,6 +84,21 @@ def test_without_a_server_the_store_is_opened_here(folder: Path) -> None:
     assert [key["name"] for key in do("key.list")] == ["first key"]
     with hold_data_dir(folder):
         pass  # and let go again
+
+
+def test_without_a_server_nothing_is_told_before_the_disk_has_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def look(house: House, command: str, raw: bytes) -> Any:
+        databases = [house.office, house.realms["test"].db]
+        return [await db.write(synchronous) for db in databases]
+
+    def synchronous(tx: sqlite3.Connection) -> int:
+        return int(tx.execute("PRAGMA synchronous").fetchone()[0])
+
+    monkeypatch.setattr(commands, "run_command", look)
+    full = 2
+    assert do("key.list") == [full, full]
 
 
 def test_a_held_directory_that_does_not_answer_is_named_with_its_holder(folder: Path) -> None:
