@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from tests.process import Server
 
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 EMAIL, PASSWORD = "ada@example.com", "correct mule battery"
+PRINTED_S: Final = 30.0
 
 
 def violations(page: Page) -> list[str]:
@@ -49,8 +51,13 @@ class Desk:
         return self.server.url
 
     def setup_link(self) -> str:
-        """What the server printed when it started."""
-        found = re.findall(r"(http://localhost:\d+/setup\?token=\w+)", self.server.log.read_text())
+        """What the server prints once it has started, which can be a moment after it answers."""
+        patience = time.monotonic() + PRINTED_S
+        while not (
+            found := re.findall(r"http://localhost:\d+/setup\?token=\w+\b", self.server.log.read_text())
+        ):
+            assert time.monotonic() < patience, self.server.log.read_text()
+            time.sleep(0.05)
         return str(found[-1])
 
     def reset(self, email: str) -> str:
