@@ -61,7 +61,7 @@ from payd.store.accounts import list_accounts
 from payd.store.apps import ensure_checkout_app
 from payd.store.backup import Keystore
 from payd.store.bridge import bridge
-from payd.store.clock import get_clock
+from payd.store.clock import get_clock, newest_event_seq
 from payd.store.db import Database, open_database
 from payd.store.endpoints import put_house_endpoint
 from payd.store.lock import hold_data_dir
@@ -313,6 +313,7 @@ async def _open_realm(
             seal=seal,
             checkout_app_id=await db.write(ensure_checkout_app, app_id=app_id, now_ms=clock.now_ms()),
             api_log=ApiLog(db),
+            found_seq=db.point(newest_event_seq),
             live_chains=live_chains,
         )
         if not live:

@@ -222,6 +222,8 @@ class Follower:
         if self._cursor is not None and not self._has_begun:
             self._has_begun = True
             self._begin(self._cursor)
+        # Another one than ours where that is of events which a restored backup does not have.
+        self._cursor = greeting.cursor or self._cursor
         now_s = trio.current_time()
         after_s = round(now_s - self._lost_s, 3) if self._was_connected and self._lost_s is not None else None
         self._was_connected, self._open_s, self._lost_s, self._told = True, now_s, None, None

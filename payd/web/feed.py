@@ -167,15 +167,18 @@ class AccountEvents:
     async def start(self, after: str | None) -> int:
         """The place to go on from: behind a cursor, or behind the newest event.
 
-        A cursor behind that is of events that a restored backup does not have; what happens next is behind
-        the newest one.
+        A cursor behind that is of events that a restored backup does not have: all that happened since this
+        server's start is new to whoever comes with it.
 
         Raises:
             InvalidParams: The cursor is none of ours.
             StoreUnavailable: Nothing can be read now.
         """
         newest = self._realm.db.point(newest_event_seq)
-        return min(decode_cursor(after, (int,))[0], newest) if after else newest
+        if not after:
+            return newest
+        cursor: int = decode_cursor(after, (int,))[0]
+        return cursor if cursor <= newest else min(self._realm.found_seq, newest)
 
     async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
         """Headers: the cursor before the first event that comes, and how many wait, at most `BEHIND_MAX`.

@@ -85,6 +85,9 @@ class Realm:
     seal: Seal
     checkout_app_id: str
     api_log: ApiLog
+    found_seq: int
+    """The cursor of the newest event that was there when it was opened."""
+
     ended_days: EndedDays = field(default_factory=EndedDays)
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()

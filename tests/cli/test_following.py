@@ -143,6 +143,12 @@ async def test_who_begins_with_what_is_new_goes_on_from_there_though_nothing_cam
     assert [(state.behind, state.resumed) for state in connected] == [(0, False), (4, False)]
 
 
+async def test_a_cursor_of_events_that_a_backup_does_not_have_is_given_up_for_the_servers() -> None:
+    stage = Stage(sends(greeting=Greeting("3", 0)), sends(), cursor="7")
+    await stage.run(1)
+    assert [cursor for _, cursor in stage.asked] == ["7", "3", "3"]
+
+
 async def test_the_doors_cursor_comes_before_the_handshakes_and_the_callers_before_both() -> None:
     for given, asked in ((None, "door"), ("mine", "mine")):
         stage = Stage(sends(greeting=Greeting("late", 0)), cursor=given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -216,12 +217,32 @@ async def test_a_listener_starts_behind_the_newest_event_or_behind_its_cursor(sh
 
 
 async def test_a_cursor_of_events_that_a_backup_does_not_have_misses_nothing_new(shop: Shop) -> None:
-    await shop.pay()
+    payments = [await shop.pay() for _ in range(2)]
     feed = await listener(shop)
-    cursor = await feed.start(encode_cursor(1000))
-    assert cursor == await feed.start(None)
-    await shop.pay()
-    assert len(await feed.events_after(cursor, 10)) == 1
+    messages = await feed.events_after(await feed.start(encode_cursor(1000)), 10)
+    assert [msgspec.json.decode(one)["event"]["data"]["payment_id"] for _, one in messages] == payments
+
+
+async def test_what_happens_before_its_listener_is_back_after_a_restore_is_not_missed(tmp_path: Path) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    async with open_shop(data) as shop:
+        await shop.pay()
+        known = {"account_id": shop.account_id, "key": shop.key, "merchant_id": shop.merchant_id}
+    shutil.copytree(data, backup)
+    async with open_shop(data) as shop:
+        vars(shop).update(known)
+        for _ in range(3):
+            await shop.pay()
+        cursor = await (await listener(shop)).start(None)
+    shutil.rmtree(data)
+    shutil.copytree(backup, data)
+    async with open_shop(data) as shop:
+        vars(shop).update(known)
+        new = [await shop.pay() for _ in range(2)]
+        feed = await listener(shop)
+        messages = await feed.events_after(await feed.start(encode_cursor(cursor)), 10)
+        told = [msgspec.json.decode(message)["event"]["data"]["payment_id"] for _, message in messages]
+        assert told == new
 
 
 async def test_a_cursor_that_was_never_handed_out_is_refused(shop: Shop) -> None:
