@@ -86,6 +86,7 @@ async def claim(
     tx_id: str,
     chain: str | None,
     actor: str,
+    merchants: frozenset[str] | None = None,
 ) -> Claimed:
     """Have a transaction counted for a payment. Safe to repeat; goes on when the caller is gone.
 
@@ -96,6 +97,7 @@ async def claim(
         tx_id: As it was pasted.
         chain: CAIP-2 of the chain to look on; None: the payment's own chains, and then the others.
         actor: Who says so, for the audit.
+        merchants: Those that it speaks for; None: all of the account.
 
     Raises:
         NotFound: No node knows the transaction.
@@ -104,11 +106,16 @@ async def claim(
         StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
     """
     asked = _asked(payments, chains, payment, chain)
-    return await payments.in_background(lambda: _claim(payments, asked, payment, tx_id, actor))
+    return await payments.in_background(lambda: _claim(payments, asked, payment, tx_id, actor, merchants))
 
 
 async def _claim(
-    payments: Payments, asked: Sequence[LiveChain], payment: Payment, tx_id: str, actor: str
+    payments: Payments,
+    asked: Sequence[LiveChain],
+    payment: Payment,
+    tx_id: str,
+    actor: str,
+    merchants: frozenset[str] | None,
 ) -> Claimed:
     found: tuple[LiveChain, MatchResult] | None = None
     with trio.move_on_after(READ_MAX_S):
@@ -127,7 +134,8 @@ async def _claim(
     if read.outcome != "recorded":
         return Claimed(read.outcome, read.words)
     canonical = read.sightings[0].tx_id
-    words = await payments.db.write(assign, payment.id, one.name, canonical, actor, payments.clock.now_ms())
+    now_ms = payments.clock.now_ms()
+    words = await payments.db.write(assign, payment.id, one.name, canonical, actor, now_ms, merchants)
     for word in words:
         if word.came_to == "linked":
             sighting = word.sighting

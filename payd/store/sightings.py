@@ -30,6 +30,7 @@ from payd.store.transfers import Kind
 from payd.store.watches import BINDINGS_AT_ONCE, account_watching, find_watch
 
 Tx: TypeAlias = sqlite3.Connection
+Limit: TypeAlias = frozenset[str] | None
 
 _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, block_number,"
@@ -129,7 +130,9 @@ def record(tx: Tx, seen: Iterable[Seen], now_ms: int) -> list[Noted]:
     return [one for one in noted if one is not None]
 
 
-def assign(tx: Tx, payment_id: str, chain: str, tx_id: str, actor: str, now_ms: int) -> list[Word]:
+def assign(
+    tx: Tx, payment_id: str, chain: str, tx_id: str, actor: str, now_ms: int, merchants: Limit = None
+) -> list[Word]:
     """Take the word of a payment's merchant that a transaction is for it; in the order of its logs.
 
     What it paid to other accounts is left out. A transfer is judged as if the chain bound it to the payment,
@@ -143,11 +146,12 @@ def assign(tx: Tx, payment_id: str, chain: str, tx_id: str, actor: str, now_ms: 
         tx_id: In lower case.
         actor: Who says so, for the audit.
         now_ms: Unix milliseconds of the realm.
+        merchants: Whose payments it may be taken from; None: any of the account.
     """
     payment = find_payment(tx, payment_id)
     assert payment is not None
     own = [one for one in sightings_in(tx, chain, tx_id) if one.account_id == payment.account_id]
-    return [_assign(tx, payment, one, actor, now_ms) for one in own]
+    return [_assign(tx, payment, one, actor, now_ms, merchants) for one in own]
 
 
 def matched_of(tx: Tx, payment_id: str) -> list[Sighting]:
@@ -226,11 +230,10 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
     return TurnedBack(len(rows), tuple(lost), tuple(paid_by_others))
 
 
-def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: int) -> Word:
+def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: int, merchants: Limit) -> Word:
     if sighting.payment_id == payment.id:
         return Word(sighting, "linked", "It was recorded before.")
-    can_move = sighting.assigned and sighting.kind != "matched"
-    if sighting.payment_id is not None and not can_move:
+    if sighting.payment_id is not None and not _can_move(tx, sighting, merchants):
         return Word(sighting, "taken", "It is bound to another payment, and stays with it.")
     judged = _judge(tx, payment, sighting, None)
     if judged.kind == "unmatched":
@@ -256,6 +259,14 @@ def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: in
         details={**details, "before": sighting.payment_id},
     )
     return Word(now, "linked", judged.reason)
+
+
+def _can_move(tx: Tx, sighting: Sighting, merchants: Limit) -> bool:
+    """Whether a merchant only said so, of a payment that it does not pay, and the same may say otherwise."""
+    if not sighting.assigned or sighting.kind == "matched":
+        return False
+    payment = _payment_of(tx, sighting)
+    return merchants is None or (payment is not None and payment.merchant_id in merchants)
 
 
 def take_back(tx: Tx, sighting: Sighting) -> None:

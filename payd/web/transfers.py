@@ -75,7 +75,9 @@ async def match(call: Call) -> Answer:
     chain = None if body.chain is None else _chain(body.chain)
     refuse_for(call.house.limits.matches.take(call.account_id))
     realm = call.realm
-    claimed = await claim(realm.payments, realm.live_chains, payment, body.tx_id, chain, call.actor)
+    claimed = await claim(
+        realm.payments, realm.live_chains, payment, body.tx_id, chain, call.actor, call.merchants
+    )
     return Answer.json(_matched(call, payment.id, claimed))
 
 

@@ -104,11 +104,17 @@ class Office:
         """A payment with an id as the API makes them."""
         return await self.till.sell(new_id("", START_MS), **more)
 
-    async def says(self, payment_id: str, chain: str | None = None, tx_id: str = TX) -> Claimed:
+    async def says(
+        self,
+        payment_id: str,
+        chain: str | None = None,
+        tx_id: str = TX,
+        merchants: frozenset[str] | None = None,
+    ) -> Claimed:
         """The merchant names the transaction."""
         payment = self.till.payment(payment_id)
         chains = [cast("LiveChain", one) for one in self.chains]
-        return await claim(self.realm.payments, chains, payment, tx_id, chain, "key_1")
+        return await claim(self.realm.payments, chains, payment, tx_id, chain, "key_1", merchants)
 
 
 @pytest.fixture
@@ -198,6 +204,21 @@ async def test_the_payment_of_another_merchant_is_not_named(office: Office) -> N
     claimed = await office.says(payment)
 
     assert (claimed.outcome, claimed.transfers) == ("other_payment", ())
+
+
+async def test_who_speaks_for_one_merchant_takes_nothing_from_another(office: Office) -> None:
+    theirs, payment = await office.sell(), await office.sell()
+    await sibling(office)
+    await office.till.db.write(hand_over, theirs, "mrch_3")
+    office.watching.pays(value=PRICE - 1)
+    assert (await office.says(theirs)).outcome == "recorded"
+
+    limited = await office.says(payment, merchants=frozenset({"mrch_1"}))
+    assert (limited.outcome, limited.transfers) == ("other_payment", ())
+    of_both = await office.says(payment, merchants=frozenset({"mrch_1", "mrch_3"}))
+    assert [one.payment_id for one in of_both.transfers] == [payment]
+    of_all = await office.says(theirs)
+    assert [one.payment_id for one in of_all.transfers] == [theirs]
 
 
 def hand_over(tx: Tx, payment_id: str, merchant_id: str) -> None:

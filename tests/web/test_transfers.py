@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from payd.actors.claims import Claimed
 from payd.clock import monotonic_s
+from payd.web import transfers
 from payd.web.limits import MATCHES_AT_ONCE, match_limit
 from tests.shop import TX_HASH, Got, Shop, open_shop
 
@@ -137,3 +139,20 @@ async def test_an_account_may_have_so_many_transactions_read(live: tuple[Shop, s
     refused = await match(shop, payment, key=shop.keys["live.one"])
 
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "rate_limited", "1")
+
+
+async def test_who_speaks_for_some_merchants_is_known_to_the_match(
+    live: tuple[Shop, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def heard(*said: Any) -> Claimed:
+        spoken.append(said[-1])
+        return Claimed("not_ours", "It is not.")
+
+    spoken: list[frozenset[str] | None] = []
+    monkeypatch.setattr(transfers, "claim", heard)
+    shop, payment = live
+    merchant = shop.house.realms["live"].payments.find(payment).merchant_id
+    limited = await shop.new_key(realm="live", account_id=shop.account_id, merchants=[merchant])
+    for key in (limited, shop.keys["live.one"]):
+        assert (await match(shop, payment, key=key)).status == 200
+    assert spoken == [frozenset({merchant}), None]
