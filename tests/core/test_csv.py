@@ -22,7 +22,24 @@ def read(data: bytes) -> list[list[str]]:
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_what_looks_like_a_formula_is_text(text: str) -> None:
-    assert read(line(["a", text, "b"])) == [["a", f"'{text}", "b"]]
+    [[before, found, after]] = read(line(["a", text, "b"]))
+    assert (before, found[0], found[1:].replace("'", ""), after) == ("a", "'", text, "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A1;=1", "A1;'=1"),
+        ("a|+1", "a|'+1"),
+        ("a\t@B", "a\t'@B"),
+        ("a\n-1", "a\n'-1"),
+        ("\t=1", "'\t'=1"),
+        ('a;"=1"', """a;"'=1\""""),
+        ("a=1; b", "a=1; b"),
+    ],
+)
+def test_what_another_divider_would_make_a_formula_is_text(text: str, found: str) -> None:
+    assert cell(text) == found
 
 
 def test_a_plain_text_stays_as_it_is() -> None:
@@ -37,6 +54,23 @@ def test_a_reader_gets_every_cell_back_and_none_begins_a_formula(rows: list[list
 
     assert found == [[cell(text) for text in row] for row in rows]
     assert all(text[:1] not in set("=+-@\t\r") for row in found for text in row)
+
+
+@pytest.mark.parametrize("divider", [";", "\t", "|"])
+@given(
+    st.lists(
+        st.lists(st.sampled_from([";", "\t", "|", "\n", "\r", " ", '"', ",", "=1", "@A1", "a", "'"])).map(
+            "".join
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_no_formula_begins_where_a_spreadsheet_divides_at_another_sign(divider: str, row: list[str]) -> None:
+    record = io.StringIO(line(["order", *row]).decode(), newline="")
+    cells = [one for found in csv.reader(record, delimiter=divider) for one in found]
+
+    assert not any(one.startswith(("=", "@")) for one in cells), record.getvalue()
 
 
 def test_records_end_and_are_quoted_as_the_standard_says() -> None:
