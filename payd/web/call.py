@@ -88,7 +88,8 @@ class Request:
         by_name: dict[str, str] = {}
         for raw_name, raw_value in headers:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-            by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
+            between = "; " if name == "cookie" else ", "
+            by_name[name] = f"{by_name[name]}{between}{value}" if name in by_name else value
         text = query_string.decode("latin-1")
         return cls(method, path, parse_query(text), by_name, query_string=text)
 

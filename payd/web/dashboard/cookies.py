@@ -24,7 +24,6 @@ FLASH_S: Final = 60
 ZONE_MAX_MIN: Final = 14 * 60
 
 _TOKEN: Final = re.compile("[0-9a-z]{36}")
-_PAIR: Final = re.compile("[;,]")
 
 Header = tuple[str, str]
 
@@ -70,8 +69,11 @@ class Cookies:
 
 
 def read_cookie(headers: dict[str, str], name: str) -> str:
-    """The value of a cookie that a request brings, empty where there is none."""
-    for pair in _PAIR.split(headers.get("cookie", "")):
+    """The value of a cookie that a request brings, empty where there is none.
+
+    A comma divides nothing: it may be in a value that another host set, before a name that it may not set.
+    """
+    for pair in headers.get("cookie", "").split(";"):
         found, _, value = pair.strip().partition("=")
         if found == name:
             return value

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payd.entropy import system_entropy
+from payd.web.call import Request
 from payd.web.dashboard.cookies import (
     FLASH_MAX,
     Cookies,
@@ -41,10 +42,17 @@ def test_one_is_taken_back_by_an_end_that_is_now() -> None:
 
 @pytest.mark.parametrize(
     ("header", "value"),
-    [("a=1", "1"), ("b=2; a=1", "1"), ("b=2, a=1", "1"), ("a=1=2", "1=2"), ("ba=1", ""), ("a", ""), ("", "")],
+    [("a=1", "1"), ("b=2; a=1", "1"), ("b=2, a=1", ""), ("a=1=2", "1=2"), ("ba=1", ""), ("a", ""), ("", "")],
 )
 def test_a_cookie_is_read_from_among_others(header: str, value: str) -> None:
     assert read_cookie({"cookie": header}, "a") == value
+
+
+def test_cookies_in_headers_of_their_own_are_read_all() -> None:
+    heads = [(b"cookie", b"b=2"), (b"cookie", b"a=1"), (b"accept", b"x"), (b"accept", b"y")]
+    request = Request.from_head("GET", "/", b"", heads)
+    assert [read_cookie(request.headers, name) for name in ("a", "b")] == ["1", "2"]
+    assert request.headers["accept"] == "x, y"
 
 
 def test_a_token_is_known_by_its_shape_and_stored_by_its_hash() -> None:
