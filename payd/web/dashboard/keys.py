@@ -158,6 +158,7 @@ async def revoke(visit: Visit) -> Answer:
 
 async def create_app(visit: Visit) -> Answer:
     """POST /d/{mode}/keys/apps: an app id for wallets and pages of one's own."""
+    _check_apps(visit)
     now_ms = visit.realm.clock.now_ms()
     app_id = new_id("app_l" if visit.realm.live else "app_t", now_ms, visit.house.entropy)
 
@@ -174,6 +175,7 @@ async def create_app(visit: Visit) -> Answer:
 
 async def revoke_one_app(visit: Visit) -> Answer:
     """POST /d/{mode}/keys/apps/{app}/revoke."""
+    _check_apps(visit)
     try:
         app = await visit.realm.db.write(
             revoke_app,
@@ -233,6 +235,11 @@ def _see(tx: Tx, account_id: str) -> _Seen:
         last_used(tx, account_id),
         {one.id: one.name for one in merchants},
     )
+
+
+def _check_apps(visit: Visit) -> None:
+    if not _may_manage(visit):
+        raise Forbidden("App ids of live mode are an owner's to make and revoke. Ask an owner of the account.")
 
 
 def _may_manage(visit: Visit) -> bool:

@@ -184,3 +184,20 @@ async def test_an_app_id_is_made_once_listed_and_revoked(shop: Shop) -> None:
 def test_a_key_is_found_in_a_page_by_its_shape() -> None:
     api_key = make_api_key("test", system_entropy(KEY_ENTROPY_BYTES))
     assert re.fullmatch(r"svc_(?:test_)?[0-9a-z]{52}", api_key)
+
+
+async def test_app_ids_of_live_mode_are_an_owners(both: Shop) -> None:
+    owner, developer = await sign_in(both), await sign_in(both, Role.DEVELOPER)
+    realm = both.house.realms["live"]
+    await owner.post(f"{LIVE}/apps", {"app_name": "Wallet"})
+    made = realm.db.point(list_apps, both.account_id)
+
+    assert (await developer.post(f"{LIVE}/apps", {"app_name": "Other"})).status == 403
+    assert (await developer.post(f"{LIVE}/apps/{made[0].id}/revoke")).status == 403
+    assert realm.db.point(list_apps, both.account_id) == made
+    shown = (await developer.get(LIVE)).html
+    assert made[0].id in shown
+    assert "/apps" not in shown
+    assert (await developer.post(f"{KEYS}/apps", {"app_name": "Mine"})).to == KEYS
+    await owner.post(f"{LIVE}/apps/{made[0].id}/revoke")
+    assert [app.revoked_at_ms is None for app in realm.db.point(list_apps, both.account_id)] == [False]
