@@ -16,12 +16,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 import payd.core.transfer as rule
-from payd.core.caip import canonical_asset, parse_asset
-from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, turn_back
+from payd.store.commitments import committed, is_held
 from payd.store.options import quotes_in
 from payd.store.payments import find_payment
 from payd.store.relays import reopen_above
@@ -294,7 +293,7 @@ def hold_to_commitment(tx: Tx, payment_id: str) -> None:
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'matched'", (payment_id,)
     ).fetchall()
-    others = [one for one in map(_sighting, rows) if (one.asset, one.value) != _committed(payment)]
+    others = [one for one in map(_sighting, rows) if (one.asset, one.value) != committed(payment)]
     for one in others:
         tx.execute(
             "UPDATE transfers SET kind = 'surplus' WHERE chain = ? AND tx_id = ? AND log_index = ?",
@@ -369,15 +368,19 @@ def _plain(sighting: Sighting) -> Sighting:
 def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:
     """The payment that the transfer is for: by its binding, and if that cannot be read now, as it was.
 
-    What a merchant assigned was free, whatever it carries.
+    What a merchant assigned was free, whatever it carries. What a payment has succeeded by is that one's,
+    also where bindings that were handed out since name another: nothing pays twice.
     """
-    if known is not None and known.assigned:
-        return _payment_of(tx, known)
+    before = None if known is None else _payment_of(tx, known)
+    success = None if before is None else before.success
+    is_success = success is not None and known is not None and success.tx_id == known.tx_id
+    if known is not None and (known.assigned or (is_success and known.kind == "matched")):
+        return before
     watch = None if seen.binding is None else find_watch(tx, seen.binding, seen.asset)
     if watch is not None:
         assert (watch.asset_key, watch.chain) == (seen.asset, seen.chain), "known bindings only"
         return find_payment(tx, watch.payment_id)
-    return None if known is None else _payment_of(tx, known)
+    return before
 
 
 def _judge(
@@ -389,8 +392,8 @@ def _judge(
     claim = rule.Claim(
         status=payment.status,
         quotes=quotes_in(tx, payment.id, shown.asset),
-        committed=_committed(payment),
-        held=_is_held(tx, payment),
+        committed=committed(payment),
+        held=is_held(tx, payment),
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
     if _has_paid(payment, shown, known) and not claim.paid_by_another and payment.status not in OVER:
@@ -406,27 +409,6 @@ def _has_paid(payment: Payment, shown: Seen | Sighting, known: Sighting | None) 
     if (known.asset, known.value, known.recipient) != (shown.asset, shown.value, shown.recipient):
         return False
     return payment.success is None or payment.success.tx_id == shown.tx_id
-
-
-def _is_held(tx: Tx, payment: Payment) -> bool:
-    """Whether only what was committed pays. See `payd.core.transfer.Claim`."""
-    if payment.status is not Status.PROCESSING:
-        return True
-    carried = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM relay_jobs WHERE payment_id = ?)"
-        " OR EXISTS (SELECT 1 FROM submissions WHERE payment_id = ?)",
-        (payment.id, payment.id),
-    ).fetchone()
-    return bool(carried[0])
-
-
-def _committed(payment: Payment) -> tuple[str, int] | None:
-    """What reaches the merchant, by what the buyer committed."""
-    if payment.processing is None:
-        return None
-    amount = payment.processing.settlement_amount
-    asset = parse_asset(amount.unit.removeprefix(ASSET_PREFIX))
-    return canonical_asset(asset), int(amount.value)
 
 
 def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
