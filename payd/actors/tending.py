@@ -30,6 +30,7 @@ from payd.core.errors import (
 )
 from payd.core.payment import Payment, PaymentFailed, Trigger, WindowClosed, transition
 from payd.core.status import Status
+from payd.store.commitments import is_held
 from payd.store.db import Tx
 from payd.store.payments import (
     Move,
@@ -208,7 +209,7 @@ class Tending:
         if payment.status is Status.REQUIRES_ACTION:
             await self._close_window(payment)
             return
-        if payment.is_only_seen and await self._waits_for_reading(payment):
+        if not self._of.db.point(is_held, payment) and await self._waits_for_reading(payment):
             return
         assert payment.processing is not None
         found = await self._look(payment, payment.processing.chain)
@@ -232,10 +233,10 @@ class Tending:
     async def _apply(self, payment: Payment, found: Found) -> bool:
         """Store what a look found; False when the payment has moved since, or cannot end yet.
 
-        Until its window was read to the end, what only a transfer committed may be paid by another one.
+        Until its window was read to the end, what payd does not bring itself may be paid by another transfer.
         """
         is_end = isinstance(found.trigger, (WindowClosed, PaymentFailed))
-        if is_end and payment.is_only_seen and self._unread([payment]):
+        if is_end and not self._of.db.point(is_held, payment) and self._unread([payment]):
             return False
 
         def keep(tx: Tx) -> None:

@@ -8,7 +8,9 @@ import trio
 from payd.actors.tending import UNREAD_RETRY_MS
 from payd.chains.base import Found
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, Trigger, WindowClosed
-from tests.actors.windows import CHAIN, processing_of, sighting, watched
+from payd.core.relay import RelayJob
+from payd.store.relays import insert_job
+from tests.actors.windows import ASSET, CHAIN, processing_of, sighting, watched
 from tests.shop import BUYER, SIGNATURE, Shop
 
 
@@ -41,9 +43,9 @@ async def test_a_window_stays_open_when_a_chain_of_it_is_served_no_more(
 
 
 @pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("Another took its place.")])
-@pytest.mark.parametrize("results_hash", [None, b"results"])
-async def test_what_was_only_seen_ends_once_its_window_was_read_to_the_end(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger, results_hash: bytes | None
+@pytest.mark.parametrize("committed", ["seen", "told", "brought"])
+async def test_what_another_may_pay_ends_once_its_window_was_read_to_the_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger, committed: str
 ) -> None:
     payment_id = await watched(shop)
     payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
@@ -58,12 +60,16 @@ async def test_what_was_only_seen_ends_once_its_window_was_read_to_the_end(
         return Found(end)
 
     monkeypatch.setattr(simulated, "look", look)
+    results_hash = None if committed == "seen" else b"results"
     await shop.realm.payments.ask(
         payment_id, lambda actor: actor.move(FundsCommitted(processing, results_hash))
     )
+    if committed == "brought":
+        job = RelayJob(CHAIN, BUYER, ASSET, b"call", payment.expires_at_ms // 1000)
+        await shop.realm.db.write(insert_job, payment_id, job, 0)
     await shop.realm.payments.tending.news(payment_id, CHAIN)
     waits = await shop.status(payment_id) == "processing"
-    assert waits is (results_hash is None)
+    assert waits is (committed != "brought")
     if not waits:
         return
     await trio.sleep(3600)

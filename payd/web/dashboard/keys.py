@@ -239,7 +239,7 @@ def _see(tx: Tx, account_id: str) -> _Seen:
 
 def _check_apps(visit: Visit) -> None:
     if not _may_manage(visit):
-        raise Forbidden("App ids of live mode are an owner's to make and revoke. Ask an owner of the account.")
+        raise Forbidden("Live app ids are an owner's to make and revoke. Ask an owner of the account.")
 
 
 def _may_manage(visit: Visit) -> bool:
