@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import structlog
 
 from payd.chains.base import Found
@@ -135,10 +136,12 @@ class Looks:
             if binding == nonce and not isinstance(legs, Sending) and legs[0].value == row.value:
                 buyer = _buyer(quote, row)
                 return await self._commitments.signed(payment, quote, legs, now_ms, buyer=buyer)
-        exact = next((quote for quote in quotes if quote.amount == row.value), None)
+        exact = next((quote for quote in quotes if quote.settlement_value == row.value), None)
         if exact is None:
             log.warning("chain.transfer_without_quote", payment_id=payment.id, tx_id=row.tx_id)
             return None
+        # What reaches the merchant is all of its part, also where the operator's was to come by a signature.
+        exact = msgspec.structs.replace(exact, amount=row.value, due=None)
         # Sent through somebody else's hands it may come again by other hands; what a merchant named, may not.
         assigned = binding is None
         direct = assigned or (binding == tag and transaction.sender == payer.address)

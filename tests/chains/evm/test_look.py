@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.look import EXPIRY_MARGIN_MS, SENT_GRACE_MS
 from payd.chains.evm.track import Told, notes_of, read_track
-from payd.chains.fee_terms import FeeTerms
 from payd.core.errors import ChainUnavailable
 from payd.core.money import asset_amount
 from payd.core.payment import (
@@ -273,18 +271,6 @@ async def test_the_depth_is_that_of_the_day_of_the_commitment(realm_db: Database
 
         assert found is not None
         assert found.trigger is None
-
-
-async def test_a_payment_with_a_fee_succeeds_by_the_merchants_part(realm_db: Database, anvil: Anvil) -> None:
-    fee = FeeTerms(Fraction(2, 100), Fraction(0), address(OPERATOR).lower())
-    async with open_scene(realm_db, anvil, fee=fee) as scene:
-        payment = await signed_and_relayed(scene)
-        assert transfer_of(scene, payment).value == 24_500_000
-        await scene.watch(3)
-        payment = await scene.follow(payment)
-
-        assert payment.settled is not None
-        assert payment.settled.amount.value == "24500000"
 
 
 # Doubt.
