@@ -17,7 +17,7 @@ import trio
 from payd.clock import WallMs
 from payd.core.errors import InvalidParams
 from payd.store.backup import BackupRefused, Keystore, make_backup
-from payd.store.durable import DraftBusy
+from payd.store.durable import DraftBusy, DraftForeign
 from payd.store.manifest import Manifest
 
 log = structlog.get_logger("payd.backups")
@@ -81,7 +81,7 @@ class Backups:
                     look=self._look,
                 )
             )
-        except (BackupRefused, DraftBusy, OSError, _Stopped) as error:
+        except (BackupRefused, DraftBusy, DraftForeign, OSError, _Stopped) as error:
             words = _words(error)
             log.warning("backup.failed", dest=str(dest), reason=words)
             raise InvalidParams(words) from error

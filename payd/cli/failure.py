@@ -16,7 +16,7 @@ from payd.cli.exit_codes import MISCONFIGURED, REFUSED, UNREACHABLE
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.backup import BackupRefused
-from payd.store.durable import DraftBusy
+from payd.store.durable import DraftBusy, DraftForeign
 from payd.store.lock import DataDirectoryBusy
 from payd.store.manifest import BackupUnusable
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
@@ -61,6 +61,7 @@ REASONS: Final = (
     BackupUnusable,
     RestoreRefused,
     DraftBusy,
+    DraftForeign,
     OSError,
     click.ClickException,
 )

@@ -97,6 +97,7 @@ def make_backup(
     Raises:
         BackupRefused: `dest` cannot be used, there is nothing to copy, or a database is damaged.
         DraftBusy: Another backup into the same folder is under way.
+        DraftForeign: Somebody put something in the place of the draft.
         OSError: Something cannot be read or written.
     """
     _check_dest(directory, dest)

@@ -5,6 +5,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,11 +17,16 @@ from typing import Final
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
+OF_OTHERS: Final = 0o077  # what a mode says of all but the owner
 CHUNK_BYTES: Final = 1 << 20
 
 
 class DraftBusy(RuntimeError):
     """Another process is writing to this draft."""
+
+
+class DraftForeign(RuntimeError):
+    """Under the name of this draft lies what payd did not put there."""
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -99,25 +105,28 @@ def sync_folders(path: Path) -> None:
 def draft_folder(path: Path) -> Iterator[Path]:
     """An empty folder to write to, which is gone after the block unless it was renamed.
 
-    What a dead process left under the name is swept away; what a living one writes is not.
+    What a dead process left under the name is swept away; what a living one writes is not, nor what somebody
+    else put there: a link, a file, or a folder of another user.
 
     Raises:
         DraftBusy: Another process is at it.
+        DraftForeign: What lies there is not ours.
         OSError: It cannot be made.
     """
-    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    handle = _open_draft(path)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DraftBusy(f"{path} is being written by another process. Wait until it has ended.") from None
+            raise _busy(path) from None
+        if not _lies_at(handle, path):
+            raise _busy(path)  # it was renamed meanwhile, and is what somebody wanted
         empty_folder(path)
         try:
             yield path
         finally:
             # Under its own name it is still a draft; renamed, it is what somebody wanted.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            if _lies_at(handle, path):
                 shutil.rmtree(path)
     finally:
         os.close(handle)
@@ -130,6 +139,61 @@ def empty_folder(path: Path) -> None:
             shutil.rmtree(each)
         else:
             each.unlink()
+
+
+def _open_draft(path: Path) -> int:
+    """A handle of the folder at a path, which is made where it is missing; close it.
+
+    Raises:
+        DraftForeign: It is not ours.
+        OSError: It cannot be made.
+    """
+    try:
+        path.mkdir(mode=FOLDER_MODE)
+        is_new = True
+    except FileExistsError:
+        is_new = False
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in {errno.ENOTDIR, errno.ELOOP, errno.EACCES}:
+            raise
+        raise _foreign(path) from error
+    try:
+        # Only of what was there before: some disks give even a new folder to another user, or to all.
+        if not is_new:
+            _make_private(handle, path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _make_private(handle: int, path: Path) -> None:
+    found = os.fstat(handle)
+    if found.st_uid != os.geteuid():
+        raise _foreign(path)
+    if found.st_mode & OF_OTHERS:
+        os.fchmod(handle, FOLDER_MODE)
+
+
+def _busy(path: Path) -> DraftBusy:
+    return DraftBusy(f"{path} is being written by another process. Wait until it has ended.")
+
+
+def _foreign(path: Path) -> DraftForeign:
+    return DraftForeign(
+        f"{path} is a link, a file or another user's, and no folder that payd made: see what it is, and move"
+        " it away"
+    )
+
+
+def _lies_at(handle: int, path: Path) -> bool:
+    """Whether an open folder has this name; a link to it is another thing."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -126,6 +126,7 @@ def try_upgrade(directory: Path, look: Look = look_away) -> Upgraded:
     Raises:
         DatabaseTooNew, MigrationFailed, OSError: As `upgrade` would.
         DraftBusy: Somebody else tries.
+        DraftForeign: Somebody put something in the place of the copies.
     """
     found = look_at_schemas(directory)
     if any(each.is_old for each in found):

@@ -11,7 +11,7 @@ import trio
 from payd.actors import backups as module
 from payd.actors.backups import Backups
 from payd.core.errors import InvalidParams
-from payd.store.backup import Keystore
+from payd.store.backup import DRAFT, Keystore
 from payd.store.copying import Look
 from payd.store.manifest import Manifest, read_manifest
 from tests.stored.fill import stored, unpack
@@ -54,6 +54,12 @@ async def test_what_the_system_refuses_names_who_writes(
 
     monkeypatch.setattr(module, "make_backup", refuse)
     with pytest.raises(InvalidParams, match=r"Permission denied: .*The server itself writes the backup"):
+        await backups(data).make(tmp_path / "b", with_keys=False)
+
+
+async def test_a_link_in_the_place_of_the_draft_is_refused_in_words(data: Path, tmp_path: Path) -> None:
+    (tmp_path / DRAFT).symlink_to(data)
+    with pytest.raises(InvalidParams, match=r"is a link.*move it away\.$"):
         await backups(data).make(tmp_path / "b", with_keys=False)
 
 

@@ -27,3 +27,8 @@ def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
 def test_beside_a_process_that_does_not_answer_the_code_is_3(begun: Terminal) -> None:
     with hold_data_dir(begun.folder / "data"):
         assert "does not answer" in begun.error("backup", "one", code=3)
+
+
+def test_a_link_in_the_place_of_what_is_not_finished_yet_is_refused_with_code_1(begun: Terminal) -> None:
+    (begun.folder / ".payd-backup.partial").symlink_to("data")
+    assert "move it away" in begun.error("backup", "one")

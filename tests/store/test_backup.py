@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, make_backup
-from payd.store.durable import DraftBusy, draft_folder, hash_file
+from payd.store.durable import DraftBusy, DraftForeign, draft_folder, hash_file
 from payd.store.manifest import Manifest, read_manifest
 from tests.stored.fill import stored, unpack
 
@@ -139,6 +139,14 @@ def test_two_at_once_into_one_folder_are_refused(data: Path) -> None:
     with draft_folder(data.parent / DRAFT), pytest.raises(DraftBusy):
         make(data, data.parent / "backup")
     make(data, data.parent / "backup")
+
+
+def test_a_link_in_the_place_of_the_draft_costs_nobody_his_files(data: Path) -> None:
+    (data.parent / "victim" / "sub").mkdir(parents=True)
+    (data.parent / DRAFT).symlink_to(data.parent / "victim")
+    with pytest.raises(DraftForeign, match="is a link"):
+        make(data, data.parent / "backup")
+    assert (data.parent / "victim" / "sub").exists()
 
 
 def test_what_is_told_can_end_it_and_then_nothing_is_left(data: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from payd.store.durable import (
     CHUNK_BYTES,
     DraftBusy,
+    DraftForeign,
     copy_file,
     draft_folder,
     hash_file,
@@ -83,3 +84,72 @@ def test_a_draft_of_the_living_is_left_alone_and_one_of_the_dead_swept(tmp_path:
         other.kill()
     with draft_folder(path) as draft:
         assert list(draft.iterdir()) == []
+
+
+@pytest.mark.parametrize("put", ["link", "link to nothing", "file", "folder of another user"])
+def test_what_somebody_else_put_in_the_place_of_a_draft_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: str
+) -> None:
+    path, other = tmp_path / "draft", tmp_path / "other"
+    (other / "sub").mkdir(parents=True)
+    if put == "link":
+        path.symlink_to(other)
+    elif put == "link to nothing":
+        path.symlink_to("nowhere")
+    elif put == "file":
+        path.touch()
+    else:
+        path.mkdir(mode=0o700)
+        (path / "file").touch()
+        own = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DraftForeign, match="move it away"), draft_folder(path):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+    assert os.path.lexists(path)
+
+
+def test_a_new_draft_is_taken_also_from_a_disk_that_gives_it_to_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    with draft_folder(tmp_path / "draft") as draft:
+        assert mode_of(draft) == 0o700
+
+
+def test_a_draft_that_was_there_is_its_owners_before_anything_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "draft"
+    path.mkdir()
+    path.chmod(0o777)
+    with draft_folder(path):
+        assert mode_of(path) == 0o700
+
+
+def test_a_draft_that_got_its_name_meanwhile_is_not_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was opened is renamed before it is locked, and a third process begins under its name."""
+    path, kept = tmp_path / "draft", tmp_path / "kept"
+
+    def lock(_handle: int, _how: int) -> None:
+        (path / "wanted").touch()
+        path.rename(kept)
+        path.mkdir()
+        (path / "of another").touch()
+
+    monkeypatch.setattr("payd.store.durable.fcntl.flock", lock)
+    with pytest.raises(DraftBusy), draft_folder(path):
+        pass
+    assert (kept / "wanted").exists()
+    assert (path / "of another").exists()
+
+
+def test_a_link_that_takes_the_name_of_a_renamed_draft_is_not_followed(tmp_path: Path) -> None:
+    path, kept = tmp_path / "draft", tmp_path / "kept"
+    with draft_folder(path):
+        (path / "wanted").touch()
+        path.rename(kept)
+        path.symlink_to(kept)
+    assert (kept / "wanted").exists()
