@@ -11,6 +11,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from payd.store.durable import make_folder, sync_folder, sync_folders, write_file
+from payd.store.durable import copy_file, make_folder, sync_folder, sync_folders, write_file
 
 STAGE: Final = ".staged"
 PLAN: Final = "plan.json"
@@ -27,6 +28,12 @@ NEW: Final = "new"
 # A database in use has these beside it: its log belongs to the old file and would spoil the new one.
 LOG: Final = "-wal"
 INDEX: Final = "-shm"
+
+# Why a file may have no second name: it is another user's, its folder on another disk, it has too many, or
+# the disk knows of none.
+NO_LINK: Final = frozenset(
+    {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+)
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -65,10 +72,22 @@ def commit(directory: Path, swap: Swap) -> None:
     Raises:
         OSError: Where that is before `plan.json` is there, nothing counts; after it, `finish` goes on.
     """
+    _check_keepable(directory, swap)
     sync_folders(directory / STAGE)
     sync_folder(directory)
     write_file(directory / STAGE / PLAN, msgspec.json.encode(swap))
     finish(directory)
+
+
+def _check_keepable(directory: Path, swap: Swap) -> None:
+    """Open each old file once: what cannot be read might not be kept, and then no plan would come to its end.
+
+    Raises:
+        OSError: One cannot be read, or is a folder.
+    """
+    for name in (*swap.files, *swap.gone):
+        if (directory / name).exists():
+            (directory / name).open("rb").close()
 
 
 def finish(directory: Path) -> bool:
@@ -121,9 +140,24 @@ def _keep(place: Path, kept: Path) -> None:
 
 
 def _link(place: Path, kept: Path) -> None:
-    """A second name for a file that is there, unless it has got that already."""
-    if place.exists() and not kept.exists():
+    """A second name for a file that is there, or a copy where it can have none; once."""
+    if not place.exists() or kept.exists():
+        return
+    try:
         os.link(place, kept)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        _copy(place, kept)
+
+
+def _copy(place: Path, kept: Path) -> None:
+    """A copy that is whole or not there, for those who may read the file."""
+    draft = kept.with_name(kept.name + ".new")
+    draft.unlink(missing_ok=True)
+    copy_file(place, draft)
+    draft.chmod(place.stat().st_mode & 0o777)
+    draft.rename(kept)
 
 
 def _drop_empty(kept: Path) -> None:

@@ -2,6 +2,7 @@
 
     python -m tests.crash.moments upgrade FOLDER office01_realm01 …
     python -m tests.crash.moments restore FOLDER office01_realm01 …
+    python -m tests.crash.moments restore-without-links FOLDER office01_realm01 …
     python -m tests.crash.moments backup FOLDER office01_realm01 …
 
 A step is whatever changes a file's name or its bytes: making, opening to write, linking, renaming, removing,
@@ -12,6 +13,7 @@ array for each stored directory: step, what was found, and what was found once i
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -182,6 +184,16 @@ def try_restore(old: Path, folder: Path) -> list[list[str]]:
         return try_each(act, old, folder, lambda at: seen(at / "data", changed, before), act)
 
 
+def try_restore_without_links(old: Path, folder: Path) -> list[list[str]]:
+    """As above, on a disk where no file can have a second name."""
+
+    def refuse(source: Path, _target: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(source))
+
+    os.link = refuse  # type: ignore[assignment]
+    return try_restore(old, folder)
+
+
 def try_backup(old: Path, folder: Path) -> list[list[str]]:
     """Kill backups: there is a whole one, or none."""
 
@@ -208,7 +220,12 @@ def try_backup(old: Path, folder: Path) -> list[list[str]]:
 def main(what: str, folder: Path, names: list[str]) -> None:
     """Print what was found. Nothing is synced: what is not on the disk outlives killed processes as well."""
     os.fsync = lambda fd: None
-    tries = {"upgrade": try_upgrade, "restore": try_restore, "backup": try_backup}
+    tries = {
+        "upgrade": try_upgrade,
+        "restore": try_restore,
+        "restore-without-links": try_restore_without_links,
+        "backup": try_backup,
+    }
     found = {}
     for name in names:
         old = folder / name / "old"

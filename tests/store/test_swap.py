@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,52 @@ def test_where_nothing_was_there_no_empty_folder_is_kept(tmp_path: Path) -> None
     commit(tmp_path, Swap(("a.db", "in/b"), (), "snapshots/1"))
     assert texts(tmp_path) == {"a.db": "new a.db", "in/b": "new in/b"}
     assert not (tmp_path / "snapshots" / "1").exists()
+
+
+NO_LINK = ["EPERM", "EXDEV", "EMLINK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]
+
+
+@pytest.mark.parametrize("why", NO_LINK)
+def test_where_a_file_can_have_no_second_name_a_copy_is_kept(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """As with a file of another user, a disk without links, or snapshots on another disk."""
+    (directory / "a.db").chmod(0o600)
+    (directory / "gone.db").chmod(0o640)
+    left = directory / "snapshots" / "1" / "a.db.new"
+    left.parent.mkdir(parents=True)
+    left.write_text("left by a dead process")
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(getattr(errno, why), "no", str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", refuse)
+    put(stage(directory))
+    commit(directory, SWAP)
+    assert texts(directory) == DONE
+    modes = [(left.parent / name).stat().st_mode & 0o777 for name in ("a.db", "gone.db")]
+    assert modes == [0o600, 0o640]
+
+
+def test_another_failure_of_a_link_is_none_of_a_disk_without_them(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, _target: Path) -> None:
+        raise OSError(errno.EIO, "no", str(source))
+
+    put(stage(directory))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        with pytest.raises(OSError, match="no"):
+            commit(directory, SWAP)
+    assert finish(directory)
+    assert texts(directory) == DONE
+
+
+def test_what_might_not_be_kept_is_found_before_anything_counts(directory: Path) -> None:
+    (directory / "in" / "b").mkdir(parents=True)
+    put(stage(directory))
+    with pytest.raises(IsADirectoryError):
+        commit(directory, SWAP)
+    assert not finish(directory)
+    assert (directory / "a.db").read_text() == "old a.db"
