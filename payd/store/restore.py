@@ -91,7 +91,7 @@ def restore(
         raise
     kept = snapshot_name(now_ms, "restore")
     commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept))
-    prune_snapshots(directory)
+    prune_snapshots(directory, kept)
     keystores = tuple(each.name for each in manifest.files if each.kind == "keystore")
     return Restored(manifest, lost, keystores, kept if there or gone else None)
 

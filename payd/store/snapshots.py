@@ -33,9 +33,15 @@ def snapshots_in(directory: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if _NAME.fullmatch(each.name))
 
 
-def prune_snapshots(directory: Path) -> int:
-    """Take all but the last few away; returns how many. What is half away is no snapshot any more."""
-    old = snapshots_in(directory)[:-SNAPSHOTS_KEPT]
+def prune_snapshots(directory: Path, newest: str) -> int:
+    """Take all but the last few away; returns how many. What is half away is no snapshot any more.
+
+    Args:
+        directory: The data directory.
+        newest: The one just made, as `snapshot_name` named it. It stays, also where the clock is behind and
+            others have later names.
+    """
+    old = sorted(snapshots_in(directory), key=lambda each: each == directory / newest)[:-SNAPSHOTS_KEPT]
     for each in old:
         (each / MANIFEST).unlink(missing_ok=True)
         sync_folder(each)

@@ -15,6 +15,7 @@ from payd.store.durable import hash_file
 from payd.store.manifest import BackupUnusable, encode_manifest, read_manifest
 from payd.store.migrate import DatabaseTooNew, Schema, read_migrations
 from payd.store.restore import Lost, Restored, RestoreRefused, restore
+from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name, snapshots_in
 from payd.store.upgrade import upgrade
 from tests.stored.fill import stored, unpack
 
@@ -90,6 +91,16 @@ def test_what_is_there_is_not_overwritten_unless_that_is_said_and_then_kept(data
     kept = contents(data / done.replaced)
     assert kept == {name: before[name] for name in kept}
     assert set(kept) == {"office.db", "test.db", "live.db", "seal.key", "payd.toml"}
+
+
+def test_what_was_replaced_stays_also_where_the_clock_is_behind(data: Path) -> None:
+    source = backed_up(data)
+    for n in range(SNAPSHOTS_KEPT):
+        (data / snapshot_name(NOW_MS + n, "upgrade")).mkdir(parents=True)
+    done = put_back(source, data, overwrite=True, now_ms=NOW_MS - 1)
+    assert done.replaced is not None
+    assert (data / done.replaced / "test.db").exists()
+    assert len(snapshots_in(data)) == SNAPSHOTS_KEPT
 
 
 @pytest.mark.parametrize("name", ["office.db", "test.db", "payd.toml"])

@@ -17,11 +17,27 @@ def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
         (tmp_path / name / "manifest.json").touch()
     (tmp_path / "snapshots" / "mine").mkdir()
 
-    assert prune_snapshots(tmp_path) == 2
+    assert prune_snapshots(tmp_path, names[-1]) == 2
     assert [each.name for each in snapshots_in(tmp_path)] == [Path(name).name for name in names[2:]]
     assert (tmp_path / "snapshots" / "mine").exists()
-    assert prune_snapshots(tmp_path) == 0
+    assert prune_snapshots(tmp_path, names[-1]) == 0
+
+
+def test_the_one_just_made_stays_also_where_the_clock_is_behind(tmp_path: Path) -> None:
+    late = [snapshot_name(1_780_000_000_000 + n * DAY_MS, "upgrade") for n in range(SNAPSHOTS_KEPT)]
+    made = snapshot_name(0, "restore")
+    for name in (*late, made):
+        (tmp_path / name).mkdir(parents=True)
+    assert prune_snapshots(tmp_path, made) == 1
+    assert snapshots_in(tmp_path) == [tmp_path / name for name in (made, *late[1:])]
+
+
+def test_where_nothing_had_to_be_kept_the_others_stay(tmp_path: Path) -> None:
+    late = [snapshot_name(1_780_000_000_000 + n * DAY_MS, "upgrade") for n in range(SNAPSHOTS_KEPT)]
+    for name in late:
+        (tmp_path / name).mkdir(parents=True)
+    assert prune_snapshots(tmp_path, snapshot_name(0, "restore")) == 0
 
 
 def test_without_any_there_is_nothing_to_do(tmp_path: Path) -> None:
-    assert (snapshots_in(tmp_path), prune_snapshots(tmp_path)) == ([], 0)
+    assert (snapshots_in(tmp_path), prune_snapshots(tmp_path, snapshot_name(0, "restore"))) == ([], 0)

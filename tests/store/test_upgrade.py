@@ -14,6 +14,7 @@ from payd.store import upgrade as module
 from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
 from payd.store.self_check import broken_places, row_counts, schema_differences
+from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name
 from payd.store.upgrade import look_at_schemas, try_upgrade, upgrade
 from tests.shop import open_shop
 from tests.stored.fill import FILES, read_told, stored, unpack
@@ -104,6 +105,16 @@ def test_an_upgraded_database_is_whole_and_like_a_new_one(tmp_path: Path, versio
     after = counts(tmp_path)
     assert before == {name: {table: after[name][table] for table in before[name]} for name in before}
     assert upgrade(tmp_path, NOW_MS) is None
+
+
+def test_what_was_there_stays_also_where_the_clock_is_behind(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    for n in range(SNAPSHOTS_KEPT):
+        (tmp_path / snapshot_name(NOW_MS + n, "restore")).mkdir(parents=True)
+    done = upgrade(tmp_path, NOW_MS - 1)
+    assert done is not None
+    assert (str(done.snapshot), done.pruned) == (snapshot_name(NOW_MS - 1, "upgrade"), 1)
+    assert (tmp_path / str(done.snapshot) / "test.db").exists()
 
 
 def test_a_dry_run_says_what_would_be_done_and_changes_nothing(tmp_path: Path) -> None:
