@@ -41,7 +41,8 @@ def restore(
 
     Every byte is compared with what the backup says of itself, and every database is looked through, before
     anything is changed. Killed at any moment, all of it is old or all of it is new. Says what cannot be read
-    any more where the seal key is not that of the backup.
+    any more where the seal key is not that of the backup. What is replaced is kept in data/snapshots/; where
+    it is damaged, and no restore could bring it back, that is said.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
@@ -62,6 +63,11 @@ def _show(done: Restored, data_dir: Path, serve: str) -> None:
             "Before": None if done.replaced is None else data_dir / done.replaced,
         }
     )
+    if done.replaced is not None and done.by_hand is not None:
+        click.echo(
+            f"\nNo restore brings back what was there before: {done.by_hand}. To have it back by hand, with"
+            f" payd stopped, copy the files of {data_dir / done.replaced} over those in {data_dir}."
+        )
     if done.lost:
         click.echo("\nThe seal key of that server is not here. Without it nobody can read:")
         for lost in done.lost:

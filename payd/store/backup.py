@@ -168,18 +168,28 @@ def _copy_databases(directory: Path, draft: Path, look: Look) -> Iterator[Kept]:
         yield Kept(name, "database", size, sha256, schema, version)
 
 
+def look_through(path: Path, schema: Schema, look: Look) -> tuple[int, list[str]]:
+    """The schema version of a database that nobody writes to, and what is wrong with it.
+
+    Raises:
+        sqlite3.Error: It cannot be read.
+    """
+    with closing(open_existing(path, "ro")) as tx, looked_at(tx, "checking", path.name, look):
+        version = schema_version(tx)
+        wrong = broken_places(tx)
+        # One of a newer payd is copied as well; what it should be is not known here.
+        if not wrong and version <= len(read_migrations(schema)):
+            wrong = schema_differences(tx, schema)
+    return version, wrong
+
+
 def _check_copy(path: Path, schema: Schema, look: Look) -> int:
     """The version of a copy, which is as whole as a database can be.
 
     Raises:
         BackupRefused: It is damaged, as the database then is.
     """
-    with closing(open_existing(path)) as tx, looked_at(tx, "checking", path.name, look):
-        version = schema_version(tx)
-        wrong = broken_places(tx)
-        # One of a newer payd is copied as well; what it should be is not known here.
-        if not wrong and version <= len(read_migrations(schema)):
-            wrong = schema_differences(tx, schema)
+    version, wrong = look_through(path, schema, look)
     if wrong:
         raise BackupRefused(
             f"{path.name} is damaged, and so would be its backup: {'; '.join(wrong)}. Keep the backups that"

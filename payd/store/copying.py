@@ -10,10 +10,11 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from payd.store.durable import FILE_MODE, sync_file
 from payd.store.migrate import Schema
+from payd.store.swap import LOG
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -43,14 +44,28 @@ def databases_in(directory: Path) -> list[tuple[str, Schema]]:
     return [(name, schema) for name, schema in DATABASES if (directory / name).exists()]
 
 
-def open_existing(path: Path) -> Tx:
-    """A connection that makes no file; close it.
+def open_existing(path: Path, mode: Literal["rw", "ro"] = "rw") -> Tx:
+    """A connection that makes no file; close it. Only one that is for reading leaves a log as it is.
 
     Raises:
         sqlite3.Error: The file is not there, or cannot be opened.
     """
-    uri = f"{path.absolute().as_uri()}?mode=rw"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MAX_S)
+
+
+def take_log(path: Path) -> bool:
+    """Have all of a database in its one file, which then can be kept by itself.
+
+    Returns:
+        Whether it is; not where another program has it open.
+
+    Raises:
+        sqlite3.Error: It cannot be read.
+    """
+    with closing(open_existing(path)) as tx:
+        tx.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not path.with_name(path.name + LOG).exists()
 
 
 @contextmanager

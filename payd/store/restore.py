@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
-from payd.store.backup import SEAL_KEY
-from payd.store.copying import DATABASES, Look, look_away, looked_at, open_existing
-from payd.store.durable import copy_file, make_folder
-from payd.store.manifest import BackupUnusable, Kept, Manifest, check_file, read_manifest
-from payd.store.migrate import DatabaseTooNew, read_migrations, schema_version
+from payd import __version__
+from payd.core.event import iso_ms
+from payd.store.backup import SEAL_KEY, is_keystore, look_through
+from payd.store.copying import DATABASES, Look, look_away, looked_at, open_existing, take_log
+from payd.store.durable import copy_file, hash_file, make_folder
+from payd.store.manifest import (
+    FORMAT,
+    BackupUnusable,
+    Kept,
+    Kind,
+    Manifest,
+    check_file,
+    encode_manifest,
+    read_manifest,
+)
+from payd.store.migrate import DatabaseTooNew, Schema, read_migrations, schema_version
 from payd.store.seal import Seal, SealKeyUnusable, load_key
 from payd.store.sealed import closed
 from payd.store.self_check import broken_places, schema_differences
@@ -27,6 +38,10 @@ from payd.store.swap import Swap, commit, drop_stage, finish, stage
 
 class RestoreRefused(RuntimeError):
     """It is not done; the message says what to do."""
+
+
+class _NotWhole(Exception):
+    """What is there makes no snapshot that could be restored; the message says why."""
 
 
 class Lost(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,12 +60,14 @@ class Restored(msgspec.Struct, frozen=True, rename="camel"):
         lost: What nobody can read any more, unless the seal key is put there.
         keystores: The relayer's, where they lie now; payd.toml is to name them.
         replaced: Where what was there before is now, in the data directory; None: there was nothing.
+        by_hand: Why that is put back by hand only, such as that it was damaged; None: it can be restored.
     """
 
     manifest: Manifest
     lost: tuple[Lost, ...]
     keystores: tuple[str, ...]
     replaced: str | None
+    by_hand: str | None = None
 
 
 def restore(
@@ -86,14 +103,15 @@ def restore(
         for each in manifest.files:
             _stage_file(source, new, each, look)
         lost = tuple(_lost(new, directory, manifest))
+        note, by_hand = _note(directory, [*there, *gone], now_ms, look)
     except BaseException:
         drop_stage(directory)
         raise
     kept = snapshot_name(now_ms, "restore")
-    commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept))
+    commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept, note))
     prune_snapshots(directory, kept)
     keystores = tuple(each.name for each in manifest.files if each.kind == "keystore")
-    return Restored(manifest, lost, keystores, kept if there or gone else None)
+    return Restored(manifest, lost, keystores, kept if there or gone else None, by_hand)
 
 
 def _stage_file(source: Path, new: Path, each: Kept, look: Look) -> None:
@@ -149,3 +167,66 @@ def _seal_of(path: Path) -> Seal | None:
         return Seal(load_key(path))
     except SealKeyUnusable:
         return None
+
+
+def _note(directory: Path, names: Sequence[str], now_ms: int, look: Look) -> tuple[str | None, str | None]:
+    """What `manifest.json` says of files that are kept, or why they get none: damage stops no restore."""
+    if not names:
+        return None, None
+    try:
+        return encode_manifest(_manifest(directory, names, now_ms, look)).decode(), None
+    except (_NotWhole, sqlite3.Error, OSError) as error:
+        return None, str(error)
+
+
+def _manifest(directory: Path, names: Sequence[str], now_ms: int, look: Look) -> Manifest:
+    """Of the files as they are, so that the snapshot can be restored like any backup.
+
+    Raises:
+        _NotWhole: A database is damaged, cannot be read, or is open elsewhere.
+        OSError: A file cannot be read.
+    """
+    schemas = {name: schema for name, schema in DATABASES if name in names}
+    # All are looked through before a log is taken: with what is damaged nothing is done.
+    versions = {name: _version_of(directory / name, schema, look) for name, schema in schemas.items()}
+    for name in schemas:
+        if not take_log(directory / name):
+            raise _NotWhole(f"another program has {name} open")
+    files = tuple(
+        Kept(
+            name,
+            _kind_of(directory, name),
+            *hash_file(directory / name),
+            schemas.get(name),
+            versions.get(name),
+        )
+        for name in names
+    )
+    with_keys = any(each.kind in {"key", "keystore"} for each in files)
+    return Manifest(FORMAT, __version__, iso_ms(now_ms), with_keys, files)
+
+
+def _version_of(path: Path, schema: Schema, look: Look) -> int:
+    """The schema version of a database that is whole.
+
+    Raises:
+        _NotWhole: It is not.
+        OSError: It is not there.
+    """
+    if not path.stat().st_size:
+        raise _NotWhole(f"{path.name} is empty")  # opening it would throw its log away
+    try:
+        version, wrong = look_through(path, schema, look)
+    except sqlite3.Error as error:
+        raise _NotWhole(f"{path.name} cannot be read: {error}") from error
+    if wrong:
+        raise _NotWhole(f"{path.name} is damaged: {'; '.join(wrong)}")
+    return version
+
+
+def _kind_of(directory: Path, name: str) -> Kind:
+    if name in dict(DATABASES):
+        return "database"
+    if name == SEAL_KEY:
+        return "key"
+    return "keystore" if is_keystore(directory / name) else "file"

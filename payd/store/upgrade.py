@@ -20,7 +20,16 @@ import msgspec
 
 from payd import __version__
 from payd.core.event import iso_ms
-from payd.store.copying import Look, copy_pinned, databases_in, look_away, looked_at, open_existing, pinned
+from payd.store.copying import (
+    Look,
+    copy_pinned,
+    databases_in,
+    look_away,
+    looked_at,
+    open_existing,
+    pinned,
+    take_log,
+)
 from payd.store.durable import draft_folder, hash_file, sync_file
 from payd.store.manifest import FORMAT, Kept, Manifest, encode_manifest
 from payd.store.migrate import (
@@ -33,7 +42,7 @@ from payd.store.migrate import (
 )
 from payd.store.self_check import broken_places, lost_rows, row_counts, schema_differences
 from payd.store.snapshots import prune_snapshots, snapshot_name
-from payd.store.swap import LOG, Swap, commit, drop_stage, finish, stage
+from payd.store.swap import Swap, commit, drop_stage, finish, stage
 
 DRY_RUN: Final = ".dry-run"
 # Besides the copies: what migrations and their logs write.
@@ -165,12 +174,10 @@ def _take_log(path: Path) -> None:
         MigrationFailed: Somebody else has it open.
     """
     try:
-        with closing(open_existing(path)) as tx:
-            tx.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        is_one_file = take_log(path)
     except sqlite3.Error as error:
         raise MigrationFailed(f"{path.name} cannot be read: {error}. Nothing was changed") from error
-    log = path.with_name(path.name + LOG)
-    if log.exists():
+    if not is_one_file:
         raise MigrationFailed(
             f"another program has {path.name} open: end it and start again. Nothing was changed"
         )

@@ -33,6 +33,24 @@ def test_nothing_is_overwritten_unless_that_is_said(begun: Terminal) -> None:
     assert "data/snapshots/" in begun("restore", "one", "--overwrite").output
 
 
+def test_what_was_replaced_is_restored_from_the_snapshots(begun: Terminal) -> None:
+    begun("backup", "one")
+    key = begun.json("key", "create")["id"]
+    replaced = begun.json("restore", "one", "--overwrite")["replaced"]
+    assert key not in {each["id"] for each in begun.json("key", "list")}
+    said = begun("restore", f"data/{replaced}", "--overwrite").output
+    assert key in {each["id"] for each in begun.json("key", "list")}
+    assert "by hand" not in said
+
+
+def test_what_was_damaged_can_be_put_back_by_hand_only_and_that_is_said(begun: Terminal) -> None:
+    begun("backup", "one")
+    (begun.folder / "data" / "test.db").write_bytes(b"no database at all")
+    said = begun("restore", "one", "--overwrite").output
+    assert "test.db cannot be read" in said
+    assert "copy the files of data/snapshots/" in said
+
+
 def test_a_folder_that_is_no_backup_is_refused(begun: Terminal) -> None:
     (begun.folder / "empty").mkdir()
     assert "no whole backup" in begun.error("restore", "empty", "--overwrite")

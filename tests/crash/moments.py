@@ -21,7 +21,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -167,15 +167,22 @@ def do_upgrade(at: Path) -> None:
     upgrade(at / "data", NOW_MS)
 
 
-def try_restore(old: Path, folder: Path) -> list[list[str]]:
-    """Kill restores of a backup over a directory that has changed since, and has a database more."""
+def try_restore(old: Path, folder: Path, *, is_open: bool = False) -> list[list[str]]:
+    """Kill restores of a backup over a directory that has changed since, and has a database more.
+
+    Where another program has a database open, its log is kept beside it.
+    """
     source = folder / "source"
     make_backup(old / "data", source, Keystore(), with_keys=True, now_ms=NOW_MS)
     before = digest(old / "data")
     shutil.copy(old / "data" / "test.db", old / "data" / "live.db")
 
     def act(at: Path) -> None:
-        restore(source, at / "data", overwrite=True, now_ms=NOW_MS)
+        with ExitStack() as stack:
+            if is_open:
+                other = stack.enter_context(closing(sqlite3.connect(at / "data" / "test.db")))
+                other.execute("SELECT count(*) FROM merchants").fetchone()
+            restore(source, at / "data", overwrite=True, now_ms=NOW_MS)
 
     with closing(sqlite3.connect(old / "data" / "test.db", isolation_level=None)) as tx:
         tx.execute("PRAGMA journal_mode = WAL")
@@ -185,13 +192,13 @@ def try_restore(old: Path, folder: Path) -> list[list[str]]:
 
 
 def try_restore_without_links(old: Path, folder: Path) -> list[list[str]]:
-    """As above, on a disk where no file can have a second name."""
+    """The same on a disk where no file can have a second name, and beside another program."""
 
     def refuse(source: Path, _target: Path) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(source))
 
     os.link = refuse  # type: ignore[assignment]
-    return try_restore(old, folder)
+    return try_restore(old, folder, is_open=True)
 
 
 def try_backup(old: Path, folder: Path) -> list[list[str]]:

@@ -84,13 +84,28 @@ def test_an_upgrade_from_any_stored_database_leaves_the_old_or_the_new(folder: P
 def test_a_restore_over_what_is_there_leaves_the_old_or_the_new(folder: Path) -> None:
     [died] = deaths("restore", folder, OLD[-1:]).values()
 
-    check(died, "os.link test.db-wal", "os.remove test.db-wal", "os.rename seal.key", "os.remove live.db")
+    check(
+        died,
+        "sql PRAGMA wal_checkpoint",
+        "os.link test.db",
+        "os.rename seal.key",
+        "os.remove live.db",
+        "os.rename manifest.json.new",
+    )
 
 
 def test_a_restore_on_a_disk_without_links_leaves_the_old_or_the_new(folder: Path) -> None:
     [died] = deaths("restore-without-links", folder, OLD[-1:]).values()
 
-    check(died, "open test.db.new", "os.chmod test.db.new", "os.rename test.db.new", "os.remove live.db")
+    check(
+        died,
+        "open test.db-wal.new",
+        "open test.db.new",
+        "os.chmod test.db.new",
+        "os.rename test.db.new",
+        "os.remove test.db-wal",
+        "os.remove live.db",
+    )
 
 
 def test_a_backup_is_whole_or_not_there(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from payd.store.copying import copy_pinned, databases_in, looked_at, open_existing, pinned
+from payd.store.copying import copy_pinned, databases_in, looked_at, open_existing, pinned, take_log
 
 WAL_FLAGS = slice(18, 20)
 
@@ -49,6 +49,20 @@ def test_copies_are_of_the_moment_of_pinning_whatever_is_written_then(
         "copy of office.db",
         "copy of test.db",
     ]
+
+
+def test_a_log_is_taken_unless_another_program_has_the_database_open(
+    tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
+    path = pair[0]
+    with closing(sqlite3.connect(path)) as writer, writer:
+        writer.execute("INSERT INTO a VALUES (2)")
+        assert not take_log(path)
+    assert take_log(path)
+    assert not (tmp_path / "office.db-wal").exists()
+    path.write_bytes(b"no database at all")
+    with pytest.raises(sqlite3.DatabaseError):
+        take_log(path)
 
 
 def test_who_looks_hears_how_far_it_is_and_can_end_it(tmp_path: Path, pair: tuple[Path, Path]) -> None:

@@ -89,8 +89,110 @@ def test_what_is_there_is_not_overwritten_unless_that_is_said_and_then_kept(data
     assert done.replaced is not None
     assert not (data / "live.db").exists(), "a database that the backup does not have is gone from its place"
     kept = contents(data / done.replaced)
+    del kept["manifest.json"]
     assert kept == {name: before[name] for name in kept}
     assert set(kept) == {"office.db", "test.db", "live.db", "seal.key", "payd.toml"}
+
+
+def name_merchants(data: Path, name: str) -> None:
+    """A change that stays in the log, as after a death."""
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("UPDATE merchants SET name = ?", (name,))
+        log = (data / "test.db-wal").read_bytes()
+    # With the last connection the log would have gone as well.
+    (data / "test.db-wal").write_bytes(log)
+
+
+def merchants_in(data: Path) -> set[str]:
+    with closing(sqlite3.connect(data / "test.db")) as tx:
+        return {name for (name,) in tx.execute("SELECT name FROM merchants")}
+
+
+def test_what_a_restore_replaced_is_restored_like_a_backup(data: Path) -> None:
+    (data / "relayer.json").write_bytes(b'{"crypto": {}}')
+    source = backed_up(data, with_keys=True)
+    (data / "payd.toml").write_text("# another\n")
+    name_merchants(data, "Another")
+    done = put_back(source, data, overwrite=True)
+    assert done.replaced is not None
+    assert merchants_in(data) != {"Another"}
+
+    back = put_back(data / done.replaced, data, overwrite=True, now_ms=NOW_MS + 1)
+
+    assert (merchants_in(data), (data / "payd.toml").read_text()) == ({"Another"}, "# another\n")
+    assert (done.by_hand, back.by_hand, back.manifest.with_keys) == (None, None, True)
+    kinds = {each.name: each.kind for each in back.manifest.files}
+    assert kinds == {
+        "office.db": "database",
+        "test.db": "database",
+        "payd.toml": "file",
+        "relayer.json": "keystore",
+        "seal.key": "key",
+    }
+
+
+def test_a_database_that_the_backup_did_not_have_is_brought_back_with_the_others(data: Path) -> None:
+    source = backed_up(data)
+    shutil.copy(data / "test.db", data / "live.db")
+    there = (data / "live.db").read_bytes()
+    done = put_back(source, data, overwrite=True)
+    assert done.replaced is not None
+    put_back(data / done.replaced, data, overwrite=True, now_ms=NOW_MS + 1)
+    assert (data / "live.db").read_bytes() == there
+
+
+def test_a_database_of_a_newer_payd_is_kept_for_the_newer_payd(data: Path) -> None:
+    source = backed_up(data)
+    with closing(sqlite3.connect(data / "test.db")) as tx:
+        tx.execute("PRAGMA user_version = 999")
+    done = put_back(source, data, overwrite=True)
+    assert done.replaced is not None
+    assert done.by_hand is None
+    with pytest.raises(DatabaseTooNew, match="999"):
+        put_back(data / done.replaced, data, overwrite=True, now_ms=NOW_MS + 1)
+
+
+@pytest.mark.parametrize("harm", ["no database", "nothing", "no index", "no file"])
+def test_damage_stops_no_restore_and_what_is_put_back_by_hand_only_is_said(data: Path, harm: str) -> None:
+    source = backed_up(data)
+    if unreadable := harm in {"no database", "nothing"}:
+        (data / "test.db-wal").write_bytes(b"log")
+        (data / "test.db").write_bytes(b"" if harm == "nothing" else b"x" * 5000)
+    elif harm == "no index":
+        with closing(sqlite3.connect(data / "test.db")) as tx, tx:
+            tx.execute("DROP INDEX payments_by_amount")
+    else:
+        (data / "payd.toml").unlink()
+        (data / "payd.toml").symlink_to("nowhere")
+    harmed = (data / "test.db").read_bytes()
+
+    done = put_back(source, data, overwrite=True)
+
+    words = {
+        "no database": "test.db cannot be read: file is not a database",
+        "nothing": "test.db is empty",
+        "no index": "test.db is damaged: index payments_by_amount is missing",
+        "no file": "No such file",
+    }
+    assert done.by_hand is not None
+    assert words[harm] in done.by_hand
+    assert done.replaced is not None
+    kept = contents(data / done.replaced)
+    assert kept["test.db"] == harmed
+    assert kept.get("test.db-wal") == (b"log" if unreadable else None)
+    assert "manifest.json" not in kept
+    assert (data / "test.db").read_bytes() == (source / "test.db").read_bytes()
+
+
+def test_what_another_program_has_open_is_put_back_by_hand_with_its_log(data: Path) -> None:
+    source = backed_up(data)
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("UPDATE merchants SET name = 'Another'")
+        done = put_back(source, data, overwrite=True)
+    assert done.by_hand == "another program has test.db open"
+    assert (data / str(done.replaced) / "test.db-wal").exists()
 
 
 def test_what_was_replaced_stays_also_where_the_clock_is_behind(data: Path) -> None:
