@@ -11,7 +11,8 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from itertools import count
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
@@ -230,16 +231,28 @@ def _files_in(directory: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _copy_keys(directory: Path, draft: Path, keystore: Keystore) -> Iterator[Kept]:
-    for path, is_secret in _files_in(directory):
-        if is_secret:
-            yield _copy_key(path, draft, path.relative_to(directory).as_posix())
+    keys = [(path, path.relative_to(directory).as_posix()) for path, is_key in _files_in(directory) if is_key]
     if keystore.file is not None and not keystore.file.resolve().is_relative_to(directory.resolve()):
         if not keystore.file.is_file():
             raise BackupRefused(
                 f"There is no keystore {keystore.file}, which [relayer] of payd.toml names. Correct that, or"
                 " leave out --with-keys"
             )
-        yield _copy_key(keystore.file, draft, f"{KEYS}/{keystore.file.name}")
+        # Before others: a restore once put a copy of it into that folder, which may be an older one by now.
+        keys.insert(0, (keystore.file, f"{KEYS}/{keystore.file.name}"))
+    for path, wanted in keys:
+        if (name := _free_name(path, draft, wanted)) is not None:
+            yield _copy_key(path, draft, name)
+
+
+def _free_name(path: Path, draft: Path, wanted: str) -> str | None:
+    """The name of a key in the backup, with a number where another has it; None where it is there already."""
+    name, place, numbers = wanted, PurePosixPath(wanted), count(2)
+    while (draft / name).exists():
+        if (draft / name).is_file() and (draft / name).read_bytes() == path.read_bytes():
+            return None
+        name = str(place.with_stem(f"{place.stem}-{next(numbers)}"))
+    return name
 
 
 def _copy_key(path: Path, draft: Path, name: str) -> Kept:

@@ -13,6 +13,7 @@ import pytest
 from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, make_backup
 from payd.store.durable import DraftBusy, DraftForeign, draft_folder, hash_file
 from payd.store.manifest import Manifest, read_manifest
+from payd.store.restore import restore
 from tests.stored.fill import stored, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -74,6 +75,50 @@ def test_keys_come_along_when_they_are_asked_for_and_no_password_ever(data: Path
     assert files_in(data.parent / "with") == PLAIN | {"seal.key", "hidden.json", "keys/elsewhere.json"}
     kinds = {each.name: each.kind for each in manifest.files}
     assert (kinds["seal.key"], kinds["hidden.json"]) == ("key", "keystore")
+
+
+def test_after_a_restore_with_keys_there_are_further_backups_with_keys(data: Path) -> None:
+    outside = data.parent / "relayer.json"
+    outside.write_bytes(KEYSTORE)
+    make(data, data.parent / "one", Keystore(outside), with_keys=True)
+    restore(data.parent / "one", data, overwrite=True, now_ms=NOW_MS)
+    assert (data / "keys" / "relayer.json").read_bytes() == KEYSTORE
+
+    manifest = make(data, data.parent / "two", Keystore(outside), with_keys=True)
+
+    keystores = [each.name for each in manifest.files if each.kind == "keystore"]
+    assert keystores == ["keys/relayer.json"]
+
+
+def test_the_keystore_in_use_has_its_name_and_another_of_that_name_a_number(data: Path) -> None:
+    outside = data.parent / "relayer.json"
+    outside.write_bytes(KEYSTORE)
+    older = {"relayer.json": KEYSTORE + b" ", "relayer-2.json": KEYSTORE + b"  "}
+    (data / "keys").mkdir()
+    for name, data_bytes in older.items():
+        (data / "keys" / name).write_bytes(data_bytes)
+
+    manifest = make(data, data.parent / "b", Keystore(outside), with_keys=True)
+
+    found = {
+        each.name: (data.parent / "b" / each.name).read_bytes()
+        for each in manifest.files
+        if each.kind == "keystore"
+    }
+    assert found["keys/relayer.json"] == KEYSTORE
+    assert sorted(found.values()) == [KEYSTORE, KEYSTORE + b" ", KEYSTORE + b"  "]
+    restore(data.parent / "b", data.parent / "new", overwrite=False, now_ms=NOW_MS)
+    assert (data.parent / "new" / "keys" / "relayer.json").read_bytes() == KEYSTORE
+
+
+def test_what_is_no_keystore_and_has_its_name_keeps_it(data: Path) -> None:
+    outside = data.parent / "note.txt"
+    outside.write_bytes(KEYSTORE)
+    (data / "keys").mkdir()
+    (data / "keys" / "note.txt").write_text("where the keys are")
+    manifest = make(data, data.parent / "b", Keystore(outside), with_keys=True)
+    kinds = {each.name: each.kind for each in manifest.files}
+    assert (kinds["keys/note.txt"], kinds["keys/note-2.txt"]) == ("file", "keystore")
 
 
 def test_a_keystore_that_is_named_and_not_there_is_said(data: Path) -> None:
