@@ -5,7 +5,7 @@ Source: DESIGN.md, "8. Feed".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -13,7 +13,7 @@ import trio
 
 from payd.actors.feed import AccountFeed, PaymentFeed
 from payd.core.endpoint import valid_secrets
-from payd.core.errors import Forbidden, PaymentNotFound, StoreUnavailable, UpgradeRequired
+from payd.core.errors import Forbidden, InvalidParams, PaymentNotFound, StoreUnavailable, UpgradeRequired
 from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
@@ -30,6 +30,8 @@ from payd.web.sockets import READ_AGAIN_S
 CHECK_S: Final = 25.0
 # How many events that wait behind a cursor are counted.
 BEHIND_MAX: Final = 100
+
+PARAMETERS: Final = ("after", "tell")
 
 LISTENER: Final = "payd listen"
 """The name of the keys that listeners get: it says in a list what they are for."""
@@ -133,13 +135,28 @@ class Feeds:
 
         Raises:
             PaydError: No key, a wrong one, or one that may not read all of the account's events.
+            InvalidParams: What is asked for is not said clearly: then nothing would be told, and nobody know.
         """
         caller = self._known_caller(request)
         caller.check_scope("webhooks:read")
         if caller.merchants is not None:
             raise Forbidden("The feed is the whole account's; this key is limited to some of its merchants.")
+        _check_query(request.query)
         tells_secret = "secret" in request.query.get("tell", [])
         return AccountEvents(caller, self._house, dict(request.headers), tells_secret=tells_secret)
+
+
+def _check_query(query: Mapping[str, list[str]]) -> None:
+    for name in query:
+        if name not in PARAMETERS:
+            raise InvalidParams(
+                f"There is no parameter {name[:64]!r} here; there are {', '.join(PARAMETERS)}."
+            )
+    after = query.get("after", [])
+    if len(after) > 1:
+        raise InvalidParams("after may stand in the query only once.")
+    if after == [""]:
+        raise InvalidParams("after is empty; give it a cursor, or leave it out to begin with what is new.")
 
 
 class AccountEvents:

@@ -201,6 +201,23 @@ async def test_a_listener_needs_a_key_that_may_read_events(shop: Shop) -> None:
             await feeds.authenticate(request_of(**headers))
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"cursor": ["x"]}, "There is no parameter 'cursor' here; there are after, tell."),
+        ({"after": [""]}, "after is empty"),
+        ({"after": ["a", "b"]}, "only once"),
+    ],
+)
+async def test_who_slips_in_the_query_is_told_instead_of_what_is_new(
+    shop: Shop, query: dict[str, list[str]], words: str
+) -> None:
+    request = request_of(api_key=shop.key)
+    request.query.update(query)
+    with pytest.raises(InvalidParams, match=words):
+        await feeds_of(shop).authenticate(request)
+
+
 async def test_a_listener_starts_behind_the_newest_event_or_behind_its_cursor(shop: Shop) -> None:
     await shop.pay()
     feed = await listener(shop)
