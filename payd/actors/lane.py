@@ -25,6 +25,7 @@ from payd.store.deliveries import (
     REPLAY,
     Head,
     Work,
+    count_owed,
     load_due_work,
     pending_heads,
     postpone,
@@ -140,8 +141,13 @@ class Lane:
 
     @property
     def broken(self) -> int:
-        """How many deliveries broke on this side, and were not made since."""
-        return len(self._broken)
+        """How many deliveries broke on this side, and are still owed."""
+        if not self._broken:
+            return 0
+        try:
+            return self._db.point(count_owed, list(self._broken))
+        except StoreUnavailable:
+            return len(self._broken)
 
     @property
     def claimed(self) -> Collection[str]:

@@ -128,7 +128,9 @@ def notice_type(before: Endpoint, after: Endpoint) -> NoticeType | None:
         return "endpoint.disabled"
     if after.warnings > before.warnings:
         return "endpoint.warning"
-    return "endpoint.recovered" if before.warnings and after.failing_since_ms is None else None
+    # One that is off and answers again gets nothing all the same: its last word stays that it is off.
+    is_on = after.state is EndpointState.ENABLED
+    return "endpoint.recovered" if is_on and before.warnings and after.failing_since_ms is None else None
 
 
 def render_notice(

@@ -305,6 +305,15 @@ def postpone(tx: Tx, delivery_id: str, next_at_ms: int) -> None:
     )
 
 
+def count_owed(tx: Tx, delivery_ids: Sequence[str]) -> int:
+    """How many of some deliveries wait for an attempt."""
+    places = ", ".join("?" * len(delivery_ids))
+    (count,) = tx.execute(
+        f"SELECT count(*) FROM deliveries WHERE id IN ({places}) AND state = 'pending'", delivery_ids
+    ).fetchone()
+    return int(count)
+
+
 def requeue(tx: Tx, delivery_id: str, now_ms: int) -> None:
     """Owe a failed or cancelled delivery once more, behind everything else and with all its attempts."""
     tx.execute(

@@ -207,6 +207,20 @@ async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget
     assert (attempts, state) == (1, "succeeded")
 
 
+async def test_what_broke_here_and_is_owed_no_more_counts_no_more(bench: Bench) -> None:
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
+    await happen(bench.db, 2, now_ms=bench.clock.now_ms())
+    bench.crashes.append(RuntimeError("one"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.attempts(2)
+        assert bench.lane.broken == 1
+        # Such as by a resend by hand.
+        await bench.db.write(lambda tx: tx.execute("UPDATE deliveries SET state = 'succeeded'"))
+        assert bench.lane.broken == 0
+        nursery.cancel_scope.cancel()
+
+
 async def test_nothing_is_sent_while_the_store_takes_no_writes(bench: Bench) -> None:
     await happen(bench.db, 1, now_ms=bench.clock.now_ms())
     bench.db._failure = "the disk is full"

@@ -48,6 +48,12 @@ def test_a_success_after_a_warning_is_told_and_the_warnings_begin_anew() -> None
     assert (endpoint.warnings, endpoint.failing_since_ms) == (0, None)
 
 
+@pytest.mark.parametrize("state", [EndpointState.DISABLED, EndpointState.PAUSED])
+def test_one_that_is_off_and_answers_again_is_not_told_of_as_well(state: EndpointState) -> None:
+    off = an_endpoint(state=state, warnings=3, failing_since_ms=START_MS)
+    assert notice_type(off, after_attempt(off, True, START_MS + HOUR_MS)) is None
+
+
 def test_silence_is_no_failure_and_clears_the_warnings_that_were_given() -> None:
     found = told([*every(1, 30), 60, 61, 83, 84, 85])
     assert {at for at, kind in found.items() if kind} == {24, 84}
