@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import structlog
 import trio
@@ -41,6 +41,8 @@ from payd.store.webhook_jobs import advance_job, running_jobs
 log = structlog.get_logger("payd.deliveries")
 
 T = TypeVar("T")
+
+Begins: TypeAlias = Callable[[], Awaitable[object]]
 
 # A realm's requests in flight: each holds a socket and some 50 kB.
 IN_FLIGHT_MAX: Final = 256
@@ -228,7 +230,7 @@ class Deliveries:
         return due_ms is not None and due_ms <= now_ms
 
     async def resend(
-        self, account_id: str, delivery_id: str, begins: Callable[[], object] = lambda: None
+        self, account_id: str, delivery_id: str, begins: Begins = trio.lowlevel.checkpoint
     ) -> None:
         """Send one delivery once more now, and wait for the end of that attempt.
 
@@ -237,27 +239,36 @@ class Deliveries:
         Args:
             account_id: Whose.
             delivery_id: Which.
-            begins: Called when it begins, also when the caller has gone.
+            begins: Run first, also when the caller has gone; nothing is sent if it raises.
 
         Raises:
             NotFound, EndpointDisabled, InvalidParams: As `store.deliveries.check_resend`.
             RateLimited: `BY_HAND_MAX` sends to this endpoint are under way.
+            Exception: What `begins` raised.
 
         Source: SPEC.md, "Delivery rules".
         """
         endpoint_id = self._db.point(check_resend, account_id, delivery_id, self._clock.now_ms())
-        await self._hand(endpoint_id, partial(self._resend, delivery_id, begins))
+        await self._hand(endpoint_id, begins, partial(self._resend, delivery_id))
 
-    async def send_test(self, endpoint: Endpoint, event_type: str) -> TestResult:
+    async def send_test(
+        self, endpoint: Endpoint, event_type: str, begins: Begins = trio.lowlevel.checkpoint
+    ) -> TestResult:
         """Send an event with sample data, once, to an endpoint in any state, and wait for its end.
+
+        Args:
+            endpoint: Which.
+            event_type: Of the sample.
+            begins: As of `resend`.
 
         Raises:
             EndpointDisabled: It was deleted meanwhile.
             RateLimited: `BY_HAND_MAX` sends to this endpoint are under way.
+            Exception: What `begins` raised.
 
         Source: SPEC.md, "Events".
         """
-        return await self._hand(endpoint.id, partial(self._attempts.test, endpoint, event_type))
+        return await self._hand(endpoint.id, begins, partial(self._attempts.test, endpoint, event_type))
 
     async def check_address(self, url: str) -> None:
         """Return when the host of a checked URL may be called, as far as that can be told now.
@@ -397,7 +408,7 @@ class Deliveries:
         await self._db.write(advance_job, job_id, now_ms, fresh_id)
         self.wake(endpoint_id)
 
-    async def _hand(self, endpoint_id: str, send: Callable[[], Awaitable[T]]) -> T:
+    async def _hand(self, endpoint_id: str, begins: Begins, send: Callable[[], Awaitable[T]]) -> T:
         if self._nursery is None or self._stopping:
             raise InternalError("The server is stopping.")
         scopes = self._by_hand.setdefault(endpoint_id, set())
@@ -410,6 +421,7 @@ class Deliveries:
                 with scope:
                     async with self._gate:
                         if not self._is_deleted(endpoint_id):
+                            await begins()
                             return await send()
             finally:
                 scopes.discard(scope)
@@ -426,8 +438,7 @@ class Deliveries:
         endpoint = self._db.point(endpoint_of_id, endpoint_id)
         return endpoint is None or endpoint.state is EndpointState.DELETED
 
-    async def _resend(self, delivery_id: str, begins: Callable[[], object]) -> None:
-        begins()
+    async def _resend(self, delivery_id: str) -> None:
         work = self._db.point(load_work, delivery_id)
         assert work is not None, "a delivery is never removed within the reach of a resend"
         await self._attempts.make(work, "manual")

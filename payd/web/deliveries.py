@@ -178,16 +178,16 @@ async def resend(call: Call) -> Answer:
     if delivery.event_seq is None:
         raise NotFound("Tests are not sent again; POST /v1/webhooks/endpoint/test sends another.")
 
+    seq = delivery.event_seq
+
     def asked(tx: Tx) -> None:
         # What is refused was not done, and is not audited.
         deliveries_store.check_resend(tx, call.account_id, delivery.id, call.realm.clock.now_ms())
         _audit_step(call, "webhook.resend", delivery.id)(tx)
 
-    await call.realm.db.write(asked)
-
-    def begins() -> None:
-        assert delivery.event_seq is not None, "a test is not sent again"
-        call.realm.account_feed.resend(call.account_id, delivery.event_seq)
+    async def begins() -> None:
+        tell = call.realm.account_feed.resend
+        await call.realm.db.write_and_tell(lambda _: tell(call.account_id, seq), asked)
 
     await call.realm.deliveries.resend(call.account_id, delivery.id, begins)
     return Answer.json(_detail(call))

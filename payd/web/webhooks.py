@@ -6,6 +6,7 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -217,7 +218,8 @@ async def test(call: Call) -> Answer:
         issue = Issue("type", f"must be one of {', '.join(EVENT_TYPES)}")
         raise ParamsValidation.of(issue)
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
-    await call.realm.db.write(
+    begins = partial(
+        call.realm.db.write,
         insert_audit,
         at_ms=call.realm.clock.now_ms(),
         account_id=call.account_id,
@@ -226,7 +228,8 @@ async def test(call: Call) -> Answer:
         subject=endpoint.id,
         details={"type": body.type},
     )
-    delivery_id, end = await call.realm.deliveries.send_test(endpoint, body.type)
+    # The send writes it: one that is refused was not done, and is not audited.
+    delivery_id, end = await call.realm.deliveries.send_test(endpoint, body.type, begins)
     return Answer.json(
         TestOut(
             delivery_id=delivery_id,

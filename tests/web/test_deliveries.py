@@ -6,6 +6,7 @@ from pathlib import Path
 
 import trio
 
+from payd.actors.deliveries import BY_HAND_MAX
 from payd.actors.feed import Listener
 from payd.core.advice import advice
 from payd.core.event import iso_ms
@@ -266,6 +267,70 @@ async def test_a_resend_is_told_to_the_accounts_listeners_and_to_nobody_else(tmp
         event = shop.realm.db.point(get_event, shop.account_id, row["eventId"])
         assert event is not None
         assert (mine.take_resends(10), other.take_resends(10)) == ([event.seq], [])
+
+
+def audited(hooked: Hooked) -> list[str]:
+    """The sends by hand that were asked for."""
+    query = "SELECT act FROM audit WHERE act IN ('webhook.resend', 'webhook.test') ORDER BY seq"
+    return hooked.shop.realm.db.point(lambda tx: [act for (act,) in tx.execute(query)])
+
+
+async def test_a_send_by_hand_that_is_one_too_many_is_not_audited(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked, trio.open_nursery() as nursery:
+        shop = hooked.shop
+        await hooked.register()
+        await shop.pay()
+        await hooked.drained()
+        [row] = await hooked.deliveries()
+        again, test = (
+            f"/v1/webhooks/deliveries/{row['id']}/resend",
+            (f"{ENDPOINT}/test", {"type": "payment.created"}),
+        )
+        hooked.receiver.script = always(Does(hangs=True))
+        for _ in range(BY_HAND_MAX):
+            nursery.start_soon(shop.call, "POST", *test)
+        await hooked.receiver.count(1 + BY_HAND_MAX)
+        refused = [await shop.call("POST", again), await shop.call("POST", *test)]
+
+        assert [one.status for one in refused] == [429, 429]
+        assert audited(hooked) == ["webhook.test"] * BY_HAND_MAX
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_send_by_hand_whose_client_leaves_is_audited_and_made(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        shop = hooked.shop
+        await hooked.register()
+        await shop.pay()
+        await hooked.drained()
+        [row] = await hooked.deliveries()
+        mine = Listener(lambda: None)
+        shop.realm.account_feed.subscribe(shop.account_id, mine)
+        await shop.leave("POST", f"/v1/webhooks/deliveries/{row['id']}/resend")
+        await hooked.drained()
+        assert (audited(hooked), len(hooked.receiver.received)) == (["webhook.resend"], 2)
+        assert len(mine.take_resends(10)) == 1
+
+        await shop.leave("POST", f"{ENDPOINT}/test", {"type": "payment.created"})
+        await hooked.drained()
+        assert (audited(hooked), len(hooked.receiver.received)) == (["webhook.resend", "webhook.test"], 3)
+
+
+async def test_a_send_by_hand_that_cannot_be_audited_is_not_made(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        shop = hooked.shop
+        await hooked.register()
+        await shop.pay()
+        await hooked.drained()
+        [row] = await hooked.deliveries()
+        await shop.realm.db.write(lambda tx: tx.execute("ALTER TABLE audit RENAME TO gone"))
+        asked = [
+            await shop.call("POST", f"/v1/webhooks/deliveries/{row['id']}/resend"),
+            await shop.call("POST", f"{ENDPOINT}/test", {"type": "payment.created"}),
+        ]
+
+        assert [one.status for one in asked] == [500, 500]
+        assert len(hooked.receiver.received) == 1
 
 
 async def fail_for_good(hooked: Hooked, payments: int) -> str:
