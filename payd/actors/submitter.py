@@ -25,7 +25,13 @@ from payd.chains.solana.terms import Terms
 from payd.clock import Clock
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.store.db import Database
-from payd.store.submissions import StoredSubmission, count_open, open_submissions, untold_ends
+from payd.store.submissions import (
+    StoredSubmission,
+    count_open,
+    latest_submissions,
+    open_submissions,
+    untold_ends,
+)
 
 log = structlog.get_logger("payd.relayer")
 
@@ -182,7 +188,17 @@ class Submitter:
         self._alarms.settle()
 
     def _open(self) -> list[StoredSubmission]:
-        return self._db.point(open_submissions, self._chain, 0, OPEN_MAX)
+        """The oldest; where there are more, what is new too: it lands within a minute or never.
+
+        Nothing ends while a node is away that has to agree, and old ones would be in the way of all others.
+        """
+        waiting = self._db.point(open_submissions, self._chain, 0, OPEN_MAX)
+        if len(waiting) < OPEN_MAX:
+            return waiting
+        found = {
+            one.seq: one for one in (*waiting, *self._db.point(latest_submissions, self._chain, OPEN_MAX))
+        }
+        return [found[seq] for seq in sorted(found)]
 
     def _pause_s(self) -> float:
         if self._flight.unconfirmed:

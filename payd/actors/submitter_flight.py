@@ -37,7 +37,7 @@ Found = Callable[[str], Awaitable[None]]
 
 # Nodes forget what they could not bring to a leader; some were not there.
 RESEND_S: Final = 2.0
-# Followed at once; the others' turn is in the next tick, when some of these are over.
+# Followed at once, of the oldest and of the newest each; the others' turn is when some of these are over.
 OPEN_MAX: Final = 1024
 SENDS_AT_ONCE: Final = 32
 # Each may tell a payment, which may ask nodes in its turn.

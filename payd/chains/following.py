@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from payd.chains.base import Found
+from payd.core.caip import canonical_account, parse_account
 from payd.core.payment import Payment
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
@@ -51,6 +52,11 @@ def is_committed(payment: Payment, row: Sighting) -> bool:
         return False
     notes = msgspec.msgpack.decode(payment.processing.track, type=Notes)
     return (row.asset, row.recipient, str(row.value)) == (notes.asset, notes.recipient, notes.value)
+
+
+def is_account(account: str, canonical: str) -> bool:
+    """Whether an account, CAIP-10 as anybody may write it, is the one of this canonical name."""
+    return canonical_account(parse_account(account)) == canonical
 
 
 def until_final(row: Sighting) -> Follow:

@@ -106,6 +106,11 @@ class Payment(msgspec.Struct, frozen=True, gc=False):
         return self.status in FINAL
 
     @property
+    def is_only_seen(self) -> bool:
+        """Whether nothing but a transfer that a node showed has committed the buyer yet, and no wallet."""
+        return self.status is Status.PROCESSING and self.results_hash is None
+
+    @property
     def amount(self) -> AmountWire:
         """The requested amount as the wire shows it."""
         return AmountWire(f"iso4217/{self.currency}", str(self.value))

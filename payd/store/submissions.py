@@ -84,6 +84,16 @@ def open_submissions(tx: Tx, chain: str, after_seq: int, limit: int) -> list[Sto
     return [_stored(row) for row in rows]
 
 
+def latest_submissions(tx: Tx, chain: str, limit: int) -> list[StoredSubmission]:
+    """Those of the open ones that never left, and after them the newest, as many as there is room for."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM submissions WHERE seq IN (SELECT seq FROM submissions"
+        " WHERE chain = ? AND state = 'open' ORDER BY left_us, seq DESC LIMIT ?) ORDER BY left_us, seq DESC",
+        (chain, limit),
+    )
+    return [_stored(row) for row in rows]
+
+
 def count_open(tx: Tx, chain: str) -> tuple[int, int]:
     """How many may still land: those that have left, and those that have not."""
     left, stays = tx.execute(

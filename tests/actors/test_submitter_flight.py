@@ -9,6 +9,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from payd.actors import submitter
 from payd.actors.submitter_flight import RESEND_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
@@ -358,3 +359,32 @@ async def test_one_node_of_two_ends_nothing_while_the_other_is_away(realm_db: Da
         await trio.sleep(70)
         await submitting.submitter.run_once()
         assert submitting.states(owed) == ["dead"]
+
+
+async def test_what_can_not_end_is_not_in_the_way_of_what_is_new(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one of two nodes is away nothing ends; what buyers sign then is sent, and sent again."""
+    monkeypatch.setattr(submitter, "OPEN_MAX", 2)
+    async with open_submitting(realm_db, 2) as submitting:
+        solana = submitting.solana
+        solana.nodes[1].does = DOWN
+        for name in ("old", "older"):
+            await submitting.owe(name)
+        await rounds(submitting, 3)
+        await submitting.expire()
+        owed = [await submitting.owe(name) for name in ("new", "newer")]
+        submitting.drop("blackhole")
+        await rounds(submitting, 1)
+        submitting.drop("normal")
+        await rounds(submitting, 4)
+        assert all(one.tx_id in solana.ledger.landed for one in owed)
+        # More at once than there is room for.
+        owed += [await submitting.owe(name) for name in ("a", "b", "c", "d", "e")]
+        await rounds(submitting, 4)
+        assert all(one.tx_id in solana.ledger.landed for one in owed)
+        solana.nodes[1].does = None
+        await trio.sleep(70)
+        await solana.later()
+        await rounds(submitting, 60)
+        assert set(submitting.states(*owed)) == {"landed"}

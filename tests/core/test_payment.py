@@ -137,6 +137,15 @@ def test_what_was_paid_in_the_end_replaces_what_was_committed_but_not_when() -> 
     assert settled.amount == other
 
 
+def test_only_a_payment_that_no_wallet_committed_is_only_seen() -> None:
+    by_sight = FundsCommitted(PROCESSING)
+
+    assert after(by_sight).is_only_seen
+    assert not after(by_sight, CONFIRM).is_only_seen
+    assert not after(COMMIT).is_only_seen
+    assert not OPEN.is_only_seen
+
+
 def test_the_table_has_these_rows_and_no_others() -> None:
     starts = {(after(*HISTORIES[state]).status, type(trigger)) for state, trigger, _, _ in ROWS}
 

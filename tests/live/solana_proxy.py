@@ -85,6 +85,17 @@ def with_owner(owner: str) -> Rewrite:
     return _in_transactions(change)
 
 
+def with_payer(payer: str, told: str) -> Rewrite:
+    """Rewrites transactions: what one wallet paid in tokens another one did."""
+
+    def change(meta: dict[str, Any]) -> None:
+        for one in (*meta["preTokenBalances"], *meta["postTokenBalances"]):
+            if one["owner"] == payer:
+                one["owner"] = told
+
+    return _in_transactions(change)
+
+
 def with_level(commitment: str | None) -> Rewrite:
     """Rewrites statuses: each is this far; None: it knows of none."""
 

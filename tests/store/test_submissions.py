@@ -15,6 +15,7 @@ from payd.store.submissions import (
     end_submission,
     find_submission,
     insert_submission,
+    latest_submissions,
     note_leaving,
     open_submissions,
     payment_bringing,
@@ -72,6 +73,16 @@ async def test_the_open_ones_come_oldest_first_and_piece_by_piece(realm_db: Data
 
     assert [one.payment_id for one in (first, second, third)] == ["pay_0", "pay_1", "pay_2"]
     assert realm_db.point(open_submissions, "solana:other", 0, 2) == []
+
+
+async def test_what_never_left_comes_before_the_newest(realm_db: Database) -> None:
+    owed = [await owe(realm_db, f"pay_{number}", f"sig{number}") for number in range(5)]
+    await realm_db.write(note_leaving, [one.seq for one in owed if one is not owed[1]], 2000)
+    await realm_db.write(end_submission, owed[4].seq, "landed")
+    found = realm_db.point(latest_submissions, CHAIN, 3)
+
+    assert [one.payment_id for one in found] == ["pay_1", "pay_3", "pay_2"]
+    assert realm_db.point(latest_submissions, "solana:other", 3) == []
 
 
 async def test_one_ends_once(realm_db: Database) -> None:

@@ -16,6 +16,7 @@ from payd.chains.evm.answers import decode_block, decode_receipt, decode_transac
 from payd.chains.evm.codec import from_count, to_quantity
 from payd.chains.evm.proof import BoundTransfer, Watched, paid_by
 from payd.chains.evm.track import Track
+from payd.chains.following import is_account
 from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -29,17 +30,23 @@ log = structlog.get_logger("payd.chains")
 class Evidence(Witnesses):
     """The evidence on one chain."""
 
-    async def prove(self, sighting: Sighting, track: Track, depth: Depth) -> Proof:
+    async def prove(self, sighting: Sighting, track: Track, depth: Depth, payer: str | None = None) -> Proof:
         """Whether a stored transfer is what a payment was committed to, and lies this deep.
 
         Where the nodes that are asked first do not agree, all are; then enough of them must.
+
+        Args:
+            sighting: The transfer.
+            track: The notes of the commitment.
+            depth: How deep.
+            payer: CAIP-10 of who must have paid, where the chain alone tells of it; None: whoever.
 
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
         calls = _calls(sighting, depth)
         return await self.weigh(
-            sighting.tx_id, calls, lambda results: self._view(sighting, track, depth, results)
+            sighting.tx_id, calls, lambda results: self._view(sighting, track, depth, payer, results)
         )
 
     async def deny(self, sighting: Sighting, final: Depth) -> bool:
@@ -67,10 +74,13 @@ class Evidence(Witnesses):
             return False
         return all((one.log_index, one.value) != (sighting.log_index, sighting.value) for one in paid)
 
-    def _view(self, sighting: Sighting, track: Track, depth: Depth, results: Results) -> View:
+    def _view(
+        self, sighting: Sighting, track: Track, depth: Depth, payer: str | None, results: Results
+    ) -> View:
         try:
             transfer = self._transfer(sighting, track, results)
-            return View(transfer is not None, _is_deep(sighting, depth, results))
+            shows = transfer is not None and (payer is None or is_account(payer, transfer.sender))
+            return View(shows, _is_deep(sighting, depth, results))
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
             return View(False, False)

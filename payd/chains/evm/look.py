@@ -8,7 +8,7 @@ Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -24,11 +24,12 @@ from payd.chains.evm.evidence import Evidence, has_come_to, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, notes_of, read_track, recipient_of
-from payd.chains.following import block_of, is_committed, is_here, later, paying, until_final
+from payd.chains.following import block_of, is_account, is_committed, is_here, later, paying, until_final
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.core.caip import canonical_account, parse_account
+from payd.chains.witnesses import Proof
+from payd.core.caip import parse_account
 from payd.core.option import Quote
 from payd.core.payment import (
     FundsCommitted,
@@ -53,6 +54,14 @@ SAFE_EVERY_MS: Final = 12_000
 EXPIRY_MARGIN_MS: Final = 60_000
 # A transaction that a node showed is mined by then, or somebody should ask what became of it.
 SENT_GRACE_MS: Final = 15 * 60_000
+
+
+class _Shown(NamedTuple):
+    """What nodes show of a transfer: who paid, canonical, in which transaction, and what binds it."""
+
+    sender: str
+    transaction: Transaction
+    binding: bytes | None
 
 
 class Looks:
@@ -128,13 +137,13 @@ class Looks:
         shown = await self._read(row, {(tag, row.asset), (nonce, row.asset)})
         if shown is None:
             return None
-        transaction, binding = shown
+        sender, transaction, binding = shown
         quotes = self._quotes(payment, row)
-        payer = parse_account(row.sender)
+        payer = parse_account(sender)
         for quote in quotes:
             legs = read_actions(quote.actions)
             if binding == nonce and not isinstance(legs, Sending) and legs[0].value == row.value:
-                buyer = _buyer(quote, row)
+                buyer = _buyer(quote, sender)
                 return await self._commitments.signed(payment, quote, legs, now_ms, buyer=buyer)
         exact = next((quote for quote in quotes if quote.settlement_value == row.value), None)
         if exact is None:
@@ -146,7 +155,7 @@ class Looks:
         assigned = binding is None
         direct = assigned or (binding == tag and transaction.sender == payer.address)
         told = Told(row.tx_id, transaction.sender, transaction.nonce if direct else None, assigned)
-        return await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, row))
+        return await self._commitments.sent(payment, exact, told, now_ms, buyer=_buyer(exact, sender))
 
     async def _take_back(self, payment: Payment, row: Sighting, final: Cursor | None) -> Found | None:
         """A transfer that is not proven: it pays nothing if it never was in its block, now that it is final.
@@ -175,12 +184,27 @@ class Looks:
         wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
         if isinstance(track.depth, int) and wait.look_at is not None and at < wait.look_at:
             return later(row, wait)
-        match await self._evidence.prove(row, track, track.depth):
+        processing, proof = await self._proven(payment, row, processing, now_ms)
+        match proof:
             case "deep":
                 return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
             case "shallow":
                 return later(row, wait)
         return await self._take_back(payment, row, final)
+
+    async def _proven(
+        self, payment: Payment, row: Sighting, processing: Processing, now_ms: int
+    ) -> tuple[Processing, Proof]:
+        """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells."""
+        is_told = processing is payment.processing and not payment.is_only_seen
+        track, payer = notes_of(processing), None if is_told else processing.buyer
+        proof = await self._evidence.prove(row, track, track.depth, payer)
+        if proof == "none" and processing is payment.processing and payment.is_only_seen:
+            # One node may have been alone with what it told of who paid.
+            again = await self._as_shown(payment, row, now_ms)
+            if again is not None and again.buyer != processing.buyer:
+                return again, await self._evidence.prove(row, track, track.depth, again.buyer)
+        return processing, proof
 
     async def _end(self, payment: Payment, final: Cursor | None) -> Found | None:
         """A payment without a transfer: whether none can come any more."""
@@ -201,12 +225,11 @@ class Looks:
                 return later(row, until_final(row))
         return None
 
-    async def _read(
-        self, row: Sighting, known: set[tuple[bytes, str]]
-    ) -> tuple[Transaction, bytes | None] | None:
-        """The transaction of a transfer as the nodes show it, and what binds the two; None if they do not.
+    async def _read(self, row: Sighting, known: set[tuple[bytes, str]]) -> _Shown | None:
+        """What the nodes show of a transfer; None if they show no such.
 
-        What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
+        What one node made up must not commit the buyer to it: what the buyer then pays is another thing, and
+        who paid may have it back.
         """
         # How far the node is comes first: while it answers, it goes on.
         calls: list[Call] = [
@@ -221,9 +244,7 @@ class Looks:
             lambda results: has_come_to(row.block_number, results[0]),
         )
 
-    def _shown(
-        self, row: Sighting, known: set[tuple[bytes, str]], results: Results
-    ) -> tuple[Transaction, bytes | None] | None:
+    def _shown(self, row: Sighting, known: set[tuple[bytes, str]], results: Results) -> _Shown | None:
         """What one node shows of it. Of what a merchant assigned, nothing has to bind the two."""
         if any(isinstance(result, RpcError) for result in results):
             return None
@@ -238,7 +259,7 @@ class Looks:
             return None
         for one in paid:
             if one.log_index == row.log_index and (one.binding is not None or row.assigned):
-                return transaction, one.binding
+                return _Shown(one.sender, transaction, one.binding)
         return None
 
     def _quotes(self, payment: Payment, row: Sighting) -> list[Quote]:
@@ -262,6 +283,6 @@ def _follow(row: Sighting, depth: Depth, safe_look_at: int) -> Follow:
     return Follow(row.chain, row.tx_id, block_of(row), "depth", look_at)
 
 
-def _buyer(quote: Quote, row: Sighting) -> str | None:
+def _buyer(quote: Quote, sender: str) -> str | None:
     """Who paid; None where it is the account that was asked."""
-    return None if canonical_account(parse_account(quote.account)) == row.sender else row.sender
+    return None if is_account(quote.account, sender) else sender

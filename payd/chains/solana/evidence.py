@@ -14,6 +14,7 @@ import structlog
 from solders.pubkey import Pubkey
 
 from payd.chains.asking import answered
+from payd.chains.following import is_account
 from payd.chains.rpc import Call
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -36,10 +37,18 @@ FIRST_SLOT_CALL: Final[Call] = ("getFirstAvailableBlock",)
 class Evidence(Witnesses):
     """The evidence on one chain."""
 
-    async def prove(self, sighting: Sighting, track: Track, depth: Commitment) -> Proof:
+    async def prove(
+        self, sighting: Sighting, track: Track, depth: Commitment, payer: str | None = None
+    ) -> Proof:
         """Whether a stored transfer is what a payment was committed to, and has come so far.
 
         Where the nodes that are asked first do not agree, all are; then enough of them must.
+
+        Args:
+            sighting: The transfer.
+            track: The notes of the commitment.
+            depth: So far.
+            payer: CAIP-10 of who must have paid, where the chain alone tells of it; None: whoever.
 
         Raises:
             ChainUnavailable: Too few nodes answer.
@@ -47,7 +56,9 @@ class Evidence(Witnesses):
         calls = [transaction_call(sighting.tx_id, "confirmed")]
         if depth == "finalized":
             calls.append(transaction_call(sighting.tx_id, "finalized"))
-        return await self.weigh(sighting.tx_id, calls, lambda results: self._view(sighting, track, results))
+        return await self.weigh(
+            sighting.tx_id, calls, lambda results: self._view(sighting, track, payer, results)
+        )
 
     async def deny(self, sighting: Sighting) -> bool:
         """Whether enough nodes have what came after a stored transfer as final, and not the transfer.
@@ -87,10 +98,10 @@ class Evidence(Witnesses):
         paid = paid_by(self._chain, landed, watched_for(sighting.asset, sighting.recipient), set())
         return any((one.account_index, one.value) == (sighting.log_index, sighting.value) for one in paid)
 
-    def _view(self, sighting: Sighting, track: Track, results: Results) -> View:
+    def _view(self, sighting: Sighting, track: Track, payer: str | None, results: Results) -> View:
         try:
             landed = decode_landed(answered(results[0]), sighting.tx_id)
-            if landed is None or not self._shows(sighting, track, landed):
+            if landed is None or not self._shows(sighting, track, payer, landed):
                 return View(False, False)
             last = landed if len(results) == 1 else _landed_or_none(results[1])
             return View(True, last is not None and last.slot == landed.slot)
@@ -98,7 +109,7 @@ class Evidence(Witnesses):
             log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
             return View(False, False)
 
-    def _shows(self, sighting: Sighting, track: Track, landed: Landed) -> bool:
+    def _shows(self, sighting: Sighting, track: Track, payer: str | None, landed: Landed) -> bool:
         """Whether it has the transfer that was committed, where it is stored."""
         if landed.slot != sighting.block_number:
             return False
@@ -107,7 +118,7 @@ class Evidence(Witnesses):
             same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
             is_bound = one.binding == track.reference or sighting.assigned
             if same and one.account_index == sighting.log_index and is_bound:
-                return True
+                return payer is None or is_account(payer, one.sender)
         return False
 
 

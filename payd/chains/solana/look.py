@@ -8,14 +8,14 @@ Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
 
 from payd.chains.asking import answered
 from payd.chains.base import Found
-from payd.chains.following import block_of, is_committed, is_here, later, paying, until_final
+from payd.chains.following import block_of, is_account, is_committed, is_here, later, paying, until_final
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
@@ -29,7 +29,8 @@ from payd.chains.solana.lifetime import lands_until
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Commitment, Terms
 from payd.chains.solana.track import notes_of, read_track, recipient_of
-from payd.core.caip import AccountId, canonical_account, parse_account
+from payd.chains.witnesses import Proof
+from payd.core.caip import AccountId
 from payd.core.option import Quote
 from payd.core.payment import (
     FundsCommitted,
@@ -51,6 +52,13 @@ log = structlog.get_logger("payd.chains")
 
 # After this a transaction has landed or cannot any more: 150 blocks, skipped slots among them, until final.
 LANDS_WITHIN_MS: Final = 120_000
+
+
+class _Shown(NamedTuple):
+    """What nodes show of a transfer: who paid, canonical, and what they paid the operator beside it."""
+
+    sender: str
+    fee: int
 
 
 class Looks:
@@ -121,8 +129,8 @@ class Looks:
 
     async def _as_shown(self, payment: Payment, row: Sighting, now_ms: int) -> Processing | None:
         """What a transfer that pays commits its buyer to; None if the nodes do not show it now."""
-        fee = await self._fee_beside(payment, row)
-        if fee is None:
+        shown = await self._read(payment, row)
+        if shown is None:
             return None
         quote = self._quote(payment, row)
         if quote is None:
@@ -130,11 +138,11 @@ class Looks:
             return None
         return await self._commitments.made(
             payment,
-            self._as_paid(quote, fee, row),
+            self._as_paid(quote, shown.fee, row),
             row.tx_id,
             await lands_until(self._rpc),
             now_ms,
-            buyer=None if canonical_account(parse_account(quote.account)) == row.sender else row.sender,
+            buyer=None if is_account(quote.account, shown.sender) else shown.sender,
             assigned=row.assigned,
         )
 
@@ -159,12 +167,13 @@ class Looks:
             processing = await self._as_shown(payment, row, now_ms)
         if processing is None:
             return await self._take_back(payment, row, final)
-        track = notes_of(processing)
-        match await self._evidence.prove(row, track, track.depth):
+        depth = notes_of(processing).depth
+        processing, proof = await self._proven(payment, row, processing, now_ms)
+        match proof:
             case "deep":
                 return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
             case "shallow":
-                return later(row, _follow(row, track.depth))
+                return later(row, _follow(row, depth))
         return await self._take_back(payment, row, final)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
@@ -180,6 +189,20 @@ class Looks:
                 return later(row, until_final(row))
         return None
 
+    async def _proven(
+        self, payment: Payment, row: Sighting, processing: Processing, now_ms: int
+    ) -> tuple[Processing, Proof]:
+        """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells."""
+        is_told = processing is payment.processing and not payment.is_only_seen
+        track, payer = notes_of(processing), None if is_told else processing.buyer
+        proof = await self._evidence.prove(row, track, track.depth, payer)
+        if proof == "none" and processing is payment.processing and payment.is_only_seen:
+            # One node may have been alone with what it told of who paid.
+            again = await self._as_shown(payment, row, now_ms)
+            if again is not None and again.buyer != processing.buyer:
+                return again, await self._evidence.prove(row, track, track.depth, again.buyer)
+        return processing, proof
+
     async def _end(self, payment: Payment, final: Cursor | None, now_ms: int) -> Found | None:
         """A payment without a transfer: whether none can come any more."""
         submission = self._db.point(find_submission, payment.id)
@@ -189,10 +212,11 @@ class Looks:
         end = await self._endings.end_of(payment, track, submission, others, final, now_ms)
         return None if end is None else Found(end)
 
-    async def _fee_beside(self, payment: Payment, row: Sighting) -> int | None:
-        """What the transaction of a transfer paid to the operator beside it; None if the nodes show no such.
+    async def _read(self, payment: Payment, row: Sighting) -> _Shown | None:
+        """What the nodes show of a transfer; None if they show no such.
 
-        What one node made up must not commit the buyer to it: what the buyer then pays is another thing.
+        What one node made up must not commit the buyer to it: what the buyer then pays is another thing, and
+        who paid may have it back.
         """
         # How far the node is comes first: while it answers, it goes on.
         return await self._evidence.shown(
@@ -202,7 +226,7 @@ class Looks:
             lambda results: _has_come_to(row.block_number, results[0]),
         )
 
-    def _shown(self, payment: Payment, row: Sighting, result: object) -> int | None:
+    def _shown(self, payment: Payment, row: Sighting, result: object) -> _Shown | None:
         """The same, as one node shows it. Of what a merchant assigned, nothing has to bind it."""
         binding = reference_of(payment.id)
         try:
@@ -216,7 +240,7 @@ class Looks:
         for one in paid_by(self._terms.chain, landed, watched, {(binding, row.asset)}):
             is_bound = one.binding == binding or row.assigned
             if (one.account_index, one.value) == (row.log_index, row.value) and is_bound:
-                return self._fee_in(landed, row.asset)
+                return _Shown(one.sender, self._fee_in(landed, row.asset))
         return None
 
     def _fee_in(self, landed: Landed, asset: str) -> int:

@@ -1,0 +1,86 @@
+"""Who paid, where no wallet told of it: who may have it back is the word of more than one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from payd.core.payment import Payment
+from payd.core.refund import repayment_of
+from payd.core.status import Status
+from payd.store.db import Database
+from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene
+from tests.live.anvil import Anvil
+from tests.live.chain import BUYER, STRANGER, address
+from tests.live.proxy import Request, open_proxy
+
+pytestmark = pytest.mark.real_time
+
+
+def lie(request: Request, result: Any) -> Any:
+    """Rewrites receipts, and what pays in the coin: what the buyer paid a stranger did."""
+    if request["method"] == "eth_getTransactionByHash" and result and int(result["value"], 16):
+        return {**result, "from": address(STRANGER).lower()}
+    if request["method"] != "eth_getTransactionReceipt" or result is None:
+        return result
+    word = "0x" + address(STRANGER)[2:].lower().rjust(64, "0")
+    logs = [{**log, "topics": [log["topics"][0], word, *log["topics"][2:]]} for log in result["logs"]]
+    return {**result, "logs": logs}
+
+
+async def sent_by_wallet(scene: Scene, coin: bool) -> Payment:
+    """A payment whose transfer the buyer sent without telling anybody, deep enough."""
+    payment = await scene.payment()
+    quote = await scene.quote(payment, ETH if coin else scene.dai_asset)
+    await scene.chain.receipt(await scene.send(quote))
+    await scene.watch(1)
+    return payment
+
+
+@pytest.mark.parametrize("coin", [False, True])
+@pytest.mark.parametrize("liar", [0, 1])
+async def test_who_paid_is_whom_two_nodes_show(
+    realm_db: Database, anvil: Anvil, liar: int, coin: bool
+) -> None:
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
+    ):
+        (first, second)[liar].rewrite = lie
+        payment = await scene.follow(await sent_by_wallet(scene, coin))
+        assert payment.status is Status.REQUIRES_ACTION
+        assert scene.evm.evidence.disagreements == 1
+        (first, second)[liar].rewrite = None
+        payment = await scene.follow(payment)
+
+        assert payment.status is Status.SUCCEEDED
+        assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
+
+
+async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    """The other one was behind when it was committed."""
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
+    ):
+        payment = await sent_by_wallet(scene, False)
+        first.rewrite, second.lag = lie, 5
+        found = await scene.look(payment)
+        assert found is not None
+        assert found.trigger is not None
+        payment = await scene.move(payment, found.trigger)
+        assert payment.processing is not None
+        assert payment.processing.buyer == f"{CHAIN}:{address(STRANGER).lower()}"
+        second.lag = 0
+        payment = await scene.follow(payment)
+        assert payment.status is Status.PROCESSING
+        first.rewrite = None
+        payment = await scene.follow(payment)
+
+        assert payment.status is Status.SUCCEEDED
+        assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
