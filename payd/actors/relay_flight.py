@@ -197,7 +197,8 @@ class Flight:
             and (form := await self._raise(one, market)) is not None
         ]
         await self._broadcaster.send(raised)
-        waits_ms = self._clock.now_ms() - waiting[0].attempts[0].made_at_ms
+        # Not the first's alone: where nonces are filled one by one, the first is always new.
+        waits_ms = self._clock.now_ms() - min(one.attempts[0].made_at_ms for one in waiting)
         if waits_ms >= STUCK_MS:
             self._alarms.note("stuck", nonce=waiting[0].nonce, hash=waiting[0].newest.hash, waits_ms=waits_ms)
 

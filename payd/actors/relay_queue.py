@@ -105,7 +105,7 @@ class Queue:
         await self._bury(survey.time_s)
         room = self._room()
         fees = first_fees(survey.market, self._limits.max_fee)
-        if room == 0 or fees is None or not self._purse.can_pay_one():
+        if room == 0 or fees is None or not self._purse.can_pay_one() or self._is_count_in_doubt(survey):
             return
         jobs = self._db.point(due_jobs, self._chain, self._clock.now_ms(), room)
         if not jobs:
@@ -118,6 +118,11 @@ class Queue:
             if (transaction := await self._decide(job, trial, fees, survey.count)) is not None
         ]
         await self._broadcaster.send(stored)
+
+    def _is_count_in_doubt(self, survey: Survey) -> bool:
+        """Whether one node alone has counted what no row explains: above a gap, a nonce holds up all."""
+        own = self._db.point(next_nonce, self._chain, self._signer.address, 0)
+        return survey.count > max(survey.sure, own)
 
     def _room(self) -> int:
         """How many may be sent. None while a stored one is not out: those after it would wait for it."""

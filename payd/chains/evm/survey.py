@@ -29,6 +29,7 @@ class Survey(msgspec.Struct, frozen=True):
         head: The newest block.
         time_s: That all nodes have reached; Unix seconds of the chain.
         count: How many transactions of the account the chain has at least, which is its next nonce.
+        sure: As many by the word of every node that was asked.
         balance: Smallest units of the native coin.
         market: What gas costs.
     """
@@ -36,6 +37,7 @@ class Survey(msgspec.Struct, frozen=True):
     head: int
     time_s: int
     count: int
+    sure: int
     balance: int
     market: Market
 
@@ -61,7 +63,10 @@ async def survey(rpc: Rpc, address: str) -> Survey:
         raise NodesDown("no node says how the relayer stands")
     newest = max(views, key=lambda view: view.head)
     return msgspec.structs.replace(
-        newest, time_s=min(view.time_s for view in views), count=max(view.count for view in views)
+        newest,
+        time_s=min(view.time_s for view in views),
+        count=max(view.count for view in views),
+        sure=min(view.count for view in views),
     )
 
 
@@ -71,11 +76,12 @@ def _read(results: Results) -> Survey | None:
         block = decode_block(latest)
         if block is None:
             return None
-        base_fee = block.base_fee or 0
+        base_fee, counted = block.base_fee or 0, from_count(count)
         return Survey(
             head=block.number,
             time_s=block.time_s,
-            count=from_count(count),
+            count=counted,
+            sure=counted,
             balance=from_quantity(balance),
             market=Market(base_fee, _tip(suggested, price, base_fee)),
         )

@@ -30,13 +30,13 @@ def node(count: int = 7, number: int = 100, time_s: int = 5_000, **more: Any) ->
 
 async def test_one_node_is_believed_where_there_is_one() -> None:
     async with open_rpc(node()) as rpc:
-        assert await survey(rpc, ADDRESS) == Survey(100, 5_000, 7, 1_100, Market(50, 3))
+        assert await survey(rpc, ADDRESS) == Survey(100, 5_000, 7, 7, 1_100, Market(50, 3))
         assert rpc.posts == 2  # The other asked it who it is.
 
 
-async def test_of_two_nodes_the_higher_count_and_the_earlier_time_count() -> None:
+async def test_of_two_nodes_the_higher_count_and_the_earlier_time_count_and_the_lower_count_is_sure() -> None:
     async with open_rpc(node(7, 100, 5_000), node(8, 99, 4_998)) as rpc:
-        assert await survey(rpc, ADDRESS) == Survey(100, 4_998, 8, 1_100, Market(50, 3))
+        assert await survey(rpc, ADDRESS) == Survey(100, 4_998, 8, 7, 1_100, Market(50, 3))
 
 
 async def test_of_three_nodes_two_are_asked() -> None:
