@@ -17,7 +17,7 @@ WORDS: Final[dict[Alarm, str]] = {
     "fee_limit": "Gas costs more than the relayer may offer: see max_fee_gwei.",
     "queue_old": "Payments have been waiting for the relayer for minutes.",
     "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can.",
-    "stuck": "A transaction of the relayer is not mined for minutes, and holds up those after it.",
+    "stuck": "A transaction of the relayer is not mined for minutes, or no node takes it: others wait.",
 }
 
 

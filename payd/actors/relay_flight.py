@@ -1,5 +1,6 @@
 """What the relayer has sent: followed, sent again and paid better, until the chain has used its nonce.
 
+What no node takes, or what came too late, is not left to hold up all after it: its nonce is used for nothing.
 Rows are the truth, and every step may be the last before a crash: the next tick begins with the rows.
 
 Source: DESIGN.md, "10. Live realm".
@@ -22,13 +23,15 @@ from payd.chains.evm.fate import Sought, Word, agreed, fates, likeliest
 from payd.chains.evm.legs import NODES_ASKED, all_are_used, legs_of
 from payd.chains.evm.raw import called_by
 from payd.chains.evm.signer import Signer
+from payd.chains.evm.survey import Survey
 from payd.chains.rpc import Rpc, Verdict
 from payd.clock import Clock
 from payd.core.caip import ChainId
-from payd.core.gas import Market, first_fees, raised_fees
+from payd.core.gas import Fees, Market, first_fees, raised_fees
 from payd.core.relay import COST_MAX, REVERTS_MAX, RelayLimits, retry_delay_ms
 from payd.store.db import Database
 from payd.store.relay_transactions import (
+    REVERTED,
     Attempt,
     Mined,
     OpenTransaction,
@@ -46,6 +49,10 @@ log = structlog.get_logger("payd.relayer")
 DOUBT_MS: Final = 15_000
 # What is not mined after so long, a person should look at.
 STUCK_MS: Final = 5 * 60_000
+# What every node refuses for so long, and no fee mends, none will take; until then it may have been trouble
+# of the nodes. Buyers who would wait behind it are told sooner.
+REFUSED_MS: Final = 3 * 60_000
+REFUSED_STUCK_MS: Final = 30_000
 # The chain's next nonce is none of ours: somebody used the key and a reorg took that back, or nodes lag.
 GAP_MS: Final = 60_000
 # Each form costs a call when it is looked for. An eighth more each time: a hundredfold of the first fee.
@@ -54,6 +61,7 @@ ATTEMPTS_MAX: Final = 40
 WANTS_MORE: Final[frozenset[Verdict]] = frozenset({"underpriced", "fee_low"})
 
 BROUGHT: Final = "Somebody else brought it to the chain, or the buyer cancelled it."
+UNTAKEN: Final = "No node took it."
 
 
 class Flight:
@@ -98,6 +106,7 @@ class Flight:
         self._broadcaster = broadcaster
         self._doubts_ms: dict[int, int] = {}
         self._gap_since_ms: int | None = None
+        self._refused: tuple[int, int] | None = None  # The number of the first, and since when.
         self.counts: Counter[str] = Counter()
 
     # What became of them.
@@ -138,13 +147,16 @@ class Flight:
         return word == "taken" and await self._note_lost(transaction)
 
     async def _note_mined(self, transaction: OpenTransaction, receipt: Receipt) -> bool:
-        spent = receipt.spent or receipt.gas_used * transaction.newest.fees.max_fee
+        form = next(one for one in transaction.attempts if one.hash == receipt.tx_hash)
         job = self._db.point(job_of_seq, transaction.job_seq)
+        is_empty = job is not None and self._is_empty(form)
+        status = 0 if is_empty else receipt.status
+        spent = receipt.spent or receipt.gas_used * transaction.newest.fees.max_fee
         landed = None
-        if receipt.status == 0 and job is not None:
+        if status == 0 and job is not None:
             legs = legs_of(job.target, job.data)
             landed = BROUGHT if legs and await all_are_used(self._rpc, legs) else None
-            self.counts["reverts"] += 1
+            self.counts["reverts"] += not is_empty
         log.info(
             "relayer.mined",
             payment_id=None if job is None else job.payment_id,
@@ -156,14 +168,17 @@ class Flight:
         return await self._db.write(
             note_mined,
             transaction,
-            Mined(receipt.block_number, receipt.status, spent),
+            Mined(receipt.block_number, status, spent),
             landed=landed,
-            retry_at_ms=self._retry_at_ms(job),
+            retry_at_ms=self._retry_at_ms(job, is_empty=is_empty),
+            reason=UNTAKEN if is_empty else REVERTED,
         )
 
-    def _retry_at_ms(self, job: Job | None) -> int:
-        """When a job is tried again that reverted: after some of them at its end, when it is given up."""
-        if job is not None and self._db.point(count_reverts, job.seq) + 1 >= REVERTS_MAX:
+    def _retry_at_ms(self, job: Job | None, *, is_empty: bool) -> int:
+        """When a job is tried again that was not carried out: one that no node took, or that reverted a few
+        times, at its end, when it is given up.
+        """
+        if job is not None and (is_empty or self._db.point(count_reverts, job.seq) + 1 >= REVERTS_MAX):
             return job.valid_until_s * 1000
         return self._clock.now_ms() + retry_delay_ms(1 if job is None else job.tries + 1)
 
@@ -174,33 +189,63 @@ class Flight:
 
     # Until then.
 
-    async def keep(self, waiting: Sequence[OpenTransaction], count: int, market: Market) -> None:
+    async def keep(self, waiting: Sequence[OpenTransaction], now: Survey) -> None:
         """Send again what nodes may have forgotten, and pay better what waits for long. Lowest nonce first.
 
         Args:
             waiting: Those whose nonces the chain has not counted, the lowest first.
-            count: The nonce that the chain takes next.
-            market: What gas costs.
+            now: How the chain stands.
         """
         self._broadcaster.keep_only(waiting)
         if not waiting:
             return
-        if (filler := await self._filler(waiting[0].nonce, count, market)) is not None:
+        if (filler := await self._filler(waiting[0].nonce, now.count, now.market)) is not None:
             waiting = [filler, *waiting]
+        head = waiting[0]
         due = [one for one in waiting if self._broadcaster.is_due(one, self._limits.resend_ms)]
         heard = await self._broadcaster.send(due)
         heard |= await self._send_lower(waiting, heard)
-        raised = [
-            form
+        refused_ms = self._refused_ms(head, heard.get(head.seq))
+        emptied = [head] if self._is_in_vain(head, refused_ms, now.time_s) else []
+        dearer = [
+            one
             for one in waiting
-            if self._wants_more(one, heard.get(one.seq), market, is_head=one is waiting[0])
-            and (form := await self._raise(one, market)) is not None
+            if one not in emptied
+            and self._wants_more(one, heard.get(one.seq), now.market, is_head=one is head)
         ]
-        await self._broadcaster.send(raised)
+        changed = [await self._empty(one, now.market) for one in emptied]
+        changed += [await self._raise(one, now.market) for one in dearer]
+        await self._broadcaster.send([one for one in changed if one is not None])
         # Not the first's alone: where nonces are filled one by one, the first is always new.
         waits_ms = self._clock.now_ms() - min(one.attempts[0].made_at_ms for one in waiting)
-        if waits_ms >= STUCK_MS:
-            self._alarms.note("stuck", nonce=waiting[0].nonce, hash=waiting[0].newest.hash, waits_ms=waits_ms)
+        if waits_ms >= STUCK_MS or refused_ms >= REFUSED_STUCK_MS:
+            self._alarms.note("stuck", nonce=head.nonce, hash=head.newest.hash, waits_ms=waits_ms)
+
+    def forget_refusals(self) -> None:
+        """Nodes were away: what one of them refused before says nothing of the time between."""
+        self._refused = None
+
+    def _refused_ms(self, head: OpenTransaction, heard: Heard | None) -> int:
+        """For how long the first was refused whenever it was sent, for a reason that nobody knows."""
+        now_ms = self._clock.now_ms()
+        if self._refused is not None and self._refused[0] != head.seq:
+            self._refused = None
+        if heard is not None and (head.is_out or heard.verdict != "other"):
+            self._refused = None
+        elif heard is not None and self._refused is None:
+            self._refused = (head.seq, now_ms)
+        return 0 if self._refused is None else now_ms - self._refused[1]
+
+    def _is_in_vain(self, head: OpenTransaction, refused_ms: int, time_s: int) -> bool:
+        """Whether nothing comes of the first any more than that it holds up those behind it."""
+        if self._is_empty(head.newest):
+            return False
+        job = self._db.point(job_of_seq, head.job_seq)
+        return refused_ms >= REFUSED_MS or (job is not None and job.valid_until_s <= time_s)
+
+    def _is_empty(self, form: Attempt) -> bool:
+        """Whether the form only uses its nonce."""
+        return called_by(form.raw) == (self._signer.address, b"")
 
     async def _send_lower(
         self, waiting: Sequence[OpenTransaction], heard: Mapping[int, Heard]
@@ -249,17 +294,41 @@ class Flight:
         if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
             self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
             return None
-        if not self._purse.take(transaction.gas * (fees.max_fee - last.fees.max_fee)):
+        raised = await self._sign(transaction, called_by(last.raw), transaction.gas, fees)
+        if raised is not None:
+            self.counts["bumps"] += 1
+            log.info("relayer.bumped", nonce=raised.nonce, hash=raised.newest.hash, **_facts(fees))
+        return raised
+
+    async def _empty(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
+        """Sign what only uses the nonce, and store it. None where that cannot be.
+
+        With gas of its own, as that of the call may be what nodes refuse; and at the limit with the fees that
+        it has, as nodes that took nothing want no more for another.
+        """
+        last = transaction.newest.fees
+        limit = min(self._limits.max_fee, COST_MAX // PAYMENT_GAS)
+        fees = raised_fees(last, market, limit) or last
+        emptied = await self._sign(transaction, (self._signer.address, b""), PAYMENT_GAS, fees)
+        if emptied is not None:
+            self.counts["fillers"] += 1
+            log.warning(
+                "relayer.empties_nonce", nonce=emptied.nonce, hash=emptied.newest.hash, **_facts(fees)
+            )
+        return emptied
+
+    async def _sign(
+        self, transaction: OpenTransaction, call: tuple[str, bytes], gas: int, fees: Fees
+    ) -> OpenTransaction | None:
+        """Another form, stored before anybody has it. None where it costs too much, or all is over."""
+        if not self._purse.take(max(0, gas * fees.max_fee - transaction.reserved)):
             return None
-        target, data = called_by(last.raw)
-        signed = self._signer.sign(
-            self._chain_id, transaction.nonce, target, data, transaction.gas, fees.max_fee, fees.tip
-        )
+        signed = self._signer.sign(self._chain_id, transaction.nonce, *call, gas, fees.max_fee, fees.tip)
         form = Attempt(signed.hash, signed.raw, fees, self._clock.now_ms())
-        if not await self._db.write(add_attempt, transaction.seq, form):
+        if not await self._db.write(add_attempt, transaction.seq, form, gas):
             return None
-        self.counts["bumps"] += 1
-        log.info(
-            "relayer.bumped", nonce=transaction.nonce, hash=form.hash, max_fee=fees.max_fee, tip=fees.tip
-        )
-        return msgspec.structs.replace(transaction, attempts=(*transaction.attempts, form))
+        return msgspec.structs.replace(transaction, gas=gas, attempts=(*transaction.attempts, form))
+
+
+def _facts(fees: Fees) -> dict[str, int]:
+    return {"max_fee": fees.max_fee, "tip": fees.tip}

@@ -186,6 +186,7 @@ class Relayer:
             wait_s = BUSY_S if self._is_busy() else IDLE_S
         except (NodesDown, StoreUnavailable, OutcomeUnknown) as trouble:
             self._failures += 1
+            self._flight.forget_refusals()
             if self._failures == 1:
                 log.warning("relayer.waits", chain=self._chain, reason=str(trouble))
             if self._db.healthy:
@@ -217,7 +218,7 @@ class Relayer:
             reserved=sum(one.reserved for one in open_ones),
             market=now.market,
         )
-        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now.count, now.market)
+        await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now)
         await self._queue.work(now)
         self._note_old_queue()
         self._alarms.settle()

@@ -22,6 +22,8 @@ NO_JOB: Final = 0
 # Sums are made in units of a billion: SQLite's integers end at nine whole coins of 18 decimals.
 _GIGA: Final = 10**9
 
+REVERTED: Final = "It reverted on the chain."
+
 
 class Attempt(msgspec.Struct, frozen=True):
     """One signed form of a transaction. `sent_at_ms`: when a node took it first; None: none has."""
@@ -44,7 +46,7 @@ class OpenTransaction(msgspec.Struct, frozen=True):
 
     @property
     def newest(self) -> Attempt:
-        """The form that offers most."""
+        """The form that offers most; of several, the one that was signed last."""
         return self.attempts[-1]
 
     @property
@@ -122,10 +124,16 @@ def add_filler(
     return None if taken else _insert(tx, NO_JOB, chain, sender, nonce, gas, attempt, now_ms)
 
 
-def add_attempt(tx: Tx, transaction_seq: int, attempt: Attempt) -> bool:
-    """Store another form of an open transaction, before it is sent. Returns whether it was open."""
-    row = tx.execute("SELECT state FROM relay_transactions WHERE seq = ?", (transaction_seq,)).fetchone()
-    if row is None or row[0] != "open":
+def add_attempt(tx: Tx, transaction_seq: int, attempt: Attempt, gas: int) -> bool:
+    """Store another form of an open transaction, and the gas that it allows for, before it is sent.
+
+    Returns:
+        Whether it was open.
+    """
+    changed = tx.execute(
+        "UPDATE relay_transactions SET gas = ? WHERE seq = ? AND state = 'open'", (gas, transaction_seq)
+    )
+    if changed.rowcount != 1:
         return False
     _insert_attempt(tx, transaction_seq, attempt)
     return True
@@ -140,16 +148,23 @@ def note_sent(tx: Tx, hashes: Iterable[str], now_ms: int) -> None:
 
 
 def note_mined(
-    tx: Tx, transaction: OpenTransaction, mined: Mined, *, landed: str | None, retry_at_ms: int
+    tx: Tx,
+    transaction: OpenTransaction,
+    mined: Mined,
+    *,
+    landed: str | None,
+    retry_at_ms: int,
+    reason: str = REVERTED,
 ) -> bool:
     """Note that an open transaction was mined, and what that means for its job.
 
     Args:
         tx: The step's transaction.
         transaction: Which.
-        mined: How it ended.
+        mined: How it ended; of a form that does nothing for the job, as if it had reverted.
         landed: Where it reverted: who had brought the job to the chain before; None: nobody has.
         retry_at_ms: When the job is tried again, where nobody has.
+        reason: Why it has to be.
 
     Returns:
         Whether it was open.
@@ -165,7 +180,7 @@ def note_mined(
         tx.execute(
             "UPDATE relay_jobs SET state = 'landed', reason = ? WHERE seq = ?", (landed, transaction.job_seq)
         )
-    elif requeue_job(tx, transaction.job_seq, retry_at_ms, "It reverted on the chain."):
+    elif requeue_job(tx, transaction.job_seq, retry_at_ms, reason):
         tx.execute("UPDATE relay_jobs SET tries = tries + 1 WHERE seq = ?", (transaction.job_seq,))
     return True
 
@@ -234,4 +249,4 @@ def _attempts(tx: Tx, transaction_seq: int) -> tuple[Attempt, ...]:
         Attempt(one, raw, Fees(int(max_fee), int(tip)), made_at_ms, sent_at_ms)
         for one, raw, max_fee, tip, made_at_ms, sent_at_ms in rows
     ]
-    return tuple(sorted(found, key=lambda attempt: attempt.fees.max_fee))
+    return tuple(sorted(found, key=lambda attempt: (attempt.fees.max_fee, attempt.made_at_ms)))

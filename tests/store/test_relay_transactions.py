@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from payd.core.gas import Fees
 from payd.store.db import Database
 from payd.store.relay_transactions import (
@@ -76,19 +78,30 @@ async def test_the_next_nonce_is_above_the_chains_and_all_of_ours_that_are_not_l
 
 async def test_all_forms_are_kept_and_the_dearest_is_the_newest(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
-    assert await realm_db.write(add_attempt, sent.seq, form("0xb", 10**20))
-    assert await realm_db.write(add_attempt, sent.seq, form("0xa", 10**19))
+    assert await realm_db.write(add_attempt, sent.seq, form("0xb", 10**20), 2000)
+    assert await realm_db.write(add_attempt, sent.seq, form("0xa", 10**19), 2000)
     [found] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
     assert [one.fees.max_fee for one in found.attempts] == [100, 10**19, 10**20]
     assert found.newest.hash == "0xb"
-    assert found.reserved == 1000 * 10**20
+    assert found.reserved == 2000 * 10**20
+
+
+async def test_of_forms_that_offer_the_same_the_one_that_was_made_last_is_the_newest(
+    realm_db: Database,
+) -> None:
+    sent = await send(realm_db, await owe(realm_db), 0)
+    for name, made_at_ms in (("0xc", 1700), ("0xb", 1600)):
+        later = msgspec.structs.replace(form(name), made_at_ms=made_at_ms)
+        assert await realm_db.write(add_attempt, sent.seq, later, 1000)
+    [found] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
+    assert found.newest.hash == "0xc"
 
 
 async def test_nothing_is_added_to_what_is_over(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
     await mine(realm_db, sent, 10)
-    assert not await realm_db.write(add_attempt, sent.seq, form("0xb"))
-    assert not await realm_db.write(add_attempt, 99, form("0xb"))
+    assert not await realm_db.write(add_attempt, sent.seq, form("0xb"), 1000)
+    assert not await realm_db.write(add_attempt, 99, form("0xb"), 1000)
 
 
 async def test_a_form_was_sent_when_a_node_took_it_first(realm_db: Database) -> None:
@@ -119,6 +132,13 @@ async def test_what_reverted_is_queued_for_later(realm_db: Database) -> None:
     found = job(realm_db)
     assert (found.state, found.tries, found.left_us) == ("queued", 1, True)
     assert "revert" in (found.reason or "")
+
+
+async def test_what_was_not_carried_out_is_queued_with_the_reason_that_is_given(realm_db: Database) -> None:
+    sent = await send(realm_db, await owe(realm_db), 0)
+    mined = Mined(10, 0, 5)
+    assert await realm_db.write(note_mined, sent, mined, landed=None, retry_at_ms=7000, reason="Not taken.")
+    assert (job(realm_db).state, job(realm_db).reason) == ("queued", "Not taken.")
 
 
 async def test_a_job_with_another_open_transaction_waits_for_that(realm_db: Database) -> None:

@@ -52,7 +52,7 @@ async def relayed(till: Till, number: int, *, mined: bool = True) -> str:
         add_transaction, job, SENDER, number, 100_000, attempt(f"0x{number}a"), START_MS
     )
     assert sent is not None
-    await till.db.write(add_attempt, sent.seq, attempt(f"0x{number}b"))
+    await till.db.write(add_attempt, sent.seq, attempt(f"0x{number}b"), 1000)
     if mined:
         await till.db.write(note_mined, sent, Mined(7, 1, 1000), landed=None, retry_at_ms=0)
     return payment
