@@ -209,6 +209,18 @@ async def test_the_gas_is_what_a_node_estimates_and_a_quarter_more(realm_db: Dat
         assert bench.pool[0].gas == 105_000
 
 
+async def test_gas_with_which_no_node_takes_a_transaction_is_no_estimate(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        bench.chain.estimate = 0
+        await bench.owe()
+        await bench.tick()
+        assert bench.nodes[0].sent == []
+        assert (bench.state(), bench.job().tries) == ("queued", 0)
+        bench.chain.estimate = 80_000
+        await bench.tick(SOON_S)
+        assert bench.state() == "sent"
+
+
 async def test_a_call_that_would_burn_any_amount_of_gas_is_not_sent(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         bench.chain.estimate = 20_000_000

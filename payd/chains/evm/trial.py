@@ -1,6 +1,6 @@
 """Whether a chain would carry out a call now: tried on a node right before it is sent, because it costs gas.
 
-Source: DESIGN.md, "10. Live realm".
+Source: DESIGN.md, "10. Live realm"; EIP-2028.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.core.gas import gas_limit
 
 WORDS_MAX: Final = 200
+# What any transaction costs before it does anything, and each byte of its calldata.
+_GAS_FIRST: Final = 21_000
+_GAS_ZERO: Final = 4
+_GAS_BYTE: Final = 16
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -92,12 +96,21 @@ def _judged(call: tuple[str, bytes], returned: object, estimate: object, gas_max
         if isinstance(said, RpcError):
             return Trial("refused", *call, words=_plain(said)) if said.is_revert else _unknown(said)
     try:
-        gas = gas_limit(from_count(estimate, "the estimate"))
+        estimated = from_count(estimate, "the estimate")
+        if estimated < (least := _least_gas(call[1])):
+            raise BadAnswer(f"the estimate is {estimated}, and no such call needs less than {least}")
+        gas = gas_limit(estimated)
     except BadAnswer as bad:
         return _unknown(bad)
     if gas > gas_max:
         return Trial("refused", *call, words=f"It needs {gas} units of gas, and {gas_max} are allowed.")
     return Trial("go", *call, gas=gas)
+
+
+def _least_gas(data: bytes) -> int:
+    """What nodes ask at least of a transaction with that calldata: none takes one that allows for less."""
+    zeros = data.count(0)
+    return _GAS_FIRST + _GAS_ZERO * zeros + _GAS_BYTE * (len(data) - zeros)
 
 
 def _unknown(error: RpcError | BadAnswer) -> Trial:

@@ -19,6 +19,7 @@ FIRST, SECOND = signed(b"\1" * 32), signed(b"\2" * 32)
 BOTH = aggregate3_call([Call(TOKEN, FIRST, may_fail=False), Call(TOKEN, SECOND, may_fail=False)])
 REVERT = Says(3, "execution reverted: paused")
 GAS_MAX = 1_000_000
+LEAST = 21_000 + sum(16 if byte else 4 for byte in FIRST)
 
 
 def node(used: Collection[bytes] = (), call: Any = "0x", estimate: Any = "0x186a0") -> FakeNode:
@@ -43,6 +44,11 @@ async def tried(given: FakeNode, *calls: tuple[str, bytes]) -> list[Trial]:
 
 async def test_a_call_that_would_be_carried_out_is_sent_with_a_margin_of_gas() -> None:
     assert await tried(node(), (TOKEN, FIRST)) == [Trial("go", TOKEN, FIRST, 130_000)]
+
+
+async def test_an_estimate_of_what_any_such_transaction_costs_is_one() -> None:
+    [trial] = await tried(node(estimate=hex(LEAST)), (TOKEN, FIRST))
+    assert (trial.verdict, trial.gas) == ("go", LEAST * 5 // 4 + 5_000)
 
 
 async def test_many_calls_are_tried_in_two_requests() -> None:
@@ -83,6 +89,11 @@ async def test_a_call_of_another_kind_is_tried_as_it_is() -> None:
         ({"call": Says(-32000, "out of memory")}, "unknown", "out of memory"),
         ({"estimate": Says(-32000, "no idea\n\x1b[31m")}, "unknown", "no idea  [31m"),
         ({"estimate": "many"}, "unknown", "the estimate is not a quantity: 'many'"),
+        (
+            {"estimate": hex(LEAST - 1)},
+            "unknown",
+            f"the estimate is {LEAST - 1}, and no such call needs less than {LEAST}",
+        ),
         ({"estimate": hex(GAS_MAX)}, "refused", "It needs 1255000 units of gas, and 1000000 are allowed."),
     ],
 )
