@@ -246,7 +246,7 @@ class InternalError(PaydError):
 
 
 class StoreUnavailable(InternalError):
-    """The store refused the write and nothing was stored: the disk is full or read-only."""
+    """The store cannot be written or read, and nothing was stored: the disk is full, read-only or ill."""
 
 
 class ChainUnavailable(InternalError):

@@ -133,6 +133,17 @@ def words_for(error: BaseException) -> str:
     return _MACHINE.get(_code(error), f"{type(error).__name__}: {error}")
 
 
+def refuse_read(error: sqlite3.Error) -> None:
+    """Raise what a reader is told where the machine said no; return where the query is to blame.
+
+    Raises:
+        StoreUnavailable: It says what is wrong and what to do.
+    """
+    # The primary code alone is of a query that would write, a bug; where a log is read-only, there is more.
+    if _code(error) in _MACHINE and error.sqlite_errorcode != sqlite3.SQLITE_READONLY:
+        raise StoreUnavailable(f"The store cannot be read: {words_for(error)}.") from error
+
+
 def run_batch(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
     """Run the steps in one transaction and commit it; each step has its outcome then.
 

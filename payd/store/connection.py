@@ -21,6 +21,8 @@ import outcome
 import trio
 
 from payd.clock import monotonic_s
+from payd.core.errors import StoreUnavailable
+from payd.store.batch import refuse_read
 from payd.store.bridge import check_bridge
 from payd.store.memory import watch
 from payd.store.migrate import schema_version
@@ -137,26 +139,26 @@ class ReadConnection(StagedConnection):
         """Run a query in one read transaction.
 
         Raises:
-            QueryTooLong: It took longer than `at_most_s`.
+            StoreUnavailable: It took longer than `at_most_s`, or the disk said no.
+            Exception: What the query raised.
         """
         end_s = monotonic_s() + at_most_s
         self.execute("BEGIN")
         self.set_progress_handler(lambda: monotonic_s() > end_s, PROGRESS_STEPS)
         try:
             return query(self)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                raise QueryTooLong from error
+                words = f"This took longer than {at_most_s:g} s to find. Narrow the filter."
+                raise StoreUnavailable(words) from error
+            refuse_read(error)
             raise
         finally:
             self.set_progress_handler(None, 0)
             self.close_cursors()
-            self.execute("ROLLBACK")
-            self.close_cursors()
-
-
-class QueryTooLong(RuntimeError):
-    """A query took longer than it may."""
+            if self.in_transaction:  # SQLite itself ends it where the disk says no
+                self.execute("ROLLBACK")
+                self.close_cursors()
 
 
 class ConnectionGone(RuntimeError):

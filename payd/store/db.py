@@ -24,13 +24,12 @@ import trio
 from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
 from payd.core.histogram import Histogram
-from payd.store.batch import Failure, Step, run_batch, words_for
+from payd.store.batch import Failure, Step, refuse_read, run_batch, words_for
 from payd.store.bridge import check_bridge
 from payd.store.connection import (
     Connection,
     ConnectionGone,
     Connections,
-    QueryTooLong,
     ReadConnection,
     Tx,
     check_sqlite,
@@ -217,13 +216,16 @@ class Database:
         The query returns values, no cursor.
 
         Raises:
-            StoreUnavailable: The database is being reopened, or closed.
+            StoreUnavailable: The database is being reopened or closed, or the disk said no.
             Exception: What the query raised.
         """
         if (tx := self._connections.point) is None:
             raise StoreUnavailable("The store cannot be read at the moment.")
         try:
             return query(tx, *args, **kwargs)
+        except sqlite3.Error as error:
+            refuse_read(error)
+            raise
         finally:
             tx.close_cursors()
 
@@ -240,8 +242,8 @@ class Database:
         """Run a list or a report for a request, in one read transaction and on a thread for such.
 
         Raises:
-            StoreUnavailable: The database is being reopened or closed, too many reads wait, or this one took
-                `READ_MAX_S`.
+            StoreUnavailable: The database is being reopened or closed, too many reads wait, the disk said no,
+                or this one took `READ_MAX_S`.
             Exception: What the query raised.
         """
         reader = self._connections.reader
@@ -251,7 +253,8 @@ class Database:
         """Run a read that the house's own work waits for: no request's list goes before it.
 
         Raises:
-            StoreUnavailable: The database is being reopened or closed, or too many reads wait.
+            StoreUnavailable: The database is being reopened or closed, too many reads wait, or the disk said
+                no.
             Exception: What the query raised.
         """
         looker = self._connections.looker
@@ -266,9 +269,6 @@ class Database:
             raise StoreUnavailable(f"The store is behind: {READS_MAX} reads wait. Try again in a moment.")
         try:
             return await reader.run(lambda: reader.raw.snapshot(query, at_most_s))
-        except QueryTooLong as error:
-            words = f"This took longer than {at_most_s:g} s to find. Narrow the filter."
-            raise StoreUnavailable(words) from error
         except ConnectionGone as error:
             self._reopen(error)
             raise StoreUnavailable("The store cannot be read at the moment.") from error

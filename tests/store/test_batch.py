@@ -12,7 +12,7 @@ import outcome
 import pytest
 
 from payd.core.errors import InvalidState, OutcomeUnknown, StoreUnavailable
-from payd.store.batch import Step, run_batch, words_for
+from payd.store.batch import Step, refuse_read, run_batch, words_for
 
 
 class Faulty(sqlite3.Connection):
@@ -255,3 +255,28 @@ def test_words_say_what_to_do_and_an_unknown_error_speaks_for_itself() -> None:
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     assert "free some space" in words_for(full)
     assert words_for(KeyError("x")) == "KeyError: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("code", "machine"),
+    [
+        (sqlite3.SQLITE_IOERR_READ, True),
+        (sqlite3.SQLITE_CANTOPEN, True),
+        (sqlite3.SQLITE_READONLY_CANTLOCK, True),
+        (sqlite3.SQLITE_READONLY, False),
+        (sqlite3.SQLITE_ERROR, False),
+        (sqlite3.SQLITE_INTERRUPT, False),
+        (None, False),
+    ],
+)
+def test_a_read_is_refused_by_the_machine_and_not_for_a_bug_in_its_query(
+    code: int | None, machine: bool
+) -> None:
+    error = sqlite3.OperationalError("a fault")
+    if code is not None:
+        error.sqlite_errorcode = code
+    if not machine:
+        return refuse_read(error)
+    with pytest.raises(StoreUnavailable, match="cannot be read: the") as refused:
+        refuse_read(error)
+    assert refused.value.__cause__ is error

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -84,6 +84,29 @@ def files_up_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@contextmanager
+def unreadable(db: Database) -> Iterator[None]:
+    """What is not in memory of the database and of its log cannot be read: the disk answers with errors."""
+    names = {str(db._path), f"{db._path}-wal"}
+    open_files = [int(fd) for fd in os.listdir("/proc/self/fd") if _name_of(fd) in names]
+    kept = [(fd, os.dup(fd)) for fd in open_files]
+    with open(os.devnull, "wb") as nothing_to_read:
+        for fd, _ in kept:
+            os.dup2(nothing_to_read.fileno(), fd)
+    try:
+        yield
+    finally:
+        for fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
+
+
+def _name_of(fd: str) -> str:
+    with suppress(FileNotFoundError):  # that of the look itself
+        return os.readlink(f"/proc/self/fd/{fd}")
+    return ""
+
+
 @pytest.mark.real_time
 async def test_a_full_database_refuses_the_whole_batch_and_comes_back(db: Database) -> None:
     reloads: list[set[int]] = []
@@ -131,6 +154,22 @@ async def test_a_read_only_database_refuses_and_comes_back(db: Database) -> None
 
     await until_healthy(db)
     assert await outcomes(db, 1, 2) == [1, 2]
+
+
+@pytest.mark.real_time
+async def test_a_disk_error_in_a_read_is_told_in_words_and_the_next_one_is_read(db: Database) -> None:
+    await db.write(add, 0, 100_000)
+    with unreadable(db):
+        for read in (db.read, db.look):
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="cannot be read: the disk answers with errors"):
+                    await read(run_sql, "SELECT name FROM accounts")
+        with pytest.raises(StoreUnavailable, match="cannot be read: the disk answers with errors") as refused:
+            db.point(run_sql, "SELECT name FROM accounts")
+    assert isinstance(refused.value.__cause__, sqlite3.OperationalError)
+
+    assert await db.read(ids) == await db.look(ids) == db.point(ids) == {0}
+    assert db.healthy
 
 
 @pytest.mark.real_time
