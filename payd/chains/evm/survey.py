@@ -5,6 +5,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -30,8 +31,8 @@ class Survey(msgspec.Struct, frozen=True):
         time_s: That all nodes have reached; Unix seconds of the chain.
         count: How many transactions of the account the chain has at least, which is its next nonce.
         sure: As many by the word of every node that was asked.
-        balance: Smallest units of the native coin.
-        market: What gas costs.
+        balance: Smallest units of the native coin; of two words the higher: too much of it buys nothing.
+        market: What gas costs; of two words the lower, as what is too little is raised while it waits.
     """
 
     head: int
@@ -61,12 +62,21 @@ async def survey(rpc: Rpc, address: str) -> Survey:
     views = [view for node, results in answers if (view := _read(results)) is not None]
     if not views:
         raise NodesDown("no node says how the relayer stands")
-    newest = max(views, key=lambda view: view.head)
-    return msgspec.structs.replace(
-        newest,
+    return Survey(
+        head=max(view.head for view in views),
         time_s=min(view.time_s for view in views),
         count=max(view.count for view in views),
         sure=min(view.count for view in views),
+        balance=max(view.balance for view in views),
+        market=_cheapest([view.market for view in views]),
+    )
+
+
+def _cheapest(markets: Sequence[Market]) -> Market:
+    """The least that a node names of each. No tip is no word: from nothing, an eighth more leads nowhere."""
+    return Market(
+        min(market.base_fee for market in markets),
+        min((market.tip for market in markets if market.tip), default=0),
     )
 
 

@@ -39,6 +39,23 @@ async def test_of_two_nodes_the_higher_count_and_the_earlier_time_count_and_the_
         assert await survey(rpc, ADDRESS) == Survey(100, 4_998, 8, 7, 1_100, Market(50, 3))
 
 
+async def test_whoever_names_the_higher_block_does_not_name_the_price_alone() -> None:
+    dear = block_json(number=hex(101), timestamp=hex(5_000), baseFeePerGas=hex(10**12))
+    liar = node(eth_getBlockByNumber=dear, eth_maxPriorityFeePerGas=hex(10**12), eth_getBalance=hex(0))
+    for nodes in ((node(), liar), (liar, node())):
+        async with open_rpc(*nodes) as rpc:
+            assert await survey(rpc, ADDRESS) == Survey(101, 5_000, 7, 7, 1_100, Market(50, 3))
+
+
+async def test_of_two_tips_the_lower_counts_and_no_tip_is_no_word() -> None:
+    async with open_rpc(node(eth_maxPriorityFeePerGas=hex(9)), node()) as rpc:
+        assert (await survey(rpc, ADDRESS)).market.tip == 3
+    async with open_rpc(node(eth_maxPriorityFeePerGas=hex(0)), node()) as rpc:
+        assert (await survey(rpc, ADDRESS)).market.tip == 3
+    async with open_rpc(*[node(eth_maxPriorityFeePerGas=hex(0)) for _ in range(2)]) as rpc:
+        assert (await survey(rpc, ADDRESS)).market.tip == 0
+
+
 async def test_of_three_nodes_two_are_asked() -> None:
     nodes = [node(), node(), node()]
     async with open_rpc(*nodes) as rpc:
