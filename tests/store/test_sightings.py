@@ -433,19 +433,6 @@ async def test_a_transfer_that_comes_back_after_success_is_followed_again(till: 
     assert (back.tx_id, back.awaits, back.look_at) == ("0x01", "depth", 104)
 
 
-async def test_what_a_payment_succeeded_by_pays_no_other_whatever_binds_it_since(till: Till) -> None:
-    one, two = await till.sell("1"), await till.sell("2")
-    await show(till, seen(one))
-    await till.succeed(one, "0x01")
-    await till.sign(two)
-
-    await show(till, seen(two))
-    assert [(each.kind, each.payment_id) for each in till.shown("0x01")] == [("matched", one)]
-    await reorg(till)
-    await show(till, seen(two, block_hash="0xb100"))
-    assert [(each.kind, each.payment_id) for each in till.shown("0x01")] == [("matched", one)]
-
-
 async def test_nothing_more_is_awaited_for_a_payment_that_is_settled_or_over(till: Till) -> None:
     one, two = await till.sell("1"), await till.sell("2")
     await show(till, seen(one), seen(two, tx_id="0x02"))
