@@ -2,13 +2,14 @@
 
 A listing may lag behind the slot that it was asked for. So what is newer than the last final slot is listed
 again each time, and an account's cursor moves over what is final only. What is final is listed a second time
-from another node, and up to there everything is read: so far windows close.
+from another node, and up to a moment before everything is read: so far windows close.
 
 Source: DESIGN.md, "10. Live realm".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Set
 from itertools import chain
 from typing import Final, NamedTuple
@@ -18,7 +19,15 @@ import trio
 from solders.pubkey import Pubkey
 
 from payd.actors.account_list import AccountList, Lookout
-from payd.actors.account_reading import AccountReader, Listing, Tips, name_of, slot_cursor, unique
+from payd.actors.account_reading import (
+    SLOT_MS,
+    AccountReader,
+    Listing,
+    Tips,
+    name_of,
+    slot_cursor,
+    unique,
+)
 from payd.actors.account_vanished import find_missing, take_vanished
 from payd.actors.walk import GONE_S, Lagging, Step, by
 from payd.chains.rpc import Node, Rpc
@@ -52,8 +61,10 @@ CLOSING_MAX: Final = 200
 # some open ones they fit into one POST.
 QUIET_S: Final = 60.0
 QUIET_MAX: Final = 80
-# An index is behind its own chain by less than this, after the slots were final already.
+# An index is behind its own chain by less than this, after the slots were final already. So long no account
+# is done with, and no window closes.
 INDEX_SLOTS: Final = 32
+INDEX_S: Final = math.ceil(INDEX_SLOTS * SLOT_MS / 1000)
 # An account that is new on the list is listed from a moment before: whoever paid had to be told first.
 BEGIN_SLOTS: Final = 150
 # By the chain's time. A second reading costs as much as the first, and a window may close a moment later.
@@ -195,14 +206,14 @@ class AccountWalk:
         """
         node, before = nodes[0], self.cursor("final")
         if before is None:
-            await self._db.write(move_cursor, self._name, "final", None, final)
+            await self._db.write(move_cursor, self._name, "final", None, _known_at(final))
             return (), False
-        to = min(final.number, read.number)
-        if to <= before.number or final.time_s - before.time_s < SECOND_S:
+        to, closing_s = min(final.number, read.number), _known_at(final).time_s
+        if to <= before.number or closing_s - before.time_s < SECOND_S:
             return (), False
         lookout = await self._accounts.at(node, before.time_s)
         cursors = await self._due("final", lookout, before)
-        references, are_all = await self._closing(before, final)
+        references, are_all = await self._closing(before, closing_s)
         asked = [*cursors, *references]
         tips, listings = await self.reader.listings(node, asked, "finalized", to)
         others = nodes[1:] if before.number < self._read_by[1] else ()
@@ -219,7 +230,7 @@ class AccountWalk:
             raise done.trouble
         is_whole = done.is_whole and are_all
         # No node alone makes the chain's clock go ahead: windows would close while somebody pays.
-        time_s = max(before.time_s, min(final.time_s, tips.final.time_s))
+        time_s = max(before.time_s, min(closing_s, _known_at(tips.final).time_s))
         after = slot_cursor(to, time_s) if is_whole else before
         noted, lost = await self._commit("final", before, after, done, missing.gone if is_whole else ())
         self.skipped.difference_update(one.tx_id for one in done.read)
@@ -268,9 +279,9 @@ class AccountWalk:
             for one in (*map(str, lookout.open), *quiet)
         ]
 
-    async def _closing(self, before: Cursor, final: Cursor) -> tuple[list[AccountCursor], bool]:
+    async def _closing(self, before: Cursor, until_s: int) -> tuple[list[AccountCursor], bool]:
         """The references of payments whose windows close: a wallet may have paid to some other account."""
-        from_ms, to_ms = before.time_s * 1000, final.time_s * 1000
+        from_ms, to_ms = before.time_s * 1000, until_s * 1000
         bindings = await self._db.look(closing_bindings, self._name, from_ms, to_ms)
         left = [one for one in bindings if one not in self._looked_up]
         some = [AccountCursor(str(Pubkey(one)), "", 0) for one in left[:CLOSING_MAX]]
@@ -379,6 +390,11 @@ def _moved(listing: Listing, unread: Set[str], final: int) -> AccountCursor:
     return cursor
 
 
+def _known_at(final: Cursor) -> Cursor:
+    """A final slot, with the time up to which every index shows all that was paid by now."""
+    return slot_cursor(final.number, final.time_s - INDEX_S)
+
+
 def _advance(tx: Tx, chain: str, news: _News, now_ms: int) -> tuple[list[Noted], tuple[str, ...]]:
     """Store what a round showed and that it was read, in one step."""
     move_cursor(tx, chain, news.kind, news.before, news.after)
@@ -389,14 +405,15 @@ def _advance(tx: Tx, chain: str, news: _News, now_ms: int) -> tuple[list[Noted],
 
 def _begin(tx: Tx, chain: str, tips: Tips) -> None:
     move_cursor(tx, chain, "head", None, tips.head)
-    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), tips.final)
+    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), _known_at(tips.final))
 
 
 def _begin_again(tx: Tx, chain: str, tips: Tips) -> TurnedBack:
     turned = rewind(tx, chain, tips.head)
     before = find_cursor(tx, chain, "final")
     # What was paid since that time was not read: windows that closed meanwhile are looked up by reference.
-    time_s = tips.final.time_s if before is None else min(before.time_s, tips.final.time_s)
-    move_cursor(tx, chain, "final", before, slot_cursor(tips.final.number, time_s))
+    final = _known_at(tips.final)
+    time_s = final.time_s if before is None else min(before.time_s, final.time_s)
+    move_cursor(tx, chain, "final", before, slot_cursor(final.number, time_s))
     keep_accounts(tx, chain, ())
     return turned

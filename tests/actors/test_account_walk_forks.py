@@ -7,8 +7,8 @@ import trio
 from structlog.testing import capture_logs
 
 from payd.actors import account_walk
-from payd.actors.account_walk import SECOND_S
-from tests.actors.solana_watching import DOWN, PRICE, WINDOW_S, SolanaWatching
+from payd.actors.account_walk import INDEX_S, INDEX_SLOTS, SECOND_S
+from tests.actors.solana_watching import DOWN, FINALIZED, PRICE, WINDOW_S, SolanaWatching
 from tests.live.solana import BUYER, MERCHANT, STRANGER, USDC_MINT, pay_token, pubkey
 
 
@@ -107,7 +107,32 @@ async def test_a_window_is_read_to_its_end_by_the_second_reading_alone(two_solan
     solana.nodes[1].does = None
     await trio.sleep(60)
     await solana.watcher.run_once()
-    assert solana.walk.read_until_s() == solana.ledger.at("finalized").time_s
+    assert solana.walk.read_until_s() == solana.ledger.at("finalized").time_s - INDEX_S
+
+
+@pytest.mark.parametrize("lag", [0, INDEX_SLOTS // 2, INDEX_SLOTS - 1])
+async def test_no_window_closes_before_every_index_shows_what_was_paid_in_it(
+    two_solanas: SolanaWatching, lag: int
+) -> None:
+    solana = two_solanas
+    payment = await solana.sell()
+    for node in solana.nodes:
+        node.index_lag = FINALIZED + lag
+    await solana.watcher.run_once()
+    solana.ledger.ahead_s += WINDOW_S - 3
+    await solana.local.slots(1)
+    paid = await solana.pay(payment)
+    expires_at_ms = solana.payment(payment).expires_at_ms
+    assert solana.ledger.landed[paid].block.time_s * 1000 < expires_at_ms
+    while not solana.kinds(paid):
+        assert solana.walk.read_until_s() * 1000 < expires_at_ms
+        solana.ledger.ahead_s += 2
+        await solana.local.slots(5)
+        await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+    await solana.later(INDEX_S + 10)
+    await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 > expires_at_ms
 
 
 async def test_a_transfer_to_another_token_account_is_found_by_its_reference_before_the_window_closes(
