@@ -41,13 +41,24 @@ from payd.store.relay_transactions import (
     next_nonce,
     open_transactions,
 )
-from payd.store.relays import Job, due_jobs, kill_job, land_job, late_jobs, put_off_job
+from payd.store.relays import (
+    Job,
+    doubt_job,
+    due_jobs,
+    kill_job,
+    land_job,
+    late_jobs,
+    put_off_job,
+    unshown_jobs,
+)
 from payd.store.sightings import matched_of
 
 log = structlog.get_logger("payd.relayer")
 
 # So many are buried in one tick: what a long downtime leaves behind does not hold up what can still be sent.
 LATE_MAX: Final = 64
+# How often nodes are asked again of what others are said to have brought: idle ticks come once a minute.
+BROUGHT_AGAIN_MS: Final = 55_000
 
 TOO_DEAR: Final = "It waits until the relayer may spend more."
 MERCHANT_FIRST: Final = "Only the fee is left, and the chain does not show that the merchant was paid."
@@ -95,6 +106,7 @@ class Queue:
         self._broadcaster = broadcaster
         self._landed = landed
         self._died = died
+        self._asked_again_ms: int | None = None
 
     async def work(self, survey: Survey) -> None:
         """Send what is due, as far as there is room for it. What was stored before goes first.
@@ -107,6 +119,7 @@ class Queue:
         fees = first_fees(survey.market, self._limits.max_fee)
         if room == 0 or fees is None or not self._purse.can_pay_one() or self._is_count_in_doubt(survey):
             return
+        await self._ask_again(survey.time_s)
         jobs = self._db.point(due_jobs, self._chain, self._clock.now_ms(), room)
         if not jobs:
             return
@@ -118,6 +131,19 @@ class Queue:
             if (transaction := await self._decide(job, trial, fees, survey.count)) is not None
         ]
         await self._broadcaster.send(stored)
+
+    async def _ask_again(self, time_s: int) -> None:
+        """Doubt what others are said to have brought, until the chain shows it.
+
+        A reorg may have taken it before the watcher read that block, or a node been wrong once; what was
+        brought, or cancelled, lands again at the cost of a question.
+        """
+        now_ms = self._clock.now_ms()
+        if self._asked_again_ms is not None and now_ms - self._asked_again_ms < BROUGHT_AGAIN_MS:
+            return
+        self._asked_again_ms = now_ms
+        for seq in await self._db.look(unshown_jobs, self._chain, time_s + SEND_MARGIN_S):
+            await self._db.write(doubt_job, seq)
 
     def _is_count_in_doubt(self, survey: Survey) -> bool:
         """Whether one node alone has counted what no row explains: above a gap, a nonce holds up all."""
@@ -176,7 +202,8 @@ class Queue:
         if not await all_are_used(self._rpc, legs_of(job.target, job.data)):
             await self._put_off(job, IN_DOUBT)
         elif await self._db.write(land_job, job.seq, BROUGHT):
-            log.info("relayer.brought_by_others", payment_id=job.payment_id)
+            if job.reason != BROUGHT:
+                log.info("relayer.brought_by_others", payment_id=job.payment_id)
             self._landed()
 
     async def _refused(self, job: Job, trial: Trial) -> None:

@@ -140,6 +140,42 @@ def land_job(tx: Tx, seq: int, brought_by: str) -> bool:
     return _end_queued(tx, seq, "landed", brought_by)
 
 
+def unshown_jobs(tx: Tx, chain: str, valid_after_s: int) -> list[int]:
+    """The numbers of jobs that others brought by the word of nodes, and of which the chain shows nothing yet.
+
+    Those whose payments still wait for it, and that the chain takes after that time of its own.
+    """
+    newest = (
+        "SELECT seq, payment_id, valid_until_s, reason FROM relay_jobs"
+        " WHERE chain = ? AND state = 'landed' ORDER BY seq DESC LIMIT ?"
+    )
+    rows = tx.execute(
+        f"SELECT job.seq FROM ({newest}) AS job JOIN payments ON payments.id = job.payment_id"
+        " WHERE job.reason IS NOT NULL AND job.valid_until_s > ? AND payments.status = 'processing'"
+        " AND NOT EXISTS (SELECT 1 FROM transfers WHERE transfers.payment_id = job.payment_id"
+        " AND kind = 'matched' AND block_hash IS NOT NULL)",
+        (chain, BROUGHT_LOOK_MAX, valid_after_s),
+    )
+    return [int(row[0]) for row in rows]
+
+
+def doubt_job(tx: Tx, seq: int) -> bool:
+    """Queue a job anew that others are said to have brought, unless a transaction for it is open.
+
+    Returns:
+        Whether it was.
+    """
+    return (
+        tx.execute(
+            "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = 0 WHERE seq = ? AND state = 'landed'"
+            " AND reason IS NOT NULL AND NOT EXISTS (SELECT 1 FROM relay_transactions"
+            " WHERE job_seq = relay_jobs.seq AND state = 'open')",
+            (seq,),
+        ).rowcount
+        == 1
+    )
+
+
 def kill_job(tx: Tx, seq: int, reason: str) -> bool:
     """Give a queued job up. Returns whether it was queued."""
     return _end_queued(tx, seq, "dead", reason)

@@ -148,6 +148,10 @@ class FakeChain:
         used = state.used | {(leg.token, leg.authorizer, leg.nonce) for leg in legs_of(to, data)}
         self._add(replace(state, used=used), {})
 
+    def forget(self, used: frozenset[tuple[str, str, bytes]]) -> None:
+        """A reorg that takes all but these authorizations back, and none of the transactions of ours."""
+        self._add(replace(self.head.state, used=used), {})
+
     def reorg(self, depth: int) -> None:
         """Other, empty blocks in place of the newest ones, and one more."""
         self.forks += 1

@@ -27,6 +27,7 @@ from payd.store.relays import (
     abandon_others,
     count_of_buyer,
     count_queued,
+    doubt_job,
     due_jobs,
     find_job,
     has_relay_work,
@@ -41,8 +42,10 @@ from payd.store.relays import (
     put_off_job,
     reopen_above,
     reopen_from,
+    unshown_jobs,
     untold_deaths,
 )
+from tests.actors.test_relay_queue import show_paid
 from tests.inserts import record_transition
 from tests.store.test_payments import event, funds, payment, store
 
@@ -193,6 +196,51 @@ async def test_a_reorg_reopens_what_each_key_sent(realm_db: Database) -> None:
         sent = await send(realm_db, await owe(realm_db, f"pay_{number}"), number, sender)
         await mine(realm_db, sent, 100 + number)
     assert await realm_db.write(reopen_above, CHAIN, 99) == 3
+
+
+async def test_what_others_brought_is_unshown_while_the_chain_shows_no_transfer_that_pays(
+    realm_db: Database,
+) -> None:
+    seqs: list[int] = []
+    for number in range(5):
+        draft = payment(number)
+        await store(realm_db, draft)
+        owed = await owe(realm_db, draft.id, valid_until_s=9_000 + number)
+        seqs.append(owed.seq)
+        if number != 0:
+            moved = transition(draft, funds(), 2000)
+            await realm_db.write(record_transition, moved, event(moved), None)
+        if number == 1:
+            await mine(realm_db, await send(realm_db, owed, 0), 10)
+        else:
+            await realm_db.write(land_job, owed.seq, "Somebody else.")
+    assert realm_db.point(unshown_jobs, CHAIN, 9_001) == [seqs[4], seqs[3], seqs[2]]
+    assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
+    assert realm_db.point(unshown_jobs, "eip155:1", 0) == []
+
+    await realm_db.write(show_paid, "pay_t3")
+    assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4]]
+    await realm_db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
+    assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
+
+
+async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for_it(
+    realm_db: Database,
+) -> None:
+    brought, killed, own, open_one = [await owe(realm_db, f"pay_{number}") for number in range(4)]
+    await realm_db.write(land_job, brought.seq, "Somebody else.")
+    await realm_db.write(kill_job, killed.seq, "Refused.")
+    await mine(realm_db, await send(realm_db, own, 0), 50)
+    await send(realm_db, open_one, 1)
+    await realm_db.write(
+        lambda tx: tx.execute(
+            "UPDATE relay_jobs SET state = 'landed', reason = 'Else.' WHERE seq = ?", (open_one.seq,)
+        )
+    )
+    doubted = [await realm_db.write(doubt_job, one.seq) for one in (brought, killed, own, open_one)]
+    assert doubted == [True, False, False, False]
+    assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq]
+    assert job(realm_db, "pay_0").reason == "Somebody else."
 
 
 async def test_a_reorg_queues_again_what_others_had_brought(realm_db: Database) -> None:
