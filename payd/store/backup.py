@@ -57,8 +57,8 @@ LAST_BACKUP: Final = "last-backup.json"
 # A keystore has half a kibibyte; what is larger is something else.
 KEYSTORE_BYTES_MAX: Final = 16 * 1024
 
-# Of this machine and moment, or copies themselves.
-_NEVER: Final = {LOCK_NAME, LAST_BACKUP, STAGE, DRY_RUN, SNAPSHOTS, DRAFT}
+# Of this machine and moment, or copies themselves, or what a copied-back snapshot says of itself.
+_NEVER: Final = {LOCK_NAME, LAST_BACKUP, STAGE, DRY_RUN, SNAPSHOTS, DRAFT, MANIFEST}
 
 
 class BackupRefused(RuntimeError):

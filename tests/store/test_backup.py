@@ -25,7 +25,14 @@ KEYSTORE = b'{"version": 3, "crypto": {"kdf": "scrypt"}}'
 def data(tmp_path: Path) -> Path:
     """A data directory with a payd.toml, a folder of somebody's and what belongs to the moment."""
     unpack(stored()[NEWEST], tmp_path / "data")
-    for name in ("payd.toml", "lock", "admin.sock.new", "mine/deep/note.txt", "snapshots/old/office.db"):
+    for name in (
+        "payd.toml",
+        "lock",
+        "admin.sock.new",
+        "mine/deep/note.txt",
+        "snapshots/old/office.db",
+        "manifest.json",
+    ):
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
