@@ -37,7 +37,7 @@ class Build(msgspec.Struct, frozen=True):
         cost: What it costs us at most if it lands, in smallest units of the chain's coin; then what it did.
         state: out: handed out. landed: final on the chain. void: it can not land any more.
         opens: The account that it creates where nobody did before; None: none.
-        rent: What of the cost that takes. Of all that would create an account, one has to pay it.
+        rent: What of the cost that takes.
     """
 
     message_hash: bytes
@@ -91,27 +91,22 @@ def reserved_on_builds(tx: Tx, chain: str, payment_id: str = "") -> Spending:
 
 
 def _spending(tx: Tx, where: str, chain: str, value: str | int) -> Spending:
-    """The rent of an account counts once, whatever is out that would create it."""
-    where = f"chain = ? AND tx_id IS NOT NULL AND {where}"
+    """The rent of an account counts with each that would create it: its owner may close it in between."""
     cost, count = tx.execute(
-        f"SELECT coalesce(sum(iif(state = 'out', cost - rent, cost)), 0), count(*) FROM builds WHERE {where}",
+        "SELECT coalesce(sum(cost), 0), count(*) FROM builds"
+        f" WHERE chain = ? AND tx_id IS NOT NULL AND {where}",
         (chain, value),
     ).fetchone()
-    (rents,) = tx.execute(
-        "SELECT coalesce(sum(rent), 0) FROM (SELECT max(rent) AS rent FROM builds"
-        f" WHERE {where} AND state = 'out' AND opens IS NOT NULL GROUP BY opens)",
-        (chain, value),
-    ).fetchone()
-    return Spending(cost + rents, count)
+    return Spending(cost, count)
 
 
-def is_opening(tx: Tx, chain: str, account: str) -> bool:
-    """Whether something that is out would create the account at our cost."""
-    row = tx.execute(
-        "SELECT 1 FROM builds WHERE chain = ? AND state = 'out' AND tx_id IS NOT NULL AND opens = ? LIMIT 1",
+def count_opening(tx: Tx, chain: str, account: str) -> int:
+    """How many that are out would create the account at our cost."""
+    (count,) = tx.execute(
+        "SELECT count(*) FROM builds WHERE chain = ? AND state = 'out' AND tx_id IS NOT NULL AND opens = ?",
         (chain, account),
     ).fetchone()
-    return row is not None
+    return int(count)
 
 
 def builds_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int, besides: str = "") -> int:

@@ -11,11 +11,11 @@ from payd.store.builds import (
     Spending,
     builds_of_buyer,
     builds_out,
+    count_opening,
     end_builds,
     find_build,
     hash_message,
     insert_build,
-    is_opening,
     last_height_of,
     reserved_on_builds,
     spent_on_builds,
@@ -133,10 +133,11 @@ async def test_the_last_height_is_that_of_whatever_else_can_still_land_for_a_pay
 
 async def test_who_opens_an_account_at_our_cost_is_known_while_it_may_land(realm_db: Database) -> None:
     one = await put(realm_db, b"one", opens="account", rent=9_000)
-    assert realm_db.point(is_opening, CHAIN, "account")
-    assert not realm_db.point(is_opening, CHAIN, "other")
-    assert not realm_db.point(is_opening, "solana:other", "account")
+    await put(realm_db, b"two", opens="account", rent=9_000)
+    assert realm_db.point(count_opening, CHAIN, "account") == 2
+    assert realm_db.point(count_opening, CHAIN, "other") == 0
+    assert realm_db.point(count_opening, "solana:other", "account") == 0
 
     await realm_db.write(end_builds, [(one.message_hash, "void", 0)])
 
-    assert not realm_db.point(is_opening, CHAIN, "account")
+    assert realm_db.point(count_opening, CHAIN, "account") == 1

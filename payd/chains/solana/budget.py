@@ -21,10 +21,10 @@ from payd.core.errors import InvalidState, QuoteExpired, RateLimited
 from payd.store.builds import (
     Build,
     builds_of_buyer,
+    count_opening,
     find_build,
     hash_message,
     insert_build,
-    is_opening,
     reserved_on_builds,
     spent_on_builds,
 )
@@ -34,6 +34,9 @@ DAY_MS: Final = 24 * 3600 * 1000
 # Whoever has the link of a payment can ask for accounts that are not theirs; their signature is never seen.
 # So many at once take no budget from other payments. They end with their blockhashes, after some 90 seconds.
 OUT_PER_PAYMENT_MAX: Final = 16
+# Each of them reserves the rent of the account, which is more than a hundred fees: no merchant without one
+# takes the day's budget from all others. The first that lands opens it for everybody.
+OUT_PER_OPENING_MAX: Final = 8
 RETRY_AFTER_S: Final = 60
 
 OWN_SOL: Final = "Pay from an account with a little SOL for the network fee, or try again later."
@@ -41,6 +44,9 @@ SPENT: Final = f"What this server pays for others in network fees is used up for
 SPENT_ON_BUYER: Final = f"This server has paid network fees for this account often enough today. {OWN_SOL}"
 SPENT_ON_PAYMENT: Final = (
     "This payment was prepared for too many accounts, or too often. Wait a minute and try again."
+)
+SPENT_ON_OPENING: Final = (
+    "The first payments to this account in this asset are still on their way. Wait a minute and try again."
 )
 PURSE_EMPTY: Final = f"This server has no SOL left to pay network fees for others. {OWN_SOL}"
 ENDED: Final = "The prepared transaction is too old. Ask for options again."
@@ -129,15 +135,15 @@ def check_budget(tx: Tx, terms: Terms, build: Build, purse: Purse, now_ms: int) 
     """
     chain, since_ms = build.chain, now_ms - DAY_MS
     out = reserved_on_builds(tx, chain)
-    is_opened = build.opens is not None and is_opening(tx, chain, build.opens)
-    cost = build.cost - build.rent if is_opened else build.cost
-    if spent_on_builds(tx, chain, since_ms).cost + cost > terms.spend_per_day:
+    if spent_on_builds(tx, chain, since_ms).cost + build.cost > terms.spend_per_day:
         _refuse(build, "budget", SPENT)
     if builds_of_buyer(tx, chain, build.buyer, since_ms, build.payment_id) >= terms.relays_per_buyer:
         _refuse(build, "buyer", SPENT_ON_BUYER)
     if reserved_on_builds(tx, chain, build.payment_id).count >= OUT_PER_PAYMENT_MAX:
         _refuse(build, "payment", SPENT_ON_PAYMENT)
-    if not purse.has(out.cost + cost):
+    if build.opens is not None and count_opening(tx, chain, build.opens) >= OUT_PER_OPENING_MAX:
+        _refuse(build, "opening", SPENT_ON_OPENING)
+    if not purse.has(out.cost + build.cost):
         log.warning("sponsor.empty", chain=chain, lamports=purse.lamports, reserved=out.cost)
         raise InvalidState(PURSE_EMPTY)
 

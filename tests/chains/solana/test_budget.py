@@ -12,10 +12,12 @@ from solders.signature import Signature
 
 from payd.chains.solana.budget import (
     DAY_MS,
+    OUT_PER_OPENING_MAX,
     OUT_PER_PAYMENT_MAX,
     PURSE_EMPTY,
     SPENT,
     SPENT_ON_BUYER,
+    SPENT_ON_OPENING,
     SPENT_ON_PAYMENT,
     Budget,
     Purse,
@@ -150,19 +152,33 @@ async def test_a_day_has_its_budget_to_the_last_lamport(realm_db: Database) -> N
     assert refusal.details["retryAfterS"] > 0
 
 
-async def test_the_account_of_a_merchant_is_reserved_once_for_all_who_would_open_it(
+async def test_the_account_of_a_merchant_is_reserved_with_each_that_would_open_it(
     realm_db: Database,
 ) -> None:
+    """Its owner may close it between two of them, and has the rent: no day costs more than its budget."""
     rent = 50 * COST
-    till = Till(realm_db, spend_per_day=rent + 4 * COST)
+    till = Till(realm_db, spend_per_day=3 * (COST + rent))
     new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
     for message in (b"1", b"2", b"3"):
         await till.sign(message, **new)
 
-    assert realm_db.point(reserved_on_builds, CHAIN).cost == 3 * COST + rent
-    await till.expect_refusal(RateLimited, SPENT, b"4", **new | {"opens": "another merchant's account"})
-    await till.sign(b"5", **new)
-    await till.expect_refusal(RateLimited, SPENT, b"6", **new)
+    assert realm_db.point(reserved_on_builds, CHAIN).cost == 3 * (COST + rent)
+    await till.expect_refusal(RateLimited, SPENT, b"4", **new)
+    for message in (b"1", b"2", b"3"):
+        await till.end(message, "landed", COST + rent)
+    assert realm_db.point(spent_on_builds, CHAIN, NOW_MS).cost == 3 * (COST + rent)
+
+
+async def test_an_account_that_many_would_open_takes_no_budget_from_others(realm_db: Database) -> None:
+    till = Till(realm_db)
+    new: dict[str, Any] = {"opens": "the merchant's account", "rent": 50 * COST, "cost": 51 * COST}
+    for number in range(OUT_PER_OPENING_MAX):
+        await till.sign(b"%d" % number, **new)
+    await till.expect_refusal(RateLimited, SPENT_ON_OPENING, b"more", **new)
+
+    await till.sign(b"other", **new | {"opens": "another merchant's account"})
+    await till.end(b"0", "void")
+    await till.sign(b"more", **new)
 
 
 async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_again(
@@ -180,11 +196,11 @@ async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_aga
     assert realm_db.point(spent_on_builds, CHAIN, NOW_MS).cost == 2 * COST + rent
 
 
-async def test_the_purse_holds_what_an_account_costs_once(realm_db: Database) -> None:
+async def test_the_purse_holds_what_an_account_costs_each_time(realm_db: Database) -> None:
     rent = 50 * COST
     till = Till(realm_db)
     new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
-    purse = Purse(RICH.keep + rent + 2 * COST, RICH.keep)
+    purse = Purse(RICH.keep + 2 * (COST + rent), RICH.keep)
     await till.sign(b"1", purse=purse, **new)
     await till.sign(b"2", purse=purse, **new)
 
