@@ -100,9 +100,11 @@ async def test_a_match_is_asked_of_the_chain_in_the_persons_name(
 ) -> None:
     asked: list[Any] = []
 
-    async def claim(payments: Any, chains: Any, payment: Any, tx_id: str, chain: Any, actor: str) -> Claimed:
+    async def claim(
+        payments: Any, chains: Any, payment: Any, tx_id: str, chain: Any, actor: str, merchants: Any
+    ) -> Claimed:
         await trio.lowlevel.checkpoint()
-        asked.append((payment.id, tx_id, chain, actor))
+        asked.append((payment.id, tx_id, chain, actor, merchants))
         return Claimed("recorded", "It came too late.", ())
 
     monkeypatch.setattr(api, "claim", claim)
@@ -112,7 +114,7 @@ async def test_a_match_is_asked_of_the_chain_in_the_persons_name(
     done = await visitor.post(here, {"tx": TX, "chain": ""})
     assert done.to == f"/d/live/payments/{PAYMENT}"
     assert "It came too late." in (await visitor.get(done.to)).text
-    assert asked == [(PAYMENT, TX, None, visitor.user_id)]
+    assert asked == [(PAYMENT, TX, None, visitor.user_id, None)]
     for wrong in ({"tx": ""}, {"tx": TX, "chain": "base"}):
         assert (await visitor.post(here, wrong)).status == 400
     assert len(asked) == 1
