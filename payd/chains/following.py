@@ -5,13 +5,14 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from payd.chains.base import Found
+from payd.chains.witnesses import Proof
 from payd.core.caip import canonical_account, parse_account
-from payd.core.payment import Payment
+from payd.core.payment import Payment, Processing
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
 
@@ -57,6 +58,34 @@ def is_committed(payment: Payment, row: Sighting) -> bool:
 def is_account(account: str, canonical: str) -> bool:
     """Whether an account, CAIP-10 as anybody may write it, is the one of this canonical name."""
     return canonical_account(parse_account(account)) == canonical
+
+
+async def proven(
+    payment: Payment,
+    processing: Processing,
+    prove: Callable[[Processing, str | None], Awaitable[Proof]],
+    show: Callable[[], Awaitable[Processing | None]],
+) -> tuple[Processing, Proof]:
+    """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells.
+
+    Args:
+        payment: What it pays.
+        processing: What it seems to have paid.
+        prove: Whether that is so; with CAIP-10 of who must have paid, or whoever.
+        show: What nodes show of it now.
+
+    Raises:
+        ChainUnavailable: Too few nodes answer.
+    """
+    is_stored = processing is payment.processing
+    is_told = is_stored and not payment.is_only_seen
+    proof = await prove(processing, None if is_told else processing.buyer)
+    if proof == "none" and is_stored and payment.is_only_seen:
+        # One node may have been alone with what it told of who paid.
+        again = await show()
+        if again is not None and again.buyer != processing.buyer:
+            return again, await prove(again, again.buyer)
+    return processing, proof
 
 
 def until_final(row: Sighting) -> Follow:

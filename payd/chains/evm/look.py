@@ -8,6 +8,7 @@ Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,7 +25,16 @@ from payd.chains.evm.evidence import Evidence, has_come_to, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, notes_of, read_track, recipient_of
-from payd.chains.following import block_of, is_account, is_committed, is_here, later, paying, until_final
+from payd.chains.following import (
+    block_of,
+    is_account,
+    is_committed,
+    is_here,
+    later,
+    paying,
+    proven,
+    until_final,
+)
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -184,7 +194,12 @@ class Looks:
         wait = _follow(row, track.depth, at + self._blocks_in(SAFE_EVERY_MS))
         if isinstance(track.depth, int) and wait.look_at is not None and at < wait.look_at:
             return later(row, wait)
-        processing, proof = await self._proven(payment, row, processing, now_ms)
+        processing, proof = await proven(
+            payment,
+            processing,
+            partial(self._prove, row),
+            partial(self._as_shown, payment, row, now_ms),
+        )
         match proof:
             case "deep":
                 return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
@@ -192,19 +207,9 @@ class Looks:
                 return later(row, wait)
         return await self._take_back(payment, row, final)
 
-    async def _proven(
-        self, payment: Payment, row: Sighting, processing: Processing, now_ms: int
-    ) -> tuple[Processing, Proof]:
-        """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells."""
-        is_told = processing is payment.processing and not payment.is_only_seen
-        track, payer = notes_of(processing), None if is_told else processing.buyer
-        proof = await self._evidence.prove(row, track, track.depth, payer)
-        if proof == "none" and processing is payment.processing and payment.is_only_seen:
-            # One node may have been alone with what it told of who paid.
-            again = await self._as_shown(payment, row, now_ms)
-            if again is not None and again.buyer != processing.buyer:
-                return again, await self._evidence.prove(row, track, track.depth, again.buyer)
-        return processing, proof
+    async def _prove(self, row: Sighting, processing: Processing, payer: str | None) -> Proof:
+        track = notes_of(processing)
+        return await self._evidence.prove(row, track, track.depth, payer)
 
     async def _end(self, payment: Payment, final: Cursor | None) -> Found | None:
         """A payment without a transfer: whether none can come any more."""

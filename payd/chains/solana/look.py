@@ -8,6 +8,7 @@ Source: DESIGN.md, "5. A payment is an actor"; DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,7 +16,16 @@ import structlog
 
 from payd.chains.asking import answered
 from payd.chains.base import Found
-from payd.chains.following import block_of, is_account, is_committed, is_here, later, paying, until_final
+from payd.chains.following import (
+    block_of,
+    is_account,
+    is_committed,
+    is_here,
+    later,
+    paying,
+    proven,
+    until_final,
+)
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, decode_count, decode_landed
@@ -168,7 +178,12 @@ class Looks:
         if processing is None:
             return await self._take_back(payment, row, final)
         depth = notes_of(processing).depth
-        processing, proof = await self._proven(payment, row, processing, now_ms)
+        processing, proof = await proven(
+            payment,
+            processing,
+            partial(self._prove, row),
+            partial(self._as_shown, payment, row, now_ms),
+        )
         match proof:
             case "deep":
                 return Found(TransferConfirmed(row.tx_id, processing), follow=until_final(row))
@@ -189,19 +204,9 @@ class Looks:
                 return later(row, until_final(row))
         return None
 
-    async def _proven(
-        self, payment: Payment, row: Sighting, processing: Processing, now_ms: int
-    ) -> tuple[Processing, Proof]:
-        """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells."""
-        is_told = processing is payment.processing and not payment.is_only_seen
-        track, payer = notes_of(processing), None if is_told else processing.buyer
-        proof = await self._evidence.prove(row, track, track.depth, payer)
-        if proof == "none" and processing is payment.processing and payment.is_only_seen:
-            # One node may have been alone with what it told of who paid.
-            again = await self._as_shown(payment, row, now_ms)
-            if again is not None and again.buyer != processing.buyer:
-                return again, await self._evidence.prove(row, track, track.depth, again.buyer)
-        return processing, proof
+    async def _prove(self, row: Sighting, processing: Processing, payer: str | None) -> Proof:
+        track = notes_of(processing)
+        return await self._evidence.prove(row, track, track.depth, payer)
 
     async def _end(self, payment: Payment, final: Cursor | None, now_ms: int) -> Found | None:
         """A payment without a transfer: whether none can come any more."""
