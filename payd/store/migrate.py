@@ -66,10 +66,16 @@ def bring_up_to_date(path: Path | str, schema: Schema) -> int:
     if path.stat().st_mode & 0o077:
         path.chmod(OWNER_ONLY)
     uri = f"{path.as_uri()}?mode=rw"
+    migrations = read_migrations(schema)
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as tx:
-        # Heard only while there is no table: what is pruned later is given back a little at a time.
-        tx.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        return migrate(tx, read_migrations(schema))
+        if schema_version(tx) < len(migrations):
+            # Heard only while there is no table: what is pruned later is given back a little at a time.
+            tx.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # The disk is waited for once, at the end, and not for each migration's journal. What a power cut
+            # takes away meanwhile are the last migrations, whole, and the next start applies them again.
+            tx.execute("PRAGMA journal_mode = WAL")
+            tx.execute("PRAGMA synchronous = NORMAL")
+        return migrate(tx, migrations)
 
 
 def read_migrations(schema: Schema) -> tuple[Migration, ...]:

@@ -47,6 +47,8 @@ def test_a_shipped_schema_builds_an_empty_database_once(tmp_path: Path, schema: 
     with closing(sqlite3.connect(path)) as connection:
         assert schema_version(connection) == newest
         assert tables(connection) > ({"payments", "events"} if schema == "realm" else set())
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
@@ -98,6 +100,18 @@ def test_a_database_of_a_newer_payd_is_refused_untouched_with_both_versions(tx: 
 
     assert (caught.value.found, caught.value.known) == (2, 1)
     assert schema_version(tx) == 2
+
+
+def test_not_a_byte_is_changed_of_what_needs_no_migration(tmp_path: Path) -> None:
+    path = tmp_path / "newer.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(read_migrations('office')) + 1}")
+    before = path.read_bytes()
+
+    with pytest.raises(DatabaseTooNew):
+        bring_up_to_date(path, "office")
+
+    assert path.read_bytes() == before
 
 
 def test_a_semicolon_in_a_string_a_comment_or_a_trigger_ends_no_statement(tx: sqlite3.Connection) -> None:
