@@ -14,7 +14,7 @@ window.messages = [];
 addEventListener('payd:status', (event) => {
   heard.push({ on: event.target.id || 'document', ...event.detail });
 });
-addEventListener('message', (event) => messages.push(event.origin));
+addEventListener('message', (event) => messages.push({ ...event.data, by: event.origin }));
 """
 
 
