@@ -15,6 +15,7 @@ import msgspec
 
 from payd.core.caip import AccountId, canonical_account
 from payd.core.errors import Issue, ParamsValidation
+from payd.core.text import is_one_line
 
 Kind = Literal["text", "date", "checkbox"]
 
@@ -74,7 +75,7 @@ def field_issues(fields: Sequence[Field]) -> list[Issue]:
             issues.append(Issue(f"collect[{place}].id", words))
         elif field.id in seen:
             issues.append(Issue(f"collect[{place}].id", "Each id once."))
-        if not 1 <= len(field.name) <= NAME_MAX or not field.name.isprintable() or not field.name.strip():
+        if not 1 <= len(field.name) <= NAME_MAX or not is_one_line(field.name) or not field.name.strip():
             issues.append(Issue(f"collect[{place}].name", f"1 to {NAME_MAX} printable characters."))
         seen.add(field.id)
     return issues
@@ -154,7 +155,7 @@ def _problem(field: Field, value: str) -> Problem | None:
         return None if _is_date(value) else "no date"
     if len(value) > TEXT_MAX:
         return "long"
-    return None if value.isprintable() else "unprintable"
+    return None if is_one_line(value) else "unprintable"
 
 
 def _is_date(value: str) -> bool:
@@ -173,4 +174,10 @@ def _property(field: Field) -> dict[str, Any]:
     if field.type == "checkbox":
         choices = [YES] if field.required else [YES, NO]
         return {"type": "string", "enum": choices, "title": field.name}
-    return {"type": "string", "minLength": int(field.required), "maxLength": TEXT_MAX, "title": field.name}
+    return {
+        "type": "string",
+        "minLength": int(field.required),
+        "maxLength": TEXT_MAX,
+        "pattern": r"^.*\S.*$" if field.required else "^.*$",  # one line, and not a blank one
+        "title": field.name,
+    }

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from payd.core.errors import InvalidParams, NotFound
+from payd.core.text import is_one_line
 from payd.core.version import check_move
 from payd.store.audit import insert_audit
 
@@ -149,5 +150,5 @@ def check_name(name: str) -> None:
     Raises:
         InvalidParams: It is empty, too long, or not printable.
     """
-    if not name.strip() or len(name) > NAME_MAX or not name.isprintable() or name != name.strip():
+    if not name.strip() or len(name) > NAME_MAX or not is_one_line(name) or name != name.strip():
         raise InvalidParams(f"A name is 1 to {NAME_MAX} printable characters, without spaces at its ends.")

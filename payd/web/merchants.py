@@ -14,6 +14,7 @@ import msgspec
 from payd.core.collect import Field, field_issues
 from payd.core.errors import InvalidParams, Issue, NotFound, ParamsValidation
 from payd.core.event import iso_ms
+from payd.core.text import is_one_line
 from payd.core.url import URL_MAX, is_https_url, is_origin
 from payd.entropy import new_id
 from payd.store.audit import insert_audit
@@ -339,7 +340,7 @@ def check_merchant_fields(
         ParamsValidation: With an issue for each wrong field.
     """
     issues = []
-    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or not name.strip():
+    if not 1 <= len(name) <= NAME_MAX or not is_one_line(name) or not name.strip():
         issues.append(Issue("merchantName", f"1 to {NAME_MAX} printable characters."))
     if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
         issues.append(Issue("merchantEmail", "An e-mail address such as shop@example.com."))

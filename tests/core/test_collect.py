@@ -124,6 +124,7 @@ def test_the_schema_says_what_is_taken() -> None:
         "type": "string",
         "minLength": 1,
         "maxLength": TEXT_MAX,
+        "pattern": r"^.*\S.*$",
         "title": "Full name",
     }
     assert schema["properties"]["dob"]["format"] == "date"
