@@ -287,7 +287,7 @@ def _version(house: House, caller: Caller, request: Request) -> str:
 
 
 def _check_merchant(call: Call, route: Route) -> None:
-    """The `Merchant-Id` header, where it is required or given.
+    """The `Merchant-Id` header, where it is required or given; an empty one, of an unset variable, is none.
 
     A deleted merchant may be named: its payments and the answers of its requests stay.
 
@@ -298,7 +298,7 @@ def _check_merchant(call: Call, route: Route) -> None:
         Forbidden: The key is limited to others.
     """
     merchant_id = call.request.headers.get("merchant-id")
-    if merchant_id is None:
+    if not merchant_id:
         if route.merchant == "required":
             raise MissingMerchantId("Send the merchant's id in the Merchant-Id header.")
         return

@@ -217,7 +217,7 @@ def payment_of(call: Call) -> tuple[Realm, Payment]:
     """
     payment_id = unwrap_payment_id(call.params["id"], call.house.base_url)
     payment = call.realm.payments.find(payment_id)
-    if call.request.headers.get("merchant-id", payment.merchant_id) != payment.merchant_id:
+    if (call.request.headers.get("merchant-id") or payment.merchant_id) != payment.merchant_id:
         raise PaymentNotFound("There is no such payment.")
     return call.realm, payment
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from payd.core.errors import InvalidParams
@@ -16,7 +16,10 @@ from payd.web.call import Call
 POLL_MAX_MS: Final = 55_000
 """A held poll ends before the usual proxy's 60 s."""
 
+_WHOLE: Final = re.compile(r"[0-9]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
 
 
 def one(call: Call, name: str, *, blank: bool = False) -> str | None:
@@ -86,7 +89,9 @@ LIST_MAX: Final = 100
 
 
 def instant_ms(call: Call, name: str) -> int | None:
-    """An RFC 3339 instant as Unix milliseconds.
+    """An RFC 3339 instant as Unix milliseconds, rounded up.
+
+    What is stored is of whole ones: it is before the instant, or not, as it is before what this returns.
 
     Raises:
         InvalidParams: It is not one, or names no time zone.
@@ -104,7 +109,7 @@ def parse_instant_ms(text: str, name: str) -> int:
         at = None
     if at is None or at.tzinfo is None or at.year < 1970:
         raise InvalidParams(f"{name} must be a time such as 2026-05-18T09:59:00Z.")
-    return round(at.timestamp() * 1000)
+    return -((_EPOCH - at) // _MS)
 
 
 def poll_ms(call: Call) -> int:
@@ -116,6 +121,7 @@ def poll_ms(call: Call) -> int:
     if "maxPollMs" not in call.request.query:
         return 0
     text = one(call, "maxPollMs") or ""
-    if not _DIGITS.fullmatch(text):
+    if not _WHOLE.fullmatch(text):
         raise InvalidParams("maxPollMs must be a whole number of milliseconds, not negative.")
-    return min(int(text), POLL_MAX_MS)
+    # Some say "for ever" with the largest number that they have.
+    return min(int(text), POLL_MAX_MS) if _DIGITS.fullmatch(text) else POLL_MAX_MS
