@@ -92,7 +92,8 @@ def minor_units(text: str, currency: str) -> int:
     """`12.50` of a currency with two decimals is 1250.
 
     Raises:
-        InvalidParams: It is no amount, or has more decimals than the currency.
+        InvalidParams: It is no amount, or has more decimals than the currency; or a comma could part
+            thousands, or decimals, of a currency with three.
     """
     digits = MINOR_UNITS.get(currency)
     if digits is None:
@@ -100,7 +101,7 @@ def minor_units(text: str, currency: str) -> int:
     match = _AMOUNT.fullmatch(text)
     whole, part = (match[1], match[2] or "") if match else ("0", "")
     value = int(whole + part.ljust(digits, "0")) if len(part) <= digits else 0
-    if not value:
+    if not value or ("," in text and len(part) == 3):
         example = "12.50" if digits == 2 else "1250" if digits == 0 else "12.500"
         raise InvalidParams(f"An amount in {currency} is a number such as {example}.")
     return value

@@ -104,6 +104,12 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
         minor_units(text, "USD")
 
 
+def test_a_comma_that_may_part_thousands_is_not_guessed_at() -> None:
+    assert minor_units("1,25", "KWD") == 1250
+    with pytest.raises(InvalidParams, match=r"such as 12\.500"):
+        minor_units("1,250", "KWD")
+
+
 async def test_a_scenario_is_run_and_leads_to_its_payment(shop: Shop) -> None:
     visitor = await sign_in(shop, Role.SUPPORT)
     page = await visitor.post("/d/test/payments/scenario", {"scenario": "cancelled"})
