@@ -12,9 +12,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from math import inf
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import h11
 import hypercorn.protocol
@@ -31,8 +30,9 @@ from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.lane import Lane
 from payd.web.limits import Slots
+from payd.web.seldom import Seldom
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
-from payd.web.upgrade import refuse_upgrade, upgrade_request
+from payd.web.upgrade import upgrade_request
 from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, accept_now, send_now
 
 log = structlog.get_logger("payd.front")
@@ -49,8 +49,6 @@ CONNECTIONS_PER_IP_MAX: Final = 1000
 GRACE_S: Final = 15.0
 # When the process or the system is out of file descriptors or memory, it asks for more after this long.
 ACCEPT_RETRY_S: Final = 0.1
-# Where this happens it happens all the time, and the log needs to know once.
-COMPLAINTS_S: Final = 10.0
 OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _TOO_MANY_BODY: Final = b'{"message":"Too many connections.","code":"rate_limited","details":{}}'
@@ -107,7 +105,8 @@ class Front:
         self._slots = Slots(connections_max, connections_per_ip)
         # Set when a connection has ended.
         self._room = trio.Event()
-        self._quiet_until_s = -inf
+        self._complaints = Seldom()
+        self._traces = Seldom()
         self._grace_s = grace_s
         self._config = hypercorn_config()
         self._context = WorkerContext(None)
@@ -224,9 +223,7 @@ class Front:
         await room.wait()
 
     def _complain(self, event: str, **more: str) -> None:
-        now_s = trio.current_time()
-        if now_s >= self._quiet_until_s:
-            self._quiet_until_s = now_s + COMPLAINTS_S
+        if self._complaints.is_due():
             log.error(event, open=len(self), displaced=self.displaced, **more)
 
     async def _guard(self, stream: trio.SocketStream, peer: str, key: str) -> None:
@@ -248,7 +245,8 @@ class Front:
 
     def _count(self, bug: BaseException, peer: str) -> None:
         self.caught += 1
-        log.error("front.connection_failed", peer=peer, exc_info=bug)
+        if self._traces.is_due():
+            log.error("front.connection_failed", peer=peer, caught=self.caught, exc_info=bug)
 
     async def _serve_one(self, stream: trio.SocketStream, peer: str) -> None:
         upgrade = await self._serve_wire(stream, peer)
@@ -333,7 +331,8 @@ class Front:
         wire.begin_request()
         try:
             if scope["type"] == "websocket":
-                await self._take_websocket(wire, scope, send)
+                wire.hand_over(upgrade_request(scope, self._trusted))
+                await trio.sleep_forever()  # until hypercorn has ended too
             elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
                 request = Request(scope["method"], scope["path"], refusal=refusal)
                 await send_answer(send, await self._answer(request))
@@ -343,17 +342,6 @@ class Front:
             wire.end_request()
             if scope["type"] == "websocket":
                 wire.hang_up()  # hypercorn does not always, and nothing else can come on it
-
-    async def _take_websocket(self, wire: Wire, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Take a feed's connection from hypercorn.
-
-        What asks for an upgrade elsewhere is answered as the plain request that it also is.
-        """
-        request = upgrade_request(scope, self._trusted)
-        if is_feed(request.path):
-            wire.hand_over(request)
-            await trio.sleep_forever()  # until hypercorn has ended too
-        await refuse_upgrade(send, await self._answer(request))
 
 
 async def read_start(wire: Wire) -> bytes:
@@ -377,12 +365,19 @@ def refusal_of(scope: Any) -> PaydError | None:
     """Why a request is not for any application: what proxies and servers may read differently is refused."""
     if scope["method"] == "CONNECT":
         return MethodNotAllowed("This is not a proxy.")
-    if not scope["path"].startswith(("/", "http://", "https://")):
+    if not scope["path"].startswith("/") and not _is_url(scope["path"]):
         return InvalidParams("The request target is not a path.")
     names = [name for name, _ in scope["headers"]]
     if b"transfer-encoding" in names and b"content-length" in names:
         return InvalidParams("Send either Content-Length or Transfer-Encoding, not both.")
     return None
+
+
+def _is_url(target: str) -> bool:
+    try:
+        return urlsplit(target).scheme in {"http", "https"}
+    except ValueError:
+        return False
 
 
 async def send_answer(send: Callable[[Any], Awaitable[None]], answer: Answer) -> None:
@@ -432,6 +427,20 @@ class Http1(H11Protocol):
     async def _check_protocol(self, event: h11.Request) -> None:
         """What asks for another protocol is a request as all others."""
 
+    async def _create_stream(self, request: h11.Request) -> None:
+        """Only a feed becomes a websocket; what asks for one elsewhere is a plain request as well."""
+        path = unquote(request.target.partition(b"?")[0].decode("latin-1"))
+        names = {name for name, _ in request.headers}
+        if not is_feed(path) or names & {b"content-length", b"transfer-encoding"}:
+            kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
+            request = h11.Request(
+                method=request.method,
+                target=request.target,
+                headers=kept,
+                http_version=request.http_version,
+            )
+        await super()._create_stream(request)
+
 
 # Where hypercorn looks its protocols up; there is no other way to choose.
 hypercorn.protocol.H11Protocol = Http1  # type: ignore[attr-defined]
@@ -455,6 +464,7 @@ class HypercornLog:
 
     def __init__(self, config: Config) -> None:
         self._log = structlog.get_logger("payd.hypercorn")
+        self._lines = Seldom()
 
     async def access(self, *_: object) -> None:
         """Nothing."""
@@ -467,14 +477,17 @@ class HypercornLog:
 
     async def warning(self, message: str, *args: object, **_: object) -> None:
         """Something odd."""
-        self._log.warning("hypercorn", said=message % args)
+        if self._lines.is_due():
+            self._log.warning("hypercorn", said=message % args)
 
     async def error(self, message: str, *args: object, **_: object) -> None:
         """Something wrong."""
-        self._log.error("hypercorn", said=message % args)
+        if self._lines.is_due():
+            self._log.error("hypercorn", said=message % args)
 
     critical = error
 
     async def exception(self, message: str, *args: object, **_: object) -> None:
         """Something wrong, while an exception is handled."""
-        self._log.error("hypercorn", said=message % args, exc_info=True)
+        if self._lines.is_due():
+            self._log.error("hypercorn", said=message % args, exc_info=True)

@@ -306,17 +306,44 @@ async def test_a_connection_that_fails_is_counted_and_harms_nobody(monkeypatch: 
         assert (await other.get("/v1/payments/a")).status == 200
 
 
-async def test_an_upgrade_to_nothing_with_trailing_bytes_ends_its_connection() -> None:
+async def test_an_upgrade_to_nothing_is_a_plain_request_and_so_is_what_follows_it() -> None:
     """Alone with a stock worker these bytes end the process."""
+    asked = f"GET /nowhere HTTP/1.1\r\n{UPGRADE}\r\n"
     async with open_street() as street:
-        began_s = trio.current_time()
-        with structlog.testing.capture_logs():
+        with structlog.testing.capture_logs() as logged:
             for _ in range(10):  # in whatever order the tasks run
                 client = await street.connect()
-                await client.send(f"GET /nowhere HTTP/1.1\r\n{UPGRADE}\r\ntrailing")
-                assert await client.rest()
+                await client.send(asked + asked + "trailing")
+                assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+                await client.stream.aclose()
+            await wait_all_tasks_blocked()
 
-        assert trio.current_time() == began_s
+        assert [one["event"] for one in logged if one["log_level"] == "error"] == []
+        assert street.front.caught == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET http://[::1/ok HTTP/1.1\r\nHost: x\r\n\r\n", id="no URL"),
+        pytest.param(
+            f"GET /ok HTTP/1.1\r\n{UPGRADE}Sec-WebSocket-Protocol: \xff\r\n\r\n".encode("latin-1"),
+            id="odd protocol",
+        ),
+        pytest.param(PAYMENT_FEED[:-2] + b"Content-Length: 5\r\n\r\n0\r\n\r\n", id="a feed with a body"),
+    ],
+)
+async def test_what_anybody_can_send_is_answered_and_no_fault(sent: bytes) -> None:
+    async with open_street() as street:
+        with structlog.testing.capture_logs() as logged:
+            client = await street.connect()
+            await client.send(sent)
+            assert (await client.answer()).status in {200, 400}
+            await client.stream.aclose()
+            await wait_all_tasks_blocked()
+
+        assert [one["event"] for one in logged if one["log_level"] == "error"] == []
+        assert street.front.caught == 0
 
 
 async def test_an_answer_that_raises_becomes_an_internal_error() -> None:
