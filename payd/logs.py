@@ -9,9 +9,13 @@ Source: DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 import logging
+import os
 import re
+import select
+import stat
 import sys
-from collections.abc import Mapping, MutableMapping
+import threading
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any, Final, TextIO
 
@@ -32,6 +36,10 @@ PLAIN: Final = frozenset({type(None), bool, int, float})  # most fields: nothing
 DEPTH_MAX: Final = 6  # what is nested deeper is not worth a line
 NAMES_KEPT: Final = 1024  # of fields; code has a few hundred, and data that is logged brings some along
 TEXT_MAX: Final = 8192  # characters of one value: a traceback fits, a body does not
+STALL_MAX_MS: Final = 100  # the server waits no longer for who reads the log, and then not at all
+
+# What a terminal takes for an order, in a text of a stranger.
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Secret:
@@ -57,22 +65,70 @@ class Secret:
 
 
 class _Lines:
-    """A stream whose reader may go away: a log that cannot be written must not stop a payment."""
+    """A stream whose reader may stall or go away: a log that cannot be written must not stop a payment.
 
-    def __init__(self, stream: TextIO) -> None:
+    What a pipe, a terminal or a socket does not take soon is lost, and counted in a line of its own once it
+    takes lines again; files are written as they are.
+
+    Args:
+        stream: Where they go.
+        line_of: Makes the line of an event that has been through none of the processors.
+    """
+
+    def __init__(self, stream: TextIO, line_of: Callable[[dict[str, Any]], str]) -> None:
         self._stream = stream
+        self._line_of = line_of
+        self._lock = threading.Lock()
+        self._fd = _waited_for(stream)
+        self._poll = select.poll()
+        if self._fd is not None:
+            self._poll.register(self._fd, select.POLLOUT)
+        # Of the line that was being written when the reader stalled.
+        self._rest = b""
+        self._lost = 0
 
     def write(self, text: str) -> None:
         try:
-            self._stream.write(text)
+            if self._fd is None:
+                self._stream.write(text)
+            else:
+                self._pass_on(self._fd, text)
         except (OSError, ValueError):  # ValueError: it is closed
-            return
+            self._rest = b""
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except (OSError, ValueError):
             return
+
+    def _pass_on(self, fd: int, text: str) -> None:
+        with self._lock:
+            if not self._take(fd, patient=not self._rest):
+                self._lost += 1
+                return
+            if self._lost:
+                text = self._line_of({"event": "log.lines_lost", "lines": self._lost}) + text
+                self._lost = 0
+            self._rest = text.encode("utf-8", "backslashreplace")
+            self._take(fd, patient=True)
+
+    def _take(self, fd: int, *, patient: bool) -> bool:
+        """Write what is left, in pieces that do not block where there is room; False when there is none."""
+        while self._rest:
+            if not self._poll.poll(STALL_MAX_MS if patient else 0):
+                return False
+            self._rest = self._rest[os.write(fd, self._rest[: select.PIPE_BUF]) :]
+        return True
+
+
+def _waited_for(stream: TextIO) -> int | None:
+    """The descriptor of a stream that somebody reads; None of a file, which the disk takes."""
+    try:
+        fd = stream.fileno()
+        return None if stat.S_ISREG(os.fstat(fd).st_mode) else fd
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def configure(format: str, level: str, stream: TextIO | None = None) -> None:
@@ -98,7 +154,15 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = [structlog.processors.format_exc_info, redact, render]
-    lines: Any = _Lines(stream)
+    if console:
+        last.insert(-1, escape)
+
+    def line_of(event: dict[str, Any]) -> str:
+        for step in (*first, render):
+            event = step(None, "warning", event)
+        return f"{event}\n"
+
+    lines: Any = _Lines(stream, line_of)
     events = [*first, *last]
     if console:
         events.insert(-1, shorten)
@@ -124,6 +188,18 @@ def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutab
         name: value if type(value) in PLAIN else _shown(name, value, DEPTH_MAX)
         for name, value in event.items()
     }
+
+
+def escape(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The structlog processor that keeps texts from steering a terminal; what is nested is shown escaped."""
+    return {
+        name: _CONTROLS.sub(_escaped, value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def shorten(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -191,6 +192,38 @@ def test_a_log_whose_reader_is_gone_stops_nobody() -> None:
     structlog.get_logger().info("nobody reads this")
     logging.getLogger("library").warning("nor this")
     assert len(tries) >= 2
+
+
+def test_a_reader_that_stalls_holds_nobody_up_and_is_told_what_it_missed() -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8") as stream:
+        logs.configure("json", "info", stream)
+        log = structlog.get_logger()
+        for n in range(1000):
+            log.info("counted", n=n, text="x" * 1000)
+        with open(reading, "rb", buffering=0) as reader:
+            read = reader.read(2**20)
+            # The line that was being written when there was no more room goes on where it ended.
+            log.info("again")
+            read += reader.read(2**20)
+
+    shown = [json.loads(line) for line in read.splitlines()]
+    *before, missed, last = shown
+    assert [one["n"] for one in before] == list(range(len(before)))
+    assert (missed["event"], missed["lines"]) == ("log.lines_lost", 1000 - len(before))
+    assert last["event"] == "again"
+
+
+def test_a_stranger_does_not_steer_a_terminal(stream: io.StringIO) -> None:
+    logs.configure("console", "info", stream)
+    structlog.get_logger().error("odd\x1b[2J", path="/\x1b]0;owned\x07", nested=["\x9b2J"])
+    logging.getLogger("library").error("\x1b[31m")
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    assert not set(stream.getvalue()) & set("\x1b\x07\x9b")
+    assert "/\\x1b]0;owned\\x07" in stream.getvalue()
 
 
 def test_a_secret_shows_itself_only_when_asked() -> None:
