@@ -6,10 +6,12 @@ import resource
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -154,6 +156,25 @@ def test_what_was_acknowledged_is_there_after_a_kill(server: Server, key: str) -
 
     listed = server.get("/v1/merchants?limit=100", Api_Key=key)[1]
     assert [one["id"] for one in listed["data"]] == ids
+
+
+def test_it_serves_where_nothing_can_be_printed(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data")
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(
+            [sys.executable, "-m", "payd", "serve", "--demo"], env=server.env, stdout=full, stderr=full
+        ) as process,
+    ):
+        wait_until(lambda: process.poll() is not None or _answers(server))
+        assert server.get("/readyz")[0] == 200
+        process.send_signal(signal.SIGTERM)
+
+
+def _answers(server: Server) -> bool:
+    with suppress(OSError):
+        return server.get("/livez")[0] == 200
+    return False
 
 
 def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, key: str) -> None:

@@ -49,7 +49,13 @@ def unread() -> Iterator[None]:
 
 
 def print_anywhere() -> None:
-    """Let no character end the program: where the locale has no letter for one, there is a question mark."""
+    """Let no character end the program: where the locale has no letter for one, there is a question mark.
+
+    Nor a stream that is closed: what would be printed goes nowhere, as with /dev/null.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -51,14 +52,14 @@ def serve(
     hint = partial(pasted, config_file=config_file, data_dir=data_dir)
 
     async def announce(house: House) -> None:
-        click.echo(f"payd {payd.__version__} serves {house.base_url} from {config.data_dir}")
+        say(f"payd {payd.__version__} serves {house.base_url} from {config.data_dir}")
         if house.accounts:
             another, see = hint("key create"), hint("demo")
-            click.echo(f"Another key: {another} · see it work: {see} · stop: Ctrl-C")
+            say(f"Another key: {another} · see it work: {see} · stop: Ctrl-C")
         elif demo:
             await _first_steps(house, hint("demo"))
         else:
-            click.echo(f"There is no account yet. The dashboard makes one, or: {hint('account create NAME')}")
+            say(f"There is no account yet. The dashboard makes one, or: {hint('account create NAME')}")
         await _way_in(house)
 
     with writing(config.data_dir):
@@ -78,16 +79,23 @@ def serve(
         server.run(config, announce=announce)
 
 
+def say(text: str) -> None:
+    """Print it, if that is possible: a full disk of the log is no reason to serve nobody."""
+    with suppress(OSError):
+        click.echo(text)
+
+
 async def _first_steps(house: House, demo: str) -> None:
     from payd.cli import seed
 
     seeded = await seed.seed_house(house)
     link = await seed.create_payment(house, seeded)
-    seed.show_key(seeded)
-    click.echo("\nCreate a payment; paste this into another terminal:\n")
-    click.echo(f"  {seed.curl_line(house.base_url, seeded)}")
-    click.echo(f"\nSee what the buyer sees, a payment over 12.50 USD:\n\n  {link}")
-    click.echo(f"\nWatch the whole job, from a created payment to a verified webhook:\n\n  {demo}\n")
+    with suppress(OSError):
+        seed.show_key(seeded)
+    say("\nCreate a payment; paste this into another terminal:\n")
+    say(f"  {seed.curl_line(house.base_url, seeded)}")
+    say(f"\nSee what the buyer sees, a payment over 12.50 USD:\n\n  {link}")
+    say(f"\nWatch the whole job, from a created payment to a verified webhook:\n\n  {demo}\n")
 
 
 async def _way_in(house: House) -> None:
@@ -96,7 +104,7 @@ async def _way_in(house: House) -> None:
     from payd.web.user_commands import make_link
 
     if house.office.point(is_anyone):
-        click.echo(f"Dashboard: {house.base_url}/")
+        say(f"Dashboard: {house.base_url}/")
         return
     link = await make_link(house, "setup")
-    click.echo(f"Open the dashboard; this link works once, for a day:\n\n  {link['url']}\n")
+    say(f"Open the dashboard; this link works once, for a day:\n\n  {link['url']}\n")

@@ -136,3 +136,11 @@ def test_a_question_that_nobody_answers_says_what_to_do(payd: Terminal) -> None:
     assert UNANSWERED in shown.stderr
     assert payd("webhook", "delete", code=1, input="n\n").stderr == f"{NOTHING_DONE}\n"
     assert payd.json("webhook", "show")["url"] == URL
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_stops_no_command(closed: str) -> None:
+    run = ["sh", "-c", f'exec "$0" -m payd version {closed}', sys.executable]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ("payd " in ended.stdout) is (closed != ">&-")
