@@ -257,6 +257,7 @@ class Connections:
         """How many rows of the log no checkpoint has taken into the database, or more."""
         return self.rows_written - self.rows_taken
 
+    @trio.lowlevel.enable_ki_protection  # a connection that nobody closes has a thread that keeps the process
     async def open(self) -> None:
         """Open those that are not; not to be cancelled half-way: shield it.
 

@@ -442,10 +442,7 @@ class Database:
             _report(log.warning, "checkpoint_failed", path=str(self._path), reason=words_for(error))
         return 0
 
-    async def _open(self) -> None:
-        with trio.CancelScope(shield=True):
-            await self._connections.open()
-
+    @trio.lowlevel.enable_ki_protection  # as Connections.open
     async def close(self) -> None:
         """Commit what is staged, then close; bounded, not to be cancelled, and harmless when it is closed."""
         with trio.CancelScope(shield=True):
@@ -484,7 +481,8 @@ async def open_database(path: Path | str, schema: Schema, *, inline: bool = Fals
         nursery.start_soon(db._commit_forever)
         nursery.start_soon(db._keep_log_short)
         try:
-            await db._open()
+            with trio.CancelScope(shield=True):
+                await db._connections.open()
             yield db
         except Exception as error:  # noqa: BLE001  # raised again below: the nursery would wrap it in a group
             failed = error

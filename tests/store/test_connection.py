@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 
+from payd.store import connection
 from payd.store.bridge import bridge
 from payd.store.connection import (
     Connection,
@@ -25,6 +29,7 @@ from payd.store.connection import (
     open_connection,
     open_point,
 )
+from payd.store.db import open_database
 
 pytestmark = pytest.mark.real_time
 
@@ -212,3 +217,22 @@ def test_a_file_that_is_missing_or_no_database_is_refused_and_no_thread_outlives
 async def test_a_thread_without_a_bridge_is_refused(path: Path) -> None:
     with pytest.raises(RuntimeError, match="no bridge is open"):
         await open_connection(path, "writer", StagedConnection, inline=False)
+
+
+def test_ctrl_c_while_they_open_or_close_leaves_no_thread(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*given: Any, **options: Any) -> Any:
+        opened = await open_connection(*given, **options)
+        signal.raise_signal(signal.SIGINT)
+        return opened
+
+    async def open_them() -> None:
+        with bridge():
+            async with open_database(path.with_name("office.db"), "office"):
+                await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(connection, "open_connection", interrupted)
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+        trio.run(open_them)
+    assert [thread for thread in threading.enumerate() if not thread.daemon] == [threading.main_thread()]
