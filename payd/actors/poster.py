@@ -5,7 +5,7 @@ Source: SPEC.md, "Signature"; SPEC.md, "Delivery rules".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from payd.net.http import Client, Reply, Target, tls_context
 from payd.net.proxy import Proxy
 from payd.store.attempts import HEADERS_BYTES_MAX, AttemptEnd, Trigger
 from payd.store.endpoints import SealedSecret
-from payd.store.seal import Seal
+from payd.store.seal import Seal, SealBroken
 
 # Opened secrets and parsed URLs kept in memory; an endpoint has a handful of the one and one of the other.
 KEPT_MAX: Final = 4096
@@ -139,7 +139,7 @@ class Poster:
             fault: What is done to it on purpose.
 
         Raises:
-            SealBroken: The endpoint's secret was sealed with another key.
+            SealBroken: The endpoint's current secret was sealed with another key.
         """
         started_ms = self._clock.now_ms()
         target = self._target(endpoint.url)
@@ -147,8 +147,7 @@ class Poster:
             words = "Plain http is not allowed in this mode."
             return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"", words)
         # Only what is valid is opened: the times alone decide that.
-        valid = valid_secrets(secrets, started_ms)
-        opened = [self.open_secret(one.sealed, endpoint.id) for one in valid]
+        opened = list(self._open(valid_secrets(secrets, started_ms), endpoint.id))
         headers = (
             ("content-type", "application/json"),
             ("user-agent", self._user_agent),
@@ -198,6 +197,18 @@ class Poster:
                 body += b" "
         signature = sign(secrets, message_id, timestamp_s, body)
         return ("webhook-timestamp", str(timestamp_s)), ("webhook-signature", signature)
+
+    def _open(self, valid: Iterable[SealedSecret], endpoint_id: str) -> Iterator[str]:
+        """What signs: the current secret, and of those rotated out the ones that can be opened.
+
+        After a restore without the seal key a secret is rotated because it cannot.
+        """
+        for one in valid:
+            try:
+                yield self.open_secret(one.sealed, endpoint_id)
+            except SealBroken:
+                if one.expires_at_ms is None:
+                    raise
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret.

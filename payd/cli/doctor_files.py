@@ -15,7 +15,8 @@ from payd.cli.pasted import pasted
 from payd.store.backup import SEAL_KEY, last_backup
 from payd.store.copying import databases_in
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
-from payd.store.seal import SealKeyUnusable, load_key
+from payd.store.seal import Seal, SealKeyUnusable, load_key
+from payd.store.sealed import closed_in
 from payd.store.swap import LOG, PLAN, STAGE
 from payd.store.upgrade import look_at_schemas
 
@@ -71,9 +72,14 @@ def _examine_seal_key(directory: Path) -> Finding:
         todo = "Put it back from where it is kept, before a start makes another one that opens nothing."
         return Finding("error", subject, words, todo)
     try:
-        load_key(path)
+        seal = Seal(load_key(path))
     except (SealKeyUnusable, OSError) as unusable:
         return Finding("error", subject, str(unusable), "The server does not start before that is mended.")
+    if lost := [f"{count} {what}" for what, count in closed_in(directory, seal)]:
+        words = f"{path} does not open {', '.join(lost)}"
+        new = f"{pasted('webhook rotate')}, added headers and authenticator apps set up again"
+        todo = f"Put the key back with which they were sealed; where it is gone, have new ones: {new}."
+        return Finding("error", subject, words, todo)
     return Finding("ok", subject, f"{path} can be used; is there a copy of it in a safe place?")
 
 

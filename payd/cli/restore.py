@@ -74,7 +74,8 @@ def _show(done: Restored, data_dir: Path, serve: str) -> None:
             click.echo(f"  {lost.count} {lost.what}, in {lost.database}")
         click.echo(
             f"If you have it, copy it to {data_dir / 'seal.key'} before the start (chmod 600). If not, start,"
-            " then rotate webhook secrets and have people set up their authenticator apps again."
+            " then rotate webhook secrets, set added headers of webhooks again, and have people set up their"
+            " authenticator apps again."
         )
     for name in done.keystores:
         click.echo(f"\nThe relayer's keystore is {data_dir / name}; [relayer] of payd.toml has to name it.")

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from payd.core.endpoint import CANARY, NOTIFY
 from payd.store.collected import subject_of
+from payd.store.copying import databases_in, open_existing
 from payd.store.migrate import Schema
 from payd.store.seal import Seal, SealBroken
 
@@ -67,6 +70,13 @@ def closed(tx: Tx, schema: Schema, seal: Seal | None) -> Iterator[tuple[str, int
             ).fetchone()
             if newest is not None and not _opens(seal, newest[0], kind.subject(newest[1:])):
                 yield kind.words, int(count)
+
+
+def closed_in(directory: Path, seal: Seal) -> Iterator[tuple[str, int]]:
+    """The same of all databases there; others tell what is wrong with one that cannot be read."""
+    for name, schema in databases_in(directory):
+        with suppress(sqlite3.Error), closing(open_existing(directory / name, "ro")) as tx:
+            yield from closed(tx, schema, seal)
 
 
 def _has_column(tx: Tx, table: str, column: str) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 
 import pytest
 import trio
 
 from payd.actors.poster import WebhookRules, verdict, webhook_client
+from payd.core.signature import make_secret
 from payd.net.http import Reply, Target
 from payd.store.db import Database
+from payd.store.endpoints import rotate_secret
 from payd.store.seal import Seal, SealBroken
 from tests.outbox import make_outbox, open_outbox
 from tests.receiver import CA_FILE, Does, Receiver, in_turn, server_tls
@@ -112,6 +115,32 @@ async def test_a_secret_of_another_seal_key_signs_nothing(realm_db: Database) ->
             await other.deliveries.send_test(endpoint, "payment.created")
 
         assert receiver.received == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_after_a_new_seal_key_the_rotated_secret_signs_alone(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        endpoint, _ = await outbox.register("a.test")
+    async with trio.open_nursery() as nursery:
+        seal = Seal(bytes([7] * 32))
+        other = make_outbox(realm_db, nursery, seal=seal)
+        await nursery.start(other.deliveries.run)
+        receiver = other.host("a.test")
+        fresh = make_secret(bytes(32))
+        rotate = partial(
+            rotate_secret,
+            endpoint_id=endpoint.id,
+            account_id=endpoint.account_id,
+            sealed=seal.seal(fresh.encode(), endpoint.id),
+            now_ms=other.clock.now_ms(),
+            actor="test",
+        )
+        await realm_db.write(rotate)
+        result = await other.deliveries.send_test(endpoint, "payment.created")
+
+        assert result.end.status == 200
+        [request] = receiver.received
+        assert len(request.headers["webhook-signature"].split()) == 1
         nursery.cancel_scope.cancel()
 
 

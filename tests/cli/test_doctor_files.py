@@ -13,6 +13,7 @@ from payd.cli import doctor_files as module
 from payd.cli.doctor_files import BACKUP_DAYS_MAX, DAY_MS, examine_files
 from payd.cli.finding import Finding
 from payd.store.backup import Keystore, make_backup
+from payd.store.seal import Seal, load_key
 from tests.stored.fill import stored, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -66,6 +67,20 @@ def test_a_seal_key_that_is_gone_or_open_is_an_error_and_none_is_made(data: Path
     assert "chmod 600" in found(data, "seal key").words
     (data / "seal.key").unlink()
     assert (found(data, "seal key").level, (data / "seal.key").exists()) == ("error", False)
+
+
+def test_a_seal_key_that_opens_nothing_is_an_error(data: Path) -> None:
+    secret = Seal(load_key(data / "seal.key")).seal(b"whsec_a", "we_1")
+    with closing(sqlite3.connect(data / "test.db")) as tx, tx:
+        tx.execute(
+            "INSERT INTO endpoint_secrets (endpoint_id, sealed, created_at_ms) VALUES ('we_1', ?, 0)",
+            (secret,),
+        )
+    assert found(data, "seal key").level == "ok"
+    (data / "seal.key").write_text(bytes(32).hex())
+    finding = found(data, "seal key")
+    assert (finding.level, "signing secrets" in finding.words) == ("error", True)
+    assert "payd webhook rotate" in finding.what_to_do
 
 
 def test_old_schemas_are_a_warning_and_new_ones_an_error(data: Path, tmp_path: Path) -> None:
