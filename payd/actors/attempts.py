@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import structlog
 import trio
@@ -192,7 +193,7 @@ class Attempts:
             recorded.notice,
             endpoint_id=endpoint.id,
             account_id=endpoint.account_id,
-            url=endpoint.url,
+            host=urlsplit(endpoint.url).netloc,  # the rest of it may hold a secret
             failing_since=None if since_ms is None else iso_ms(since_ms),
             last_status=end.status,
             last_error_class=end.error_class,

@@ -251,7 +251,7 @@ class Lane:
         except Exception as bug:
             log.error("lane.answer_raised", path=request.path, exc_info=bug)
             found = BROKEN
-        whole, closes = encode(found, closes=request.refusal is not None)
+        whole, closes = encode(found, closes=request.refusal is not None or self._is_stopping())
         await wire.send_whole(whole)
         if closes or self._is_stopping():
             wire.hang_up()

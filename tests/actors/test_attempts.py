@@ -59,6 +59,7 @@ async def test_the_operator_is_warned_three_times_and_told_when_it_is_disabled(r
         assert (first["data"]["account_id"], first["data"]["last_status"]) == (ACCOUNT, 500)
         told = [line for line in lines if line["event"].startswith("endpoint.")]
         assert [line["event"] for line in told] == ["endpoint.warning"] * 3 + ["endpoint.disabled"]
+        assert {line["host"] for line in told} == {"a.test"}, "a path or a query may hold a secret"
         assert {line["log_level"] for line in told} == {"warning"}
         counted = outbox.deliveries.stats.notices
         assert (counted["warning"], counted["disabled"]) == (3, 1)
