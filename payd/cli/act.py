@@ -11,6 +11,7 @@ from payd import logs
 from payd.cli.failure import Refused, Unreachable, with_issues, writing
 from payd.cli.pasted import pasted
 from payd.config import Config
+from payd.store.copying import check_office
 from payd.store.lock import DataDirectoryBusy
 
 # The first command of somebody who starts from nothing.
@@ -47,6 +48,7 @@ def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
     try:
         with writing(config.data_dir):
             if command != FIRST and not (config.data_dir / "office.db").exists():
+                check_office(config.data_dir)
                 raise Refused(
                     f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs,"
                     f" or give --data-dir; for a new one: {pasted('init')}"

@@ -16,6 +16,7 @@ from payd.cli.exit_codes import MISCONFIGURED, REFUSED, UNREACHABLE
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.backup import BackupRefused
+from payd.store.copying import OfficeMissing
 from payd.store.durable import DraftBusy, DraftForeign
 from payd.store.lock import DataDirectoryBusy
 from payd.store.manifest import BackupUnusable
@@ -54,6 +55,7 @@ REASONS: Final = (
     PaydError,
     ConfigError,
     DataDirectoryBusy,
+    OfficeMissing,
     SealKeyUnusable,
     DatabaseTooNew,
     MigrationFailed,

@@ -44,6 +44,27 @@ def databases_in(directory: Path) -> list[tuple[str, Schema]]:
     return [(name, schema) for name, schema in DATABASES if (directory / name).exists()]
 
 
+OFFICE: Final = DATABASES[0][0]
+
+
+class OfficeMissing(RuntimeError):
+    """There are payments, and the accounts that they belong to are gone."""
+
+
+def check_office(directory: Path) -> None:
+    """Refuse to begin a new house among what another one left: the office is the first that is made.
+
+    Raises:
+        OfficeMissing: It is gone.
+    """
+    there = [name for name, _ in databases_in(directory)]
+    if there and OFFICE not in there:
+        raise OfficeMissing(
+            f"{directory / OFFICE} is missing, and {there[0]} is there: its payments belong to accounts of"
+            " that file. Put it back, or restore a backup"
+        )
+
+
 def open_existing(path: Path, mode: Literal["rw", "ro"] = "rw") -> Tx:
     """A connection that makes no file; close it. Only one that is for reading leaves a log as it is.
 

@@ -22,6 +22,7 @@ from payd import __version__
 from payd.core.event import iso_ms
 from payd.store.copying import (
     Look,
+    check_office,
     copy_pinned,
     databases_in,
     look_away,
@@ -108,9 +109,11 @@ def upgrade(directory: Path, now_ms: int, look: Look = look_away) -> Upgraded | 
     Raises:
         DatabaseTooNew: A newer payd wrote one of them; nothing was changed.
         MigrationFailed: It could not be done, or its result is not right; nothing was changed.
+        OfficeMissing: Payments are there, and the accounts that they belong to are not.
         OSError: The directory cannot be read or written, or is full.
     """
     finish(directory)
+    check_office(directory)
     found = look_at_schemas(directory)
     if not any(each.is_old for each in found):
         return None

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from payd.store.copying import copy_pinned, databases_in, looked_at, open_existing, pinned, take_log
+from payd.store.copying import (
+    OfficeMissing,
+    check_office,
+    copy_pinned,
+    databases_in,
+    looked_at,
+    open_existing,
+    pinned,
+    take_log,
+)
 
 WAL_FLAGS = slice(18, 20)
 
@@ -23,6 +32,17 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
             tx.execute("CREATE TABLE a (x)")
             tx.execute("INSERT INTO a VALUES (1)")
     return paths
+
+
+@pytest.mark.parametrize("left", [("test.db",), ("test.db", "live.db")])
+def test_payments_without_their_accounts_are_no_new_house(tmp_path: Path, left: tuple[str, ...]) -> None:
+    check_office(tmp_path)
+    for name in left:
+        (tmp_path / name).touch()
+    with pytest.raises(OfficeMissing, match=r"office\.db is missing, and test\.db is there"):
+        check_office(tmp_path)
+    (tmp_path / "office.db").touch()
+    check_office(tmp_path)
 
 
 def count(tx: sqlite3.Connection) -> int:
