@@ -27,7 +27,7 @@ from payd.cli.show import show_json
 from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
-from payd.config import Config, EvmChainConfig
+from payd.config import FILE_NAME, Config, EvmChainConfig
 from payd.core.caip import parse_asset
 from payd.core.money import format_units
 from payd.entropy import new_id
@@ -195,9 +195,11 @@ async def _server(config: Config) -> str:
     base_url = await base_url_of(config.data_dir)
     if base_url is not None:
         return base_url
-    file = "" if config.file is None else f" --config {config.file}"
+    where = "" if config.file is None else f" --config {config.file}"
+    if config.file == config.data_dir / FILE_NAME:  # which is found; by name its data may lie elsewhere
+        where = f" --data-dir {config.data_dir}"
     raise Unreachable(
-        f"No server runs on {config.data_dir}. Start it in another terminal: scripts/run{file}\n"
+        f"No server runs on {config.data_dir}. Start it in another terminal: scripts/run{where}\n"
         "(One that was started for an earlier chain is of no use on this one: stop it first.)"
     )
 

@@ -47,14 +47,15 @@ def load(path: Path | None = None, env: Mapping[str, str] | None = None) -> Conf
     """The configuration from a file, overridden by the environment.
 
     The file is `path`, else `PAYD_CONFIG`, else `payd.toml` in the data directory, else `./payd.toml`, else
-    none. Relative paths in a file start at the file's own folder.
+    none. Relative paths in a file start at the file's own folder. The data directory is `data` there, unless
+    something sets another; a file that was found in the data directory leaves it where it is.
 
     Raises:
         ConfigError: The file cannot be read, or something in it or in a variable is wrong.
     """
     env = {} if env is None else env
-    path = _find(path, env)
-    file = None if path is None else _File(path)
+    path, data_dir = _find(path, env)
+    file = None if path is None else _File(path, data_dir)
     values = {} if file is None else file.values()
     problems = [] if file is None else file.problems
     set_by = _from_variables(env, values, problems)
@@ -83,18 +84,23 @@ def unknown_variables(env: Mapping[str, str]) -> dict[str, str | None]:
     return {name: next(iter(difflib.get_close_matches(name, known, 1, NEAR)), None) for name in unknown}
 
 
-def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
+def _find(path: Path | None, env: Mapping[str, str]) -> tuple[Path | None, Path]:
+    """The file, if there is one, and the data directory unless something sets another."""
+    default: Path = KEYS["data_dir"].default
     if path is not None or env.get("PAYD_CONFIG"):
-        return path or Path(env["PAYD_CONFIG"])
-    folders = (Path(env.get("PAYD_DATA_DIR") or KEYS["data_dir"].default), Path("."))
-    return next((folder / FILE_NAME for folder in folders if (folder / FILE_NAME).is_file()), None)
+        path = path or Path(env["PAYD_CONFIG"])
+        return path, path.parent / default
+    data_dir = Path(env.get("PAYD_DATA_DIR") or default)
+    places = (data_dir / FILE_NAME, Path(FILE_NAME))
+    return next((place for place in places if place.is_file()), None), data_dir
 
 
 class _File:
     """A file that is being read, and what is wrong in it so far."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, data_dir: Path) -> None:
         self.path = path
+        self.data_dir = data_dir
         self.problems: list[str] = []
         try:
             with path.open("rb") as opened:
@@ -110,7 +116,7 @@ class _File:
 
     def values(self) -> dict[str, Any]:
         """What the file sets, by key, as far as it is allowed."""
-        values: dict[str, Any] = {"data_dir": self.path.parent / KEYS["data_dir"].default}
+        values: dict[str, Any] = {"data_dir": self.data_dir}
         for place, value in _flatten(self._tree()):
             name = written(place)
             if name in ROWS:

@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from payd.cli import demo_live, seed
 from payd.cli.chain_wallet import Landed
 from payd.cli.demo_live import EVENTS, LiveJob
-from payd.cli.failure import Refused
+from payd.cli.failure import Refused, Unreachable
 from payd.cli.feed_connection import Message, SecretNews
 from payd.cli.running import do
 from payd.cli.timeline import Timeline
-from payd.config import Config
+from payd.config import Config, load
 from tests.cli.test_serve import serving
 from tests.live.anvil import running_anvil
 from tests.live.nodes import SOLANA_GENESIS
@@ -106,6 +107,13 @@ def test_without_its_node_or_its_server_it_says_what_to_start(
     assert "No node of eip155:31337 answers" in said
     assert "scripts/nodes" in said
     assert "rpc.node_down" not in said, "that is for an operator's log"
+
+
+def test_a_file_in_the_data_directory_is_found_by_the_server_that_is_to_be_started(payd: Terminal) -> None:
+    Path("data").mkdir()
+    Path("data/payd.toml").write_text("[payments]\nlifetime_s = 60\n")
+    with pytest.raises(Unreachable, match=r"No server runs on data\..* scripts/run --data-dir data\n"):
+        trio.run(demo_live._server, load())
 
 
 @pytest.mark.real_time

@@ -174,6 +174,22 @@ def test_the_file_in_the_data_directory_comes_before_the_one_here(file: Path) ->
     assert load(file, {"PAYD_CONFIG": "other/payd.toml"}).payments.lifetime_s == 1
 
 
+@pytest.mark.parametrize("folder", ["data", "other"])
+def test_a_file_in_the_data_directory_leaves_the_data_where_it_was(file: Path, folder: str) -> None:
+    env = {} if folder == "data" else {"PAYD_DATA_DIR": folder}
+    Path(folder).mkdir()
+    Path(folder, "payd.toml").write_text("[payments]\nlifetime_s = 2\n")
+    loaded = load(None, env)
+    assert (loaded.file, loaded.data_dir) == (Path(folder, "payd.toml"), Path(folder))
+
+
+def test_a_file_elsewhere_has_the_data_beside_it(file: Path) -> None:
+    file.write_text("[payments]\nlifetime_s = 2\n")
+    assert load().data_dir == Path("data")
+    assert load(file).data_dir == file.parent / "data"
+    assert load(None, {"PAYD_CONFIG": str(file)}).data_dir == file.parent / "data"
+
+
 def test_relative_paths_in_a_file_start_at_its_folder(file: Path) -> None:
     file.write_text('data_dir = "store"\n[webhooks.live]\nca_file = "/etc/ca.pem"\n')
     loaded = load(file)
