@@ -13,6 +13,7 @@ import msgspec
 
 from payd.cli.act import ask
 from payd.config import FILE_NAME, Config, load
+from payd.store.durable import write_file
 from payd.web.call import Request
 from payd.web.commands import run_command
 from payd.web.dispatch import answer
@@ -78,7 +79,7 @@ def write_laptop_toml(config: Config, *, named: bool) -> bool:
     if named or path.exists() or not _sets_nothing(config.file):
         return False
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_text(LAPTOP_TOML)
+    write_file(path, LAPTOP_TOML.encode())
     return True
 
 

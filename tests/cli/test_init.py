@@ -8,6 +8,7 @@ from pathlib import Path
 from payd.cli.seed import DESTINATIONS
 from payd.config import load
 from payd.store.migrate import bring_up_to_date
+from tests.store.test_db_faults import files_up_to
 from tests.terminal import Terminal
 
 
@@ -74,6 +75,15 @@ def test_a_file_that_only_shows_the_defaults_is_no_configuration(payd: Terminal)
     Path("payd.toml").write_text(shipped.read_text())
     payd("init")
     assert load().file == Path("data/payd.toml")
+
+
+def test_a_disk_without_room_for_the_configuration_leaves_none(payd: Terminal) -> None:
+    with files_up_to(100):
+        assert "File too large" in payd.error("init")
+    assert not Path("data/payd.toml").exists()
+    assert payd.json("init")["made"] is True
+    assert load().webhooks.test.allow_http
+    assert not list(Path("data").glob("payd.toml.*"))
 
 
 def test_another_folder_is_named_in_what_comes_next(payd: Terminal) -> None:
