@@ -58,7 +58,7 @@ async def examine_public_url(config: Config, client: Client, now_ms: int) -> lis
     try:
         target = Target.of(f"{config.public_url()}/livez")
     except InvalidParams:
-        return []  # check-config has the words for it
+        return []  # of `listen`, with port 0 or a host that is none: serve has the words for it
     if _is_here(target.host):
         return []
     # Without chains there is no money: what buyers cannot reach is a shop that is not open yet.

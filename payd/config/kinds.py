@@ -11,7 +11,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from payd.core.errors import InvalidParams
 
@@ -122,13 +121,9 @@ def _parse_address(value: Any) -> Address:
 
 
 def _parse_url(value: Any) -> str:
-    need(type(value) is str)
-    if not value:
-        return ""
-    parts = urlsplit(value)
-    need(parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment))
-    need(parts.username is None and parts.password is None)
-    return str(value).rstrip("/")
+    url = parse_target(value)
+    need("?" not in url and "#" not in url)
+    return url.rstrip("/")
 
 
 def parse_target(value: Any) -> str:
@@ -139,10 +134,10 @@ def parse_target(value: Any) -> str:
     """
     need(type(value) is str)
     if value:
-        from payd.net.http import Target  # brings the HTTP client, which few commands need
+        from payd.core.endpoint import check_url  # brings much of the core, which few commands need
 
         try:
-            Target.of(value)
+            check_url(value, allow_http=True)
         except InvalidParams:
             raise ValueError from None
     return str(value)

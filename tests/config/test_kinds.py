@@ -12,6 +12,7 @@ from payd.config.kinds import (
     FLAG,
     NETWORKS,
     TOKEN,
+    URL,
     Address,
     Kind,
     choice,
@@ -50,6 +51,9 @@ WRONG: list[tuple[Kind, Any]] = [
     *[(FLAG, value) for value in (1, "true", None)],
     *[(ADDRESS, value) for value in ("8420", "x:65536", "[::1::9]:1", 8420)],
     *[(NETWORKS, value) for value in ("10.0.0.0/8", ["localhost"], ["10.0.0.1/8"], [1])],
+    *[(URL, f"https://{rest}") for rest in ("", "localhost:abc", "a:99999", "a:0", "a:", "a b", "a..b", ".")],
+    *[(URL, f"https://{rest}") for rest in ("a" * 70, "a/b c", "a\n", "a\\b", "a/?", "a/#", "a?b=c", "[::1")],
+    *[(URL, value) for value in ("ftp://a", "a", "//a", "https://me@a", "https://me:pw@a", " https://a", 5)],
     *[(TOKEN, value) for value in ("short", "with a space in it", 1)],
 ]
 
@@ -75,6 +79,12 @@ def test_an_address_is_written_as_it_was_read() -> None:
     for written in ("127.0.0.1:80", "[::1]:8420", "shop.example:1"):
         assert str(ADDRESS.parse(written)) == written
     assert str(Address("::1", 0)) == "[::1]:0"
+
+
+@pytest.mark.parametrize("url", ["https://pay.example", "http://[::1]:8420/a/b", "https://bücher.example:1"])
+def test_a_url_is_what_was_written_without_the_slash_at_its_end(url: str) -> None:
+    assert URL.parse(url) == URL.parse(f"{url}/") == url
+    assert URL.parse("") == ""
 
 
 def test_a_list_in_a_variable_is_separated_by_commas() -> None:

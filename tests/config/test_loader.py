@@ -108,6 +108,7 @@ def test_an_unknown_key_names_its_line_and_the_nearest_key(
         ("listen = '[::1:9]:1'\nbase_url = 'ftp://x'\n", "payd.toml:2: base_url must be an http"),
         ("base_url = 'https://x/?a=b'\n", "payd.toml:1: base_url must be"),
         ("base_url = 'https://me:pw@x'\n", "payd.toml:1: base_url must be"),
+        ("base_url = 'https://x:99999'\n", "payd.toml:1: base_url must be an http or https URL"),
         ("base_url = 5\n", "payd.toml:1: base_url must be"),
         ("data_dir = ''\n", "payd.toml:1: data_dir must be a path"),
         ("log.format = 'xml'\n", "payd.toml:1: log.format must be one of "
