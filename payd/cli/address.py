@@ -33,7 +33,11 @@ def check_address(address: Address) -> None:
 
 
 async def _bind(address: Address) -> None:
-    for listener in await trio.open_tcp_listeners(address.port, host=address.host):
+    try:
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+    except UnicodeError as error:  # Python's word for a name that can be no host's; nobody was asked
+        raise socket.gaierror(socket.EAI_NONAME, str(error)) from error
+    for listener in listeners:
         await listener.aclose()
 
 

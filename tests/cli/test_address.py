@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def test_a_taken_port_is_named_with_the_next_one() -> None:
 def test_an_address_of_another_machine_is_told_as_such() -> None:
     with pytest.raises(Refused, match=r"192\.0\.2\.1 is no address of this machine\. Choose another"):
         check_address(Address("192.0.2.1", 8420))
+
+
+@pytest.mark.parametrize("host", ["a..b", ".", "a" * 70])
+def test_a_host_that_can_be_none_is_as_unknown_as_any(host: str) -> None:
+    with pytest.raises(Refused, match=f"^{re.escape(host)} is no host that this machine knows\\. Choose"):
+        check_address(Address(host, 80))
 
 
 @pytest.mark.parametrize(
