@@ -104,9 +104,13 @@ class _File:
         self.problems: list[str] = []
         try:
             with path.open("rb") as opened:
-                self._text = opened.read(FILE_BYTES_MAX).decode()
+                data = opened.read(FILE_BYTES_MAX + 1)
         except OSError as error:
             raise ConfigError([f"{path}: cannot be read: {error.strerror or error}"]) from None
+        if len(data) > FILE_BYTES_MAX:
+            raise ConfigError([f"{path}: cannot be read: it is longer than {FILE_BYTES_MAX} bytes"])
+        try:
+            self._text = data.decode()
         except UnicodeDecodeError as error:
             raise ConfigError([f"{path}: cannot be read: {error}"]) from None
 

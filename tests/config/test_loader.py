@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from payd import config
-from payd.config import Address, Config, ConfigError, load
+from payd.config import FILE_BYTES_MAX, Address, Config, ConfigError, load
 from tests.config.conftest import Loaded, Problems
 
 LIFETIME = "payd.toml:2: payments.lifetime_s must be a whole number of seconds"
@@ -158,6 +158,14 @@ def test_a_file_that_is_not_text_is_an_error(file: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot be read"):
         load(file)
+
+
+def test_a_file_that_is_too_long_is_refused_rather_than_cut(file: Path, problems: Problems) -> None:
+    last = "[payments]\nlifetime_s = 60\n"
+    longest = last.rjust(FILE_BYTES_MAX, "\n")
+    file.write_text(longest)
+    assert load(file).payments.lifetime_s == 60
+    assert problems("\n" + longest) == ["payd.toml: cannot be read: it is longer than 1048576 bytes"]
 
 
 def test_the_file_in_the_data_directory_comes_before_the_one_here(file: Path) -> None:
