@@ -24,7 +24,8 @@ def line_of(text: str, place: Place) -> int:
     whole = tomllib.loads(text)
     while place and not _has(whole, place):
         place = place[:-1]
-    lines = text.splitlines(keepends=True)
+    # Not `splitlines`, which takes more for the end of a line than TOML and editors do.
+    lines = [line + "\n" for line in text.split("\n")]
     lacking = 0
     for count in range(1, len(lines) + 1):
         try:

@@ -136,7 +136,7 @@ class _File:
             return tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
             line = re.search(r"at line (\d+)", str(error))
-            at = line[1] if line else len(self._text.splitlines())
+            at = line[1] if line else len(self._text.removesuffix("\n").split("\n"))
             raise ConfigError([f"{self.path}:{at}: {error}"]) from None
         except ValueError:  # of `int`, which takes no number of thousands of digits
             raise ConfigError([f"{self.path}: cannot be read: a number is too long"]) from None

@@ -23,6 +23,9 @@ from payd.config.lines import line_of
         ("[[t]]\na = 1\n[t.u]\nb = 1\n", ("t", 0, "u", "b"), 4),
         ("'a.b' = 1\n[a]\nb = 2\n", ("a", "b"), 3),
         ("x = 1\n'a.b' = 1\n", ("a.b",), 2),
+        ("# one\u2028line\x85\n\na = 1", ("a",), 3),
+        ("a = 'one\u2029line'\nb = 1\n", ("b",), 2),
+        ("a = 1\r\nb = 2\r\n", ("b",), 2),
     ],
 )
 def test_a_line_is_where_the_value_begins(text: str, place: Place, line: int) -> None:

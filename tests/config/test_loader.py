@@ -140,7 +140,14 @@ def test_a_line_number_is_right_wherever_the_same_word_stands_elsewhere(problems
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("listen = \n", 1), ("[log]\nlevel = 'info\n", 2), ("a = 1\na = 2\n", 2), ("[log\n", 1)],
+    [
+        ("listen = \n", 1),
+        ("[log]\nlevel = 'info\n", 2),
+        ("a = 1\na = 2\n", 2),
+        ("[log\n", 1),
+        ("a = [\n  1,\n", 2),
+        ("# one\u2028line\na = [", 2),
+    ],
 )
 def test_broken_toml_names_its_line(problems: Problems, text: str, line: int) -> None:
     [problem] = problems(text)
