@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.pasted import pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -50,7 +49,7 @@ def create(operator: Operator, name: str, email: str) -> None:
         show_json(made)
         return
     show_fields({"Merchant": made["name"], "Id": made["id"], "Status": made["status"]})
-    click.echo("Next: " + pasted(f"merchant add-destination {made['id']} ASSET ADDRESS"))
+    click.echo("Next: " + operator.pasted(f"merchant add-destination {made['id']} ASSET ADDRESS"))
 
 
 @merchant.command(
@@ -70,7 +69,7 @@ def list_all(operator: Operator) -> None:
     columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status"}
     columns |= {"createdAt": "Created", "logo": "Logo"}
     merchants = [{**one, "logo": _in_words(one["logo"])} for one in merchants]
-    make = pasted("merchant create NAME --email ADDRESS")
+    make = operator.pasted("merchant create NAME --email ADDRESS")
     show_rows(merchants, columns, f"There is no merchant. Make one: {make}")
 
 
@@ -168,7 +167,7 @@ def destinations(operator: Operator, merchant_id: str) -> None:
             {**one, "next": change.get("destination"), "at": change.get("appliesAt")}
             for one, change in zip(found, waiting, strict=True)
         ]
-    add = pasted("merchant add-destination MERCHANT ASSET ADDRESS")
+    add = operator.pasted("merchant add-destination MERCHANT ASSET ADDRESS")
     show_rows(found, columns, f"There is none. Add one: {add}")
 
 
@@ -197,7 +196,9 @@ def change_destination(operator: Operator, merchant_id: str, settlement_id: str,
         return
     _show_destination(changed)
     if "pending" in changed:
-        click.echo("To take it back: " + pasted(f"merchant cancel-change {merchant_id} {settlement_id}"))
+        click.echo(
+            "To take it back: " + operator.pasted(f"merchant cancel-change {merchant_id} {settlement_id}")
+        )
 
 
 @merchant.command(

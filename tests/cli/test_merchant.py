@@ -26,6 +26,23 @@ def test_a_person_is_told_what_comes_next(begun: Terminal) -> None:
     assert "payd merchant add-destination mrch_" in shown
 
 
+def test_what_comes_next_is_said_for_the_same_realm(payd: Terminal, answers: dict[str, Any]) -> None:
+    one = {"id": "crypto_1", "asset": USDC, "destination": WALLET}
+    waits = {"destination": OTHER, "appliesAt": "2026-05-19T00:00:00.000Z"}
+    answers["merchant.create"] = {"id": "mrch_1", "name": "Shop", "status": "active"}
+    answers["destination.change"] = one | {"pending": waits}
+    answers["merchant.list"] = answers["destination.list"] = []
+    live = ("--mode", "live", "--account", "my shop")
+    same = " --mode live --account 'my shop'"
+    made = payd("merchant", "create", "Shop", "--email", "me@example.com", *live).output
+    assert f"payd merchant add-destination mrch_1 ASSET ADDRESS{same}" in made
+    changed = payd("merchant", "change-destination", "mrch_1", "crypto_1", OTHER, *live).output
+    assert f"payd merchant cancel-change mrch_1 crypto_1{same}" in changed
+    assert f"payd merchant create NAME --email ADDRESS{same}" in payd("merchant", "list", *live).output
+    listed = payd("merchant", "destinations", "mrch_1", *live).output
+    assert f"payd merchant add-destination MERCHANT ASSET ADDRESS{same}" in listed
+
+
 def test_a_destination_is_registered_and_shown(begun: Terminal) -> None:
     merchant = begun.json("merchant", "create", "Shop", "--email", "me@example.com")["id"]
     assert "payd merchant add-destination" in begun("merchant", "destinations", merchant).output
