@@ -242,7 +242,7 @@ async def _live_through(config: Config, base_url: str, account: str, job: Job) -
         of = {"mode": "test", "account": account}
         hint = f" Or run: {pasted('demo --scratch')}"
         made = await do(config, "webhook.set", {**of, "url": receiver.url}, hint)
-        stack.push_async_callback(undo, config, "webhook.delete", of)
+        stack.push_async_callback(take_back_endpoint, config, of, made, job.timeline)
         receiver.secret = made["secret"]
         job.timeline.add("merchant", f"registered the webhook receiver {receiver.url}")
         key = await do(config, "key.create", {**of, "name": "demo"})
@@ -303,11 +303,34 @@ async def _free_account(data_dir: Path, timeline: Timeline) -> str | None:
     if len(accounts) != 1:
         timeline.add("server", f"the running one has {len(accounts)} accounts; starts one of its own")
         return None
-    shown = await call_admin(data_dir / SOCKET_NAME, "webhook.show", {"account": accounts[0]["id"]})
-    if shown.error is None or shown.error.code != NotFound.code:
+    if await _endpoint_of(data_dir, {"mode": "test", "account": accounts[0]["id"]}) is not None:
         timeline.add("server", "the running one has a webhook endpoint, left alone; starts one of its own")
         return None
     return str(accounts[0]["id"])
+
+
+async def _endpoint_of(data_dir: Path, of: dict[str, Any]) -> dict[str, Any] | None:
+    """The webhook endpoint of a realm and account; None without one."""
+    shown = await call_admin(data_dir / SOCKET_NAME, "webhook.show", of)
+    if shown.error is None:
+        return dict(shown.result)
+    if shown.error.code == NotFound.code:
+        return None
+    raise Refused(f"webhook.show: {shown.error.message}")
+
+
+async def take_back_endpoint(
+    config: Config, of: dict[str, Any], made: dict[str, Any], timeline: Timeline
+) -> None:
+    """Delete the webhook endpoint that was made, unless somebody made it their own, or deleted it."""
+    with trio.CancelScope(shield=True):
+        found = await _endpoint_of(config.data_dir, of)
+        if found is None:
+            return
+        if (found["id"], found["url"]) != (made["id"], made["url"]):
+            timeline.add("server", "somebody set its webhook endpoint meanwhile: left alone")
+            return
+        await undo(config, "webhook.delete", of)
 
 
 @asynccontextmanager

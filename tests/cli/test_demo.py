@@ -10,8 +10,11 @@ import trio
 
 from payd.cli import demo
 from payd.cli.demo import EVENTS, Job
+from payd.cli.failure import Refused
 from payd.cli.receiver import Received
+from payd.cli.running import do
 from payd.cli.timeline import Timeline
+from payd.config import Config
 from tests.cli.test_serve import serving
 from tests.terminal import Terminal
 
@@ -58,6 +61,55 @@ def test_an_endpoint_that_is_there_is_never_touched(quick: Terminal) -> None:
         assert base_url not in shown, "it takes a server of its own"
         assert "the running one has a webhook endpoint, left alone; starts one of its own" in shown
         assert quick.json("webhook", "show")["url"] == "http://127.0.0.1:9/mine"
+
+
+@pytest.mark.real_time
+def test_an_endpoint_that_is_not_the_demos_any_more_is_left_alone(quick: Terminal) -> None:
+    quick("init")
+    with serving(quick.folder):
+        trio.run(_take_back_what_became_of_it, Config(data_dir=quick.folder / "data"))
+
+
+async def _take_back_what_became_of_it(config: Config) -> None:
+    timeline = Timeline(quiet=True)
+    [account] = await do(config, "account.list", {})
+    of = {"mode": "test", "account": account["id"]}
+    ours, theirs = {**of, "url": "http://127.0.0.1:9/ours"}, {**of, "url": "http://127.0.0.1:9/theirs"}
+
+    made = await do(config, "webhook.set", ours)
+    await do(config, "webhook.set", theirs)
+    await demo.take_back_endpoint(config, of, made, timeline)
+    assert (await do(config, "webhook.show", of))["url"] == theirs["url"]
+    assert timeline.entries[-1]["what"] == "somebody set its webhook endpoint meanwhile: left alone"
+
+    await do(config, "webhook.delete", of)
+    await demo.take_back_endpoint(config, of, made, timeline)
+
+    anew = await do(config, "webhook.set", ours)
+    await demo.take_back_endpoint(config, of, made, timeline)
+    assert (await do(config, "webhook.show", of))["id"] == anew["id"], "the same URL, and not the demo's"
+    await demo.take_back_endpoint(config, of, anew, timeline)
+    with pytest.raises(Refused, match="no webhook endpoint"):
+        await do(config, "webhook.show", of)
+
+
+@pytest.mark.real_time
+def test_whoever_sets_an_endpoint_while_the_demo_runs_keeps_it(
+    quick: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick("init")
+    mine = "http://127.0.0.1:9/mine"
+
+    async def trade(*_: object) -> None:
+        config = Config(data_dir=quick.folder / "data")
+        [account] = await do(config, "account.list", {})
+        await do(config, "webhook.set", {"mode": "test", "account": account["id"], "url": mine})
+
+    monkeypatch.setattr(demo, "_trade", trade)  # in place of a payment
+    with serving(quick.folder):
+        said = quick("demo", code=1).output
+        assert quick.json("webhook", "show")["url"] == mine
+    assert "somebody set its webhook endpoint meanwhile: left alone" in said
 
 
 @pytest.mark.real_time
