@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import re
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from payd.cli.teaching import teach
 from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
 from payd.clock import system_wall_ms
-from payd.config import Config
+from payd.config import VARIABLES, Config, load
 from payd.core.errors import NotFound
 from payd.entropy import new_id
 from payd.net.http import Client, Target
@@ -335,12 +336,18 @@ async def take_back_endpoint(
 
 @asynccontextmanager
 async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
-    """A server on a free port with a scratch data directory; both are gone afterwards."""
+    """A server on a free port with a scratch data directory; both are gone afterwards.
+
+    Variables that configure the house on this machine are not for it: with that one's base URL, calls of the
+    demo would go there.
+    """
     with tempfile.TemporaryDirectory(prefix="payd-demo-") as folder:
         file = Path(folder) / "payd.toml"
         file.write_text(seed.LAPTOP_TOML)
-        config = load_config(str(file), folder, LISTEN="127.0.0.1:0")
-        with _process(file, folder) as process:
+        env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        env |= {"PAYD_DATA_DIR": folder, "PAYD_LISTEN": "127.0.0.1:0"}
+        config = load(file, env)
+        with _process(file, env) as process:
             with trio.move_on_after(START_S):
                 # Another process has no event for us.
                 while process.poll() is None and await base_url_of(config.data_dir) is None:  # noqa: ASYNC110
@@ -353,10 +360,10 @@ async def _own_server(timeline: Timeline) -> AsyncIterator[Config]:
 
 
 @contextmanager
-def _process(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "payd", "serve", "--config", str(file), "--data-dir", folder]
-    with (Path(folder) / "log").open("wb") as log:
-        process = subprocess.Popen([*command, "--listen", "127.0.0.1:0"], stdout=log, stderr=log)
+def _process(file: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "payd", "serve", "--config", str(file)]
+    with (file.parent / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
     try:
         yield process
     finally:

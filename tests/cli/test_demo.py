@@ -41,6 +41,20 @@ def test_with_a_server_of_its_own_it_sees_everything_and_leaves_nothing(quick: T
 
 
 @pytest.mark.real_time
+def test_a_server_of_its_own_takes_nothing_from_the_variables_of_another(
+    quick: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAYD_BASE_URL", "https://pay.invalid")
+    monkeypatch.setenv("PAYD_LISTEN", "192.0.2.1:1")
+    monkeypatch.setenv("PAYD_DATA_DIR", "mine")
+    monkeypatch.setenv("PAYD_WEBHOOKS_TEST_ALLOW_HTTP", "false")
+    seen = quick.json("demo", "--scratch")
+    assert seen["ok"]
+    assert not any("pay.invalid" in entry["what"] for entry in seen["timeline"])
+    assert os.listdir(quick.folder) == []
+
+
+@pytest.mark.real_time
 def test_on_the_running_server_it_takes_back_what_it_made(quick: Terminal) -> None:
     quick("init")
     with serving(quick.folder) as (_, base_url):
