@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from payd.cli.options import Operator, operates
-from payd.cli.pasted import pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -43,7 +42,7 @@ def create(operator: Operator, name: str) -> None:
         show_json(made)
         return
     show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
-    click.echo(f"Next: {pasted('key create --mode test')}")
+    click.echo(f"Next: {operator.pasted('key create --mode test')}")
 
 
 @account.command(
@@ -96,4 +95,5 @@ def list_all(operator: Operator) -> None:
         show_json(accounts)
         return
     columns = {"name": "Name", "id": "Id", "apiVersion": "API version", "createdAt": "Created"}
-    show_rows(accounts, columns, f"There is no account yet. Make one: {pasted('account create NAME')}")
+    make = operator.pasted("account create NAME")
+    show_rows(accounts, columns, f"There is no account yet. Make one: {make}")

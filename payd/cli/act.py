@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,8 +19,14 @@ from payd.store.lock import DataDirectoryBusy
 FIRST = "account.create"
 
 
-def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
+def ask(config: Config, command: str, args: dict[str, Any], paste: Callable[[str], str] = pasted) -> Any:
     """Have a command done.
+
+    Args:
+        config: Of the house.
+        command: One of `web/commands.py`.
+        args: Its own.
+        paste: Makes a command on the same house, for a hint, from the words behind `payd`.
 
     Returns:
         What it answers, as decoded JSON.
@@ -34,7 +41,7 @@ def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
     try:
         reply = trio.run(call_admin, path, command, args)
     except NoServer:
-        return _do_here(config, command, args)
+        return _do_here(config, command, args, paste)
     except NoAnswer as unknown:
         raise Unreachable(str(unknown)) from unknown
     if reply.error is not None:
@@ -42,7 +49,7 @@ def ask(config: Config, command: str, args: dict[str, Any]) -> Any:
     return reply.result
 
 
-def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
+def _do_here(config: Config, command: str, args: dict[str, Any], paste: Callable[[str], str]) -> Any:
     from payd.web.commands import COMMANDS
 
     try:
@@ -51,10 +58,10 @@ def _do_here(config: Config, command: str, args: dict[str, Any]) -> Any:
                 check_office(config.data_dir)
                 raise Refused(
                     f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs,"
-                    f" or give --data-dir; for a new one: {pasted('init')}"
+                    f" or give --data-dir; for a new one: {paste('init')}"
                 )
             if COMMANDS[command].needs_server:
-                start = pasted("serve")
+                start = paste("serve")
                 raise Unreachable(f"This needs the running server. Start it in another terminal: {start}")
             return trio.run(_on_store, config, command, args)
     except DataDirectoryBusy as busy:

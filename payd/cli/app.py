@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.pasted import pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -60,7 +59,7 @@ def list_all(operator: Operator) -> None:
         show_json(apps)
         return
     columns = {"name": "Name", "appId": "App id", "createdAt": "Created", "revokedAt": "Revoked"}
-    make = pasted(f"app create --mode {operator.scope['mode']}")
+    make = operator.pasted("app create")
     show_rows(apps, columns, f"There is no app. Make one: {make}")
 
 

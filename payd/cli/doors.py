@@ -16,7 +16,6 @@ from payd.cli.failure import Refused, Unreachable
 from payd.cli.feed_connection import Place, Unanswered
 from payd.cli.following import WRONG, Tell
 from payd.cli.options import Operator
-from payd.cli.pasted import pasted
 from payd.cli.signing import Signing, Unshown
 from payd.core.advice import words_for
 from payd.core.endpoint import SECRET_OVERLAP_MS, SECRETS_MAX
@@ -107,7 +106,7 @@ class FolderDoor:
                     " or give --data-dir."
                 )
             words = "This needs the running server. Start it in another terminal:"
-            raise Unreachable(f"{words} {pasted('serve')}")
+            raise Unreachable(f"{words} {self._operator.pasted_here('serve')}")
 
     def reveal(self) -> str:
         """The secret, also where no server runs."""
@@ -145,7 +144,7 @@ class FolderDoor:
         try:
             self._operator.ask("key.revoke", id=key_id)
         except click.ClickException as error:
-            again = pasted(f"key revoke --mode {self._operator.scope['mode']} {key_id}")
+            again = self._operator.pasted(f"key revoke {key_id}")
             click.echo(f"The key of this listener is still there: {error.message} Run: {again}", err=True)
 
     def _check_cursor(self, newest: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -83,7 +84,9 @@ def list_events(
     show_rows(rows, columns, "There is no such event.", _brief)
     if found["nextCursor"] is not None:
         given["cursor"] = found["nextCursor"]
-        options = " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
+        options = " ".join(
+            f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None
+        )
         click.echo(f"\nThere are more: {operator.pasted(f'events list {options}')}")
 
 
@@ -128,7 +131,7 @@ def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Pa
     While the server is away it waits, and goes on where it was: no event is left out.
     """
     ticker: Ticker = JsonTicker() if operator.as_json else PlainTicker()
-    typed = [f"--type {one}" for one in types] + ([f"--cursor {file}"] if file else [])
+    typed = [f"--type {one}" for one in types] + ([f"--cursor {shlex.quote(str(file))}"] if file else [])
     wanted = Wanted(
         url=None,
         headers=(),

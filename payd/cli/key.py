@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.pasted import pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -86,7 +85,7 @@ def list_all(operator: Operator, with_revoked: bool) -> None:
         "revokedAt": "Revoked",
         "scopes": "Scopes",
     }
-    make = pasted(f"key create --mode {operator.scope['mode']}")
+    make = operator.pasted("key create")
     show_rows(rows, columns, f"There is no key. Make one: {make}")
 
 

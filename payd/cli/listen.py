@@ -136,7 +136,7 @@ def listen(
     door: ListenDoor
     if url is None:
         scope = {"mode": mode} if account is None else {"mode": mode, "account": account}
-        operator = Operator(load_config(config_file, data_dir), False, scope)
+        operator = Operator(load_config(config_file, data_dir), False, scope, config_file, data_dir)
         door = FolderDoor(operator, secret, wanted.cursor, origin=wanted.origin, tell=ticker.state)
     else:
         signs = print_secret or forward_to is not None

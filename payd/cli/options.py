@@ -23,11 +23,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One command's circumstances. `scope` is the mode and the account, for commands on a realm."""
+    """One command's circumstances.
+
+    Attributes:
+        scope: The mode and the account, for commands on a realm.
+        config_file: `--config`, where it was typed.
+        data_dir: `--data-dir`, where it was typed.
+    """
 
     config: Config
     as_json: bool
     scope: dict[str, str]
+    config_file: str | None = None
+    data_dir: str | None = None
 
     def ask(self, command: str, **args: Any) -> Any:
         """Have a command of `web/commands.py` done; what is None goes unsaid.
@@ -38,15 +46,18 @@ class Operator:
         given = {name: value for name, value in args.items() if value is not None}
         try:
             with told():
-                return ask(self.config, command, {**self.scope, **given})
+                return ask(self.config, command, {**self.scope, **given}, self.pasted_here)
         except Refused as refused:
             raise Refused(as_commands(refused.message, self.pasted)) from refused
 
     def pasted(self, words: str) -> str:
         """A command on the same realm and account, for a hint."""
-        return pasted(
-            " ".join([words, *(f"--{name} {shlex.quote(one)}" for name, one in self.scope.items())])
-        )
+        scope = [f"--{name} {shlex.quote(one)}" for name, one in self.scope.items()]
+        return self.pasted_here(" ".join([words, *scope]))
+
+    def pasted_here(self, words: str) -> str:
+        """A command on the same house, for a hint, whatever its realm."""
+        return pasted(words, config_file=self.config_file, data_dir=self.data_dir)
 
 
 def load_config(file: str | None, data_dir: str | None, **overrides: str | None) -> Config:
@@ -86,7 +97,8 @@ def operates(function: Callable[..., None]) -> Callable[..., None]:
     def command(*, config_file: str | None, data_dir: str | None, as_json: bool, **rest: Any) -> None:
         scope = {name: rest.pop(name) for name in ("mode", "account") if rest.get(name) is not None}
         rest.pop("account", None)
-        function(Operator(load_config(config_file, data_dir), as_json, scope), **rest)
+        config = load_config(config_file, data_dir)
+        function(Operator(config, as_json, scope, config_file, data_dir), **rest)
 
     json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     return config_options(json_option(command))

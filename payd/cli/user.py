@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from payd.cli.options import Operator, operates
-from payd.cli.pasted import pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -55,7 +54,8 @@ def list_all(operator: Operator) -> None:
         "secondFactor": "Second factor",
         "createdAt": "Created",
     }
-    show_rows(rows, columns, f"There is no user yet. Make a link for the first: {pasted('user setup-link')}")
+    make = operator.pasted("user setup-link")
+    show_rows(rows, columns, f"There is no user yet. Make a link for the first: {make}")
 
 
 @user.command(

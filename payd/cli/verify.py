@@ -73,7 +73,11 @@ def verify(
         words += " With --at, a recorded delivery is checked as of when it came."
     if not offline and _knows_more(found.kind, received):
         scope = {"mode": mode} if account is None else {"mode": mode, "account": account}
-        known = _ask(lambda: Operator(load_config(config_file, data_dir), as_json, scope), received, secret)
+        known = _ask(
+            lambda: Operator(load_config(config_file, data_dir), as_json, scope, config_file, data_dir),
+            received,
+            secret,
+        )
         if known is not None and authentic:
             note = _farewell(*known)
         elif known is not None:

@@ -46,7 +46,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the server answers to each command, in place of a server; each command that was asked is kept."""
     given: dict[str, Any] = {"asked": []}
 
-    def ask(_config: Config, command: str, args: dict[str, Any]) -> Any:
+    def ask(_config: Config, command: str, args: dict[str, Any], _paste: object) -> Any:
         given["asked"].append((command, args))
         found = given[command]
         return found(args) if callable(found) else found

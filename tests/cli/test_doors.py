@@ -63,9 +63,8 @@ def folder_door(
     cursor: str | None = None,
     tell: Tell = lambda _: None,
 ) -> FolderDoor:
-    operator = Operator(
-        load(None, {"PAYD_DATA_DIR": str(tmp_path)}), False, {"mode": "test", "account": "main"}
-    )
+    scope = {"mode": "test", "account": "main"}
+    operator = Operator(load(None, {"PAYD_DATA_DIR": str(tmp_path)}), False, scope, data_dir="my data")
     return FolderDoor(operator, secret, cursor, tell=tell, origin="my file")
 
 
@@ -188,7 +187,7 @@ async def test_ctrl_c_while_the_key_is_made_leaves_a_key_that_is_known(
     with trio.move_on_after(1):
         await door.open()
     monkeypatch.setattr(
-        "payd.cli.options.ask", lambda _config, command, args: revoked.append({command: args})
+        "payd.cli.options.ask", lambda _config, command, args, _paste: revoked.append({command: args})
     )
     door.close()
     assert revoked == [{"key.revoke": {"mode": "test", "account": "main", "id": "key_1"}}]
@@ -210,14 +209,14 @@ def test_a_key_that_cannot_be_revoked_is_named(
     trio.run(opened).close()
     said = capsys.readouterr().err
     assert "It is in use. Run: " in said
-    assert "key revoke --mode test key_1" in said
+    assert "key revoke key_1 --mode test --account main --data-dir 'my data'" in said
 
 
 def test_where_no_server_was_started_or_nothing_is_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"No payd data in .*Go to the folder where payd runs, or give --data"):
         folder_door(tmp_path).check()
     (tmp_path / "office.db").touch()
-    with pytest.raises(Unreachable, match="payd serve"):
+    with pytest.raises(Unreachable, match=r"payd serve --data-dir 'my data'$"):
         folder_door(tmp_path).check()
     folder_door(tmp_path).close()
 

@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from payd.web.cursor import encode_cursor
 from tests.cli.listening import open_shop, until
 from tests.terminal import Terminal, on_terminal
 
@@ -37,6 +39,26 @@ def test_events_are_listed_with_what_was_asked_for(payd: Terminal, answers: dict
     asked = {"mode": "test", "payment": "pay_t1", "delivery": "failed"}
     assert answers["asked"][-1] == ("event.list", asked)
     assert "failed" in payd.error("events", "list", "--delivery", "lost", code=2)
+
+
+def test_what_was_typed_for_a_list_is_quoted_for_the_next(payd: Terminal, answers: dict[str, Any]) -> None:
+    answers["event.list"] = {"data": [ONE], "nextCursor": "abc"}
+    assert "--payment 'pay t1' --cursor abc" in payd("events", "list", "--payment", "pay t1").output
+
+
+def test_the_file_of_a_cursor_is_quoted_where_it_is_said_how_to_go_on(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.cli.events.FolderDoor.check", lambda _door: None)
+
+    def read_one(run: partial[None], _door: object) -> None:
+        run.args[-1].move(encode_cursor(8))
+
+    monkeypatch.setattr("payd.cli.events.run_until_told", read_one)
+    (payd.folder / "my data").mkdir()
+    (payd.folder / "my place").write_text(encode_cursor(7))
+    shown = payd("events", "tail", "--cursor", "my place", "--data-dir", "my data").stderr
+    assert "payd events tail --cursor 'my place' --mode test --data-dir 'my data'\n" in shown
 
 
 def test_a_narrow_terminal_gets_lines(

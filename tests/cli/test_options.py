@@ -33,6 +33,57 @@ def test_the_payd_toml_of_a_data_directory_goes_with_it(payd: Terminal) -> None:
     assert (config.payments.lifetime_s, config.data_dir) == (60, Path("there"))
 
 
+ELSEWHERE = ("--config", "my payd.toml", "--data-dir", "my data")
+THERE = " --config 'my payd.toml' --data-dir 'my data'"
+
+
+@pytest.fixture
+def elsewhere(payd: Terminal) -> Terminal:
+    """The program, with a house that is not in the folder's own place."""
+    (payd.folder / "my payd.toml").touch()
+    payd("account", "create", "main", *ELSEWHERE)
+    return payd
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("merchant create Shop --email a@b.example", " ASSET ADDRESS --mode test"),
+        (
+            "merchant list --account main",
+            "payd merchant create NAME --email ADDRESS --mode test --account main",
+        ),
+        ("key list --account main", "payd key create --mode test --account main"),
+        ("app list", "payd app create --mode test"),
+        ("account create second", "payd key create --mode test"),
+        ("user list", "payd user setup-link"),
+    ],
+)
+def test_a_hint_stays_in_the_house_that_was_typed(elsewhere: Terminal, typed: str, told: str) -> None:
+    assert f"{told}{THERE}\n" in elsewhere(*typed.split(), *ELSEWHERE).output
+
+
+@pytest.mark.parametrize(
+    ("typed", "told", "code"),
+    [
+        ("webhook show", "payd webhook set --url URL --mode test", 1),
+        ("webhook test", "payd serve", 3),
+        ("events tail", "payd serve", 3),
+        ("listen", "payd serve", 3),
+    ],
+)
+def test_so_does_a_refusal(elsewhere: Terminal, typed: str, told: str, code: int) -> None:
+    assert f"{told}{THERE}\n" in elsewhere.error(*typed.split(), *ELSEWHERE, code=code)
+
+
+def test_a_house_that_is_not_there_is_made_where_it_was_looked_for(payd: Terminal) -> None:
+    assert "payd init --data-dir 'my data'\n" in payd.error("key", "list", "--data-dir", "my data")
+
+
+def test_without_a_word_about_the_house_a_hint_has_none(payd: Terminal) -> None:
+    assert payd("account", "create", "main").output.endswith("payd key create --mode test\n")
+
+
 @pytest.mark.parametrize("command", ["account list", "key list", "app list", "merchant list", "webhook show"])
 def test_every_command_takes_the_data_directory_and_json(payd: Terminal, command: str) -> None:
     assert "payd init" in payd.error(*command.split(), "--data-dir", "nowhere", "--json")
