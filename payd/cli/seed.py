@@ -44,6 +44,8 @@ allow_http = true
 allow_networks = ["127.0.0.0/8", "::1/128"]
 """
 
+LAPTOP_MODE: Final = 0o644  # nothing in it is secret: who may look into the folder may read it
+
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
@@ -79,7 +81,7 @@ def write_laptop_toml(config: Config, *, named: bool) -> bool:
     if named or path.exists() or not _sets_nothing(config.file):
         return False
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_file(path, LAPTOP_TOML.encode())
+    write_file(path, LAPTOP_TOML.encode(), LAPTOP_MODE)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that are on the disk when a function returns, and for their owner alone.
+"""Files and folders that are on the disk when a function returns, and for their owner alone unless said.
 
 Source: DESIGN.md, "12. Operations".
 """
@@ -29,11 +29,17 @@ class DraftForeign(RuntimeError):
     """Under the name of this draft lies what payd did not put there."""
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole: who looks at the name finds all of it, or what was there before."""
+def write_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Write a file whole: who looks at the name finds all of it, or what was there before.
+
+    Args:
+        path: Where; its folder is there.
+        data: All of it.
+        mode: Who may read it, as far as the umask allows; its owner alone unless it is no secret.
+    """
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

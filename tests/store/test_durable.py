@@ -35,6 +35,17 @@ def test_a_written_file_is_its_owners_and_replaces_the_one_before(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_is_no_secret_can_be_for_others_to_read(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", b"one", 0o644)
+    assert mode_of(tmp_path / "a") == 0o644 & ~umask()
+
+
+def umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
 def test_a_copy_says_what_was_read_and_overwrites_nothing(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     data = os.urandom(CHUNK_BYTES + 1)
