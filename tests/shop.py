@@ -24,6 +24,7 @@ from payd.core.version import DEFAULT
 from payd.entropy import new_id, system_entropy
 from payd.server import open_house
 from payd.store.accounts import Account, insert_account
+from payd.store.copying import DATABASES
 from payd.store.db import open_database
 from payd.store.keys import SCOPES, insert_key
 from payd.web.call import Answer, Request, Seen
@@ -250,8 +251,9 @@ async def open_shop(
     )
     if live:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        async with open_database(folder / "live.db", "realm", inline=True):
-            pass  # That it is there makes the live realm run.
+        for name, schema in (DATABASES[0], DATABASES[2]):
+            async with open_database(folder / name, schema, inline=True):
+                pass  # That it is there makes the live realm run.
     async with (
         open_house(config, inline=True, wall=VirtualWall(start_ms)) as house,
         trio.open_nursery() as chores,

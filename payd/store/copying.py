@@ -52,16 +52,16 @@ class OfficeMissing(RuntimeError):
 
 
 def check_office(directory: Path) -> None:
-    """Refuse to begin a new house among what another one left: the office is the first that is made.
+    """Refuse to begin a new house among what another one left: the office is the first that has anything.
 
     Raises:
         OfficeMissing: It is gone.
     """
-    there = [name for name, _ in databases_in(directory)]
+    there = [name for name, _ in databases_in(directory) if (directory / name).stat().st_size]
     if there and OFFICE not in there:
         raise OfficeMissing(
-            f"{directory / OFFICE} is missing, and {there[0]} is there: its payments belong to accounts of"
-            " that file. Put it back, or restore a backup"
+            f"{directory / OFFICE} is missing or empty, and {there[0]} is there: its payments belong to"
+            " accounts of that file. Put it back, or restore a backup"
         )
 
 

@@ -39,9 +39,14 @@ def test_payments_without_their_accounts_are_no_new_house(tmp_path: Path, left: 
     check_office(tmp_path)
     for name in left:
         (tmp_path / name).touch()
-    with pytest.raises(OfficeMissing, match=r"office\.db is missing, and test\.db is there"):
         check_office(tmp_path)
-    (tmp_path / "office.db").touch()
+    for name in left:
+        (tmp_path / name).write_bytes(b"SQLite format 3\0")
+    for _ in range(2):
+        with pytest.raises(OfficeMissing, match=r"office\.db is missing or empty, and test\.db is there"):
+            check_office(tmp_path)
+        (tmp_path / "office.db").touch()
+    (tmp_path / "office.db").write_bytes(b"SQLite format 3\0")
     check_office(tmp_path)
 
 
