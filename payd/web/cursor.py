@@ -16,6 +16,7 @@ from payd.core.errors import InvalidParams
 
 A = TypeVar("A", int, str)
 B = TypeVar("B", int, str)
+C = TypeVar("C", int, str)
 
 # Far longer than any of ours.
 LENGTH_MAX: Final = 512
@@ -32,6 +33,8 @@ def encode_cursor(*values: int | str) -> str:
 def decode_cursor(text: str, types: tuple[type[A]]) -> tuple[A]: ...
 @overload
 def decode_cursor(text: str, types: tuple[type[A], type[B]]) -> tuple[A, B]: ...
+@overload
+def decode_cursor(text: str, types: tuple[type[A], type[B], type[C]]) -> tuple[A, B, C]: ...
 
 
 def decode_cursor(text: str, types: tuple[type[Any], ...]) -> tuple[Any, ...]:

@@ -130,7 +130,8 @@ async def list_all(call: Call) -> Answer:
     chosen = _filter(call)
     limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
     cursor = query.one(call, "cursor")
-    after = None if cursor is None else decode_cursor(cursor, (int, int))
+    order = f"{chosen.sort_by} {'desc' if chosen.descending else 'asc'}"
+    after = None if cursor is None else _place_in(order, cursor)
     words = words_of(call)
 
     def work(tx: Tx) -> PaymentPage:
@@ -141,9 +142,19 @@ async def list_all(call: Call) -> Answer:
             return PaymentPage(data, None)
         seq, last = rows[limit - 1]
         value = last.created_at_ms if chosen.sort_by == "date" else last.value
-        return PaymentPage(data, encode_cursor(value, seq))
+        return PaymentPage(data, encode_cursor(order, value, seq))
 
     return Answer.json(await call.realm.db.read(work))
+
+
+def _place_in(order: str, cursor: str) -> tuple[int, int]:
+    shown, value, seq = decode_cursor(cursor, (str, int, int))
+    if shown != order:
+        raise InvalidParams(
+            "cursor is of a list in another order; ask with that list's sortBy and sortDir,"
+            " or leave it out to start at the beginning."
+        )
+    return value, seq
 
 
 async def refund(call: Call) -> Answer:

@@ -242,6 +242,8 @@ CURSORS = (
     encode_cursor("a", "b"),
     encode_cursor(1),
     encode_cursor(1, 2, 3),
+    encode_cursor("date desc", "a", 1),
+    encode_cursor("date up", 1, 1),
 )
 
 
@@ -249,6 +251,21 @@ CURSORS = (
 async def test_a_cursor_that_was_never_handed_out_is_refused(shop: Shop, cursor: str) -> None:
     found = await shop.call("GET", f"/v1/payments?cursor={cursor}")
     assert (found.status, found.code) == (400, "invalid_params")
+
+
+async def test_a_cursor_of_another_order_is_refused_in_words(shop: Shop) -> None:
+    for _ in range(2):
+        await shop.pay()
+    orders = ("", "&sortDir=asc", "&sortBy=amount&currency=USD", "&sortBy=amount&currency=USD&sortDir=asc")
+    for order in orders:
+        cursor = (await shop.call("GET", f"/v1/payments?limit=1{order}")).body["nextCursor"]
+        for other in orders:
+            found = await shop.call("GET", f"/v1/payments?limit=1{other}&cursor={cursor}")
+            if order == other:
+                assert len(found.body["data"]) == 1
+            else:
+                assert (found.status, found.code) == (400, "invalid_params")
+                assert "another order" in found.body["message"]
 
 
 async def test_a_cursor_that_was_changed_is_refused_or_shows_nothing_of_others(shop: Shop) -> None:
