@@ -22,7 +22,7 @@ from payd.core.endpoint import SECRET_OVERLAP_MS, SECRETS_MAX
 from payd.core.errors import InvalidParams
 from payd.net.http import Client, Target
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, Reply, call_admin
-from payd.web.cursor import decode_cursor
+from payd.web.feed_cursor import read_feed_cursor
 
 REVEAL: Final = "/v1/webhooks/endpoint/reveal"
 # A server that is well answers within milliseconds.
@@ -73,8 +73,8 @@ class FolderDoor:
     Args:
         operator: Whose folder, mode and account.
         secret: The receiver's, typed; None: that of the endpoint, or the account's own.
-        cursor: Where the listener begins; checked against the newest event.
-        origin: Where the cursor is from, for people.
+        cursor: Where the listener begins.
+        file: Where that is kept; it may be of another house, which is found out. None: it was typed.
         tell: Told that another secret signs.
     """
 
@@ -85,10 +85,10 @@ class FolderDoor:
         cursor: str | None,
         *,
         tell: Tell,
-        origin: str = "--after",
+        file: Path | None = None,
     ) -> None:
         self._operator = operator
-        self._origin = origin
+        self._file = file
         self._socket = operator.config.data_dir / SOCKET_NAME
         self._cursor = cursor
         self._opened: dict[str, Any] | None = None
@@ -148,12 +148,13 @@ class FolderDoor:
             click.echo(f"The key of this listener is still there: {error.message} Run: {again}", err=True)
 
     def _check_cursor(self, newest: str) -> None:
-        if self._cursor is None:
+        if self._cursor is None or self._file is None:
             return
-        if decode_cursor(self._cursor, (int,)) > decode_cursor(newest, (int,)):
+        if read_feed_cursor(self._cursor).seq > read_feed_cursor(newest).seq:
             raise Refused(
-                f"The cursor of {self._origin} is ahead of all events here: it is of another mode or server,"
-                " or of data that are gone. Without it, listening begins with what is new."
+                f"The cursor in {self._file} is ahead of all events here: it is of another mode or server, or"
+                f" a backup was restored. After a restore, --after {self._cursor} instead of the file goes on"
+                " where that begins. Without either, listening begins with what is new."
             )
 
     async def _ask_secrets(self) -> tuple[str, ...]:

@@ -137,11 +137,10 @@ def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Pa
         headers=(),
         events=frozenset(types or EVENT_TYPES),
         cursor=begins(after, file),
-        origin="--after" if after else str(file),
         file=file,
         again=operator.pasted(" ".join(["events tail", *typed])),
     )
-    door = FolderDoor(operator, None, wanted.cursor, origin=wanted.origin, tell=ticker.state)
+    door = FolderDoor(operator, None, wanted.cursor, file=wanted.file, tell=ticker.state)
     door.check()
     progress = Progress(file)
     run_until_told(partial(follow, wanted, door, ticker, progress), door)

@@ -45,8 +45,7 @@ class Wanted:
         headers: To add.
         events: The types.
         cursor: Where to begin; None: behind the newest.
-        origin: Where that is from, for people.
-        file: Where the cursor is kept.
+        file: Where the cursor is kept; None: nowhere, and `cursor` was typed.
         again: The command, as typed, without a cursor.
     """
 
@@ -54,7 +53,6 @@ class Wanted:
     headers: tuple[Header, ...]
     events: frozenset[str]
     cursor: str | None
-    origin: str
     file: Path | None
     again: str
 
@@ -128,7 +126,6 @@ def listen(
         headers=extra_headers(lines),
         events=chosen_events(lists),
         cursor=begins(after, file),
-        origin="--after" if after else str(file),
         file=file,
         again=_again(typed, lists, lines, api_key),
     )
@@ -137,7 +134,7 @@ def listen(
     if url is None:
         scope = {"mode": mode} if account is None else {"mode": mode, "account": account}
         operator = Operator(load_config(config_file, data_dir), False, scope, config_file, data_dir)
-        door = FolderDoor(operator, secret, wanted.cursor, origin=wanted.origin, tell=ticker.state)
+        door = FolderDoor(operator, secret, wanted.cursor, file=wanted.file, tell=ticker.state)
     else:
         signs = print_secret or forward_to is not None
         door = _remote(url, api_key, secret, signs=signs, tell=ticker.state)

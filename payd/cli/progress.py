@@ -10,7 +10,7 @@ import click
 
 from payd.cli.failure import Refused
 from payd.core.errors import InvalidParams
-from payd.web.cursor import decode_cursor
+from payd.web.feed_cursor import read_feed_cursor
 
 CURSOR_BYTES_MAX: Final = 4096
 NEWS: Final = "listening begins with what is new"
@@ -77,6 +77,6 @@ def kept_cursor(file: Path) -> str | None:
 
 def _is_cursor(text: str) -> bool:
     try:
-        return decode_cursor(text, (int,))[0] >= 0
+        return read_feed_cursor(text).seq >= 0
     except InvalidParams:
         return False

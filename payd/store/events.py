@@ -17,6 +17,9 @@ Tx: TypeAlias = sqlite3.Connection
 # Payments of merchants; some events each are sorted in no time.
 FEW: Final = 200
 
+# By how much a wall clock that is set back may have put events out of the order of their times.
+SET_BACK_MAX_MS: Final = 2 * 3_600_000
+
 COLUMNS: Final = "seq, id, account_id, payment_id, version, type, created_at_ms, body"
 
 
@@ -145,6 +148,27 @@ def cursor_before(tx: Tx, account_id: str, at_ms: int) -> int:
         else:
             before = seq
     return before
+
+
+def event_time(tx: Tx, seq: int) -> int | None:
+    """When an event happened, by its number; None where there is none."""
+    row = tx.execute("SELECT created_at_ms FROM events WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def seq_in_history(tx: Tx, account_id: str, seq: int, at_ms: int, start_seq: int) -> int:
+    """Where to go on behind an event, which may be of a history that a restored backup does not have.
+
+    Args:
+        tx: The read's transaction.
+        account_id: Whose events are followed.
+        seq: The event's number.
+        at_ms: When it happened. What came before a backup is older; what came after its restore, newer.
+        start_seq: The newest event at the server's start, for where times say nothing.
+    """
+    if event_time(tx, seq) == at_ms:
+        return seq
+    return min(seq, start_seq, cursor_before(tx, account_id, at_ms - SET_BACK_MAX_MS))
 
 
 _SEQ_MAX: Final = 2**63 - 1

@@ -10,7 +10,7 @@ from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.errors import EndpointDisabled, NotFound, RateLimited
 from payd.store.deliveries import REPLAY, NewDelivery, insert_deliveries, requeue
 from payd.store.endpoints import endpoint_of_id, get_endpoint
-from payd.store.events import cursor_before
+from payd.store.events import SET_BACK_MAX_MS, cursor_before
 
 Tx: TypeAlias = sqlite3.Connection
 Kind: TypeAlias = Literal["recover", "replay-missing"]
@@ -21,8 +21,6 @@ BATCH_ROWS_MAX: Final = 100
 RUNNING_MAX: Final = 10
 # The newest are what a person looks for.
 LISTED_MAX: Final = 50
-# By how much a wall clock that is set back may have put events out of the order of their times.
-SET_BACK_MAX_MS: Final = 2 * 3_600_000
 
 
 class JobRow(NamedTuple):

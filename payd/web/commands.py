@@ -21,7 +21,6 @@ from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.entropy import new_id
 from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.attempts import attempts_of
-from payd.store.clock import newest_event_seq
 from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import endpoint_of_id, listen_secret
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
@@ -29,8 +28,7 @@ from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
 from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
-from payd.web.cursor import encode_cursor
-from payd.web.feed import LISTENER, revoke_left_keys, what_signs
+from payd.web.feed import LISTENER, newest_place, revoke_left_keys, what_signs
 from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
@@ -188,7 +186,7 @@ async def _listen_open(house: House, args: OfMode) -> Any:
         "accountName": account.name,
         "apiKey": key.api_key,
         "keyId": key.id,
-        "cursor": encode_cursor(realm.db.point(newest_event_seq)),
+        "cursor": str(realm.db.point(newest_place)),
     }
 
 

@@ -17,11 +17,11 @@ from payd.core.errors import Forbidden, InvalidParams, PaymentNotFound, StoreUna
 from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
-from payd.store.events import events_after
+from payd.store.events import EventRow, event_time, events_after, seq_in_history
 from payd.store.keys import active_keys_named, revoke_key
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
-from payd.web.cursor import decode_cursor, encode_cursor
+from payd.web.feed_cursor import FeedCursor, read_feed_cursor
 from payd.web.house import House, Realm
 from payd.web.schema import Words, buyer_page
 from payd.web.sockets import READ_AGAIN_S
@@ -184,8 +184,10 @@ class AccountEvents:
     async def start(self, after: str | None) -> int:
         """The place to go on from: behind a cursor, or behind the newest event.
 
-        A cursor behind that is of events that a restored backup does not have: all that happened since this
-        server's start is new to whoever comes with it.
+        A cursor of events that a restored backup does not have goes on where the two histories parted, or
+        before that: some events may come again, none is missed. Where its time says nothing, all that
+        happened since this server's start is new: cursors of an older payd have none, and the clock of a
+        test realm that was moved on is back where the backup had it.
 
         Raises:
             InvalidParams: The cursor is none of ours.
@@ -194,8 +196,11 @@ class AccountEvents:
         newest = self._realm.db.point(newest_event_seq)
         if not after:
             return newest
-        cursor: int = decode_cursor(after, (int,))[0]
-        return cursor if cursor <= newest else min(self._realm.found_seq, newest)
+        cursor = read_feed_cursor(after)
+        found_seq = min(self._realm.found_seq, newest)
+        if cursor.at_ms is None:
+            return cursor.seq if cursor.seq <= newest else found_seq
+        return self._realm.db.point(seq_in_history, self.account_id, cursor.seq, cursor.at_ms, found_seq)
 
     async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
         """Headers: the cursor before the first event that comes, and how many wait, at most `BEHIND_MAX`.
@@ -203,7 +208,8 @@ class AccountEvents:
         Who asked for what is new can so go on from here, also when nothing came before the connection broke.
         """
         rows = await self._realm.db.look(events_after, self.account_id, cursor, BEHIND_MAX)
-        return ("feed-cursor", encode_cursor(cursor)), ("feed-behind", str(len(rows)))
+        place = FeedCursor(cursor, self._realm.db.point(event_time, cursor))
+        return ("feed-cursor", str(place)), ("feed-behind", str(len(rows)))
 
     async def events_after(self, cursor: int, limit: int) -> list[tuple[int, bytes]]:
         """The next events as messages `{cursor, event}`; before them `SECRET_CHANGED` where that is so.
@@ -218,8 +224,7 @@ class AccountEvents:
         signed, self._signs = self._signs, self._what_signs()
         news = [] if signed == self._signs else [(cursor, SECRET_CHANGED)]
         return news + [
-            (row.seq, b'{"cursor":"%b","event":%b}' % (encode_cursor(row.seq).encode(), row.body))
-            for row in rows
+            (row.seq, b'{"cursor":"%b","event":%b}' % (_place_after(row), row.body)) for row in rows
         ]
 
     def _what_signs(self) -> tuple[str, tuple[bytes, ...]] | None:
@@ -232,11 +237,21 @@ class AccountEvents:
         form = b'{"cursor":"%b","event":%b,"resent":true}'
         found = [await self._realm.db.look(events_after, self.account_id, seq - 1, 1) for seq in seqs]
         return [
-            form % (encode_cursor(row.seq).encode(), row.body)
+            form % (_place_after(row), row.body)
             for seq, rows in zip(seqs, found, strict=True)
             for row in rows
             if row.seq == seq
         ]
+
+
+def _place_after(row: EventRow) -> bytes:
+    return str(FeedCursor(row.seq, row.created_at_ms)).encode()
+
+
+def newest_place(tx: Tx) -> FeedCursor:
+    """Behind all events of a realm."""
+    seq = newest_event_seq(tx)
+    return FeedCursor(seq, event_time(tx, seq))
 
 
 def what_signs(tx: Tx, account_id: str, now_ms: int) -> tuple[str, tuple[bytes, ...]] | None:

@@ -61,11 +61,12 @@ def folder_door(
     *,
     secret: str | None = None,
     cursor: str | None = None,
+    file: Path | None = None,
     tell: Tell = lambda _: None,
 ) -> FolderDoor:
     scope = {"mode": "test", "account": "main"}
     operator = Operator(load(None, {"PAYD_DATA_DIR": str(tmp_path)}), False, scope, data_dir="my data")
-    return FolderDoor(operator, secret, cursor, tell=tell, origin="my file")
+    return FolderDoor(operator, secret, cursor, tell=tell, file=file)
 
 
 async def test_a_folder_makes_one_key_and_asks_for_the_secret_again_each_time(
@@ -164,13 +165,15 @@ async def test_an_operators_refusal_ends_it(monkeypatch: pytest.MonkeyPatch, tmp
         await folder_door(tmp_path).open()
 
 
-async def test_a_cursor_ahead_of_all_events_is_refused_instead_of_waited_for(
+async def test_a_kept_cursor_ahead_of_all_events_is_refused_and_a_typed_one_is_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    Admin(monkeypatch, OPENED, OPENED)
-    with pytest.raises(Refused, match="of my file is ahead of all events"):
-        await folder_door(tmp_path, cursor=encode_cursor(8)).open()
-    await folder_door(tmp_path, cursor=encode_cursor(7)).open()
+    Admin(monkeypatch, OPENED, OPENED, OPENED)
+    ahead, file = encode_cursor(8, 1), Path("place")
+    with pytest.raises(Refused, match=rf"in place is ahead of all events.* --after {ahead} instead"):
+        await folder_door(tmp_path, cursor=ahead, file=file).open()
+    await folder_door(tmp_path, cursor=encode_cursor(7), file=file).open()
+    await folder_door(tmp_path, cursor=ahead).open()
 
 
 async def test_ctrl_c_while_the_key_is_made_leaves_a_key_that_is_known(

@@ -326,13 +326,15 @@ def test_elsewhere_a_key_is_enough_where_it_may_see_the_secret(shop: Shop, hook:
     assert shop.listener_keys() == [], "none was made"
 
 
-def test_a_wrong_key_or_cursor_is_refused_in_words(kept: Shop) -> None:
+def test_a_wrong_key_or_cursor_is_refused_in_words(kept: Shop, tmp_path: Path) -> None:
     with listening(kept, "--url", kept.server.url, "--api-key", "svc_test_wrong") as listener:
         assert listener.wait() == 1
     assert "This API key is unknown or was revoked." in listener.said[-1]
-    with listening(kept, "--after", "Wzk5OTk5OV0") as listener:
+    file = tmp_path / "place"
+    file.write_text("Wzk5OTk5OV0")
+    with listening(kept, "--cursor", str(file)) as listener:
         assert listener.wait() == 1
-    assert "The cursor of --after is ahead of all events" in listener.said[-1]
+    assert f"The cursor in {file} is ahead of all events" in listener.said[-1]
     assert all(kept.listener_keys())
 
 

@@ -11,7 +11,7 @@ from payd.cli.failure import Refused
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
 from payd.web.cursor import encode_cursor
 
-CURSOR = encode_cursor(7)
+CURSOR = encode_cursor(7, 1_780_000_000_000)
 
 
 def test_a_cursor_is_kept_and_found_again(tmp_path: Path) -> None:

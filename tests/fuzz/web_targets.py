@@ -35,6 +35,7 @@ from payd.web.dashboard.payment_create import minor_units
 from payd.web.deliveries import StartJob
 from payd.web.explain import _names
 from payd.web.faults import InjectIn
+from payd.web.feed_cursor import read_feed_cursor
 from payd.web.form import FORM_TYPE, read_form, read_upload
 from payd.web.gateway import ConfirmIn, FetchIn, unwrap_payment_id
 from payd.web.merchants import CreateMerchant, PatchMerchant
@@ -143,6 +144,11 @@ def _cursor(text: str) -> None:
         except InvalidParams:
             continue
         assert decode_cursor(encode_cursor(*values), cast(Any, shape)) == values
+    try:
+        place = read_feed_cursor(text)
+    except InvalidParams:
+        return
+    assert read_feed_cursor(str(place)) == place
 
 
 def _forwarded(text: str) -> None:
@@ -273,7 +279,9 @@ TARGETS: Final = {
         (),
     ),
     "cursor": Target(
-        of_text(_cursor), seeds(encode_cursor(5), encode_cursor("a"), encode_cursor(2**63 - 1, "b")), ()
+        of_text(_cursor),
+        seeds(encode_cursor(5), encode_cursor(5, 1), encode_cursor("a"), encode_cursor(2**63 - 1, "b")),
+        (),
     ),
     "clock duration": Target(of_text(parse_duration_s), seeds("300s", "15m", "28h", "5d")),
     "accept": Target(

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from payd.store.db import Database, Tx
-from payd.store.events import cursor_before, events_after, get_event, insert_events, list_events
+from payd.store.events import (
+    SET_BACK_MAX_MS,
+    cursor_before,
+    events_after,
+    get_event,
+    insert_events,
+    list_events,
+    seq_in_history,
+)
 
 
 async def happen(
@@ -82,3 +90,17 @@ async def test_the_cursor_before_a_time_has_all_since_behind_it_and_nothing_olde
         behind = realm_db.point(events_after, "acct_1", cursor, 10)
         assert [row.created_at_ms for row in behind] == [time for time in times if time >= at_ms]
     assert realm_db.point(cursor_before, "acct_3", 0) == 0
+
+
+async def test_an_event_of_another_history_is_gone_on_from_where_the_two_parted(realm_db: Database) -> None:
+    for number, spans in enumerate((0, 1, 10, 11)):
+        await happen(realm_db, number, at_ms=spans * SET_BACK_MAX_MS)
+
+    def at(seq: int, at_ms: int, start_seq: int) -> int:
+        return realm_db.point(seq_in_history, "acct_1", seq, at_ms, start_seq)
+
+    assert at(3, 10 * SET_BACK_MAX_MS, 4) == 3, "it is there"
+    assert at(3, 3 * SET_BACK_MAX_MS, 4) == 2, "lost ones of a time before its third and fourth"
+    assert at(9, 3 * SET_BACK_MAX_MS, 4) == 2
+    assert at(1, 3 * SET_BACK_MAX_MS, 4) == 1, "an event that age took away is behind nobody"
+    assert at(9, 99 * SET_BACK_MAX_MS, 1) == 1, "what a clock says that was moved on is not believed alone"

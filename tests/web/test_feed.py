@@ -26,6 +26,7 @@ from payd.core.payment import Payment
 from payd.entropy import new_id
 from payd.store import db as store
 from payd.store.batch import Failure, run_batch
+from payd.store.events import SET_BACK_MAX_MS
 from payd.store.keys import active_keys_named, list_keys, revoke_key
 from payd.web.call import Request
 from payd.web.commands import run_command
@@ -43,7 +44,7 @@ from payd.web.feed import (
     revoke_left_keys,
 )
 from payd.web.limits import RateLimit
-from tests.shop import BUYER, SIGNATURE, Shop, open_shop
+from tests.shop import BUYER, SIGNATURE, START_MS, Shop, open_shop
 
 FIELDS = {"version", "status", "isFinal", "pollInMs", "expiresAt", "serverTime", "info"}
 
@@ -246,25 +247,38 @@ async def test_what_happens_before_its_listener_is_back_after_a_restore_is_not_m
         await shop.pay()
         known = {"account_id": shop.account_id, "key": shop.key, "merchant_id": shop.merchant_id}
     shutil.copytree(data, backup)
-    async with open_shop(data) as shop:
+    async with open_shop(data, start_ms=START_MS + 2 * SET_BACK_MAX_MS) as shop:
         vars(shop).update(known)
         for _ in range(3):
             await shop.pay()
-        cursor = await (await listener(shop)).start(None)
+        feed = await listener(shop)
+        cursor = dict(await feed.greeting(await feed.start(None)))["feed-cursor"]
+        older = encode_cursor(await feed.start(None))
     shutil.rmtree(data)
     shutil.copytree(backup, data)
-    async with open_shop(data) as shop:
+    later_ms = START_MS + 3 * SET_BACK_MAX_MS
+    async with open_shop(data, start_ms=later_ms) as shop:
         vars(shop).update(known)
         new = [await shop.pay() for _ in range(2)]
-        feed = await listener(shop)
-        messages = await feed.events_after(await feed.start(encode_cursor(cursor)), 10)
-        told = [msgspec.json.decode(message)["event"]["data"]["payment_id"] for _, message in messages]
-        assert told == new
+        assert await created_after(shop, cursor) == await created_after(shop, older) == new
+        new += [await shop.pay() for _ in range(3)]
+        assert await created_after(shop, cursor) == new, "also where there are more than were lost"
+    async with open_shop(data, start_ms=later_ms + 60_000) as shop:
+        vars(shop).update(known)
+        new.append(await shop.pay())
+        assert await created_after(shop, cursor) == new, "also after one more start"
+
+
+async def created_after(shop: Shop, cursor: str) -> list[str]:
+    feed = await listener(shop)
+    messages = await feed.events_after(await feed.start(cursor), 20)
+    events = [msgspec.json.decode(message)["event"] for _, message in messages]
+    return [event["data"]["payment_id"] for event in events if event["type"] == "payment.created"]
 
 
 async def test_a_cursor_that_was_never_handed_out_is_refused(shop: Shop) -> None:
     feed = await listener(shop)
-    for cursor in ("x", "W10", encode_cursor("a"), encode_cursor(1, 2)):
+    for cursor in ("x", "W10", encode_cursor("a"), encode_cursor(1, "a"), encode_cursor(1, 2, 3)):
         with pytest.raises(InvalidParams):
             await feed.start(cursor)
 
@@ -280,7 +294,8 @@ async def test_an_event_is_sent_byte_for_byte_as_the_webhook_is(shop: Shop) -> N
     await shop.pay()
     ((seq, message),) = await (await listener(shop)).events_after(0, 10)
     (body,) = await shop.realm.db.read(lambda tx: tx.execute("SELECT body FROM events").fetchone())
-    assert message == b'{"cursor":"%b","event":%b}' % (encode_cursor(seq).encode(), body)
+    place = encode_cursor(seq, START_MS)
+    assert message == b'{"cursor":"%b","event":%b}' % (place.encode(), body)
 
 
 async def test_an_event_is_sent_again_as_it_was_and_says_so(shop: Shop) -> None:
@@ -301,7 +316,10 @@ async def test_a_feed_tells_where_it_begins_and_how_much_waits(shop: Shop) -> No
         await shop.pay()
     feed = await listener(shop)
     newest = await feed.start(None)
-    assert await feed.greeting(newest) == (("feed-cursor", encode_cursor(newest)), ("feed-behind", "0"))
+    assert await feed.greeting(newest) == (
+        ("feed-cursor", encode_cursor(newest, START_MS)),
+        ("feed-behind", "0"),
+    )
     assert dict(await feed.greeting(newest - 2))["feed-behind"] == "2"
 
 
