@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from payd.store.attempts import (
     Trigger,
     record_attempt,
     record_interrupted,
+    record_successes,
     record_test,
 )
 from payd.store.db import Database
@@ -76,6 +78,8 @@ class Attempts:
         self._poster = poster
         self._entropy = entropy
         self._notices = notices
+        # One for all: those that come at the same moment are known by it.
+        self._record_successes = partial(record_successes, notices=notices)
         self._stats = poster.stats
         self._wake = wake
         self._unanswered: Counter[str] = Counter()
@@ -121,9 +125,7 @@ class Attempts:
             self._unanswered[endpoint_id] -= 1
             if not (others := self._unanswered[endpoint_id]):
                 del self._unanswered[endpoint_id]
-        # Answers to one endpoint's requests come close together: one commit for all of them costs half.
-        write = self._db.write_in_company if others and trigger != "manual" else self._db.write
-        recorded = await write(record_attempt, work.delivery_id, end, self._notices)
+        recorded = await self._record(work.delivery_id, end, others > 0)
         if fault is not None:
             self._stats.fault(fault.kind)
         elif work.endpoint.id != CANARY:
@@ -149,6 +151,17 @@ class Attempts:
             trigger,
             None if fault is None else fault.kind,
         )
+
+    async def _record(self, delivery_id: str, end: AttemptEnd, others: bool) -> Recorded:
+        """What the store makes of an attempt; `others`: more are under way to the same endpoint.
+
+        Answers to one endpoint's requests come close together: one commit for all of them costs half.
+        """
+        if end.trigger in ("auto", "replay") and end.error_class is None and end.fault is None:
+            asked = delivery_id, end
+            return await self._db.write_together(None, self._record_successes, asked, hurry=not others)
+        write = self._db.write_in_company if others and end.trigger != "manual" else self._db.write
+        return await write(record_attempt, delivery_id, end, self._notices)
 
     async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int) -> None:
         """Log a request that a deletion cut off; one that the server's end cuts off is made again."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+import outcome
 
 from payd.core import endpoint as rules
 from payd.core.endpoint import Endpoint, EndpointState
@@ -16,6 +18,7 @@ from payd.store.deliveries import FRESH, RETRY
 from payd.store.endpoints import cancel_pending, columns_of, endpoint_of_id, endpoint_of_row, save_endpoint
 from payd.store.faults import close_use
 from payd.store.notices import Notices
+from payd.store.rows import change_rows, find_rows, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 Trigger: TypeAlias = Literal["auto", "manual", "replay", "test"]
@@ -118,7 +121,7 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
     if end.fault is not None:
         close_use(tx, delivery_id)
     if end.fault == "duplicate":
-        _log_attempt(tx, delivery_id, n, end, None)
+        _log_attempts(tx, [(delivery_id, n, end, None)])
         return Recorded(state, next_at_ms, endpoint_of_row(before), n, None)
     by_schedule = end.trigger in ("auto", "replay") and end.fault not in HELD
     attempts += by_schedule
@@ -146,8 +149,34 @@ def record_attempt(tx: Tx, delivery_id: str, end: AttemptEnd, notices: Notices) 
         endpoint, notice = _move_failure_clock(tx, endpoint, end, notices)
     if endpoint.state is EndpointState.DISABLED and state == "pending":
         state, next_at_ms = "cancelled", None
-    _log_attempt(tx, delivery_id, n, end, next_at_ms)
+    _log_attempts(tx, [(delivery_id, n, end, next_at_ms)])
     return Recorded(state, next_at_ms, endpoint, n, notice)
+
+
+def record_successes(
+    tx: Tx, asked: Sequence[tuple[str, AttemptEnd]], *, notices: Notices
+) -> list[outcome.Outcome[Recorded]]:
+    """As `record_attempt`, of deliveries that succeeded by schedule; see `Database.write_together`.
+
+    Args:
+        tx: The step's transaction.
+        asked: A delivery and how its attempt ended, each delivery once.
+        notices: Writes and owes what the operator is told.
+    """
+    found = {row[0]: row[1:] for row in find_rows(tx, _BEFORE_ALL, [(each,) for each, _ in asked])}
+    assert len(found) == len(asked), "a delivery is there, and has one attempt by schedule at a time"
+    endpoints: dict[str, Endpoint] = {}
+    recorded: list[Recorded] = []
+    for delivery_id, end in asked:
+        _, n, *before = found[delivery_id]
+        endpoint = endpoint_of_row(before)
+        # Each goes on from what those before it made of their endpoint.
+        endpoint, notice = _move_failure_clock(tx, endpoints.get(endpoint.id, endpoint), end, notices)
+        endpoints[endpoint.id] = endpoint
+        recorded.append(Recorded("succeeded", None, endpoint, n, notice))
+    change_rows(tx, _SUCCEED, "WHERE seq = column1", [(found[each][0], end.status) for each, end in asked])
+    _log_attempts(tx, [(each, one.n, end, None) for (each, end), one in zip(asked, recorded, strict=True)])
+    return [outcome.Value(one) for one in recorded]
 
 
 def record_interrupted(tx: Tx, delivery_id: str, trigger: Trigger, at_ms: int, ended_at_ms: int) -> None:
@@ -155,7 +184,7 @@ def record_interrupted(tx: Tx, delivery_id: str, trigger: Trigger, at_ms: int, e
     words = "The endpoint was deleted while the request was under way."
     end = AttemptEnd(trigger, at_ms, ended_at_ms, None, "interrupted", ended_at_ms - at_ms, None, b"", words)
     (n,) = tx.execute(f"SELECT {_NEXT_N} FROM deliveries d WHERE id = ?", (delivery_id,)).fetchone()
-    _log_attempt(tx, delivery_id, n, end, None)
+    _log_attempts(tx, [(delivery_id, n, end, None)])
 
 
 def record_test(
@@ -191,7 +220,7 @@ def record_test(
         now = endpoint_of_id(tx, endpoint.id)
         assert now is not None, "endpoints are marked deleted, never removed"
         endpoint, notice = _move_failure_clock(tx, now, end, notices)
-    _log_attempt(tx, delivery_id, 1, end, None)
+    _log_attempts(tx, [(delivery_id, 1, end, None)])
     return Recorded(state, None, endpoint, 1, notice)
 
 
@@ -211,35 +240,47 @@ _BEFORE: Final = (
     f"SELECT d.seq, d.kind, d.state, d.attempts, d.next_at_ms, {_NEXT_N}, {columns_of('p')}"
     " FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id WHERE d.id = ?"
 )
+_BEFORE_ALL: Final = (
+    f"SELECT d.id, d.seq, {_NEXT_N}, {columns_of('p')} FROM asked"
+    " CROSS JOIN deliveries d ON d.id = asked.column1 CROSS JOIN endpoints p ON p.id = d.endpoint_id"
+)
+_SUCCEED: Final = (
+    "UPDATE deliveries SET state = 'succeeded', attempts = attempts + 1, last_status = column2,"
+    f" next_at_ms = NULL, reason = NULL, priority = CASE priority WHEN {FRESH} THEN {RETRY} ELSE priority END"
+)
 
 
-def _log_attempt(tx: Tx, delivery_id: str, n: int, end: AttemptEnd, next_at_ms: int | None) -> None:
-    tx.execute(
+def _log_attempts(tx: Tx, made: Sequence[tuple[str, int, AttemptEnd, int | None]]) -> None:
+    """Store attempts, at least one: of which delivery, its number, how it ended, when the next is due."""
+    insert_rows(
+        tx,
         "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, error_class, error, duration_ms,"
         " dns_ms, connect_ms, tls_ms, total_ms, remote_ip, retry_after_s, next_at_ms, headers, body,"
-        " truncated, fault)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            delivery_id,
-            n,
-            end.trigger,
-            end.at_ms,
-            end.status,
-            end.error_class,
-            end.error or None,
-            end.duration_ms,
-            end.dns_ms,
-            end.connect_ms,
-            end.tls_ms,
-            end.total_ms,
-            end.remote_ip,
-            end.retry_after_s,
-            next_at_ms,
-            end.headers or None,
-            end.body,
-            not end.is_whole,
-            end.fault,
-        ),
+        " truncated, fault)",
+        [
+            (
+                delivery_id,
+                n,
+                end.trigger,
+                end.at_ms,
+                end.status,
+                end.error_class,
+                end.error or None,
+                end.duration_ms,
+                end.dns_ms,
+                end.connect_ms,
+                end.tls_ms,
+                end.total_ms,
+                end.remote_ip,
+                end.retry_after_s,
+                next_at_ms,
+                end.headers or None,
+                end.body,
+                not end.is_whole,
+                end.fault,
+            )
+            for delivery_id, n, end, next_at_ms in made
+        ],
     )
 
 

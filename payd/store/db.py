@@ -171,16 +171,18 @@ class Database:
 
     async def write_together(
         self,
-        tell: Callable[[T], object],
+        tell: Callable[[T], object] | None,
         step: Callable[[Tx, list[A]], Sequence[outcome.Outcome[T]]],
         asked: A,
+        *,
+        hurry: bool = True,
     ) -> T:
-        """As `write_and_tell`, by one call of `step` for all who ask for it at once; see `Step`.
+        """As `write_and_tell`, by one call of `step` for all who ask at once; see `Step`.
 
         Raises:
             StoreUnavailable, OutcomeUnknown, Exception: As `write_and_tell` does.
         """
-        result: T = await self._stored(Step(step, (asked,), {}, tell, together=True))
+        result: T = await self._stored(Step(step, (asked,), {}, tell, together=True), hurry=hurry)
         return result
 
     async def write_in_company(
@@ -188,7 +190,7 @@ class Database:
     ) -> T:
         """As `write`, for a step that others are about to follow, and for which no request waits.
 
-        It is committed with the next `write`, or after `COMPANY_MAX_S` without one.
+        As `write_together` without `hurry`, it is committed with the next `write`, or `COMPANY_MAX_S` later.
 
         Raises:
             StoreUnavailable, OutcomeUnknown, Exception: As `write` does.

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+from itertools import count
+from typing import Any
 
-from payd.core.endpoint import ALL, DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, EndpointState
+import pytest
+import trio
+
+from payd.core.endpoint import ALL, DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, NOTIFY, EndpointState
 from payd.core.retry import ATTEMPTS_MAX
 from payd.entropy import new_id
-from payd.store.attempts import LOG_SHOWN_MAX, AttemptEnd, Recorded, attempts_of, record_attempt, record_test
+from payd.store.attempts import (
+    LOG_SHOWN_MAX,
+    AttemptEnd,
+    Recorded,
+    attempts_of,
+    record_attempt,
+    record_successes,
+    record_test,
+)
 from payd.store.db import Database, Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
-from payd.store.endpoints import get_endpoint, put_endpoint
+from payd.store.endpoints import get_endpoint, put_endpoint, put_house_endpoint
 from payd.store.notices import Notices
-from tests.store.test_deliveries import happen
+from tests.store.test_deliveries import happen, register
 
 FAILED = AttemptEnd("auto", 0, 0, 500, "http_status", 12, "1.1.1.1", b"no")
 HOUR_MS = 3600 * 1000
@@ -150,3 +163,80 @@ async def test_a_failed_test_says_nothing_about_the_endpoint_and_a_good_one_clea
     assert delivery(db, "dlv_test1").state == "failed"
     assert delivery(db, "dlv_test2").event_id is None
     assert [row.trigger for row in db.point(attempts_of, "dlv_test2")] == ["test"]
+
+
+async def test_successes_of_one_moment_are_recorded_as_one_after_the_other(realm_db: Database) -> None:
+    for number in (1, 2, 3):
+        await register(realm_db, f"acct_{number}", f"ep_{number}")
+    await realm_db.write(put_house_endpoint, NOTIFY, "https://ops.test/", b"sealed", 0)
+    for number in range(70):
+        await happen(realm_db, number, account_id=f"acct_{1 + number % 3}")
+    retried = await record(realm_db, FAILED, "dlv_1")
+    assert retried.state == "pending"
+    for statement in TANGLED:
+        await realm_db.write(Tx.execute, statement)
+    ends = [
+        (
+            f"dlv_{number}",
+            FAILED._replace(
+                trigger="replay" if number % 7 == 0 else "auto",
+                status=200 + number % 3,
+                error_class=None,
+                ended_at_ms=HOUR_MS * 100 + number,
+                headers=b"a: b\r\n" if number % 5 else b"",
+                is_whole=number % 11 > 0,
+            ),
+        )
+        for number in range(69)
+    ]
+
+    def both(tx: Tx) -> None:
+        tx.execute("SAVEPOINT here")
+        notices = counted_notices()
+        apart = [record_attempt(tx, *one, notices) for one in ends]
+        stored = all_rows(tx)
+        tx.execute("ROLLBACK TO here")
+        recorded = record_successes(tx, ends, notices=counted_notices())
+        assert [end.unwrap() for end in recorded] == apart
+        assert all_rows(tx) == stored
+
+    before = await realm_db.read(all_rows)
+    await realm_db.write(both)
+    after = await realm_db.read(all_rows)
+    assert {table for table in after if after[table] != before[table]} == {
+        "attempts",
+        "deliveries",
+        "endpoints",
+    }
+    assert len(after["attempts"]) == 1 + len(ends)
+    assert len(after["deliveries"]) == len(before["deliveries"]) + 1, "that one is well again is told"
+
+
+# What is fresh, comes again, or comes back late; what was cancelled or paused meanwhile; who has failed.
+TANGLED = (
+    "UPDATE deliveries SET priority = seq % 3, attempts = seq % 4, reason = CASE seq % 5 WHEN 0 THEN 'x' END,"
+    " state = CASE seq % 5 WHEN 0 THEN 'cancelled' WHEN 1 THEN 'failed' ELSE state END WHERE kind = 'event'",
+    "UPDATE endpoints SET failing_since_ms = 1, last_failure_at_ms = 2, warnings = 1 WHERE id = 'ep_1'",
+    "UPDATE endpoints SET state = 'paused', off_since_ms = 9 WHERE id = 'ep_2'",
+)
+
+
+def counted_notices() -> Notices:
+    numbers = count(1)
+    return Notices(False, lambda prefix, _: f"{prefix}new{next(numbers)}")
+
+
+def all_rows(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
+    tables = ("attempts", "deliveries", "endpoints", "events")
+    return {table: tx.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in tables}
+
+
+async def test_a_delivery_that_is_there_twice_is_recorded_twice_and_harms_no_other(db: Database) -> None:
+    await happen(db, 2)
+    ended = FAILED._replace(status=200, error_class=None)
+    together = partial(record_successes, notices=NOTICES)
+    async with trio.open_nursery() as nursery:
+        for delivery_id in ("dlv_1", "dlv_2", "dlv_1"):
+            nursery.start_soon(db.write_together, None, together, (delivery_id, ended))
+    assert [row.n for row in db.point(attempts_of, "dlv_1")] == [1, 2]
+    assert (delivery(db).state, delivery(db, "dlv_2").state) == ("succeeded", "succeeded")

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import outcome
@@ -46,6 +47,20 @@ async def test_a_step_in_company_is_committed_with_the_next_write_which_does_not
 
     stats = db.stats()
     assert (stats.commits, stats.steps) == (1, 4)
+
+
+@pytest.mark.parametrize("db", ["threads"], indirect=True)
+async def test_steps_that_go_together_wait_for_company_where_nobody_hurries(db: Database) -> None:
+    db._company_s = 3600
+    together = partial(db.write_together, None, add_none)
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(together, 1, hurry=False))
+            await trio.testing.wait_all_tasks_blocked()
+            assert db.stats().commits == 0
+            await together(2)
+
+    assert (db.stats().commits, db.stats().steps) == (1, 2)
 
 
 async def test_a_step_in_company_is_committed_too_when_nobody_comes(db: Database) -> None:
