@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import pytest
 import trio
 
 from payd.clock import VirtualWall
 from payd.config import load
+from payd.core.errors import StoreUnavailable
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.core.ids import Realm as RealmName
 from payd.core.version import DEFAULT
 from payd.entropy import new_id, system_entropy
 from payd.server import open_house
 from payd.store.accounts import Account, insert_account
+from payd.store.batch import Step
 from payd.store.copying import DATABASES
 from payd.store.db import open_database
 from payd.store.keys import SCOPES, insert_key
@@ -114,6 +117,24 @@ class Shop:
             while not (db._staged or db._batch):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def after_writes(self, number: int) -> AsyncIterator[None]:
+        """After that many, nothing is written any more: what ends here is as after a crash at this point."""
+        await trio.sleep(0.001)  # others that were at work have written
+        db, left = self.realm.db, number
+        stored = db._stored
+
+        async def some(step: Step, *, hurry: bool = True) -> Any:
+            nonlocal left
+            if left == 0:
+                raise StoreUnavailable("The store cannot be written.")
+            left -= 1
+            return await stored(step, hurry=hurry)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(db, "_stored", some)
+            yield
 
     async def pay(
         self, reference: str = "ORDER-1", value: str = "2500", unit: str = "iso4217/USD", **more: Any

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import structlog
@@ -32,7 +32,7 @@ from payd.store.attempts import (
     record_successes,
     record_test,
 )
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.store.deliveries import FRESH, Work
 from payd.store.endpoints import endpoint_of_id, secrets_of
 from payd.store.notices import Notices
@@ -46,6 +46,13 @@ class TestResult(NamedTuple):
 
     delivery_id: str
     end: AttemptEnd
+
+
+Also: TypeAlias = Callable[[Tx], None]
+"""What is written in the step that logs an attempt."""
+
+Keep: TypeAlias = Callable[[Tx, TestResult], None]
+"""The same of a test."""
 
 
 class Attempts:
@@ -90,8 +97,10 @@ class Attempts:
         """As `Poster.open_secret`."""
         return self._poster.open_secret(sealed, endpoint_id)
 
-    async def make(self, work: Work, trigger: Trigger) -> tuple[AttemptEnd, Recorded]:
-        """Make one attempt and draw its consequences.
+    async def make(
+        self, work: Work, trigger: Trigger, also: Also | None = None
+    ) -> tuple[AttemptEnd, Recorded]:
+        """Make one attempt and draw its consequences; `also` is written with them.
 
         Returns:
             How it ended, and what the store made of it.
@@ -101,18 +110,18 @@ class Attempts:
             StoreUnavailable, OutcomeUnknown: It was made, and may not be recorded: it will be made again.
         """
         if self._faults is None or (fault := await self._faults.take(work, trigger)) is None:
-            made = await self._make(work, trigger)
+            made = await self._make(work, trigger, also=also)
         elif fault.kind == "duplicate":
-            made = await self._make(work, trigger)
+            made = await self._make(work, trigger, also=also)
             await self._make(work, trigger, fault)
         else:
-            made = await self._make(work, trigger, fault)
+            made = await self._make(work, trigger, fault, also)
         if self._faults is not None:
             await self._faults.release(work)
         return made
 
     async def _make(
-        self, work: Work, trigger: Trigger, fault: Fault | None = None
+        self, work: Work, trigger: Trigger, fault: Fault | None = None, also: Also | None = None
     ) -> tuple[AttemptEnd, Recorded]:
         started_ms, endpoint_id = self._clock.now_ms(), work.endpoint.id
         self._unanswered[endpoint_id] += 1
@@ -125,7 +134,7 @@ class Attempts:
             self._unanswered[endpoint_id] -= 1
             if not (others := self._unanswered[endpoint_id]):
                 del self._unanswered[endpoint_id]
-        recorded = await self._record(work.delivery_id, end, others > 0)
+        recorded = await self._record(work.delivery_id, end, others > 0, also)
         if fault is not None:
             self._stats.fault(fault.kind)
         elif work.endpoint.id != CANARY:
@@ -152,16 +161,25 @@ class Attempts:
             None if fault is None else fault.kind,
         )
 
-    async def _record(self, delivery_id: str, end: AttemptEnd, others: bool) -> Recorded:
+    async def _record(self, delivery_id: str, end: AttemptEnd, others: bool, also: Also | None) -> Recorded:
         """What the store makes of an attempt; `others`: more are under way to the same endpoint.
 
         Answers to one endpoint's requests come close together: one commit for all of them costs half.
         """
-        if end.trigger in ("auto", "replay") and end.error_class is None and end.fault is None:
+        by_schedule = end.trigger in ("auto", "replay") and also is None
+        if by_schedule and end.error_class is None and end.fault is None:
             asked = delivery_id, end
             return await self._db.write_together(None, self._record_successes, asked, hurry=not others)
         write = self._db.write_in_company if others and end.trigger != "manual" else self._db.write
-        return await write(record_attempt, delivery_id, end, self._notices)
+        if also is None:
+            return await write(record_attempt, delivery_id, end, self._notices)
+
+        def step(tx: Tx) -> Recorded:
+            recorded = record_attempt(tx, delivery_id, end, self._notices)
+            also(tx)
+            return recorded
+
+        return await write(step)
 
     async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int) -> None:
         """Log a request that a deletion cut off; one that the server's end cuts off is made again."""
@@ -212,8 +230,11 @@ class Attempts:
             last_error_class=end.error_class,
         )
 
-    async def test(self, endpoint: Endpoint, event_type: str) -> TestResult:
-        """Send an event with sample data, once; to the house's own endpoint a sample notice."""
+    async def test(self, endpoint: Endpoint, event_type: str, keep: Keep | None = None) -> TestResult:
+        """Send an event with sample data, once; to the house's own endpoint a sample notice.
+
+        `keep` is written with the log of it.
+        """
         now_ms = self._clock.now_ms()
         delivery_id, message_id, event_id, payment_id, merchant_id = (
             new_id(prefix, now_ms, self._entropy) for prefix in ("dlv_", "msg_", "evt_", "pay_t", "mrch_")
@@ -229,16 +250,24 @@ class Attempts:
         end = await self._poster.post(
             endpoint, self._db.point(secrets_of, endpoint.id), message_id, body, "test"
         )
-        recorded = await self._db.write(
-            record_test,
-            delivery_id=delivery_id,
-            message_id=message_id,
-            endpoint=endpoint,
-            event_type=event_type,
-            body=body,
-            end=end,
-            notices=self._notices,
-        )
+        result = TestResult(delivery_id, end)
+
+        def step(tx: Tx) -> Recorded:
+            recorded = record_test(
+                tx,
+                delivery_id=delivery_id,
+                message_id=message_id,
+                endpoint=endpoint,
+                event_type=event_type,
+                body=body,
+                end=end,
+                notices=self._notices,
+            )
+            if keep is not None:
+                keep(tx, result)
+            return recorded
+
+        recorded = await self._db.write(step)
         self._stats.attempt("test", end.error_class, end.duration_ms)
         self._tell(delivery_id, message_id, event_type, end, recorded)
-        return TestResult(delivery_id, end)
+        return result

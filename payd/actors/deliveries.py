@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 import structlog
 import trio
 
-from payd.actors.attempts import Attempts, TestResult
+from payd.actors.attempts import Also, Attempts, Keep, TestResult
 from payd.actors.backlog import look_back
 from payd.actors.faults import Faults
 from payd.actors.lane import Lane
@@ -230,7 +230,11 @@ class Deliveries:
         return due_ms is not None and due_ms <= now_ms
 
     async def resend(
-        self, account_id: str, delivery_id: str, begins: Begins = trio.lowlevel.checkpoint
+        self,
+        account_id: str,
+        delivery_id: str,
+        begins: Begins = trio.lowlevel.checkpoint,
+        also: Also | None = None,
     ) -> None:
         """Send one delivery once more now, and wait for the end of that attempt.
 
@@ -240,6 +244,7 @@ class Deliveries:
             account_id: Whose.
             delivery_id: Which.
             begins: Run first, also when the caller has gone; nothing is sent if it raises.
+            also: More to write in the step that logs the attempt.
 
         Raises:
             NotFound, EndpointDisabled, InvalidParams: As `store.deliveries.check_resend`.
@@ -249,10 +254,14 @@ class Deliveries:
         Source: SPEC.md, "Delivery rules".
         """
         endpoint_id = self._db.point(check_resend, account_id, delivery_id, self._clock.now_ms())
-        await self._hand(endpoint_id, begins, partial(self._resend, delivery_id))
+        await self._hand(endpoint_id, begins, partial(self._resend, delivery_id, also))
 
     async def send_test(
-        self, endpoint: Endpoint, event_type: str, begins: Begins = trio.lowlevel.checkpoint
+        self,
+        endpoint: Endpoint,
+        event_type: str,
+        begins: Begins = trio.lowlevel.checkpoint,
+        keep: Keep | None = None,
     ) -> TestResult:
         """Send an event with sample data, once, to an endpoint in any state, and wait for its end.
 
@@ -260,6 +269,7 @@ class Deliveries:
             endpoint: Which.
             event_type: Of the sample.
             begins: As of `resend`.
+            keep: More to write in the step that logs the test.
 
         Raises:
             EndpointDisabled: It was deleted meanwhile.
@@ -268,7 +278,7 @@ class Deliveries:
 
         Source: SPEC.md, "Events".
         """
-        return await self._hand(endpoint.id, begins, partial(self._attempts.test, endpoint, event_type))
+        return await self._hand(endpoint.id, begins, partial(self._attempts.test, endpoint, event_type, keep))
 
     async def check_address(self, url: str) -> None:
         """Return when the host of a checked URL may be called, as far as that can be told now.
@@ -438,8 +448,8 @@ class Deliveries:
         endpoint = self._db.point(endpoint_of_id, endpoint_id)
         return endpoint is None or endpoint.state is EndpointState.DELETED
 
-    async def _resend(self, delivery_id: str) -> None:
+    async def _resend(self, delivery_id: str, also: Also | None) -> None:
         work = self._db.point(load_work, delivery_id)
         assert work is not None, "a delivery is never removed within the reach of a resend"
-        await self._attempts.make(work, "manual")
+        await self._attempts.make(work, "manual", also)
         self.wake(work.endpoint.id)

@@ -117,24 +117,32 @@ def cancel_job(tx: Tx, account_id: str, job_id: str) -> None:
     )
 
 
-def preview_job(tx: Tx, *, account_id: str, kind: Kind, since_ms: int, now_ms: int) -> int:
+class Preview(NamedTuple):
+    """How many deliveries a job would queue, and up to where that was looked for."""
+
+    matched: int
+    cursor_seq: int
+
+
+def preview_job(
+    tx: Tx, *, account_id: str, kind: Kind, since_ms: int, now_ms: int, after: Preview | None = None
+) -> Preview:
     """How many deliveries a job of this kind would queue now.
 
-    Looks at every row that the job would: run it where a long query is ended.
+    Looks at every row that the job would: run it where a long query is ended, or `after` an earlier look, to
+    whose number what came since is added.
 
     Raises:
         NotFound: The account has no endpoint.
     """
     endpoint = get_endpoint(tx, account_id)
-    job = _Job(
-        "", kind, account_id, endpoint.id, since_ms, now_ms, _first_seq(tx, account_id, kind, since_ms)
-    )
-    matched, more = 0, True
+    matched, cursor_seq = after or Preview(0, _first_seq(tx, account_id, kind, since_ms))
+    job, more = _Job("", kind, account_id, endpoint.id, since_ms, now_ms, cursor_seq), True
     while more:
         page = _failed_page(tx, job) if kind == "recover" else _missing_page(tx, job, endpoint)
         matched += len(page.deliveries)
         job, more = job._replace(cursor_seq=page.cursor_seq), page.more
-    return matched
+    return Preview(matched, job.cursor_seq)
 
 
 def advance_job(tx: Tx, job_id: str, now_ms: int, fresh_id: Callable[[str], str]) -> bool:

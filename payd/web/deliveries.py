@@ -21,7 +21,7 @@ from payd.store.attempts import AttemptRow, attempts_of
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
-from payd.store.idempotency import Outcome, once
+from payd.store.idempotency import IdempotentRequest, Outcome, keep_answer, once
 from payd.store.webhook_jobs import JobRow, Kind, cancel_job, find_job, list_jobs, preview_job, start_job
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -169,28 +169,46 @@ async def read_delivery(call: Call) -> Answer:
 
     The id may be the delivery's own, its webhook-id (`msg_…`), or its event's (`evt_…`).
     """
-    return Answer.json(_detail(call))
+    row = _own_delivery(call)
+    return Answer.json(_detail(row, call.realm.db.point(attempts_of, row.id)))
 
 
 async def resend(call: Call) -> Answer:
-    """POST /v1/webhooks/deliveries/{id}/resend → 200 with the delivery after that one attempt."""
+    """POST /v1/webhooks/deliveries/{id}/resend → 200 with the delivery after that one attempt.
+
+    Under an `Idempotency-Key` the answer is kept in the step that logs the attempt. A crash between the
+    request and that step leaves no answer, and a repetition makes the request again, as payd does with any
+    attempt that a crash cut off: with the same webhook-id, and a second time in the audit.
+    """
     delivery = _own_delivery(call)
     if delivery.event_seq is None:
         raise NotFound("Tests are not sent again; POST /v1/webhooks/endpoint/test sends another.")
+    request = idempotent(call, None)
+    resending = partial(_resend, call, delivery.id, delivery.event_seq, request)
+    return outcome_answer(await call.realm.requests.once(request, resending))
 
-    seq = delivery.event_seq
+
+async def _resend(call: Call, delivery_id: str, seq: int, request: IdempotentRequest | None) -> Outcome:
+    outcomes: list[Outcome] = []
 
     def asked(tx: Tx) -> None:
         # What is refused was not done, and is not audited.
-        deliveries_store.check_resend(tx, call.account_id, delivery.id, call.realm.clock.now_ms())
-        _audit_step(call, "webhook.resend", delivery.id)(tx)
+        deliveries_store.check_resend(tx, call.account_id, delivery_id, call.realm.clock.now_ms())
+        _audit_step(call, "webhook.resend", delivery_id)(tx)
 
     async def begins() -> None:
         tell = call.realm.account_feed.resend
         await call.realm.db.write_and_tell(lambda _: tell(call.account_id, seq), asked)
 
-    await call.realm.deliveries.resend(call.account_id, delivery.id, begins)
-    return Answer.json(_detail(call))
+    def keep(tx: Tx) -> None:
+        row = find_delivery(tx, call.account_id, delivery_id)
+        assert row is not None, "a delivery is never removed within the reach of a resend"
+        outcome = Outcome(200, msgspec.json.encode(_detail(row, attempts_of(tx, row.id))))
+        keep_answer(tx, request, outcome)
+        outcomes.append(outcome)
+
+    await call.realm.deliveries.resend(call.account_id, delivery_id, begins, keep)
+    return outcomes[0]
 
 
 async def recover(call: Call) -> Answer:
@@ -264,10 +282,10 @@ async def _start(call: Call, kind: Kind) -> Answer:
     clock = "the test clock, which was moved," if call.realm.clock.offset_ms else "the server's clock"
     if body.preview:
         from_ms = since_ms(body.since, now_ms, clock)
-        matched = await call.realm.db.read(
+        found = await call.realm.db.read(
             preview_job, account_id=call.account_id, kind=kind, since_ms=from_ms, now_ms=now_ms
         )
-        return Answer.json(PreviewOut(kind, iso_ms(from_ms), matched))
+        return Answer.json(PreviewOut(kind, iso_ms(from_ms), found.matched))
     job_id = new_id("job_", now_ms, call.house.entropy)
 
     def work(tx: Tx) -> Outcome:
@@ -306,9 +324,7 @@ def _own_delivery(call: Call) -> DeliveryRow:
     return row
 
 
-def _detail(call: Call) -> DeliveryDetail:
-    row = _own_delivery(call)
-    attempts = call.realm.db.point(attempts_of, row.id)
+def _detail(row: DeliveryRow, attempts: list[AttemptRow]) -> DeliveryDetail:
     return DeliveryDetail(
         **msgspec.structs.asdict(_delivery_out(row)), attempt_log=[_attempt_out(one) for one in attempts]
     )

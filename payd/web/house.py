@@ -19,6 +19,7 @@ from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.logos import Logos
 from payd.actors.payments import Payments
+from payd.actors.requests import Requests
 from payd.actors.settlement_changes import SettlementChanges
 from payd.chains.assets import AssetBook
 from payd.clock import Clock
@@ -91,6 +92,10 @@ class Realm:
     ended_days: EndedDays = field(default_factory=EndedDays)
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()
+    requests: Requests = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.requests = Requests(self.db, self.payments.nursery)
 
 
 class Setting(NamedTuple):

@@ -57,7 +57,7 @@ class Route:
         scope: What a caller must be allowed; None on open paths.
         family: Who is let in.
         merchant: Whether a `Merchant-Id` header is needed.
-        idempotency: Whether an `Idempotency-Key` header is needed.
+        idempotency: Whether an `Idempotency-Key` header is needed, honoured or passed over.
         open_to_browsers: Whether any origin may call it from a page.
         unlimited: Whether the limit of an address is passed over; who calls an open path proves itself.
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
@@ -174,14 +174,20 @@ ROUTES: Final[tuple[Route, ...]] = (
     _account("DELETE", f"{WEBHOOKS}/endpoint", webhooks.delete_endpoint, "webhooks:write"),
     _account("POST", f"{WEBHOOKS}/endpoint/rotate", webhooks.rotate, "webhooks:secret"),
     _account("POST", f"{WEBHOOKS}/endpoint/reveal", webhooks.reveal, "webhooks:secret"),
-    _account("POST", f"{WEBHOOKS}/endpoint/enable", webhooks.enable, "webhooks:write"),
-    _account("POST", f"{WEBHOOKS}/endpoint/disable", webhooks.disable, "webhooks:write"),
-    _account("POST", f"{WEBHOOKS}/endpoint/pause", webhooks.pause, "webhooks:write"),
-    _account("POST", f"{WEBHOOKS}/endpoint/resume", webhooks.resume, "webhooks:write"),
-    _account("POST", f"{WEBHOOKS}/endpoint/test", webhooks.test, "webhooks:write"),
+    _account("POST", f"{WEBHOOKS}/endpoint/enable", webhooks.enable, "webhooks:write", "optional"),
+    _account("POST", f"{WEBHOOKS}/endpoint/disable", webhooks.disable, "webhooks:write", "optional"),
+    _account("POST", f"{WEBHOOKS}/endpoint/pause", webhooks.pause, "webhooks:write", "optional"),
+    _account("POST", f"{WEBHOOKS}/endpoint/resume", webhooks.resume, "webhooks:write", "optional"),
+    _account("POST", f"{WEBHOOKS}/endpoint/test", webhooks.test, "webhooks:write", "optional"),
     _events(f"{WEBHOOKS}/deliveries", deliveries.list_deliveries),
     _events(f"{WEBHOOKS}/deliveries/{{id}}", deliveries.read_delivery),
-    Route("POST", f"{WEBHOOKS}/deliveries/{{id}}/resend", deliveries.resend, "webhooks:write"),
+    Route(
+        "POST",
+        f"{WEBHOOKS}/deliveries/{{id}}/resend",
+        deliveries.resend,
+        "webhooks:write",
+        idempotency="optional",
+    ),
     _account("POST", f"{WEBHOOKS}/recover", deliveries.recover, "webhooks:write", "optional"),
     _account("POST", f"{WEBHOOKS}/replay-missing", deliveries.replay_missing, "webhooks:write", "optional"),
     Route("GET", f"{WEBHOOKS}/jobs", deliveries.read_jobs, "webhooks:read"),
@@ -205,9 +211,16 @@ ROUTES: Final[tuple[Route, ...]] = (
     _account("DELETE", f"{FAULTS}/{{id}}", faults.end_one, "test"),
     Route("GET", "/v1/test/webhooks/samples", samples.list_all, "test"),
     Route("GET", "/v1/test/webhooks/samples/{type}", samples.read, "test"),
-    _account("POST", "/v1/test/webhooks/send", webhooks.test, "test"),
+    _account("POST", "/v1/test/webhooks/send", webhooks.test, "test", "optional"),
     Route("GET", SCENARIOS, scenarios.list_all, "test"),
-    Route("POST", f"{SCENARIOS}/{{name}}", scenarios.run, "test", merchant="optional"),
+    Route(
+        "POST",
+        f"{SCENARIOS}/{{name}}",
+        scenarios.run,
+        "test",
+        merchant="optional",
+        idempotency="optional",
+    ),
     Route("GET", "/v1/payments/{id}/feed", feed.not_an_upgrade, None, "open", open_to_browsers=True),
     Route("GET", "/v1/feed", feed.not_an_upgrade, None, "open"),
     Route("GET", "/versions", health.versions, None, "open"),

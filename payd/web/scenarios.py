@@ -6,24 +6,29 @@ Source: DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from payd.actors.offers import refuse_expired
 from payd.chains.simulated import Magic, magic_account
 from payd.core.caip import parse_asset
 from payd.core.endpoint import EndpointState
 from payd.core.errors import EndpointDisabled, InvalidParams, InvalidState, NotFound, PaydError
+from payd.core.idempotency import scope_of
 from payd.core.payment import Payment
 from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
 from payd.core.status import Status
 from payd.entropy import new_id
 from payd.store.endpoints import get_endpoint
+from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer
 from payd.store.merchants import list_merchants
 from payd.store.settlements import list_settlements
 from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.faults import refuse_live
+from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
 from payd.web.payments import gateway_url
 from payd.web.schema import AmountIn
@@ -83,6 +88,14 @@ class RunOut(msgspec.Struct, frozen=True, rename="camel"):
     expected_events: tuple[Told, ...]
 
 
+class _Choice(msgspec.Struct, frozen=True):
+    """What a run chooses where the request leaves it open."""
+
+    merchant_id: str
+    asset: str
+    reference_id: str
+
+
 async def list_all(call: Call) -> Answer:
     """GET /v1/test/scenarios → `{data}`: `{name, description, needsEndpoint, expectedEvents}`."""
     refuse_live(call)
@@ -95,6 +108,11 @@ async def run(call: Call) -> Answer:
 
     The name may be that of an event type, too. The merchant is the payment's, or that of `Merchant-Id`, else
     the first that can be paid.
+
+    A run is many requests, so no one step of the store. Under an `Idempotency-Key`, what it has to choose is
+    kept first, each of its requests has a key that follows from this one, and the answer is kept at the end.
+    A repetition of one that a crash cut off finds the same payment, does again what changes nothing, then
+    what was not done, and comes to the answer. It is refused if something else has ended the payment.
     """
     refuse_live(call)
     wanted = call.json(RunScenario) if call.request.body else RunScenario()
@@ -102,12 +120,57 @@ async def run(call: Call) -> Answer:
     if scenario is None:
         names = ", ".join(one.name for one in SCENARIOS)
         raise NotFound(f"There is no such scenario; there are {names}.")
+    request = idempotent(call, wanted)
+    outcome = await call.realm.requests.once(request, partial(_run, call, scenario, wanted, request))
+    # Who repeats it may have another key of the account, which is for other merchants.
+    call.check_merchant(msgspec.json.decode(outcome.body)["merchantId"])
+    return outcome_answer(outcome)
+
+
+async def _run(
+    call: Call, scenario: Scenario, wanted: RunScenario, request: IdempotentRequest | None
+) -> Outcome:
     if scenario.needs_endpoint and _endpoint_state(call) is not EndpointState.ENABLED:
         raise EndpointDisabled(
             "The webhook endpoint is not enabled, so nothing could be seen; enable it first."
         )
+    choice = await _choose_once(call, scenario, wanted, request)
+    call.check_merchant(choice.merchant_id)
+    key = "" if request is None else request.scope.hex()
+    outcome = Outcome(201, msgspec.json.encode(await _Run(call, scenario, wanted, choice, key).all()))
+    if request is not None:
+        await call.realm.db.write(keep_answer, request, outcome)
+    return outcome
+
+
+async def _choose_once(
+    call: Call, scenario: Scenario, wanted: RunScenario, request: IdempotentRequest | None
+) -> _Choice:
+    """The choice that an earlier run of this request made, which did not come to its end; else a new one.
+
+    Raises:
+        PaydError: As `_waiting_payment` and `_payable`: where nothing was begun.
+    """
+    if request is None:
+        return _choose(call, scenario, wanted)
+    # Of this very body: one that was refused leaves the key to another.
+    of_this = f"{request.scope.hex()} {request.fingerprint.hex()}"
+    begun = msgspec.structs.replace(request, scope=scope_of("BEGIN", call.request.path, None, of_this))
+    kept = call.realm.db.point(find_replay, begun)
+    if kept is not None:
+        return msgspec.json.decode(kept.body, type=_Choice)
+    choice = _choose(call, scenario, wanted)
+    await call.realm.db.write(keep_answer, begun, Outcome(201, msgspec.json.encode(choice)))
+    return choice
+
+
+def _choose(call: Call, scenario: Scenario, wanted: RunScenario) -> _Choice:
     payment = None if wanted.payment_id is None else _waiting_payment(call, wanted.payment_id, wanted)
-    return Answer.json(await _Run(call, scenario, wanted, payment).all(), 201)
+    merchant_id, asset = _payable(call, payment)
+    if payment is not None:
+        return _Choice(merchant_id, asset, payment.reference_id)
+    fresh = new_id(f"{scenario.name}-", call.realm.clock.now_ms(), call.house.entropy)
+    return _Choice(merchant_id, asset, fresh if wanted.reference_id is None else wanted.reference_id)
 
 
 def _waiting_payment(call: Call, payment_id: str, wanted: RunScenario) -> Payment:
@@ -123,11 +186,13 @@ def _waiting_payment(call: Call, payment_id: str, wanted: RunScenario) -> Paymen
     call.params["id"] = payment_id
     payment = own_payment(call)
     if payment.status is not Status.REQUIRES_ACTION:
-        raise InvalidState(
-            f"The payment is {payment.status.value}; a scenario begins with one that waits for its buyer.",
-            details={"status": payment.status.value},
-        )
+        raise _not_waiting(payment)
     return payment
+
+
+def _not_waiting(payment: Payment) -> InvalidState:
+    words = f"The payment is {payment.status.value}; a scenario begins with one that waits for its buyer."
+    return InvalidState(words, details={"status": payment.status.value})
 
 
 def _endpoint_state(call: Call) -> EndpointState:
@@ -135,34 +200,37 @@ def _endpoint_state(call: Call) -> EndpointState:
 
 
 class _Run:
-    """One payment's way through a scenario."""
+    """One payment's way through a scenario; with a `key`, each step asks under a key of its own."""
 
-    def __init__(self, call: Call, scenario: Scenario, wanted: RunScenario, payment: Payment | None) -> None:
+    def __init__(
+        self, call: Call, scenario: Scenario, wanted: RunScenario, choice: _Choice, key: str
+    ) -> None:
         self._call = call
         self._scenario = scenario
         self._wanted = wanted
-        self._is_new = payment is None
-        self._merchant_id, self._asset = _payable(call, payment)
-        self._payment_id = "" if payment is None else payment.id
-        self._reference = "" if payment is None else payment.reference_id
+        self._choice = choice
+        self._key = key
+        self._step_key = ""
+        self._payment_id = wanted.payment_id or ""
         self._option: Mapping[str, Any] = {}
 
     async def all(self) -> RunOut:
         """Do every step; of a payment that is there already, its creation was done and told."""
-        known = 0 if self._is_new else 1
-        steps = [await self._do(step) for step in self._scenario.steps[known:]]
+        known = 0 if self._wanted.payment_id is None else 1
+        steps = [await self._do(number, step) for number, step in enumerate(self._scenario.steps[known:])]
         return RunOut(
             scenario=self._scenario.name,
             payment_id=self._payment_id,
-            merchant_id=self._merchant_id,
-            reference_id=self._reference,
+            merchant_id=self._choice.merchant_id,
+            reference_id=self._choice.reference_id,
             gateway_url=gateway_url(self._call.house.base_url, self._payment_id),
-            status=self._call.realm.payments.find(self._payment_id).status.value,
+            status=self._payment.status.value,
             steps=steps,
             expected_events=self._scenario.tells[known:],
         )
 
-    async def _do(self, step: Step) -> StepOut:
+    async def _do(self, number: int, step: Step) -> StepOut:
+        self._step_key = self._key and f"{self._key} {number}"
         did = " ".join(filter(None, (step.verb, step.what)))
         try:
             await getattr(self, f"_{step.verb}")(step)
@@ -178,25 +246,29 @@ class _Run:
 
         call = self._call
         assert call.caller is not None, "the route is for keys"
-        return await ask_api(call.house, call.caller, method, path, body, merchant_id=self._merchant_id)
+        return await ask_api(
+            call.house, call.caller, method, path, body,
+            merchant_id=self._choice.merchant_id, idempotency_key=self._step_key,
+        )  # fmt: skip
 
     async def _create(self, step: Step) -> None:
-        call, now_ms = self._call, self._call.realm.clock.now_ms()
-        fresh = new_id(f"{self._scenario.name}-", now_ms, call.house.entropy)
-        self._reference = fresh if self._wanted.reference_id is None else self._wanted.reference_id
-        body = {"referenceId": self._reference, "amount": self._wanted.amount or AMOUNT}
+        body = {"referenceId": self._choice.reference_id, "amount": self._wanted.amount or AMOUNT}
         self._payment_id = (await self._ask("POST", "/v1/payments", body))["paymentId"]
 
-        name = self._scenario.name
+        call, name = self._call, self._scenario.name
         if (audit := act_of(call, "payment.scenario", self._payment_id, scenario=name)) is not None:
             await call.realm.db.write(audit)
 
     async def _quote(self, step: Step) -> None:
-        account = magic_account(parse_asset(self._asset).chain, Magic(int(step.what)))
+        if self._payment.status is not Status.REQUIRES_ACTION:
+            return  # a run before this one came further
+        account = magic_account(parse_asset(self._choice.asset).chain, Magic(int(step.what)))
         found = await self._ask("POST", f"{self._gateway}/options", [str(account)])
         self._option = found["options"][0]
 
     async def _confirm(self, step: Step) -> None:
+        if not self._option:
+            return self._check_confirmed()
         asked = self._option["collectData"]
         given = {} if asked is None else {"collectedData": {"fields": _answers(asked["fields"])}}
         option = {"optionId": self._option["id"], **given}
@@ -228,6 +300,21 @@ class _Run:
             "deliveries": len(step.events),
         }
         await self._ask("POST", "/v1/test/webhooks/inject", body)
+
+    def _check_confirmed(self) -> None:
+        """Return if the payment, which takes no confirm any more, has had one.
+
+        Raises:
+            PaymentExpired, InvalidState: It ended without.
+        """
+        payment = self._payment
+        if payment.processing is None:
+            refuse_expired(payment, self._call.realm.clock.now_ms())
+            raise _not_waiting(payment)
+
+    @property
+    def _payment(self) -> Payment:
+        return self._call.realm.payments.find(self._payment_id)
 
     @property
     def _gateway(self) -> str:

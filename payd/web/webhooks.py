@@ -5,12 +5,14 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from payd.actors.attempts import TestResult
 from payd.core.advice import advice
 from payd.core.endpoint import (
     EVENT_TYPES,
@@ -28,17 +30,21 @@ from payd.core.signature import SECRET_BYTES, make_secret
 from payd.entropy import new_id
 from payd.store import endpoints as endpoints_store
 from payd.store.audit import insert_audit
+from payd.store.db import Tx
 from payd.store.endpoints import (
     Act,
     Headers,
+    SealedSecret,
     get_endpoint,
     reveal_secret,
     rotate_secret,
     secrets_of,
     switch_endpoint,
 )
-from payd.store.webhook_jobs import preview_job
+from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
+from payd.store.webhook_jobs import Preview, preview_job
 from payd.web.call import Answer, Call
+from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.schema import Deleted
 
 
@@ -102,7 +108,7 @@ class TestOut(_Out, frozen=True):
 
 async def read_endpoint(call: Call) -> Answer:
     """GET /v1/webhooks/endpoint → `{id, url, events, headers, state, failingSince, …}`; 404 `not_found`."""
-    return Answer.json(_endpoint_out(call, call.realm.db.point(get_endpoint, call.account_id)))
+    return _shown(call, call.realm.db.point(get_endpoint, call.account_id))
 
 
 async def put_endpoint(call: Call) -> Answer:
@@ -133,7 +139,7 @@ async def put_endpoint(call: Call) -> Answer:
         actor=call.actor,
         headers=_headers(call, body.headers),
     )
-    return Answer.json(_endpoint_out(call, endpoint, secret if is_new else None))
+    return _shown(call, endpoint, secret if is_new else None)
 
 
 async def delete_endpoint(call: Call) -> Answer:
@@ -155,7 +161,11 @@ async def delete_endpoint(call: Call) -> Answer:
 
 
 async def rotate(call: Call) -> Answer:
-    """POST /v1/webhooks/endpoint/rotate → the endpoint with its new `secret`; the old one signs 24 h more."""
+    """POST /v1/webhooks/endpoint/rotate → the endpoint with its new `secret`; the old one signs 24 h more.
+
+    Takes no `Idempotency-Key`: a kept answer would hold the secret in the clear, also when it is long gone.
+    Who lost the answer asks `reveal`; who rotates twice loses nothing, as both secrets before sign for a day.
+    """
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
     secret, sealed = _fresh_secret(call, endpoint.id)
     endpoint = await call.realm.db.write_and_tell(
@@ -167,7 +177,7 @@ async def rotate(call: Call) -> Answer:
         now_ms=call.realm.clock.now_ms(),
         actor=call.actor,
     )
-    return Answer.json(_endpoint_out(call, endpoint, secret))
+    return _shown(call, endpoint, secret)
 
 
 async def reveal(call: Call) -> Answer:
@@ -176,47 +186,65 @@ async def reveal(call: Call) -> Answer:
         reveal_secret, account_id=call.account_id, now_ms=call.realm.clock.now_ms(), actor=call.actor
     )
     secret = call.realm.deliveries.open_secret(sealed, endpoint.id)
-    return Answer.json(_endpoint_out(call, endpoint, secret))
+    return _shown(call, endpoint, secret)
 
 
 async def enable(call: Call) -> Answer:
-    """POST /v1/webhooks/endpoint/enable → the endpoint with `missedEvents`, which `replay-missing` sends."""
-    endpoint = await _switch(call, "enable")
+    """POST /v1/webhooks/endpoint/enable → the endpoint with `missedEvents`, which `replay-missing` sends.
+
+    To count them may take long, so it is done before the switch, and what came meanwhile is added in its
+    step: the answer is kept together with its effect, and leaves out none.
+    """
+    if (replay := call.realm.db.point(find_replay, idempotent(call, None))) is not None:
+        return outcome_answer(replay)
+    endpoint = call.realm.db.point(get_endpoint, call.account_id)
     now_ms = call.realm.clock.now_ms()
     since_ms = max(endpoint.created_at_ms, now_ms - REPLAY_REACH_MS)
-    missed: int | None = None
+    look = partial(
+        preview_job, account_id=call.account_id, kind="replay-missing", since_ms=since_ms, now_ms=now_ms
+    )
+    before: Preview | None = None
     with suppress(StoreUnavailable):
-        missed = await call.realm.db.read(
-            preview_job,
-            account_id=call.account_id,
-            kind="replay-missing",
-            since_ms=since_ms,
-            now_ms=now_ms,
-        )
-    return Answer.json(_endpoint_out(call, endpoint, missed_events=missed, missed_since=iso_ms(since_ms)))
+        before = await call.realm.db.read(look)
+
+    def missed(tx: Tx) -> dict[str, Any]:
+        found = None if before is None else look(tx, after=before, now_ms=call.realm.clock.now_ms()).matched
+        return {"missed_events": found, "missed_since": iso_ms(since_ms)}
+
+    return await _switch(call, "enable", missed)
 
 
 async def disable(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/disable → the endpoint; what it is owed is cancelled."""
-    return Answer.json(_endpoint_out(call, await _switch(call, "disable")))
+    return await _switch(call, "disable")
 
 
 async def pause(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/pause → the endpoint; events wait for it until `resume`. 409 if disabled."""
-    return Answer.json(_endpoint_out(call, await _switch(call, "pause")))
+    return await _switch(call, "pause")
 
 
 async def resume(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/resume → the endpoint; what waited is sent now. 409 if disabled."""
-    return Answer.json(_endpoint_out(call, await _switch(call, "resume")))
+    return await _switch(call, "resume")
 
 
 async def test(call: Call) -> Answer:
-    """POST /v1/webhooks/endpoint/test `{type}` → 200 `{deliveryId, status, errorClass, durationMs, body}`."""
+    """POST /v1/webhooks/endpoint/test `{type}` → 200 `{deliveryId, status, errorClass, durationMs, body}`.
+
+    Under an `Idempotency-Key` the answer is kept in the step that logs the delivery. A crash between the
+    request and that step leaves neither, and a repetition sends another test: nothing but the receiver knows
+    of the first, which is marked as no real event, and the audit has both.
+    """
     body = call.json(SendTest)
     if body.type not in EVENT_TYPES:
         issue = Issue("type", f"must be one of {', '.join(EVENT_TYPES)}")
         raise ParamsValidation.of(issue)
+    request = idempotent(call, body)
+    return outcome_answer(await call.realm.requests.once(request, partial(_test, call, body.type, request)))
+
+
+async def _test(call: Call, event_type: str, request: IdempotentRequest | None) -> Outcome:
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
     begins = partial(
         call.realm.db.write,
@@ -226,32 +254,47 @@ async def test(call: Call) -> Answer:
         actor=call.actor,
         act="webhook.test",
         subject=endpoint.id,
-        details={"type": body.type},
+        details={"type": event_type},
     )
+
+    def keep(tx: Tx, result: TestResult) -> None:
+        keep_answer(tx, request, _tested(result))
+
     # The send writes it: one that is refused was not done, and is not audited.
-    delivery_id, end = await call.realm.deliveries.send_test(endpoint, body.type, begins)
-    return Answer.json(
-        TestOut(
-            delivery_id=delivery_id,
-            status=end.status,
-            error_class=end.error_class,
-            error=end.error or None,
-            advice=advice(end.status, end.error_class),
-            duration_ms=end.duration_ms,
-            body=end.body.decode("utf-8", "replace"),
-        )
-    )
+    return _tested(await call.realm.deliveries.send_test(endpoint, event_type, begins, keep))
 
 
-async def _switch(call: Call, act: Act) -> Endpoint:
-    return await call.realm.db.write_and_tell(
-        lambda switched: call.realm.deliveries.wake(switched.id),
-        switch_endpoint,
-        account_id=call.account_id,
-        act=act,
-        now_ms=call.realm.clock.now_ms(),
-        actor=call.actor,
+def _tested(result: TestResult) -> Outcome:
+    delivery_id, end = result
+    out = TestOut(
+        delivery_id=delivery_id,
+        status=end.status,
+        error_class=end.error_class,
+        error=end.error or None,
+        advice=advice(end.status, end.error_class),
+        duration_ms=end.duration_ms,
+        body=end.body.decode("utf-8", "replace"),
     )
+    return Outcome(200, msgspec.json.encode(out))
+
+
+async def _switch(call: Call, act: Act, more: Callable[[Tx], dict[str, Any]] = lambda _: {}) -> Answer:
+    """Switch the endpoint, once for each idempotency key; `more` is shown of it."""
+    now_ms = call.realm.clock.now_ms()
+    switched: list[str] = []
+
+    def work(tx: Tx) -> Outcome:
+        endpoint = switch_endpoint(tx, account_id=call.account_id, act=act, now_ms=now_ms, actor=call.actor)
+        switched.append(endpoint.id)
+        out = _endpoint_out(call, endpoint, secrets_of(tx, endpoint.id), **more(tx))
+        return Outcome(200, msgspec.json.encode(out))
+
+    def tell(_: Outcome) -> None:
+        for endpoint_id in switched:
+            call.realm.deliveries.wake(endpoint_id)
+
+    request = idempotent(call, None)
+    return outcome_answer(await call.realm.db.write_and_tell(tell, once, request, work))
 
 
 def _fresh_secret(call: Call, endpoint_id: str) -> tuple[str, bytes]:
@@ -266,8 +309,15 @@ def _headers(call: Call, headers: dict[str, str] | None) -> Headers | None:
     return lambda endpoint_id: call.realm.seal.seal(msgspec.json.encode(checked), endpoint_id), tuple(checked)
 
 
-def _endpoint_out(call: Call, endpoint: Endpoint, secret: str | None = None, **more: Any) -> EndpointOut:
+def _shown(call: Call, endpoint: Endpoint, secret: str | None = None) -> Answer:
     secrets = call.realm.db.point(secrets_of, endpoint.id)
+    shown = msgspec.UNSET if secret is None else secret
+    return Answer.json(_endpoint_out(call, endpoint, secrets, secret=shown))
+
+
+def _endpoint_out(
+    call: Call, endpoint: Endpoint, secrets: Sequence[SealedSecret], **more: Any
+) -> EndpointOut:
     return EndpointOut(
         id=endpoint.id,
         url=endpoint.url,
@@ -279,7 +329,6 @@ def _endpoint_out(call: Call, endpoint: Endpoint, secret: str | None = None, **m
         off_since=_iso(endpoint.off_since_ms),
         old_secrets_until=_iso(old_secrets_until_ms(secrets, call.realm.clock.now_ms())),
         source_addresses=call.realm.deliveries.rules.bind,
-        secret=msgspec.UNSET if secret is None else secret,
         **more,
     )
 

@@ -144,6 +144,36 @@ def test_reveal_shows_the_secret_again_and_rotate_another(owner: Shop, receiver:
     assert ok(owner.api.post(f"{ENDPOINT}/reveal"))["secret"] == rotated
 
 
+def test_what_is_repeated_under_its_idempotency_key_is_done_once(
+    owner: Shop, receiver: Receiver, till: str
+) -> None:
+    door, key = receiver.door(), f"repeated {time.time()}"
+    ok(owner.api.put(ENDPOINT, {"url": door.url, "events": ["payment.created"]}))
+
+    def twice(path: str, body: Any = None, status: int = 200) -> Any:
+        first, again = (owner.api.once(path, body, key) for _ in range(2))
+        assert first.content == again.content
+        assert "idempotent-replayed" not in first.headers
+        assert again.headers["idempotent-replayed"] == "true"
+        return ok(first, status)
+
+    scenario = "/v1/test/scenarios/created"
+    twice(scenario, {}, 201)
+    until(lambda: door.received)
+    event = door.received[0].event["id"]
+    delivery = f"/v1/webhooks/deliveries/{event}"
+    until(lambda: ok(owner.api.get(delivery))["state"] == "succeeded")
+    twice(f"{delivery}/resend")
+    twice(f"{ENDPOINT}/test", {"type": "payment.failed"})
+    twice(f"{ENDPOINT}/disable")
+    twice(f"{ENDPOINT}/enable")
+    ok(owner.api.once(f"{ENDPOINT}/disable", None, key))
+
+    assert ok(owner.api.get(ENDPOINT))["state"] == "enabled"
+    assert [one.event["type"] for one in door.received] == [*["payment.created"] * 2, "payment.failed"]
+    assert_refused(owner.api.once(scenario, {"referenceId": "x"}, key), 409, "idempotency_conflict")
+
+
 @pytest.mark.parametrize("event_type", TYPES)
 def test_a_test_event_of_any_type_carries_sample_data(
     owner: Shop, receiver: Receiver, event_type: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import pytest
@@ -20,6 +21,7 @@ from payd.store.webhook_jobs import (
     advance_job,
     cancel_job,
     find_job,
+    preview_job,
     running_jobs,
     start_job,
 )
@@ -70,6 +72,23 @@ async def test_a_long_job_goes_on_where_its_last_batch_ended(realm_db: Database)
     rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=1000))
     assert len({row.event_id for row in rows}) == len(rows) == 210
     assert realm_db.point(running_jobs) == []
+
+
+@pytest.mark.parametrize("first", [0, 1, BATCH_ROWS_MAX, BATCH_ROWS_MAX + 1])
+async def test_a_later_look_adds_what_came_since_the_first(realm_db: Database, first: int) -> None:
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    for number in range(first):
+        await happen(realm_db, number)
+    await register(realm_db, "acct_1", "ep_1")
+    look = partial(preview_job, account_id="acct_1", kind="replay-missing", since_ms=0, now_ms=1_000_000)
+    before = realm_db.point(look)
+    await register(realm_db, "acct_1", "ep_1", ("payment.settled",))
+    for number in range(first, first + 3):
+        await happen(realm_db, number)
+    await register(realm_db, "acct_1", "ep_1")
+
+    assert (before.matched, realm_db.point(look, after=before).matched) == (first, first + 3)
+    assert realm_db.point(look) == realm_db.point(look, after=before)
 
 
 async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> None:

@@ -333,6 +333,59 @@ async def test_a_send_by_hand_that_cannot_be_audited_is_not_made(tmp_path: Path)
         assert len(hooked.receiver.received) == 1
 
 
+async def test_a_resend_is_made_once_for_one_idempotency_key(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.shop.pay()
+        await hooked.drained()
+        [row] = await hooked.deliveries()
+        path = f"/v1/webhooks/deliveries/{row['id']}/resend"
+        hooked.receiver.script = always(Does(status=500, delay_s=5))
+        answers: list[Got] = []
+
+        async def one() -> None:
+            answers.append(await hooked.shop.call("POST", path, idempotency_key="k"))
+
+        with trio.move_on_after(1):
+            await one()  # leaves
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(one)
+        await hooked.shop.call("POST", f"{ENDPOINT}/disable")
+        await one()
+        other = await hooked.shop.call("POST", path, idempotency_key="other")
+        long = await hooked.shop.call("POST", path, idempotency_key="k" * 256)
+        stranger = await hooked.shop.call("POST", path, key=hooked.shop.other_key, idempotency_key="k")
+
+        assert {(one.status, one.raw) for one in answers} == {(200, answers[0].raw)}
+        assert {one.headers["idempotent-replayed"] for one in answers} == {"true"}
+        assert [one["trigger"] for one in answers[0].body["attemptLog"]] == ["auto", "manual"]
+        assert (len(hooked.receiver.received), audited(hooked)) == (2, ["webhook.resend"])
+        assert [one.code for one in (other, long, stranger)] == [
+            "endpoint_disabled",
+            "invalid_params",
+            "not_found",
+        ]
+
+
+async def test_a_resend_that_was_made_and_not_logged_is_made_again_under_its_key(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.shop.pay()
+        await hooked.drained()
+        [row] = await hooked.deliveries()
+        path = f"/v1/webhooks/deliveries/{row['id']}/resend"
+        async with hooked.shop.after_writes(1):
+            lost = await hooked.shop.call("POST", path, idempotency_key="k")
+        again = await hooked.shop.call("POST", path, idempotency_key="k")
+
+        assert (lost.status, again.status) == (503, 200)
+        assert "idempotent-replayed" not in again.headers
+        assert [one["trigger"] for one in again.body["attemptLog"]] == ["auto", "manual"]
+        assert {one.headers["webhook-id"] for one in hooked.receiver.received} == {row["messageId"]}
+        assert (len(hooked.receiver.received), audited(hooked)) == (3, ["webhook.resend"] * 2)
+
+
 async def fail_for_good(hooked: Hooked, payments: int) -> str:
     """Payments whose events nobody took; since when."""
     since = iso_ms(hooked.shop.realm.clock.now_ms())

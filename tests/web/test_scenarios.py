@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 from tests.receiver import Received
-from tests.shop import SOLANA_WALLET, USDC_SOLANA, Shop, open_shop
+from tests.shop import SOLANA_WALLET, USDC_SOLANA, Got, Shop, open_shop
 from tests.web.hooked import Hooked, open_hooked
 
 PATH = "/v1/test/scenarios"
@@ -182,3 +183,115 @@ async def test_a_new_payment_is_for_what_was_asked(hooked: Hooked) -> None:
     [event] = [msgspec.json.decode(one.body) for one in hooked.receiver.received]
     assert event["data"]["amount"] == wanted["amount"]
     assert event["data"]["reference_id"] == "ORDER-8"
+
+
+REPLAYED = "idempotent-replayed"
+
+
+async def payments_of(shop: Shop) -> list[dict[str, Any]]:
+    return list((await shop.call("GET", "/v1/payments")).body["data"])
+
+
+async def test_a_scenario_runs_once_for_one_idempotency_key(shop: Shop) -> None:
+    answers: list[Got] = []
+
+    async def one() -> None:
+        answers.append(await shop.call("POST", f"{PATH}/happy-path", idempotency_key="k"))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(one)
+    await trio.sleep(3600)
+    await one()
+    again = await shop.call("POST", f"{PATH}/happy-path", {}, idempotency_key="k")
+
+    assert {(one.status, one.raw) for one in [*answers, again]} == {(201, answers[0].raw)}
+    assert sum(one.headers.get(REPLAYED) == "true" for one in answers) == 10
+    assert [one["paymentId"] for one in await payments_of(shop)] == [answers[0].body["paymentId"]]
+
+
+async def test_a_key_of_a_scenario_is_for_its_body_its_path_and_its_merchant(shop: Shop) -> None:
+    made = await shop.call("POST", f"{PATH}/created", idempotency_key="k")
+    wanted = {"referenceId": "ORDER-9"}
+    conflict = await shop.call("POST", f"{PATH}/created", wanted, idempotency_key="k")
+    long = await shop.call("POST", f"{PATH}/created", idempotency_key="k" * 256)
+    others = [
+        await shop.call("POST", f"{PATH}/cancelled", idempotency_key="k"),
+        await shop.call("POST", f"{PATH}/created", idempotency_key="k", merchant_id=shop.merchant_id),
+        await shop.call("POST", f"{PATH}/created", wanted, idempotency_key="other"),
+    ]
+
+    assert (conflict.status, conflict.code) == (409, "idempotency_conflict")
+    assert (long.status, long.code) == (400, "invalid_params")
+    assert [(one.status, REPLAYED in one.headers) for one in others] == [(201, False)] * 3
+    assert len({one.body["paymentId"] for one in [made, *others]}) == len(await payments_of(shop)) == 4
+
+
+async def test_a_scenario_that_is_refused_leaves_its_key_to_another_body(shop: Shop) -> None:
+    nothing = {"amount": {"unit": "iso4217/USD", "value": "0"}}
+    refused = await shop.call("POST", f"{PATH}/created", nothing, idempotency_key="k")
+    made = await shop.call("POST", f"{PATH}/created", idempotency_key="k")
+    assert (refused.status, made.status, REPLAYED in made.headers) == (400, 201, False)
+
+
+async def test_a_key_for_other_merchants_is_not_told_what_a_scenario_made_nor_goes_on_with_it(
+    shop: Shop,
+) -> None:
+    limited = await shop.new_key(merchants=[await shop.new_merchant(pays=False)])
+    made = await shop.call("POST", f"{PATH}/created", idempotency_key="k")
+    found = await shop.call("POST", f"{PATH}/created", key=limited, idempotency_key="k")
+    assert (made.status, found.status, found.code) == (201, 403, "forbidden")
+    assert made.body["paymentId"] not in found.raw.decode()
+
+    async with shop.after_writes(2):  # its choice, and the payment
+        await shop.call("POST", f"{PATH}/happy-path", idempotency_key="k")
+    found = await shop.call("POST", f"{PATH}/happy-path", key=limited, idempotency_key="k")
+    assert (found.status, found.code) == (403, "forbidden")
+    assert {one["status"] for one in await payments_of(shop)} == {"requires_action"}
+
+
+UNSEEN = [one for one in SCENARIOS if not one.needs_endpoint]
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+@pytest.mark.parametrize("scenario", UNSEEN, ids=[one.name for one in UNSEEN])
+async def test_a_scenario_that_was_cut_off_goes_on_under_its_key_with_the_same_payment(
+    shop: Shop, scenario: Scenario, there: bool
+) -> None:
+    path, lost, number = f"{PATH}/{scenario.name}", 503, 0
+    while lost == 503:
+        key = f"cut off after {number}"
+        body = {"paymentId": await shop.pay(key)} if there else {"referenceId": key}
+        async with shop.after_writes(number):
+            lost = (await shop.call("POST", path, body, idempotency_key=key)).status
+        # Somebody else is the first that can be paid by now.
+        await shop.new_merchant()
+        made = await shop.call("POST", path, body, idempotency_key=key)
+        again = await shop.call("POST", path, body, idempotency_key=key)
+
+        assert (made.status, REPLAYED in made.headers) == (201, lost == 201), (number, made.body)
+        assert (again.raw, again.headers[REPLAYED]) == (made.raw, "true")
+        [payment] = [one for one in await payments_of(shop) if one["referenceId"] == key]
+        assert payment["paymentId"] == made.body["paymentId"]
+        refused = [step["refused"] for step in made.body["steps"] if "refused" in step]
+        assert refused == [step.refused for step in scenario.steps if step.refused]
+        await trio.sleep(120)
+        found = await shop.call("GET", f"/v1/events?paymentId={payment['paymentId']}")
+        assert [one["type"] for one in found.body["data"]][::-1] == [one.type for one in scenario.tells]
+        number += 1
+    assert lost == 201
+    assert number > len(scenario.steps) - there
+
+
+async def test_a_scenario_that_was_cut_off_does_not_go_on_with_a_payment_that_ended(shop: Shop) -> None:
+    path, ended = f"{PATH}/happy-path", []
+    for key in ("cancelled", "expired"):
+        async with shop.after_writes(2):  # its choice, and the payment
+            assert (await shop.call("POST", path, {"referenceId": key}, idempotency_key=key)).status == 503
+        [payment] = [one for one in await payments_of(shop) if one["referenceId"] == key]
+        moved = f"/v1/test/payments/{payment['paymentId']}/simulate"
+        await shop.call("POST", moved, {"to": key})
+        ended.append(await shop.call("POST", path, {"referenceId": key}, idempotency_key=key))
+
+    assert [(one.status, one.code) for one in ended] == [(400, "invalid_state"), (410, "payment_expired")]
+    assert len(await payments_of(shop)) == 2

@@ -195,13 +195,14 @@ async def _missed(visit: Visit, endpoint: Endpoint) -> int | None:
     now_ms = visit.realm.clock.now_ms()
     since_ms = max(endpoint.created_at_ms, now_ms - REPLAY_REACH_MS)
     with suppress(StoreUnavailable):
-        return await visit.realm.db.read(
+        found = await visit.realm.db.read(
             preview_job,
             account_id=visit.account_id,
             kind="replay-missing",
             since_ms=since_ms,
             now_ms=now_ms,
         )
+        return found.matched
     return None
 
 

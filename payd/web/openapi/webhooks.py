@@ -75,7 +75,8 @@ OPERATIONS: Final[Operations] = {
         id="WebhookEndpoint_rotate",
         tag=TAG,
         summary="Rotate the secret",
-        words="The answer has the new `secret`; the old one signs along for 24 hours.",
+        words="The answer has the new `secret`; the old one signs along for 24 hours. An `Idempotency-Key` is"
+        " passed over here, as no answer is kept that holds a secret: who lost it asks `reveal`.",
         answers={200: webhooks.EndpointOut},
         refusals=(*NONE, InvalidState),
     ),
@@ -100,7 +101,8 @@ OPERATIONS: Final[Operations] = {
         id="WebhookEndpoint_test",
         tag=TAG,
         summary="Send a test event",
-        words="One request, with sample data; the answer says what the endpoint said.",
+        words="One request, with sample data; the answer says what the endpoint said, and under an"
+        " `Idempotency-Key` says it again.",
         body=webhooks.SendTest,
         answers={200: webhooks.TestOut},
         refusals=(*NONE, EndpointDisabled),
