@@ -172,7 +172,7 @@ class Turns(Generic[A]):
             actor.inbox = deque()
         if limited and len(actor.inbox) + len(actor.deferred or ()) >= INBOX_MAX:
             raise RateLimited(
-                "Too much at once for one payment. Try again shortly.", details={"retryAfterS": 1}
+                "Too much at once for one payment, or one key. Try again shortly.", details={"retryAfterS": 1}
             )
         actor.inbox.append(message)
         self._start(actor)
