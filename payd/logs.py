@@ -68,7 +68,8 @@ class _Lines:
     """A stream whose reader may stall or go away: a log that cannot be written must not stop a payment.
 
     What a pipe, a terminal or a socket does not take soon is lost, and counted in a line of its own once it
-    takes lines again; files are written as they are.
+    takes lines again; files are written as they are. A line that was begun is written to its end; where that
+    cannot be, because its reader has gone, the next one begins on a line of its own.
 
     Args:
         stream: Where they go.
@@ -85,6 +86,8 @@ class _Lines:
             self._poll.register(self._fd, select.POLLOUT)
         # Of the line that was being written when the reader stalled.
         self._rest = b""
+        # What ends a line of which a part was written, and never will be more.
+        self._cut = b""
         self._lost = 0
 
     def write(self, text: str) -> None:
@@ -94,7 +97,7 @@ class _Lines:
             else:
                 self._pass_on(self._fd, text)
         except (OSError, ValueError):  # ValueError: it is closed
-            self._rest = b""
+            return
 
     def flush(self) -> None:
         try:
@@ -104,21 +107,32 @@ class _Lines:
 
     def _pass_on(self, fd: int, text: str) -> None:
         with self._lock:
-            if not self._take(fd, patient=not self._rest):
-                self._lost += 1
-                return
-            if self._lost:
-                text = self._line_of({"event": "log.lines_lost", "lines": self._lost}) + text
-                self._lost = 0
-            self._rest = text.encode("utf-8", "backslashreplace")
-            self._take(fd, patient=True)
+            begun = bool(self._rest)
+            try:
+                if not self._take(fd, patient=not self._rest):
+                    self._lost += 1
+                    return
+                begun = False
+                if lost := self._lost:
+                    text = self._line_of({"event": "log.lines_lost", "lines": lost}) + text
+                self._rest = self._cut + text.encode("utf-8", "backslashreplace")
+                self._take(fd, patient=True)
+                self._lost -= lost
+            except OSError:
+                self._rest = b""
+                self._lost += 1 + begun
 
     def _take(self, fd: int, *, patient: bool) -> bool:
         """Write what is left, in pieces that do not block where there is room; False when there is none."""
         while self._rest:
             if not self._poll.poll(STALL_MAX_MS if patient else 0):
                 return False
-            self._rest = self._rest[os.write(fd, self._rest[: select.PIPE_BUF]) :]
+            try:
+                written = os.write(fd, self._rest[: select.PIPE_BUF])
+            except BlockingIOError:  # a parent has it not block, and another who writes there was faster
+                return False
+            self._rest = self._rest[written:]
+            self._cut = b"\n" if self._rest else b""
         return True
 
 

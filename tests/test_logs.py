@@ -6,7 +6,10 @@ import io
 import json
 import logging
 import os
+import select
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -212,6 +215,66 @@ def test_a_reader_that_stalls_holds_nobody_up_and_is_told_what_it_missed() -> No
     assert [one["n"] for one in before] == list(range(len(before)))
     assert (missed["event"], missed["lines"]) == ("log.lines_lost", 1000 - len(before))
     assert last["event"] == "again"
+
+
+def test_a_line_that_another_writer_leaves_no_room_for_is_finished_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)  # as a parent may have it
+    real, pieces = select.poll, iter([False, True])
+
+    class Poll:
+        """As the system's; another process fills the pipe between this look and the write after it."""
+
+        def __init__(self) -> None:
+            self._poll = real()
+            self.register = self._poll.register
+
+        def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
+            found = self._poll.poll(timeout_ms)
+            if next(pieces, False):
+                with suppress(BlockingIOError):
+                    while True:
+                        os.write(writing, b"\xff" * select.PIPE_BUF)
+            return found
+
+    monkeypatch.setattr(select, "poll", Poll)
+    with open(writing, "w", encoding="utf-8") as stream, open(reading, "rb", buffering=0) as reader:
+        logs.configure("json", "info", stream)
+        log = structlog.get_logger()
+        log.info("long", text="x" * 5000)
+        log.info("lost")
+        read = reader.read(2**20)
+        log.info("again")
+        read += reader.read(2**20)
+
+    long, missed, again = [json.loads(line) for line in read.replace(b"\xff", b"").splitlines()]
+    assert (long["event"], len(long["text"]), again["event"]) == ("long", 5000, "again")
+    assert (missed["event"], missed["lines"]) == ("log.lines_lost", 1)
+
+
+def test_after_a_reader_that_left_in_a_line_the_next_one_finds_lines_and_how_many_are_missing(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "log"
+    os.mkfifo(place)
+    first = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    with open(place, "w", encoding="utf-8") as stream:
+        logs.configure("json", "info", stream)
+        log = structlog.get_logger()
+        log.info("long", **{f"text{n}": "x" * 8000 for n in range(20)})  # more than a pipe holds
+        os.close(first)
+        log.info("nobody reads this")
+        with open(os.open(place, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as second:
+            read = second.read(2**20)
+            log.info("again")
+            read += second.read(2**20)
+
+    half, *lines = read.splitlines()
+    assert half.startswith(b'{"text0":') or b'"long"' in half
+    missed, again = map(json.loads, lines)
+    assert (missed["event"], missed["lines"], again["event"]) == ("log.lines_lost", 2, "again")
 
 
 def test_a_stranger_does_not_steer_a_terminal(stream: io.StringIO) -> None:
