@@ -9,9 +9,10 @@ import trio
 
 from payd import logs
 from payd.cli.failure import writing
-from payd.cli.options import config_options, is_named, load_config
+from payd.cli.options import Operator, config_options, is_named, load_config
 from payd.cli.pasted import pasted
 from payd.cli.show import show_json
+from payd.cli.shown_once import shown_or_revoked
 from payd.cli.teaching import teach
 from payd.config import Config
 from payd.store.lock import check_free
@@ -53,18 +54,20 @@ def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
         if seed.write_laptop_toml(config, named=is_named(config_file)):
             config = load_config(config_file, data_dir)
         seeded = trio.run(_make, config)
-    if as_json:
-        show_json(
-            {
-                "dataDir": str(config.data_dir),
-                "made": True,
-                "accountId": seeded.account_id,
-                "apiKey": seeded.api_key,
-                "merchantId": seeded.merchant_id,
-            }
-        )
-        return
-    seed.show_key(seeded)
+    scope = {"mode": "test", "account": seeded.account_id}
+    with shown_or_revoked(Operator(config, as_json, scope, config_file, data_dir), seeded.key_id):
+        if as_json:
+            show_json(
+                {
+                    "dataDir": str(config.data_dir),
+                    "made": True,
+                    "accountId": seeded.account_id,
+                    "apiKey": seeded.api_key,
+                    "merchantId": seeded.merchant_id,
+                }
+            )
+            return
+        seed.show_key(seeded)
     click.echo(f"\nAll of it lies in {config.data_dir}. Next: {serve}, then paste this:\n")
     click.echo(seed.curl_line(config.public_url(), seeded))
 

@@ -9,6 +9,7 @@ import click
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.shown_once import shown_or_revoked
 from payd.cli.teaching import teach
 from payd.store.keys import DEFAULT_SCOPES, SCOPES
 
@@ -52,12 +53,13 @@ payd key create --merchant mrch_… --json  for one merchant alone
 @click.option("--merchant", "merchants", multiple=True, metavar="ID", help="Limit it to merchants; repeat.")
 @on_realm
 def create(operator: Operator, name: str, scopes: tuple[str, ...], merchants: tuple[str, ...]) -> None:
-    """Make a key. It is shown once and cannot be shown again."""
+    """Make a key. It is shown once and cannot be shown again; where it cannot be shown, it is revoked."""
     made = operator.ask("key.create", name=name, scopes=scopes or None, merchants=merchants or None)
-    if operator.as_json:
-        show_json(made)
-        return
-    show_fields({"API key": made["apiKey"], **_fields(made)})
+    with shown_or_revoked(operator, made["id"]):
+        if operator.as_json:
+            show_json(made)
+            return
+        show_fields({"API key": made["apiKey"], **_fields(made)})
     click.echo("Keep it now: it is not stored and cannot be shown again.")
 
 

@@ -19,18 +19,27 @@ UNANSWERED: Final = "There was nobody to answer. Give the answer as an option: -
 
 def leave(run: Callable[[], Any]) -> NoReturn:
     """Run what click gives in its mode for programs, and end the process as the table of exit codes says."""
+    code = _code_of(run)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what could not be written is still there, and Python itself would end with 120 over it
+        _let_go(sys.stdout)
+    sys.exit(code)
+
+
+def _code_of(run: Callable[[], Any]) -> int:
     try:
         ended = run()
     except click.Abort as abort:
         reasons = set(map(type, _chain(abort)))
         if KeyboardInterrupt in reasons:
-            sys.exit(INTERRUPTED)
+            return INTERRUPTED
         click.echo(f"Error: {UNANSWERED}" if EOFError in reasons else NOTHING_DONE, err=True)
-        sys.exit(REFUSED)
+        return REFUSED
     except click.ClickException as refused:
         refused.show()
-        sys.exit(refused.exit_code)
-    sys.exit(ended if isinstance(ended, int) else DONE)
+        return refused.exit_code
+    return ended if isinstance(ended, int) else DONE
 
 
 @contextmanager
@@ -39,6 +48,7 @@ def unread() -> Iterator[None]:
 
     Raises:
         click.exceptions.Exit: It has.
+        click.ClickException: The output cannot be written, such as to a disk that is full.
     """
     try:
         yield
@@ -46,6 +56,9 @@ def unread() -> Iterator[None]:
     except BrokenPipeError:
         _let_go(sys.stdout)
         raise click.exceptions.Exit(UNREAD) from None
+    except OSError as error:
+        words = f"What was to be printed cannot be written: {error.strerror or error}"
+        raise click.ClickException(words) from error
 
 
 def print_anywhere() -> None:

@@ -54,6 +54,7 @@ class Seeded:
     """What was made. The key is nowhere else."""
 
     account_id: str
+    key_id: str
     api_key: str
     merchant_id: str
 
@@ -100,7 +101,7 @@ async def seed(ask: Ask) -> Seeded:
         await ask(
             "destination.add", {**of, "merchant": merchant["id"], "asset": asset, "destination": destination}
         )
-    return Seeded(account["id"], key["apiKey"], merchant["id"])
+    return Seeded(account["id"], key["id"], key["apiKey"], merchant["id"])
 
 
 async def seed_house(house: House) -> Seeded:
@@ -148,6 +149,6 @@ def curl_line(base_url: str, seeded: Seeded) -> str:
 
 
 def show_key(seeded: Seeded) -> None:
-    """Print the key: now or never."""
-    click.echo(f"\nYour API key for test mode. It is shown once, so keep it:\n\n  {seeded.api_key}\n")
-    click.echo(f"Your merchant, {SHOP}: {seeded.merchant_id}")
+    """Print the key, now or never, in one go: all of it is shown, or nothing."""
+    key = f"\nYour API key for test mode. It is shown once, so keep it:\n\n  {seeded.api_key}\n"
+    click.echo(f"{key}\nYour merchant, {SHOP}: {seeded.merchant_id}")

@@ -53,11 +53,11 @@ def show_rows(
 
 
 def show_fields(fields: Mapping[str, Any]) -> None:
-    """Print one thing, a line a field; what is None is left out."""
+    """Print one thing, a line a field, all or nothing; what is None is left out."""
     there = {name: value for name, value in fields.items() if value is not None}
     width = max(map(len, there), default=0)
-    for name, value in there.items():
-        click.echo(f"{click.style(name.ljust(width), bold=True)}  {_text(value)}")
+    lines = [f"{click.style(name.ljust(width), bold=True)}  {_text(value)}" for name, value in there.items()]
+    click.echo("".join(f"{line}\n" for line in lines), nl=False)
 
 
 def moment(instant: str | None) -> str | None:

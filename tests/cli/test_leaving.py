@@ -102,6 +102,18 @@ def test_a_reader_that_went_away_makes_no_noise(tmp_path: Path, line: str) -> No
     assert (process.returncode, said) == (141, "")
 
 
+@pytest.mark.real_time
+@pytest.mark.parametrize("line", ["check-config", "--help", "webhook set --help", "version --licenses"])
+def test_a_disk_that_is_full_is_one_line_and_the_code_of_what_could_not_be_done(
+    tmp_path: Path, line: str
+) -> None:
+    with open("/dev/full", "w") as full, started(tmp_path, *line.split(), stdout=full) as process:
+        _, said = process.communicate()
+    assert process.returncode == 1
+    assert "No space left on device" in said
+    assert said.count("\n") == 1, said
+
+
 @pytest.mark.parametrize("line", ["account list", "webhook show --json"])
 def test_ctrl_c_makes_no_noise(payd: Terminal, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     def interrupted(*_: object) -> None:
