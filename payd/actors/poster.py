@@ -15,6 +15,7 @@ import trio
 from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
 from payd.core.endpoint import Endpoint, valid_secrets
+from payd.core.errors import SealBroken
 from payd.core.fault import ACCEPTED, FORGED, STALE_BY_S, WORDS, FaultKind
 from payd.core.retry import read_date_s, read_retry_after_s
 from payd.core.signature import SECRET_BYTES, make_secret, sign
@@ -25,7 +26,7 @@ from payd.net.http import Client, Reply, Target, tls_context
 from payd.net.proxy import Proxy
 from payd.store.attempts import HEADERS_BYTES_MAX, AttemptEnd, Trigger
 from payd.store.endpoints import SealedSecret
-from payd.store.seal import Seal, SealBroken
+from payd.store.seal import Seal
 
 # Opened secrets and parsed URLs kept in memory; an endpoint has a handful of the one and one of the other.
 KEPT_MAX: Final = 4096

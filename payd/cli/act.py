@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import trio
 
 from payd import logs
 from payd.cli.failure import Refused, Unreachable, with_issues, writing
-from payd.cli.pasted import pasted
+from payd.cli.pasted import Paste, pasted
 from payd.config import Config
 from payd.store.copying import check_office
 from payd.store.lock import DataDirectoryBusy
@@ -19,7 +18,7 @@ from payd.store.lock import DataDirectoryBusy
 FIRST = "account.create"
 
 
-def ask(config: Config, command: str, args: dict[str, Any], paste: Callable[[str], str] = pasted) -> Any:
+def ask(config: Config, command: str, args: dict[str, Any], paste: Paste = pasted) -> Any:
     """Have a command done.
 
     Args:
@@ -49,7 +48,7 @@ def ask(config: Config, command: str, args: dict[str, Any], paste: Callable[[str
     return reply.result
 
 
-def _do_here(config: Config, command: str, args: dict[str, Any], paste: Callable[[str], str]) -> Any:
+def _do_here(config: Config, command: str, args: dict[str, Any], paste: Paste) -> Any:
     from payd.web.commands import COMMANDS
 
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
+
+from payd.cli.pasted import Paste
 
 _COMMANDS: Final = tuple(
     (re.compile(told), words, command)
@@ -28,16 +29,21 @@ _COMMANDS: Final = tuple(
 )
 """How a sentence of the API ends, what is said instead, and the command behind it."""
 
+# A command that a message names, and those that know no mode.
+_NAMED: Final = re.compile(r"`payd ([a-z][^`]*)`")
+_OF_THE_HOUSE: Final = ("account", "user", "doctor")
+
 # Where the API takes several, a command gives one, and names no place in a list.
 _ONLY_ONE: Final = "settlements[0]."
 
 
-def as_commands(message: str, pasted: Callable[[str], str]) -> str:
+def as_commands(message: str, pasted: Paste, pasted_here: Paste) -> str:
     """A message of the API for the command line.
 
     Args:
-        message: As the API gives it.
-        pasted: Makes a command that can be pasted from the words behind `payd`.
+        message: As the API gives it; what it names as `payd …` works when it is pasted, too.
+        pasted: Makes a command on the same realm and account from the words behind `payd`.
+        pasted_here: Makes one on the same house, whatever its realm.
     """
     message = message.removeprefix(_ONLY_ONE)
     for told, words, command in _COMMANDS:
@@ -45,4 +51,9 @@ def as_commands(message: str, pasted: Callable[[str], str]) -> str:
         if found is not None:
             typed = pasted(found.expand(command))
             return f"{message[: found.start()]}. {words}: {typed}{message[found.end() :]}"
-    return message
+
+    def named(found: re.Match[str]) -> str:
+        command = found[1]
+        return f"`{(pasted_here if command.startswith(_OF_THE_HOUSE) else pasted)(command)}`"
+
+    return _NAMED.sub(named, message)

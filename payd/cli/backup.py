@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +75,9 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
             "Of": manifest.made_at,
             "Size": f"{manifest.bytes() / MIB:.1f} MiB, {keys}",
             "Files": ", ".join(each.name for each in manifest.files),
-            "Back again": pasted(f"restore {dest} --data-dir NEW_DIR"),
+            "Back again": pasted(
+                f"restore {shlex.quote(str(dest))} --data-dir NEW_DIR", config_file=config_file
+            ),
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from payd.cli.doctor_machine import examine_machine
 from payd.cli.doctor_outside import examine_origins, examine_public_url, origins_of
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
+from payd.cli.pasted import pasted
 from payd.cli.show import Row, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
@@ -41,22 +43,29 @@ COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
     epilog=teach(
         """
 payd doctor
+payd doctor --deep
 payd doctor --json | python3 -m json.tool
 """,
         codes="there is an error",
     ),
 )
+@click.option("--deep", is_flag=True, help="Read all of every database, however long that takes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_options
 @click.pass_context
-def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool) -> None:
+def doctor(
+    ctx: click.Context, config_file: str | None, data_dir: str | None, as_json: bool, deep: bool
+) -> None:
     """Look for what is wrong, or soon will be: configuration, files, keys, backups, address, server, nodes.
 
     Works beside a running server and without one; changes nothing, and shows no secret. Exit code 0: there is
     no error, though there may be warnings. 1: there is one, also where it is in payd.toml.
+
+    Each database is looked through for damage, for a few seconds; of a large one that is a part, and then it
+    says so. --deep reads all, and compares every index with its table.
     """
     logs.configure("auto", "critical")  # what goes wrong is a finding
-    findings = _examine(config_file, data_dir)
+    findings = _examine(config_file, data_dir, deep)
     if as_json:
         show_json({"worst": worst(findings), "findings": findings})
     else:
@@ -65,20 +74,21 @@ def doctor(ctx: click.Context, config_file: str | None, data_dir: str | None, as
         ctx.exit(1)
 
 
-def _examine(config_file: str | None, data_dir: str | None) -> list[Finding]:
+def _examine(config_file: str | None, data_dir: str | None, deep: bool) -> list[Finding]:
+    paste = partial(pasted, config_file=config_file, data_dir=data_dir)
     try:
         config = load_config(config_file, data_dir)
     except ConfigError as error:
-        return config_problems(error)
+        return config_problems(error, paste)
     except click.ClickException as unreadable:
         return [Finding("error", "configuration", unreadable.message)]
     return [
         *examine_config(config, os.environ),
-        *examine_data(Path(config.data_dir)),
-        *examine_files(Path(config.data_dir), system_wall_ms()),
+        *examine_data(Path(config.data_dir), paste),
+        *examine_files(Path(config.data_dir), system_wall_ms(), paste, deep=deep),
         *examine_machine(config),
         *trio.run(_examine_outside, config),
-        *examine_server(config),
+        *examine_server(config, paste),
         *examine_webhooks(config),
         *_examine_live(config),
     ]

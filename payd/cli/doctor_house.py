@@ -21,7 +21,7 @@ import payd
 from payd.actors.relay_alarms import WORDS
 from payd.chains.defaults import SOLANA
 from payd.cli.finding import Finding
-from payd.cli.pasted import pasted
+from payd.cli.pasted import Paste, pasted
 from payd.config import Config, ConfigError, unknown_variables
 from payd.core.attention import BEHIND_MAX, GIB, SPACE_LOW, SPACE_NONE
 from payd.store.unwritable import Unwritable, why_unwritable
@@ -35,9 +35,9 @@ _UNWRITABLE: Final = {
 }
 
 
-def config_problems(error: ConfigError) -> list[Finding]:
+def config_problems(error: ConfigError, paste: Paste = pasted) -> list[Finding]:
     """Each mistake of a configuration that cannot be used."""
-    todo = f"Correct it; this says more: {pasted('check-config')}"
+    todo = f"Correct it; this says more: {paste('check-config')}"
     return [Finding("error", "configuration", problem, todo) for problem in error.problems]
 
 
@@ -50,11 +50,11 @@ def examine_config(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("warning", "configuration", f"the variable {variable} sets nothing", todo)
 
 
-def examine_data(directory: Path) -> Iterator[Finding]:
+def examine_data(directory: Path, paste: Paste = pasted) -> Iterator[Finding]:
     """Whether the data directory is there, can be written, and has room."""
     subject, directory = "data directory", directory.absolute()
     if not directory.exists():
-        todo = f"Begin with: {pasted('init')}"
+        todo = f"Begin with: {paste('init')}"
         yield Finding("warning", subject, f"{directory} is not there yet", todo)
         return
     try:
@@ -74,13 +74,13 @@ def examine_data(directory: Path) -> Iterator[Finding]:
         yield Finding("ok", subject, shown)
 
 
-def examine_server(config: Config) -> Iterator[Finding]:
+def examine_server(config: Config, paste: Paste = pasted) -> Iterator[Finding]:
     """Whether a server runs here, and how it does by its own word."""
     subject = "server"
     try:
         reply = trio.run(call_admin, config.data_dir / SOCKET_NAME, "status", {})
     except NoServer:
-        yield Finding("warning", subject, "none runs in this data directory", f"Start it: {pasted('serve')}")
+        yield Finding("warning", subject, "none runs in this data directory", f"Start it: {paste('serve')}")
         return
     except NoAnswer as silent:
         yield Finding("error", subject, str(silent), "Look at its log; if it hangs, start it again.")

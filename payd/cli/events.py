@@ -165,9 +165,12 @@ def sample(operator: Operator, event_type: str) -> None:
 
 
 _resend = copy(resend)
-_resend.epilog = teach("""
+_resend.epilog = teach(
+    """
 payd events resend evt_…
-""")
+""",
+    codes="the endpoint did not take it",
+)
 events.add_command(_resend)
 
 

@@ -48,7 +48,7 @@ class Operator:
             with told():
                 return ask(self.config, command, {**self.scope, **given}, self.pasted_here)
         except Refused as refused:
-            raise Refused(as_commands(refused.message, self.pasted)) from refused
+            raise Refused(as_commands(refused.message, self.pasted, self.pasted_here)) from refused
 
     def pasted(self, words: str) -> str:
         """A command on the same realm and account, for a hint."""

@@ -6,7 +6,12 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
+
+Paste: TypeAlias = Callable[[str], str]
+"""Makes a command for a hint from the words behind `payd`: `pasted`, or one that keeps what was typed."""
 
 
 def pasted(words: str, *, config_file: str | None = None, data_dir: str | None = None) -> str:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ import click
 
 from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
+from payd.cli.pasted import Paste, pasted
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json
 from payd.cli.teaching import teach
@@ -81,7 +83,7 @@ def install(
         text = unit.text()
         show_json({"file": str(file), "unit": text}) if as_json else click.echo(text, nl=False)
         return
-    systemctl = _systemctl(of_user)
+    systemctl = _systemctl(of_user, partial(pasted, config_file=config_file, data_dir=data_dir))
     _check_ours(file)
     _write(file, unit)
     for words in (["daemon-reload"], ["enable", NAME], ["restart", NAME]):
@@ -140,7 +142,7 @@ def _unit(config: Config, *, of_user: bool, named: bool) -> Unit:
             f"{in_home[0]} is in a home, where a service of the system sees nothing. Install payd for all"
             " (pipx install --global payd, or copy the one file to /usr/local/bin), or take --user."
         )
-    return Unit(
+    unit = Unit(
         program=program,
         data_dir=data_dir,
         config_file=None if file is None or file == data_dir / FILE_NAME else file,
@@ -150,6 +152,12 @@ def _unit(config: Config, *, of_user: bool, named: bool) -> Unit:
         port=config.listen.port,
         unpacks=archive is not None,
     )
+    for path, what in unit.unsayable():
+        raise Refused(
+            f"{path!r} has {what!r} in it, and systemd takes that in no spelling there. Give it another name,"
+            " or a link with one."
+        )
+    return unit
 
 
 def _program(archive: str | None) -> tuple[str, ...]:
@@ -212,8 +220,8 @@ def _write(file: Path, unit: Unit) -> None:
     draft.replace(file)
 
 
-def _systemctl(of_user: bool) -> Callable[..., None]:
-    """Something that asks systemd.
+def _systemctl(of_user: bool, paste: Paste = pasted) -> Callable[..., None]:
+    """Something that asks systemd; `paste` makes commands for who has none.
 
     Raises:
         Refused: There is none, or it takes root.
@@ -221,8 +229,8 @@ def _systemctl(of_user: bool) -> Callable[..., None]:
     program = shutil.which("systemctl")
     if program is None or not BOOTED.is_dir():
         raise Refused(
-            "This machine is not run by systemd. `payd service install --print` shows the unit, and `payd"
-            " serve` is what another supervisor has to start."
+            f"This machine is not run by systemd. `{paste('service install --print')}` shows the unit, and"
+            f" `{paste('serve')}` is what another supervisor has to start."
         )
     if not of_user and os.geteuid() != 0:
         raise Refused("A service of the system takes root: sudo payd service …, or your own with --user.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,12 @@ BACKUPS: Final = Path("/var/backups/payd")
 """Where a server may write backups whose data have an owner; it is there if the owner made it."""
 
 PRIVILEGED_PORT: Final = 1024
+
+# What systemd takes in no spelling: in a word of any kind, in the path of a program, in the name of a state
+# directory. A variable is replaced in what a program is told of its own name, and nothing keeps it from that.
+ANYWHERE: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+IN_PROGRAM: Final = re.compile(r"""[\\"']|\$[${]""")
+IN_STATE: Final = re.compile('[":]')
 
 OF_USERS_TOO: Final = """\
 NoNewPrivileges=yes
@@ -119,14 +126,19 @@ class Unit:
         """Whether systemd makes the data directory, and a user of its own for it."""
         return not self.of_user and self.user is None
 
+    def unsayable(self) -> Iterator[tuple[str, str]]:
+        """Each path that no unit can name, and what it has in it that systemd does not take there."""
+        program, *arguments = self._command()
+        kept = [str(self.data_dir)] if self.is_kept_by_systemd else []
+        for rule, words in ((ANYWHERE, [program, *arguments]), (IN_PROGRAM, [program]), (IN_STATE, kept)):
+            yield from ((word, found[0]) for word in words if (found := rule.search(word)))
+
     def text(self) -> str:
-        """The unit file."""
-        arguments = ["serve", "--data-dir", str(self.data_dir)]
-        if self.config_file is not None:
-            arguments += ["--config", str(self.config_file)]
+        """The unit file; of what is `unsayable` there is none."""
+        program, *arguments = self._command()
         return TEXT.format(
             mark=MARK,
-            command=" ".join(quoted(word) for word in (*self.program, *arguments)),
+            command=" ".join([quoted(program, "%"), *(quoted(word, "%$") for word in arguments)]),
             user=" --user" if self.of_user else "",
             order="" if self.of_user else NETWORK,
             secrets="%h/.config/payd/environment" if self.of_user else "/etc/payd/environment",
@@ -137,12 +149,16 @@ class Unit:
             target="default.target" if self.of_user else "multi-user.target",
         )
 
+    def _command(self) -> list[str]:
+        config = [] if self.config_file is None else ["--config", str(self.config_file)]
+        return [*self.program, "serve", "--data-dir", str(self.data_dir), *config]
+
     def _place(self) -> list[str]:
         lines: list[str] = []
         if self.is_kept_by_systemd:
             # The server makes backups itself, so that the place for them is its own as well.
-            name = self.data_dir.name
-            lines += ["DynamicUser=yes", f"StateDirectory={name} {name}-backups", "StateDirectoryMode=0700"]
+            places = " ".join(quoted(f"{self.data_dir.name}{each}", "%") for each in ("", "-backups"))
+            lines += ["DynamicUser=yes", f"StateDirectory={places}", "StateDirectoryMode=0700"]
         elif self.user is not None:
             lines.append(f"User={self.user}")
         if self.unpacks and not self.of_user:
@@ -154,7 +170,9 @@ class Unit:
             return OF_USERS_TOO
         # A state directory is a link where the user is made up, and may be written anyway.
         writes = (
-            "" if self.is_kept_by_systemd else f"ReadWritePaths={quoted(str(self.data_dir))} -{BACKUPS}\n"
+            ""
+            if self.is_kept_by_systemd
+            else f"ReadWritePaths={quoted(str(self.data_dir), '%')} -{BACKUPS}\n"
         )
         return OF_USERS_TOO + OF_THE_SYSTEM.format(
             data_dir=writes,
@@ -163,7 +181,16 @@ class Unit:
         )
 
 
-def quoted(word: str) -> str:
-    """A word as systemd reads it back: quotes where there are blanks, and nothing that it would replace."""
-    plain = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$").replace('"', '\\"')
+def quoted(word: str, replaced: str) -> str:
+    """A word as systemd reads it back: quotes where there are blanks, and nothing that it would replace.
+
+    Args:
+        word: Without what is `unsayable`.
+        replaced: What is to be written twice there: `%` in all, `$` in the arguments of a command alone.
+
+    Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html#Quoting
+    """
+    plain = word.replace("\\", "\\\\").replace('"', '\\"')
+    for each in replaced:
+        plain = plain.replace(each, each * 2)
     return f'"{plain}"' if any(each.isspace() or each in "\"';" for each in word) else plain

@@ -245,6 +245,10 @@ class InternalError(PaydError):
     code = "internal_error"
 
 
+class SealBroken(InternalError):
+    """What was sealed does not open: another key, another subject, or changed bytes. No retry helps."""
+
+
 class StoreUnavailable(InternalError):
     """The store cannot be written or read, and nothing was stored: the disk is full, read-only or ill."""
 

@@ -112,7 +112,7 @@ def choose_account(tx: sqlite3.Connection, wanted: str | None) -> Account:
         return Account(*row)
     rows = tx.execute(f"SELECT {_COLUMNS} FROM accounts ORDER BY id LIMIT 2").fetchall()
     if not rows:
-        raise NotFound("There is no account yet. Make one: payd account create NAME")
+        raise NotFound("There is no account yet. Make one: `payd account create NAME`")
     if len(rows) > 1:
         raise InvalidParams("There are several accounts. Say which one: --account NAME")
     return Account(*rows[0])

@@ -130,8 +130,8 @@ def copy_pinned(tx: Tx, target: Path, look: Look = look_away) -> None:
 
 
 @contextmanager
-def looked_at(tx: Tx, what: str, file: str, look: Look) -> Iterator[None]:
-    """Call `look` now and then while statements run; what it raises ends them, and is raised."""
+def looked_at(tx: Tx, what: str, file: str, look: Look, steps: int = CHECK_STEPS) -> Iterator[None]:
+    """Call `look` each so many steps while statements run; what it raises ends them, and is raised."""
     raised: list[BaseException] = []
 
     def ask() -> int:
@@ -141,7 +141,7 @@ def looked_at(tx: Tx, what: str, file: str, look: Look) -> Iterator[None]:
             raised.append(error)
         return len(raised)
 
-    tx.set_progress_handler(ask, CHECK_STEPS)
+    tx.set_progress_handler(ask, steps)
     try:
         yield
     except sqlite3.OperationalError:

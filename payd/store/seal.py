@@ -15,6 +15,7 @@ from typing import Final
 
 from Crypto.Cipher import ChaCha20_Poly1305
 
+from payd.core.errors import SealBroken
 from payd.entropy import Entropy, system_entropy
 
 KEY_BYTES: Final = 32
@@ -22,10 +23,6 @@ KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 24
 _TAG_BYTES: Final = 16
 _FORMAT: Final = b"\x01"
-
-
-class SealBroken(Exception):
-    """What was sealed cannot be opened: another key, another subject, or changed bytes."""
 
 
 class SealKeyUnusable(Exception):
@@ -73,13 +70,21 @@ class Seal:
         """
         head = len(_FORMAT) + _NONCE_BYTES
         if len(sealed) < head + _TAG_BYTES or not sealed.startswith(_FORMAT):
-            raise SealBroken(f"the sealed secret of {subject} has an unknown form")
+            raise _broken(subject)
         cipher = ChaCha20_Poly1305.new(key=self._key, nonce=sealed[len(_FORMAT) : head])
         cipher.update(subject.encode())
         try:
             return cipher.decrypt_and_verify(sealed[head + _TAG_BYTES :], sealed[head : head + _TAG_BYTES])
         except ValueError:
-            raise SealBroken(f"the sealed secret of {subject} does not open with this seal key") from None
+            raise _broken(subject) from None
+
+
+def _broken(subject: str) -> SealBroken:
+    """In words for whoever asked, who cannot mend it."""
+    return SealBroken(
+        f"What was sealed for {subject} does not open with this server's seal key. No retry helps: whoever"
+        " runs the server has to put the right key back; `payd doctor` says more."
+    )
 
 
 def load_key(path: Path, entropy: Entropy = system_entropy) -> bytes:

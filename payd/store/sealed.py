@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from payd.core.endpoint import CANARY, NOTIFY
+from payd.core.errors import SealBroken
 from payd.store.collected import subject_of
 from payd.store.copying import databases_in, open_existing
 from payd.store.migrate import Schema
-from payd.store.seal import Seal, SealBroken
+from payd.store.seal import Seal
+from payd.store.second_factors import app_subject
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -32,8 +34,17 @@ class _Sealed(NamedTuple):
     but: str = "1"
 
 
+SECRETS: Final = "signing secrets of webhook endpoints"
+
 _SEALED: Final = (
-    _Sealed("office", "users", "totp_sealed", "id", lambda row: str(row[0]), "authenticator apps of people"),
+    _Sealed(
+        "office",
+        "users",
+        "totp_sealed",
+        "id",
+        lambda row: app_subject(row[0]),
+        "authenticator apps of people",
+    ),
     # The house's own are made from the seal key again at each start.
     _Sealed(
         "realm",
@@ -41,7 +52,7 @@ _SEALED: Final = (
         "sealed",
         "endpoint_id",
         lambda row: str(row[0]),
-        "signing secrets of webhook endpoints",
+        SECRETS,
         f"endpoint_id NOT IN ('{NOTIFY}', '{CANARY}')",
     ),
     _Sealed("realm", "endpoints", "headers", "id", lambda row: str(row[0]), "added headers of webhooks"),
@@ -57,26 +68,37 @@ _SEALED: Final = (
 
 
 def closed(tx: Tx, schema: Schema, seal: Seal | None) -> Iterator[tuple[str, int]]:
-    """What a key does not open: in words, and how many. Without a key that is all.
+    """What a key does not open: in words, and how many. Without a key that is all."""
+    for kind in _closed(tx, schema, seal):
+        (count,) = tx.execute(f"SELECT count(*) {_chosen(kind)}").fetchone()
+        yield kind.words, int(count)
 
-    One value of each kind is tried: a database has one key.
-    """
+
+def closed_kinds(tx: Tx, schema: Schema, seal: Seal) -> list[str]:
+    """The same without counting, for who asks often: a look at the newest of each kind."""
+    return [kind.words for kind in _closed(tx, schema, seal)]
+
+
+def _closed(tx: Tx, schema: Schema, seal: Seal | None) -> Iterator[_Sealed]:
+    """One value of each kind is tried: a database has one key."""
     for kind in _SEALED:
         if kind.schema == schema and _has_column(tx, kind.table, kind.column):
-            chosen = f"FROM {kind.table} WHERE {kind.column} IS NOT NULL AND {kind.but}"
-            (count,) = tx.execute(f"SELECT count(*) {chosen}").fetchone()
             newest = tx.execute(
-                f"SELECT {kind.column}, {kind.owner} {chosen} ORDER BY rowid DESC LIMIT 1"
+                f"SELECT {kind.column}, {kind.owner} {_chosen(kind)} ORDER BY rowid DESC LIMIT 1"
             ).fetchone()
             if newest is not None and not _opens(seal, newest[0], kind.subject(newest[1:])):
-                yield kind.words, int(count)
+                yield kind
 
 
-def closed_in(directory: Path, seal: Seal) -> Iterator[tuple[str, int]]:
-    """The same of all databases there; others tell what is wrong with one that cannot be read."""
+def _chosen(kind: _Sealed) -> str:
+    return f"FROM {kind.table} WHERE {kind.column} IS NOT NULL AND {kind.but}"
+
+
+def closed_in(directory: Path, seal: Seal) -> Iterator[tuple[str, str, int]]:
+    """The same of all databases there, after the name of each; others tell of one that cannot be read."""
     for name, schema in databases_in(directory):
         with suppress(sqlite3.Error), closing(open_existing(directory / name, "ro")) as tx:
-            yield from closed(tx, schema, seal)
+            yield from ((name, *found) for found in closed(tx, schema, seal))
 
 
 def _has_column(tx: Tx, table: str, column: str) -> bool:

@@ -110,6 +110,11 @@ def remove_passkey(tx: Tx, user_id: str, passkey_id: str) -> bool:
     )
 
 
+def app_subject(user_id: str) -> str:
+    """For whom the secret of a person's authenticator app is sealed."""
+    return f"totp {user_id}"
+
+
 def set_app(tx: Tx, user_id: str, sealed: bytes | None, step: int) -> None:
     """Give a person another authenticator app, or none; codes of `step` and before are not taken any more."""
     tx.execute("UPDATE users SET totp_sealed = ?, totp_step = ? WHERE id = ?", (sealed, step, user_id))

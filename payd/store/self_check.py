@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
+from payd.clock import monotonic_s
+from payd.store.copying import looked_at, open_existing
 from payd.store.migrate import Migration, Schema, migrate, read_migrations, schema_version
 
 Tx: TypeAlias = sqlite3.Connection
 
 # Of a broken database the first few places say enough.
 PLACES_SHOWN: Final = 5
+# Older ones look at the clock only between two tables: there, a database that may take long is not begun.
+_LOOKS_BETWEEN_TABLES: Final = sqlite3.sqlite_version_info < (3, 41)
+UNBOUNDED_BYTES_MAX: Final = 1 << 30
+# While a page is a step, these are 4 MiB between two looks at the clock.
+QUICK_STEPS: Final = 1000
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _DECLARED: Final = re.compile(r"^-- Changes how many rows there are in: (.+)\.$", re.M)
@@ -24,18 +32,79 @@ _DECLARED: Final = re.compile(r"^-- Changes how many rows there are in: (.+)\.$"
 
 def broken_places(tx: Tx) -> list[str]:
     """What SQLite finds wrong with the file, in its words; nothing of a good one."""
+    return list(_broken_places(tx, "integrity_check"))
+
+
+def quickly_broken_places(tx: Tx, file: str, at_most_s: float) -> tuple[list[str], bool]:
+    """The same, in a while and without comparing indexes with their tables: of a database in use.
+
+    It holds no writer up, but the log cannot be emptied meanwhile. 100,000 payments with all that belongs to
+    them, 780 MiB, take 0.7 s in memory and 12 s from a disk that others use.
+
+    Args:
+        tx: Is only read.
+        file: Its name.
+        at_most_s: After how long it is enough.
+
+    Returns:
+        What was found, and whether all was read.
+    """
+    end_s = monotonic_s() + at_most_s
+    places: list[str] = []
+
+    def look(*_: object) -> None:
+        if monotonic_s() > end_s:
+            raise _Over
+
     try:
-        found = [str(words) for (words,) in tx.execute(f"PRAGMA integrity_check({PLACES_SHOWN})")]
+        with looked_at(tx, "checking", file, look, QUICK_STEPS):
+            for words in _broken_places(tx, "quick_check"):
+                places.append(words)  # one by one: what was found before the end counts
+    except _Over:
+        return places, False
+    return places, True
+
+
+class Unreadable(Exception):
+    """A database cannot be opened or read; the message is SQLite's."""
+
+
+def look_for_damage(path: Path, at_most_s: float | None) -> tuple[list[str], bool]:
+    """What is broken in a database's file, and whether all of it was read.
+
+    Args:
+        path: The file; it is only read, and a server may go on with it.
+        at_most_s: As of `quickly_broken_places`; None: as `broken_places`, however long that takes.
+
+    Raises:
+        Unreadable: Nobody can tell.
+    """
+    try:
+        with closing(open_existing(path, "ro")) as tx:
+            if at_most_s is None:
+                return broken_places(tx), True
+            if _LOOKS_BETWEEN_TABLES and path.stat().st_size > UNBOUNDED_BYTES_MAX:
+                return [], False
+            return quickly_broken_places(tx, path.name, at_most_s)
+    except (sqlite3.Error, OSError) as error:
+        raise Unreadable(str(error)) from error
+
+
+class _Over(Exception):
+    """The time is."""
+
+
+def _broken_places(tx: Tx, check: Literal["quick_check", "integrity_check"]) -> Iterator[str]:
+    try:
+        for (words,) in tx.execute(f"PRAGMA {check}({PLACES_SHOWN})"):
+            if words != "ok":
+                yield str(words)
+        for table, row, parent, _ in tx.execute("PRAGMA foreign_key_check").fetchmany(PLACES_SHOWN):
+            yield f"row {row} of {table} refers to a row of {parent} that is not there"
     except sqlite3.OperationalError:
         raise  # it was stopped, or the disk said no
     except sqlite3.DatabaseError as error:
-        return [str(error)]
-    places = [] if found == ["ok"] else found
-    orphans = tx.execute("PRAGMA foreign_key_check").fetchmany(PLACES_SHOWN)
-    return places + [
-        f"row {row} of {table} refers to a row of {parent} that is not there"
-        for table, row, parent, _ in orphans
-    ]
+        yield str(error)
 
 
 def schema_differences(tx: Tx, schema: Schema) -> list[str]:

@@ -30,7 +30,7 @@ class User(msgspec.Struct, frozen=True):
         email: Lower case; what they sign in with.
         password_hash: As `argon2` writes it, with its parameters.
         password_set_at_ms: Unix milliseconds.
-        totp_sealed: The secret of their authenticator app, sealed for their id; None without one.
+        totp_sealed: The secret of their authenticator app, sealed for `app_subject`; None without one.
         created_at_ms: Unix milliseconds.
     """
 

@@ -13,6 +13,7 @@ from payd.actors.relay_alarms import WORDS
 from payd.core.attention import ChainState, Matter, of_chain, of_prices, of_space, worst_first
 from payd.store.attention import account_matters
 from payd.web.metrics_chains import SeenChain, see_chain, sources_of
+from payd.web.sealed import closed_words
 
 if TYPE_CHECKING:
     from payd.web.house import House, Realm
@@ -29,7 +30,7 @@ async def matters_of(house: House, realm: Realm, account_id: str) -> list[Matter
 
 
 def house_matters(house: House, realm: Realm) -> list[Matter]:
-    """What of the house concerns everybody in the realm; reads memory, and how full the disk is."""
+    """What of the house concerns everybody in the realm; reads memory, some rows, and the free disk."""
     return worst_first(_house_matters(house, realm))
 
 
@@ -38,6 +39,8 @@ def _house_matters(house: House, realm: Realm) -> Iterator[Matter]:
     for name, db in stores.items():
         if db.failure is not None:
             yield Matter("error", "store", db.failure, name)
+        if (words := closed_words(house, db)) is not None:
+            yield Matter("error", "store", words, name)
     for words in (*realm.deliveries.problems(), *realm.canary.problems()):
         yield Matter("error", "webhooks", words)
     if house.data_dir is not None:

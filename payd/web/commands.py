@@ -7,6 +7,7 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ import trio
 import payd
 from payd.core.advice import advice
 from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
-from payd.core.errors import InvalidParams, NotFound
+from payd.core.errors import InvalidParams, NotFound, SealBroken
 from payd.core.event import iso_ms
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.entropy import new_id
@@ -202,7 +203,11 @@ async def _listen_secret(house: House, args: OfMode) -> Any:
         secret = listen_secret(realm.seal, account.id)
         return {"url": house.base_url, "secret": secret, "secrets": [secret]}
     found = realm.db.point(what_signs, account.id, realm.clock.now_ms())
-    valid = [] if found is None else [realm.deliveries.open_secret(one, found[0]) for one in found[1]]
+    valid: list[str] = []
+    endpoint_id, sealed = found or ("", ())
+    for one in sealed:
+        with suppress(SealBroken):  # of before a restore without the seal key: it signs nothing any more
+            valid.append(realm.deliveries.open_secret(one, endpoint_id))
     return {"url": house.base_url, "secret": secret, "secrets": list(dict.fromkeys([secret, *valid]))}
 
 

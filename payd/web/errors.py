@@ -49,6 +49,7 @@ STATUS: Final[dict[type[PaydError], int]] = {
     errors.UpgradeRequired: 426,
     errors.RateLimited: 429,
     errors.InternalError: 500,
+    errors.SealBroken: 500,
     errors.ChainUnavailable: 503,
     errors.OutcomeUnknown: 500,
     errors.StoreUnavailable: 503,

@@ -15,6 +15,7 @@ import msgspec
 
 from payd.core.diagnosis import Received, signer_of
 from payd.core.endpoint import Secret
+from payd.core.errors import SealBroken
 from payd.core.event import iso_ms
 from payd.store.deliveries import Work, list_deliveries, load_work
 from payd.store.endpoints import find_endpoint, listen_secret, secrets_of
@@ -84,7 +85,7 @@ async def explain(
         secret_sha256: SHA-256 of the receiver's secret, in hex: it is recognised without being told.
 
     Raises:
-        SealBroken: A secret was sealed with another key.
+        SealBroken: The current secret was sealed with another key.
     """
     endpoint = realm.db.point(find_endpoint, account_id)
     secrets = [] if endpoint is None else _secrets(realm, endpoint.id)
@@ -112,10 +113,17 @@ async def explain(
 
 
 def _secrets(realm: Realm, endpoint_id: str) -> list[Secret]:
-    return [
-        Secret(realm.deliveries.open_secret(row.sealed, endpoint_id), row.created_at_ms, row.expires_at_ms)
-        for row in realm.db.point(secrets_of, endpoint_id)
-    ]
+    """The endpoint's, without those rotated out that the seal key does not open: they sign nothing now."""
+    found = []
+    for row in realm.db.point(secrets_of, endpoint_id):
+        try:
+            secret = realm.deliveries.open_secret(row.sealed, endpoint_id)
+        except SealBroken:
+            if row.expires_at_ms is None:
+                raise
+            continue
+        found.append(Secret(secret, row.created_at_ms, row.expires_at_ms))
+    return found
 
 
 async def _sent(realm: Realm, account_id: str, body: bytes) -> tuple[Work | None, str | None]:

@@ -12,9 +12,11 @@ import msgspec
 from payd.core.errors import StoreUnavailable
 from payd.core.version import is_preview
 from payd.web.call import Answer, Call
+from payd.web.sealed import closed_words
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
+    from payd.store.db import Database
 
 # Receivers refuse what is five minutes off; a clock that is wrong by this much goes on in that direction.
 SKEW_MAX_S: Final = 60
@@ -51,8 +53,7 @@ async def ready(call: Call) -> Answer:
     is found when the chain can be read again, and nothing expires before.
     """
     realms = call.house.realms
-    stores = {"office": call.house.office} | {name: realm.db for name, realm in realms.items()}
-    problems = [f"{name}: {db.failure}" for name, db in stores.items() if not db.healthy]
+    problems = [f"{name}: {db.failure}" for name, db in _stores(call).items() if not db.healthy]
     for name, realm in realms.items():
         found = [*realm.deliveries.problems(), *realm.canary.problems()]
         problems += [f"{name}: {words}" for words in found]
@@ -61,6 +62,10 @@ async def ready(call: Call) -> Answer:
     unread = _unread_chains(call)
     status = "failing" if problems else "degraded" if unread else "ok"
     return Answer.json(Health(status, problems, unread + _warnings(call)), 503 if problems else 200)
+
+
+def _stores(call: Call) -> dict[str, Database]:
+    return {"office": call.house.office} | {name: realm.db for name, realm in call.house.realms.items()}
 
 
 def _unread_chains(call: Call) -> list[str]:
@@ -92,12 +97,17 @@ def _read_until_ms(live: LiveChain) -> int | None:
 
 def _warnings(call: Call) -> list[str]:
     """What is wrong for some, or may be: it keeps the server from nothing."""
+    closed = [
+        f"{name}: {words}"
+        for name, db in _stores(call).items()
+        if (words := closed_words(call.house, db)) is not None
+    ]
     broken = [
         f"{name}: {count} webhooks cannot be sent for a reason on this side; see webhook.broken in the log"
         for name, realm in call.house.realms.items()
         if (count := realm.deliveries.broken)
     ]
-    return broken + _clock_warnings(call)
+    return closed + broken + _clock_warnings(call)
 
 
 def _clock_warnings(call: Call) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
-from payd.core.errors import InvalidParams, Issue, ParamsValidation, StoreUnavailable
+from payd.core.errors import InvalidParams, Issue, ParamsValidation, SealBroken, StoreUnavailable
 from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment
@@ -26,7 +26,6 @@ from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
 from payd.store.refunds import insert_refund
-from payd.store.seal import SealBroken
 from payd.store.transfers import transfers_of_payment
 from payd.web import query
 from payd.web.acts import act_of

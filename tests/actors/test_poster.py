@@ -9,11 +9,12 @@ import pytest
 import trio
 
 from payd.actors.poster import WebhookRules, verdict, webhook_client
+from payd.core.errors import SealBroken
 from payd.core.signature import make_secret
 from payd.net.http import Reply, Target
 from payd.store.db import Database
 from payd.store.endpoints import rotate_secret
-from payd.store.seal import Seal, SealBroken
+from payd.store.seal import Seal
 from tests.outbox import make_outbox, open_outbox
 from tests.receiver import CA_FILE, Does, Receiver, in_turn, server_tls
 

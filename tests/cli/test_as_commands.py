@@ -17,7 +17,10 @@ from tests.store.test_deliveries import happen, register
 
 
 def told(message: str) -> str:
-    return as_commands(message, lambda words: f"payd {words} --mode test")
+    here = "--data-dir 'my data'"
+    return as_commands(
+        message, lambda words: f"payd {words} --mode test", lambda words: f"payd {words} {here}"
+    )
 
 
 async def switched(db: Database, act: Act) -> None:
@@ -85,6 +88,24 @@ async def test_an_asset_that_is_taken_names_the_command_that_sends_it_elsewhere(
         "A settlement for eip155:1/slip44:60 exists. Change its destination:"
         " payd merchant change-destination MERCHANT DESTINATION ADDRESS --mode test"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("No key. `payd key list` shows the ids.", "No key. `payd key list --mode test` shows the ids."),
+        ("`payd account list` shows them.", "`payd account list --data-dir 'my data'` shows them."),
+        ("`payd doctor` says more.", "`payd doctor --data-dir 'my data'` says more."),
+        (
+            "`payd user invite` or `payd user reset`.",
+            "`payd user invite --data-dir 'my data'` or `payd user reset --data-dir 'my data'`.",
+        ),
+    ],
+)
+def test_a_command_that_is_named_stays_in_the_house_and_in_the_mode_where_it_has_one(
+    message: str, said: str
+) -> None:
+    assert told(message) == said
 
 
 def test_what_a_command_gives_once_has_no_place_in_a_list() -> None:

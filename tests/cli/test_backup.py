@@ -14,6 +14,14 @@ def test_without_a_server_it_is_made_here(begun: Terminal) -> None:
     assert "seal.key" in {each["name"] for each in begun.json("backup", "three", "--with-keys")["files"]}
 
 
+def test_the_way_back_is_said_for_the_same_configuration_and_quoted(payd: Terminal) -> None:
+    (payd.folder / "my payd.toml").write_text("data_dir = 'my data'")
+    payd("account", "create", "main", "--config", "my payd.toml")
+    shown = payd("backup", "my backup", "--config", "my payd.toml").output
+    dest = payd.folder / "my backup"
+    assert f"payd restore '{dest}' --data-dir NEW_DIR --config 'my payd.toml'\n" in shown
+
+
 def test_a_place_that_is_taken_is_refused_with_code_1(begun: Terminal) -> None:
     begun("backup", "one")
     assert "is there already" in begun.error("backup", "one")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import pytest
@@ -81,6 +83,45 @@ def test_a_narrow_terminal_gets_one_finding_after_the_other(
     shown = begun("doctor").output
     assert "warning  server: none runs" in shown
     assert "→ Start it:" in shown
+
+
+def test_a_command_to_paste_stays_in_the_house_that_was_looked_at(payd: Terminal) -> None:
+    (payd.folder / "my payd.toml").touch()
+    typed = ("--config", "my payd.toml", "--data-dir", "my data")
+    same = " --config 'my payd.toml' --data-dir 'my data'"
+
+    def told(*options: str, code: int = 0) -> list[str]:
+        found = json.loads(payd("doctor", "--json", *typed, *options, code=code).stdout)
+        return [one["whatToDo"] for one in found["findings"]]
+
+    assert any(f"payd init{same}" in todo for todo in told())
+    payd("init", *typed)
+    (payd.folder / "my data" / "test.db").write_bytes(b"no database" * 1000)
+    (payd.folder / "my data" / "live.db").touch()
+    found = told(code=1)
+    for command in ("serve", "backup DEST", "restore SRC --overwrite"):
+        assert any(f"payd {command}{same}" in todo for todo in found), command
+    (payd.folder / "my payd.toml").write_text("listen = 5")
+    assert any(f"payd check-config{same}" in todo for todo in told(code=1))
+
+
+def test_damage_in_a_database_is_an_error_with_the_way_back(begun: Terminal) -> None:
+    begun("backup", "my backup")
+    path = begun.folder / "data" / "test.db"
+    data = bytearray(path.read_bytes())
+    assert "no damage in office.db, test.db" in begun("doctor").output
+    for page in range(2, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 2048] = b"\xff" * 2048
+    path.write_bytes(data)
+    back = f"payd restore '{begun.folder / 'my backup'}' --overwrite"
+    for options in ((), ("--deep",)):
+        found = json.loads(begun("doctor", "--json", *options, code=1).stdout)
+        [damage, well] = [one for one in found["findings"] if one["subject"] == "databases"]
+        assert (damage["level"], well["words"]) == ("error", "no damage in office.db")
+        assert damage["words"].startswith("test.db is damaged: ")
+        assert damage["whatToDo"].endswith(back)
+    begun(*shlex.split(back)[1:])
+    assert "no damage in office.db, test.db" in begun("doctor").output
 
 
 def test_nothing_is_changed(begun: Terminal) -> None:

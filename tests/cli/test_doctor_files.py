@@ -12,6 +12,7 @@ import pytest
 from payd.cli import doctor_files as module
 from payd.cli.doctor_files import BACKUP_DAYS_MAX, DAY_MS, examine_files
 from payd.cli.finding import Finding
+from payd.store import self_check
 from payd.store.backup import Keystore, make_backup
 from payd.store.seal import Seal, load_key
 from tests.stored.fill import stored, unpack
@@ -80,7 +81,11 @@ def test_a_seal_key_that_opens_nothing_is_an_error(data: Path) -> None:
     (data / "seal.key").write_text(bytes(32).hex())
     finding = found(data, "seal key")
     assert (finding.level, "signing secrets" in finding.words) == ("error", True)
-    assert "payd webhook rotate" in finding.what_to_do
+    assert "payd webhook rotate --mode test" in finding.what_to_do
+    (data / "test.db").rename(data / "live.db")
+    live = [one for one in examine_files(data, NOW_MS, paste=lambda words: f"payd {words} there")]
+    [todo] = [one.what_to_do for one in live if one.subject == "seal key"]
+    assert "`payd webhook rotate --mode live there`" in todo
 
 
 def test_old_schemas_are_a_warning_and_new_ones_an_error(data: Path, tmp_path: Path) -> None:
@@ -91,6 +96,60 @@ def test_old_schemas_are_a_warning_and_new_ones_an_error(data: Path, tmp_path: P
     assert "version 999" in found(data, "schemas").words
     (data / "office.db").write_bytes(b"no database" * 100)
     assert "office.db cannot be read" in found(data, "schemas").words
+
+
+def test_damage_is_named_and_the_rest_is_looked_at(data: Path) -> None:
+    assert found(data, "databases").words == "no damage in office.db, test.db"
+    (data / "office.db").write_bytes(b"no database" * 1000)
+    damaged, well = [one for one in examine_files(data, NOW_MS) if one.subject == "databases"]
+    assert (damaged.level, damaged.words) == ("error", "office.db is damaged: file is not a database")
+    assert "sqlite3 office.db .recover" in damaged.what_to_do
+    assert "payd restore SRC --overwrite" in damaged.what_to_do
+    assert well.words == "no damage in test.db"
+
+
+def test_a_database_that_is_too_large_is_looked_at_in_part_and_deep_reads_all(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DAMAGE_S", 0.0)
+    monkeypatch.setattr(self_check, "QUICK_STEPS", 1)
+    part = found(data, "databases")
+    assert (part.level, "no damage found in office.db, test.db, but" in part.words) == ("ok", True)
+    assert "payd doctor --deep" in part.what_to_do
+    [whole] = [one for one in examine_files(data, NOW_MS, deep=True) if one.subject == "databases"]
+    assert whole.words == "no damage in office.db, test.db"
+
+
+def test_only_deep_compares_an_index_with_its_table(data: Path) -> None:
+    with closing(sqlite3.connect(data / "test.db")) as tx, tx:
+        tx.executescript(
+            "CREATE TABLE a (x); INSERT INTO a VALUES (1), (2); CREATE INDEX b ON a (x) WHERE x > 1;"
+            " PRAGMA writable_schema = ON;"
+            " UPDATE sqlite_schema SET sql = 'CREATE INDEX b ON a (x)' WHERE name = 'b'"
+        )
+    assert found(data, "databases").level == "ok"
+    [damaged, _] = [one for one in examine_files(data, NOW_MS, deep=True) if one.subject == "databases"]
+    assert "missing from index b" in damaged.words
+
+
+def test_a_look_for_damage_holds_no_writer_up_and_leaves_the_log(data: Path) -> None:
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None, timeout=0)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("CREATE TABLE a (x)")
+        tx.execute("BEGIN IMMEDIATE")
+        tx.execute("INSERT INTO a VALUES (1)")
+        size = (data / "test.db-wal").stat().st_size
+        assert found(data, "databases").words == "no damage in office.db, test.db"
+        tx.execute("COMMIT")
+        assert (data / "test.db-wal").stat().st_size >= size > 0
+
+
+def test_a_database_that_cannot_be_opened_is_said_to_be_that(data: Path) -> None:
+    (data / "test.db").unlink()
+    (data / "test.db").mkdir()
+    told = [one.words for one in examine_files(data, NOW_MS) if one.subject == "databases"]
+    assert told[0].startswith("test.db cannot be read: ")
+    assert told[1:] == ["no damage in office.db"]
 
 
 def test_a_log_that_grew_is_a_warning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,19 @@ def test_so_does_a_refusal(elsewhere: Terminal, typed: str, told: str, code: int
     assert f"{told}{THERE}\n" in elsewhere.error(*typed.split(), *ELSEWHERE, code=code)
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("key revoke key_1", "payd key list --mode test"),
+        ("app revoke app_1", "payd app list --mode test"),
+        ("key list --account none", "payd account list"),
+        ("user reset nobody@example.com", "payd user list"),
+    ],
+)
+def test_so_does_the_command_that_a_refusal_names(elsewhere: Terminal, typed: str, told: str) -> None:
+    assert f"{told}{THERE}` shows" in elsewhere.error(*typed.split(), *ELSEWHERE)
+
+
 def test_a_house_that_is_not_there_is_made_where_it_was_looked_for(payd: Terminal) -> None:
     assert "payd init --data-dir 'my data'\n" in payd.error("key", "list", "--data-dir", "my data")
 

@@ -133,8 +133,25 @@ def test_without_systemd_it_says_what_to_do(
     monkeypatch.setattr(service, "BOOTED", Path("/nowhere"))
     error = payd.error("service", "install")
     assert "not run by systemd" in error
-    assert "payd service install --print" in error
+    assert "payd service install --print`" in error
+    error = payd.error("service", "install", "--data-dir", "/var/lib/my payd")
+    assert "payd service install --print --data-dir '/var/lib/my payd'` shows" in error
+    assert "payd serve --data-dir '/var/lib/my payd'` is" in error
     assert not asked.exists()
+
+
+def test_a_path_that_no_unit_can_name_is_refused_before_anything_is_written(
+    payd: Terminal, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEX", "/opt/it's/payd")
+    assert """ "/opt/it's/payd" has "'" in it""" in payd.error("service", "install", "--print")
+    monkeypatch.delenv("PEX")
+    error = payd.error("service", "install", "--data-dir", "/var/lib/pay:d")
+    assert "'/var/lib/pay:d' has ':' in it" in error
+    assert "another name" in error
+    assert "\\n" in payd.error("service", "install", "--user", "--data-dir", "pay\nd")
+    assert not asked.exists()
+    assert not (tmp_path / "units").exists()
 
 
 def test_without_root_it_says_what_to_do(

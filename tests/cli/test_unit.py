@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from payd.cli.unit import MARK, STOP_S, Unit, quoted
 from payd.web.front import GRACE_S
@@ -95,11 +97,103 @@ def test_the_one_file_unpacks_where_the_unit_may_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "written"),
-    [("plain", "plain"), ("a b", '"a b"'), ("100%", "100%%"), ("$HOME", "$$HOME"), ('a"b', '"a\\"b"')],
+    ("word", "argument", "place"),
+    [
+        ("plain", "plain", "plain"),
+        ("a b", '"a b"', '"a b"'),
+        ("100%", "100%%", "100%%"),
+        ("$HOME", "$$HOME", "$HOME"),
+        ('a"b', '"a\\"b"', '"a\\"b"'),
+        ("a\\b", "a\\\\b", "a\\\\b"),
+    ],
 )
-def test_a_path_is_read_back_as_it_is(word: str, written: str) -> None:
-    assert quoted(word) == written
+def test_only_an_argument_has_its_dollars_doubled(word: str, argument: str, place: str) -> None:
+    assert (quoted(word, "%$"), quoted(word, "%")) == (argument, place)
+
+
+def words_of(value: str, *, c_escapes: bool) -> list[str]:
+    """What systemd makes of a value: words between blanks, in quotes or not, without backslashes.
+
+    Source: systemd.syntax(7), "Quoting"; extract_first_word() of systemd.
+    """
+    words, word, quote, letters = [], None, "", iter(value)
+    for letter in letters:
+        if letter == "\\":
+            escaped = next(letters)
+            assert not c_escapes or escaped in "\"'\\", "others have a meaning of their own"
+            word = (word or "") + escaped
+        elif quote:
+            quote, word = ("", word) if letter == quote else (quote, (word or "") + letter)
+        elif letter in "\"'":
+            quote, word = letter, word or ""
+        elif letter in " \t":
+            words += [] if word is None else [word]
+            word = None
+        else:
+            word = (word or "") + letter
+    assert not quote
+    return words + ([] if word is None else [word])
+
+
+def replaced(word: str, sign: str) -> str:
+    """A word with each two of a sign as one; a single one begins what systemd replaces, and there is none."""
+    assert sign not in word.replace(2 * sign, "")
+    return word.replace(2 * sign, sign)
+
+
+def read_back(unit: Unit) -> tuple[list[str], list[str], list[str]]:
+    """The command, what may be written, and the state directories, as systemd has them."""
+    [command], [places], [states] = (
+        values(unit, key) or [""] for key in ("ExecStart", "ReadWritePaths", "StateDirectory")
+    )
+    program, *arguments = (replaced(word, "%") for word in words_of(command, c_escapes=True))
+    # A program's path is taken as it is, and variables are replaced in its arguments.
+    read = [program, *(replaced(word, "$") for word in arguments)]
+    return (
+        read,
+        [replaced(word, "%") for word in words_of(places, c_escapes=False)],
+        [replaced(word, "%") for word in words_of(states, c_escapes=True)],
+    )
+
+
+NAMES = st.text("ab \t'\"\\%$;:#{}=-é\u2003\n\x7f\udcff", min_size=1, max_size=8)
+
+
+@given(program=NAMES, data=NAMES, config=NAMES, user=st.sampled_from([None, "payd"]))
+@example(program="a", data="a b$c%d\"e'f\\", config="100% $HOME", user="payd")
+@example(program="a %$b", data="a %'b", config="; #", user=None)
+def test_every_path_is_read_back_as_it_is_or_refused(
+    program: str, data: str, config: str, user: str | None
+) -> None:
+    data_dir = Path("/srv" if user else "/var/lib") / f"x{data}"
+    unit = replace(
+        KEPT, program=(f"/opt/{program}/payd", "-m", "payd"), data_dir=data_dir,
+        config_file=Path(f"/etc/{config}.toml"), user=user,
+    )  # fmt: skip
+    if refused := dict(unit.unsayable()):
+        assert all(set(what) & {*"\n\t\x7f\udcff\\\"':$"} for what in refused.values())
+        return
+    command, places, states = read_back(unit)
+    config_file = str(unit.config_file)
+    serve = ["serve", "--data-dir", str(data_dir), "--config", config_file]
+    assert command == [*unit.program, *serve]
+    assert places == ([str(data_dir), "-/var/backups/payd"] if user else [])
+    assert states == ([] if user else [data_dir.name, f"{data_dir.name}-backups"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "what"),
+    [
+        (replace(KEPT, program=("/opt/it's/payd",)), ("/opt/it's/payd", "'")),
+        (replace(KEPT, program=("/opt/a\\b/payd",)), ("/opt/a\\b/payd", "\\")),
+        (replace(KEPT, program=("/opt/${A}/payd",)), ("/opt/${A}/payd", "${")),
+        (replace(OWNED, data_dir=Path("/srv/a\nUser=root")), ("/srv/a\nUser=root", "\n")),
+        (replace(KEPT, data_dir=Path("/var/lib/a:b")), ("/var/lib/a:b", ":")),
+        (replace(OWNED, config_file=Path("/etc/\udcff")), ("/etc/\udcff", "\udcff")),
+    ],
+)
+def test_what_systemd_takes_in_no_spelling_is_known(unit: Unit, what: tuple[str, str]) -> None:
+    assert list(unit.unsayable()) == [what]
 
 
 def verify(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -123,10 +217,22 @@ def test_systemd_takes_it(unit: Unit, tmp_path: Path) -> None:
     here = replace(unit, program=(sys.executable, "-m", "payd"))
     file, options = tmp_path / "payd.service", ["--user"] if unit.of_user else []
     file.write_text(here.text())
-    assert f"ExecStart={quoted(sys.executable)} -m payd serve" in file.read_text()
+    assert f"ExecStart={quoted(sys.executable, '%')} -m payd serve" in file.read_text()
     check_taken(file, *options)
     file.write_text(here.text().replace("Type=exec", "Typo=exec"))
     assert "Typo" in verify(file, *options).stderr
+
+
+@pytest.mark.real_time
+def test_systemd_finds_a_program_whose_path_has_signs_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "my 100% of $b;c"
+    folder.mkdir()
+    unit = replace(OWNED, program=(program_in(folder),), data_dir=folder)
+    file = tmp_path / "payd.service"
+    file.write_text(unit.text())
+    check_taken(file)
+    file.write_text(unit.text().replace("%%", ""))
+    assert "is not executable" in verify(file).stderr
 
 
 def of_readme(mark: str) -> list[str]:

@@ -43,6 +43,14 @@ def test_the_secret_is_rotated_and_revealed(begun: Terminal) -> None:
     assert begun.json("webhook", "reveal")["secret"] == second
 
 
+def test_a_secret_of_another_seal_key_is_refused_in_words(begun: Terminal) -> None:
+    begun("webhook", "set", "--url", URL)
+    (begun.folder / "data" / "seal.key").write_text(bytes(32).hex())
+    said = begun.error("webhook", "reveal", "--data-dir", "data")
+    assert "does not open with this server's seal key" in said
+    assert "payd doctor --data-dir data` says more.\n" in said
+
+
 def test_a_revealed_secret_is_alone_where_no_terminal_shows_it(
     begun: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

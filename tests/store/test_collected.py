@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from payd.core.collect import Answered
-from payd.core.errors import RateLimited
+from payd.core.errors import RateLimited, SealBroken
 from payd.core.payment import PaymentCancelled
 from payd.entropy import system_entropy
 from payd.store.collected import (
@@ -20,7 +20,7 @@ from payd.store.collected import (
     sort_collected,
 )
 from payd.store.db import Database
-from payd.store.seal import KEY_BYTES, Seal, SealBroken
+from payd.store.seal import KEY_BYTES, Seal
 from tests.chains.evm.json import BUYER, OTHER_SHOP
 from tests.till import START_MS, Till
 

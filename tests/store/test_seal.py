@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from Crypto.Cipher import ChaCha20_Poly1305
 
-from payd.store.seal import KEY_BYTES, Seal, SealBroken, SealKeyUnusable, load_key
+from payd.core.errors import SealBroken
+from payd.store.seal import KEY_BYTES, Seal, SealKeyUnusable, load_key
 
 SECRET = b"whsec_c2VjcmV0"
 

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from payd.store import self_check
 from payd.store.migrate import Migration, Schema, migrate, read_migrations
-from payd.store.self_check import broken_places, lost_rows, row_counts, schema_differences
+from payd.store.self_check import (
+    Unreadable,
+    broken_places,
+    look_for_damage,
+    lost_rows,
+    quickly_broken_places,
+    row_counts,
+    schema_differences,
+)
 
 
 @pytest.fixture
@@ -57,7 +66,9 @@ def test_a_broken_page_and_a_lost_parent_are_found(tmp_path: Path) -> None:
         made.execute("CREATE INDEX of_child ON child (id)")
         made.executemany("INSERT INTO child VALUES (?)", [(n,) for n in range(9000)])
     with closing(sqlite3.connect(path)) as found:
-        assert "row 1 of child refers to a row of parent that is not there" in broken_places(found)
+        lost = "row 1 of child refers to a row of parent that is not there"
+        assert lost in broken_places(found)
+        assert lost in quickly_broken_places(found, "a.db", 60.0)[0]
         pages = found.execute("PRAGMA page_count").fetchone()[0]
     data = bytearray(path.read_bytes())
     data[(pages - 2) * 4096 : (pages - 1) * 4096] = bytes(4096)
@@ -65,6 +76,48 @@ def test_a_broken_page_and_a_lost_parent_are_found(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as found:
         [words, *_] = broken_places(found)
         assert "malformed" in words or "Page" in words or "page" in words
+        assert quickly_broken_places(found, "a.db", 60.0)[0][0] == words
+
+
+def test_a_quick_look_ends_in_time_with_what_it_found_and_says_that_it_was_not_all(
+    tx: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tx.execute("CREATE TABLE a (x NOT NULL)")
+    tx.execute("INSERT INTO a VALUES (1)")
+    tx.execute("CREATE TABLE b (x)")
+    tx.executemany("INSERT INTO b VALUES (?)", [(n,) for n in range(9000)])
+    assert quickly_broken_places(tx, "a.db", 60.0) == ([], True)
+    monkeypatch.setattr(self_check, "QUICK_STEPS", 1)
+    assert quickly_broken_places(tx, "a.db", 0.0) == ([], False)
+    assert tx.execute("SELECT count(*) FROM b").fetchone() == (9000,), "nothing stops what comes next"
+
+
+def test_what_may_take_long_is_not_begun_where_sqlite_looks_at_the_clock_between_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "test.db"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE a (x)")
+    monkeypatch.setattr(self_check, "UNBOUNDED_BYTES_MAX", 10)
+    for looks_between_tables, is_all in ((True, False), (False, True)):
+        monkeypatch.setattr(self_check, "_LOOKS_BETWEEN_TABLES", looks_between_tables)
+        assert look_for_damage(path, 60.0) == ([], is_all)
+        assert look_for_damage(path, None) == ([], True)
+    with pytest.raises(Unreadable):
+        look_for_damage(tmp_path / "gone.db", None)
+
+
+def test_ctrl_c_ends_a_quick_look(tx: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> float:
+        raise KeyboardInterrupt
+
+    tx.execute("CREATE TABLE a (x)")
+    tx.executemany("INSERT INTO a VALUES (?)", [(n,) for n in range(9000)])
+    monkeypatch.setattr(self_check, "QUICK_STEPS", 1)
+    clock = iter([1.0])
+    monkeypatch.setattr(self_check, "monotonic_s", lambda: next(clock, None) or interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        quickly_broken_places(tx, "a.db", 60.0)
 
 
 def test_rows_that_went_missing_are_found_unless_a_migration_said_so(tx: sqlite3.Connection) -> None:

@@ -25,6 +25,7 @@ from payd.core.collect import Answered
 from payd.store.collected import sealed_answers
 from payd.store.migrate import Schema, migrate, read_migrations, schema_version
 from payd.store.seal import Seal
+from payd.store.second_factors import app_subject
 from tests.process import Server
 from tests.shop import APPROVES, SIGNATURE, USDC_BASE, WALLET
 
@@ -103,7 +104,8 @@ def add_rows(data: Path, told: Told, above: dict[str, int]) -> None:
     names = {
         "payment": told.paid, "holder": HOLDER, "account": account, "merchant": told.merchant_id,
         "user": USER, "now": now,
-        "sealed_answers": f"x'{answers.hex()}'", "sealed_app": f"x'{seal.seal(b'app', USER).hex()}'",
+        "sealed_answers": f"x'{answers.hex()}'",
+        "sealed_app": f"x'{seal.seal(b'app', app_subject(USER)).hex()}'",
         "sealed_gone": f"x'{seal.seal(b'whsec_gone', 'ep_gone').hex()}'",
     }  # fmt: skip
     for name, schema in FILES:

@@ -86,6 +86,8 @@ async def answer_page(house: House, request: Request, request_id: str) -> tuple[
     try:
         found = await _answer(visit, page, tuple(sorted(pages)))
     except PaydError as refusal:
+        if isinstance(refusal, InternalError):
+            log.error("page.failed", request_id=request_id, path=request.path, error=repr(refusal))
         found = _refused(visit, refusal)
     except Exception as bug:
         log.error("page.crashed", request_id=request_id, path=request.path, exc_info=bug)

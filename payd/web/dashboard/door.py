@@ -10,10 +10,9 @@ from typing import Final
 import msgspec
 import structlog
 
-from payd.core.errors import Forbidden, NotFound
+from payd.core.errors import Forbidden, NotFound, SealBroken
 from payd.core.totp import clean_code, matching_step, recovery_hash
-from payd.store.seal import SealBroken
-from payd.store.second_factors import app_step, factors_of, use_app, use_recovery_code
+from payd.store.second_factors import app_step, app_subject, factors_of, use_app, use_recovery_code
 from payd.store.sessions import end_session, touch_session
 from payd.store.sign_ins import Way
 from payd.store.users import User, accounts_of, find_user, find_user_by_email, is_anyone
@@ -177,7 +176,7 @@ def _app_secret(visit: Visit, user: User) -> str | None:
     if user.totp_sealed is None:
         return None
     try:
-        return visit.open_secret(user.totp_sealed, f"totp {user.id}")
+        return visit.open_secret(user.totp_sealed, app_subject(user.id))
     except SealBroken:
         log.error("door.seal_broken", user=user.id)
         return None

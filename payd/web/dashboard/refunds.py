@@ -17,13 +17,12 @@ import msgspec
 from payd.chains.base import BringsRefunds, Unsigned
 from payd.chains.evm.binding import transfer_call
 from payd.core.caip import AccountId, parse_account, parse_asset, parse_chain
-from payd.core.errors import AlreadyRefunded, InvalidParams, InvalidState
+from payd.core.errors import AlreadyRefunded, InvalidParams, InvalidState, SealBroken
 from payd.core.money import asset_amount
 from payd.core.payment import Payment
 from payd.core.refund import Repayment, repayment_of
 from payd.core.status import Status
 from payd.store.refunds import is_refunded
-from payd.store.seal import SealBroken
 from payd.store.sightings import matched_of
 from payd.web.call import Answer
 from payd.web.dashboard.payment import kept_under, own

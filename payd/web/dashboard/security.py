@@ -22,6 +22,7 @@ from payd.core.totp import (
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.second_factors import (
+    app_subject,
     drop_factors,
     factors_of,
     insert_passkey,
@@ -112,7 +113,7 @@ async def add_app(visit: Visit) -> Answer:
         raise InvalidParams(
             "This code is wrong. Look whether the clock of your phone is right, and try the next."
         )
-    sealed = visit.seal_secret(opened, f"totp {visit.user.id}")
+    sealed = visit.seal_secret(opened, app_subject(visit.user.id))
 
     def step(tx: Tx) -> None:
         set_app(tx, visit.user.id, sealed, step_used)

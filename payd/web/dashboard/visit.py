@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from payd.core.errors import PaydError
+from payd.core.errors import PaydError, SealBroken
 from payd.core.ids import Realm as Mode
 from payd.core.roles import Permission, Role, may
 from payd.store.keys import SCOPES
-from payd.store.seal import Seal, SealBroken
+from payd.store.seal import Seal
 from payd.store.sessions import Session, SignedIn
 from payd.store.users import User
 from payd.web.auth import Caller

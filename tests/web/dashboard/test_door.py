@@ -11,7 +11,7 @@ import pytest
 from payd.core.roles import Role
 from payd.core.totp import STEP_MS, make_recovery_codes, recovery_hash
 from payd.store.db import Tx
-from payd.store.second_factors import factors_of, put_recovery_codes, set_app
+from payd.store.second_factors import app_subject, factors_of, put_recovery_codes, set_app
 from payd.store.sessions import list_sessions
 from payd.store.sign_ins import list_sign_ins
 from payd.store.tries import Who, forgive
@@ -43,7 +43,7 @@ def ada(shop: Shop) -> str:
 
 async def with_app(shop: Shop) -> None:
     """Ada has an authenticator app and recovery codes."""
-    sealed = shop.realm.seal.seal(SECRET.encode(), f"totp {ada(shop)}")
+    sealed = shop.realm.seal.seal(SECRET.encode(), app_subject(ada(shop)))
     await shop.house.office.write(set_app, ada(shop), sealed, 0)
     hashes = [recovery_hash(ada(shop), one) for one in CODES]
     await shop.house.office.write(put_recovery_codes, ada(shop), hashes)

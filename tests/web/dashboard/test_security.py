@@ -8,6 +8,8 @@ import pyotp
 
 from payd.core.totp import STEP_MS
 from payd.store.audit import list_audit
+from payd.store.seal import Seal
+from payd.store.sealed import closed_kinds
 from payd.store.second_factors import factors_of
 from payd.store.users import find_user
 from payd.web.command import real_ms
@@ -45,6 +47,13 @@ async def test_an_app_is_on_once_its_first_code_is_right_and_brings_recovery_cod
     codes = await set_up(shop, visitor)
     assert len({*codes}) == 10
     assert shop.house.office.point(factors_of, visitor.user_id) == (True, 0, 10)
+
+
+async def test_a_look_at_what_the_seal_key_opens_finds_nothing_wrong_with_an_app(shop: Shop) -> None:
+    await set_up(shop, await sign_in(shop))
+    office = shop.house.office
+    assert office.point(closed_kinds, "office", shop.realm.seal) == []
+    assert office.point(closed_kinds, "office", Seal(bytes(32))) == ["authenticator apps of people"]
 
 
 async def test_the_apps_secret_is_sealed_at_rest_and_never_in_the_page_afterwards(shop: Shop) -> None:
