@@ -86,7 +86,7 @@ RestartPreventExitStatus=2
 
 # Each page that follows a payment is a file.
 LimitNOFILE=65536
-# A start takes 60 MiB, 100 with chains, and opening a relayer's key 128 more for a moment. To cap it:
+# A start takes 70 MiB, 105 with chains, and opening a relayer's key 128 more for a moment. To cap it:
 #MemoryHigh=768M
 #MemoryMax=1G
 OOMPolicy=continue
