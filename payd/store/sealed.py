@@ -84,7 +84,8 @@ def _closed(tx: Tx, schema: Schema, seal: Seal | None) -> Iterator[_Sealed]:
     for kind in _SEALED:
         if kind.schema == schema and _has_column(tx, kind.table, kind.column):
             newest = tx.execute(
-                f"SELECT {kind.column}, {kind.owner} {_chosen(kind)} ORDER BY rowid DESC LIMIT 1"
+                f"SELECT {kind.column}, {kind.owner} FROM {kind.table}"
+                f" WHERE rowid = (SELECT max(rowid) {_chosen(kind)})"
             ).fetchone()
             if newest is not None and not _opens(seal, newest[0], kind.subject(newest[1:])):
                 yield kind
