@@ -50,6 +50,7 @@ STARTERS = {
     "payd/cli/listen.py": "one that reads and one that forwards; both end with the command",
     "payd/cli/feed_connection.py": "both directions of one websocket",
     "payd/store/db.py": "the committer and the checkpoints",
+    "payd/store/connection.py": "what is opened or closed to its end, and ends with the call",
     "payd/web/front.py": "one guard a connection",
     "payd/web/sockets.py": "both directions of one websocket",
     "payd/chains/market/prices.py": "every source of prices asked at once, which ends with the call",

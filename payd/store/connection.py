@@ -12,7 +12,7 @@ import math
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -257,9 +257,8 @@ class Connections:
         """How many rows of the log no checkpoint has taken into the database, or more."""
         return self.rows_written - self.rows_taken
 
-    @trio.lowlevel.enable_ki_protection  # a connection that nobody closes has a thread that keeps the process
     async def open(self) -> None:
-        """Open those that are not; not to be cancelled half-way: shield it.
+        """Open those that are not; not to be stopped half-way: `to_the_end`.
 
         Raises:
             sqlite3.Error: The file cannot be opened. Those that could be are open.
@@ -291,6 +290,29 @@ class Connections:
         for connection in (checkpointer, reader, looker, writer):
             if connection is not None:
                 await connection.close()
+
+
+async def to_the_end(work: Callable[[], Awaitable[None]]) -> None:
+    """Run this to its end, whoever is cancelled meanwhile, and however often somebody presses Ctrl-C.
+
+    Half-way it would leave a connection that nobody closes, whose thread keeps the process. Where Ctrl-C is
+    not let in, it still ends what Trio's main task waits for, shielded or not: so another task does it.
+
+    Raises:
+        Exception: What the work raised.
+    """
+    ended: outcome.Maybe[None] | None = None
+
+    @trio.lowlevel.enable_ki_protection
+    async def shielded() -> None:
+        nonlocal ended
+        with trio.CancelScope(shield=True):
+            ended = await outcome.acapture(work)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shielded)
+    assert ended is not None, "the nursery waits for it"
+    ended.unwrap()
 
 
 async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bool) -> Connection[Raw]:

@@ -35,6 +35,7 @@ from payd.store.connection import (
     check_sqlite,
     rewrite_version,
     take_log,
+    to_the_end,
 )
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
@@ -188,9 +189,8 @@ class Database:
     async def write_in_company(
         self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """As `write`, for a step that others are about to follow, and for which no request waits.
-
-        As `write_together` without `hurry`, it is committed with the next `write`, or `COMPANY_MAX_S` later.
+        """As `write`, for a step that others are about to follow, and for which no request waits: as
+        `write_together` without `hurry`, it is committed with the next `write`, or `COMPANY_MAX_S` later.
 
         Raises:
             StoreUnavailable, OutcomeUnknown, Exception: As `write` does.
@@ -444,19 +444,20 @@ class Database:
             _report(log.warning, "checkpoint_failed", path=str(self._path), reason=words_for(error))
         return 0
 
-    @trio.lowlevel.enable_ki_protection  # as Connections.open
     async def close(self) -> None:
-        """Commit what is staged, then close; bounded, not to be cancelled, and harmless when it is closed."""
-        with trio.CancelScope(shield=True):
-            self._closing.set()
-            self._wake.set()
-            self._hurry.set()
-            with trio.move_on_after(SHUTDOWN_MAX_S):
-                await self._closed.wait()
-            self._committing.cancel()
-            self._keeping.cancel()
+        """Commit what is staged, then close; bounded, not to be stopped, and harmless when it is closed."""
+        await to_the_end(self._close)
+
+    async def _close(self) -> None:
+        self._closing.set()
+        self._wake.set()
+        self._hurry.set()
+        with trio.move_on_after(SHUTDOWN_MAX_S):
             await self._closed.wait()
-            await self._connections.close()
+        self._committing.cancel()
+        self._keeping.cancel()
+        await self._closed.wait()
+        await self._connections.close()
 
 
 @asynccontextmanager
@@ -483,8 +484,7 @@ async def open_database(path: Path | str, schema: Schema, *, inline: bool = Fals
         nursery.start_soon(db._commit_forever)
         nursery.start_soon(db._keep_log_short)
         try:
-            with trio.CancelScope(shield=True):
-                await db._connections.open()
+            await to_the_end(db._connections.open)
             yield db
         except Exception as error:  # noqa: BLE001  # raised again below: the nursery would wrap it in a group
             failed = error
