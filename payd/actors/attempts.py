@@ -6,7 +6,7 @@ Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ import trio
 from payd.actors.faults import Faults, without_request
 from payd.actors.poster import Poster
 from payd.clock import Clock
-from payd.core.endpoint import CANARY, NOTIFY, Endpoint, EndpointState
+from payd.core.endpoint import CANARY, NOTIFY, Endpoint, EndpointState, Secret
 from payd.core.event import iso_ms, sample_event
 from payd.core.fault import Fault
 from payd.core.notice import render_notice
@@ -34,7 +34,7 @@ from payd.store.attempts import (
 )
 from payd.store.db import Database, Tx
 from payd.store.deliveries import FRESH, Work
-from payd.store.endpoints import endpoint_of_id, secrets_of
+from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.notices import Notices
 
 # The log entry of a request that a deletion cuts off may hold up the end of its actor this long.
@@ -96,6 +96,10 @@ class Attempts:
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """As `Poster.open_secret`."""
         return self._poster.open_secret(sealed, endpoint_id)
+
+    def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
+        """As `Poster.open_all`."""
+        return self._poster.open_all(secrets, endpoint_id)
 
     async def make(
         self, work: Work, trigger: Trigger, also: Also | None = None

@@ -5,7 +5,7 @@ Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from payd.actors.lane import Lane
 from payd.actors.poster import Poster
 from payd.actors.supervisor import RESTART, in_background, keep_running
 from payd.clock import Clock
-from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState
+from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState, Secret
 from payd.core.errors import EndpointDisabled, InternalError, InvalidParams, RateLimited
 from payd.entropy import Entropy, new_id
 from payd.net.addresses import is_never_called
@@ -34,7 +34,7 @@ from payd.store.deliveries import (
     load_work,
     next_due_ms,
 )
-from payd.store.endpoints import endpoint_of_id
+from payd.store.endpoints import SealedSecret, endpoint_of_id
 from payd.store.notices import Notices
 from payd.store.webhook_jobs import advance_job, running_jobs
 
@@ -311,6 +311,10 @@ class Deliveries:
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret. Raises `SealBroken` if another key sealed it."""
         return self._attempts.open_secret(sealed, endpoint_id)
+
+    def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
+        """As `Poster.open_all`."""
+        return self._attempts.open_all(secrets, endpoint_id)
 
     def _tick(self) -> None:
         moved, self._moved = self._moved, trio.Event()

@@ -5,7 +5,7 @@ Source: SPEC.md, "Signature"; SPEC.md, "Delivery rules".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ import trio
 
 from payd.actors.webhook_stats import WebhookStats
 from payd.clock import Clock
-from payd.core.endpoint import Endpoint, valid_secrets
+from payd.core.endpoint import Endpoint, Secret, valid_secrets
 from payd.core.errors import SealBroken
 from payd.core.fault import ACCEPTED, FORGED, STALE_BY_S, WORDS, FaultKind
 from payd.core.retry import read_date_s, read_retry_after_s
@@ -148,7 +148,7 @@ class Poster:
             words = "Plain http is not allowed in this mode."
             return AttemptEnd(trigger, started_ms, started_ms, None, "blocked_address", 0, None, b"", words)
         # Only what is valid is opened: the times alone decide that.
-        opened = list(self._open(valid_secrets(secrets, started_ms), endpoint.id))
+        opened = [one.value for one in self.open_all(valid_secrets(secrets, started_ms), endpoint.id)]
         headers = (
             ("content-type", "application/json"),
             ("user-agent", self._user_agent),
@@ -199,17 +199,24 @@ class Poster:
         signature = sign(secrets, message_id, timestamp_s, body)
         return ("webhook-timestamp", str(timestamp_s)), ("webhook-signature", signature)
 
-    def _open(self, valid: Iterable[SealedSecret], endpoint_id: str) -> Iterator[str]:
-        """What signs: the current secret, and of those rotated out the ones that can be opened.
+    def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
+        """An endpoint's secrets, in the same order, but for those rotated out that cannot be opened.
 
         After a restore without the seal key a secret is rotated because it cannot.
+
+        Raises:
+            SealBroken: The current one was sealed with another key.
         """
-        for one in valid:
+        opened: list[Secret] = []
+        for one in secrets:
             try:
-                yield self.open_secret(one.sealed, endpoint_id)
+                value = self.open_secret(one.sealed, endpoint_id)
             except SealBroken:
                 if one.expires_at_ms is None:
                     raise
+            else:
+                opened.append(Secret(value, one.created_at_ms, one.expires_at_ms))
+        return opened
 
     def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
         """The `whsec_…` in a stored secret.

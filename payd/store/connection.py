@@ -257,8 +257,9 @@ class Connections:
         """How many rows of the log no checkpoint has taken into the database, or more."""
         return self.rows_written - self.rows_taken
 
+    @trio.lowlevel.enable_ki_protection  # one that nobody knows of is never closed
     async def open(self) -> None:
-        """Open those that are not; not to be stopped half-way: `to_the_end`.
+        """Open those that are not; at the start, `to_the_end`.
 
         Raises:
             sqlite3.Error: The file cannot be opened. Those that could be are open.

@@ -7,7 +7,6 @@ Source: DESIGN.md, "12. Operations"; DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,21 +14,21 @@ import trio
 
 import payd
 from payd.core.advice import advice
-from payd.core.endpoint import NOTIFY, Endpoint, EndpointState
-from payd.core.errors import InvalidParams, NotFound, SealBroken
+from payd.core.endpoint import NOTIFY, Endpoint, EndpointState, valid_secrets
+from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.entropy import new_id
 from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.attempts import attempts_of
 from payd.store.deliveries import list_deliveries
-from payd.store.endpoints import endpoint_of_id, listen_secret
+from payd.store.endpoints import endpoint_of_id, find_endpoint, listen_secret, secrets_of
 from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
 from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
-from payd.web.feed import LISTENER, newest_place, revoke_left_keys, what_signs
+from payd.web.feed import LISTENER, newest_place, revoke_left_keys
 from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
@@ -202,13 +201,12 @@ async def _listen_secret(house: House, args: OfMode) -> Any:
     except NotFound:
         secret = listen_secret(realm.seal, account.id)
         return {"url": house.base_url, "secret": secret, "secrets": [secret]}
-    found = realm.db.point(what_signs, account.id, realm.clock.now_ms())
-    valid: list[str] = []
-    endpoint_id, sealed = found or ("", ())
-    for one in sealed:
-        with suppress(SealBroken):  # of before a restore without the seal key: it signs nothing any more
-            valid.append(realm.deliveries.open_secret(one, endpoint_id))
-    return {"url": house.base_url, "secret": secret, "secrets": list(dict.fromkeys([secret, *valid]))}
+    endpoint = realm.db.point(find_endpoint, account.id)
+    secrets = [secret]
+    if endpoint is not None:
+        valid = valid_secrets(realm.db.point(secrets_of, endpoint.id), realm.clock.now_ms())
+        secrets += [one.value for one in realm.deliveries.open_all(valid, endpoint.id)]
+    return {"url": house.base_url, "secret": secret, "secrets": list(dict.fromkeys(secrets))}
 
 
 async def _notify_show(house: House, args: OfMode) -> Any:

@@ -15,7 +15,6 @@ import msgspec
 
 from payd.core.diagnosis import Received, signer_of
 from payd.core.endpoint import Secret
-from payd.core.errors import SealBroken
 from payd.core.event import iso_ms
 from payd.store.deliveries import Work, list_deliveries, load_work
 from payd.store.endpoints import find_endpoint, listen_secret, secrets_of
@@ -88,7 +87,9 @@ async def explain(
         SealBroken: The current secret was sealed with another key.
     """
     endpoint = realm.db.point(find_endpoint, account_id)
-    secrets = [] if endpoint is None else _secrets(realm, endpoint.id)
+    secrets: list[Secret] = []
+    if endpoint is not None:
+        secrets = realm.deliveries.open_all(realm.db.point(secrets_of, endpoint.id), endpoint.id)
     sent, state = await _sent(realm, account_id, received.body)
     signer, body_changed = signer_of(secrets, received), False
     if signer is None and sent is not None:
@@ -110,20 +111,6 @@ async def explain(
         delivery_id=sent.delivery_id if sent else None,
         delivery_state=state,
     )
-
-
-def _secrets(realm: Realm, endpoint_id: str) -> list[Secret]:
-    """The endpoint's, without those rotated out that the seal key does not open: they sign nothing now."""
-    found = []
-    for row in realm.db.point(secrets_of, endpoint_id):
-        try:
-            secret = realm.deliveries.open_secret(row.sealed, endpoint_id)
-        except SealBroken:
-            if row.expires_at_ms is None:
-                raise
-            continue
-        found.append(Secret(secret, row.created_at_ms, row.expires_at_ms))
-    return found
 
 
 async def _sent(realm: Realm, account_id: str, body: bytes) -> tuple[Work | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -15,6 +16,15 @@ from payd.store.webhook_jobs import running_jobs
 from tests.receiver import Does, always
 from tests.shop import Got
 from tests.web.hooked import ENDPOINT, Hooked, open_hooked
+
+
+async def delivered(hooked: Hooked) -> dict[str, Any]:
+    """The first delivery of a fresh endpoint, once it has arrived, as the list shows it."""
+    await hooked.register()
+    await hooked.shop.pay()
+    await hooked.drained()
+    [row] = await hooked.deliveries()
+    return row
 
 
 async def test_a_payment_is_told_of_and_its_delivery_is_in_the_log(tmp_path: Path) -> None:
@@ -95,10 +105,7 @@ async def test_deliveries_are_filtered_and_paged(tmp_path: Path) -> None:
 
 async def test_a_delivery_of_another_account_is_not_found(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         path = f"/v1/webhooks/deliveries/{row['id']}"
         answers = [
             await hooked.shop.call("GET", path, key=hooked.shop.other_key),
@@ -114,10 +121,7 @@ async def test_a_delivery_of_another_account_is_not_found(tmp_path: Path) -> Non
 
 async def test_a_delivery_is_shown_and_sent_again_by_what_its_receiver_knows_of_it(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         [arrived] = hooked.receiver.received
         assert row["messageId"] == arrived.headers["webhook-id"]
         for name in (row["messageId"], row["eventId"]):
@@ -155,10 +159,7 @@ async def test_a_delivery_says_that_its_endpoint_is_on_hold(tmp_path: Path) -> N
 
 async def test_a_resend_answers_with_the_delivery_after_it(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         sent = await hooked.shop.call("POST", f"/v1/webhooks/deliveries/{row['id']}/resend")
 
         assert (sent.status, sent.body["state"], sent.body["attempts"]) == (200, "succeeded", 2)
@@ -251,10 +252,7 @@ async def test_a_client_that_leaves_does_not_take_its_job_along(tmp_path: Path) 
 async def test_a_resend_is_told_to_the_accounts_listeners_and_to_nobody_else(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
         shop = hooked.shop
-        await hooked.register()
-        await shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         mine, other = Listener(lambda: None), Listener(lambda: None)
         shop.realm.account_feed.subscribe(shop.account_id, mine)
         shop.realm.account_feed.subscribe("acct_other", other)
@@ -278,10 +276,7 @@ def audited(hooked: Hooked) -> list[str]:
 async def test_a_send_by_hand_that_is_one_too_many_is_not_audited(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked, trio.open_nursery() as nursery:
         shop = hooked.shop
-        await hooked.register()
-        await shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         again, test = (
             f"/v1/webhooks/deliveries/{row['id']}/resend",
             (f"{ENDPOINT}/test", {"type": "payment.created"}),
@@ -300,10 +295,7 @@ async def test_a_send_by_hand_that_is_one_too_many_is_not_audited(tmp_path: Path
 async def test_a_send_by_hand_whose_client_leaves_is_audited_and_made(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
         shop = hooked.shop
-        await hooked.register()
-        await shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         mine = Listener(lambda: None)
         shop.realm.account_feed.subscribe(shop.account_id, mine)
         await shop.leave("POST", f"/v1/webhooks/deliveries/{row['id']}/resend")
@@ -319,10 +311,7 @@ async def test_a_send_by_hand_whose_client_leaves_is_audited_and_made(tmp_path: 
 async def test_a_send_by_hand_that_cannot_be_audited_is_not_made(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
         shop = hooked.shop
-        await hooked.register()
-        await shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         await shop.realm.db.write(lambda tx: tx.execute("ALTER TABLE audit RENAME TO gone"))
         asked = [
             await shop.call("POST", f"/v1/webhooks/deliveries/{row['id']}/resend"),
@@ -335,10 +324,7 @@ async def test_a_send_by_hand_that_cannot_be_audited_is_not_made(tmp_path: Path)
 
 async def test_a_resend_is_made_once_for_one_idempotency_key(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         path = f"/v1/webhooks/deliveries/{row['id']}/resend"
         hooked.receiver.script = always(Does(status=500, delay_s=5))
         answers: list[Got] = []
@@ -370,10 +356,7 @@ async def test_a_resend_is_made_once_for_one_idempotency_key(tmp_path: Path) -> 
 
 async def test_a_resend_that_was_made_and_not_logged_is_made_again_under_its_key(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
-        await hooked.register()
-        await hooked.shop.pay()
-        await hooked.drained()
-        [row] = await hooked.deliveries()
+        row = await delivered(hooked)
         path = f"/v1/webhooks/deliveries/{row['id']}/resend"
         async with hooked.shop.after_writes(1):
             lost = await hooked.shop.call("POST", path, idempotency_key="k")
