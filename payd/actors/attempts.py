@@ -102,9 +102,20 @@ class Attempts:
         return self._poster.open_all(secrets, endpoint_id)
 
     async def make(
-        self, work: Work, trigger: Trigger, also: Also | None = None
+        self,
+        work: Work,
+        trigger: Trigger,
+        taken: Callable[[], None] | None = None,
+        also: Also | None = None,
     ) -> tuple[AttemptEnd, Recorded]:
-        """Make one attempt and draw its consequences; `also` is written with them.
+        """Make one attempt and draw its consequences.
+
+        Args:
+            work: What is sent, and where to.
+            trigger: Why.
+            taken: Called once the receiver has taken it, before that is on the disk. After anything else the
+                store may have its endpoint paused, and is waited for.
+            also: What is written with the consequences.
 
         Returns:
             How it ended, and what the store made of it.
@@ -114,18 +125,24 @@ class Attempts:
             StoreUnavailable, OutcomeUnknown: It was made, and may not be recorded: it will be made again.
         """
         if self._faults is None or (fault := await self._faults.take(work, trigger)) is None:
-            made = await self._make(work, trigger, also=also)
+            made = await self._make(work, trigger, taken=taken, also=also)
         elif fault.kind == "duplicate":
             made = await self._make(work, trigger, also=also)
             await self._make(work, trigger, fault)
         else:
-            made = await self._make(work, trigger, fault, also)
+            made = await self._make(work, trigger, fault, also=also)
         if self._faults is not None:
             await self._faults.release(work)
         return made
 
     async def _make(
-        self, work: Work, trigger: Trigger, fault: Fault | None = None, also: Also | None = None
+        self,
+        work: Work,
+        trigger: Trigger,
+        fault: Fault | None = None,
+        *,
+        taken: Callable[[], None] | None = None,
+        also: Also | None = None,
     ) -> tuple[AttemptEnd, Recorded]:
         started_ms, endpoint_id = self._clock.now_ms(), work.endpoint.id
         self._unanswered[endpoint_id] += 1
@@ -138,6 +155,8 @@ class Attempts:
             self._unanswered[endpoint_id] -= 1
             if not (others := self._unanswered[endpoint_id]):
                 del self._unanswered[endpoint_id]
+        if taken is not None and end.error_class is None:
+            taken()
         recorded = await self._record(work.delivery_id, end, others > 0, also)
         if fault is not None:
             self._stats.fault(fault.kind)

@@ -132,8 +132,8 @@ class Deliveries:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is being sent or queued."""
-        return self.in_flight > 0 or self._job_at_work
+        """Whether anything is being sent, recorded or queued."""
+        return any(lane.claimed for lane in self._lanes.values()) or bool(self._by_hand) or self._job_at_work
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send until `stop`; what was in flight in an earlier process is due and sent again."""
@@ -455,5 +455,5 @@ class Deliveries:
     async def _resend(self, delivery_id: str, also: Also | None) -> None:
         work = self._db.point(load_work, delivery_id)
         assert work is not None, "a delivery is never removed within the reach of a resend"
-        await self._attempts.make(work, "manual", also)
+        await self._attempts.make(work, "manual", also=also)
         self.wake(work.endpoint.id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -35,6 +36,8 @@ from payd.store.endpoints import endpoint_of_id, sweep_endpoint
 log = structlog.get_logger("payd.deliveries")
 
 IN_FLIGHT_MAX: Final = 10
+# Taken by the receiver and not on the disk yet: a death here has as many sent once more, under the same id.
+UNRECORDED_MAX: Final = 20
 # Enough to find work behind everything that is in flight and the later events of the same payments.
 LOOK_AHEAD: Final = 64
 # So many in a row from a receiver that is not there, and it is asked with one request at a time.
@@ -60,8 +63,8 @@ SPREAD_MAX_S: Final = 5.0
 STORE_CHECK_S: Final = 1.0
 BROKEN: Final = Backoff(first_s=1.0, last_s=60.0)
 
-Attempt = Callable[[Work, Trigger], Awaitable[tuple[AttemptEnd, Recorded]]]
-"""Makes and records one attempt; how it ended and what the store made of it."""
+Attempt = Callable[[Work, Trigger, Callable[[], None]], Awaitable[tuple[AttemptEnd, Recorded]]]
+"""Makes and records one attempt; how it ended and what the store made of it. See `Attempts.make`."""
 
 
 class _Queue:
@@ -122,6 +125,8 @@ class Lane:
         self._woken = trio.Event()
         self._queues = {priority: _Queue() for priority in PRIORITIES}
         self._claimed: dict[str, Head] = {}
+        # Of these, what has a place at the receiver, or waits for one of the realm's.
+        self._under_way: set[str] = set()
         self._first_attempts: set[str] = set()
         # Claimed and not looked up yet; looked up and not begun, in which generation of the store.
         self._unread: set[str] = set()
@@ -133,7 +138,7 @@ class Lane:
     @property
     def in_flight(self) -> int:
         """How many deliveries are being sent, or wait for the realm's limit."""
-        return len(self._claimed)
+        return len(self._under_way)
 
     def is_sending_due_by(self, now_ms: int) -> bool:
         """Whether something is in flight that was due by then."""
@@ -151,7 +156,7 @@ class Lane:
 
     @property
     def claimed(self) -> Collection[str]:
-        """The deliveries that are in flight."""
+        """The deliveries that are in flight or being recorded."""
         return self._claimed.keys()
 
     @property
@@ -225,8 +230,10 @@ class Lane:
                 await self._woken.wait()
 
     def _has_room(self) -> bool:
-        claimed = len(self._claimed)
-        return not self.stopping and claimed < min(self.limit, self._share(claimed))
+        under_way = len(self._under_way)
+        if self.stopping or len(self._claimed) - under_way >= UNRECORDED_MAX:
+            return False
+        return under_way < min(self.limit, self._share(under_way))
 
     async def _sweep(self) -> None:
         """Cancel, batch by batch, what a disabled or deleted endpoint is still owed."""
@@ -272,14 +279,24 @@ class Lane:
                 head = queue.pick(self._first_attempts)
             if head is not None:
                 self._claimed[head.id] = head
+                self._under_way.add(head.id)
                 self._unread.add(head.id)
                 if head.attempts == 0 and head.payment_id is not None:
                     self._first_attempts.add(head.payment_id)
                 return head
         return None
 
+    def _leave(self, head: Head) -> None:
+        """Give the places of a request that has ended to the next."""
+        if head.id in self._under_way:
+            self._under_way.remove(head.id)
+            self._gate.release_on_behalf_of(head.id)
+            if self._has_room():
+                self._woken.set()
+
     def _release(self, head: Head) -> None:
         del self._claimed[head.id]
+        self._under_way.discard(head.id)
         if head.attempts == 0 and head.payment_id is not None:
             self._first_attempts.discard(head.payment_id)
         self._ended()
@@ -290,8 +307,11 @@ class Lane:
         while head is not None:
             was_due = False
             try:
-                async with self._gate:
+                await self._gate.acquire_on_behalf_of(head.id)
+                try:
                     was_due = await self._send(head)
+                finally:
+                    self._leave(head)
             finally:
                 self._release(head)
             head = self._take() if was_due and self._has_room() else None
@@ -311,7 +331,8 @@ class Lane:
         if work is None:
             return False
         try:
-            end, recorded = await self._attempt(work, "replay" if work.priority == REPLAY else "auto")
+            trigger: Trigger = "replay" if work.priority == REPLAY else "auto"
+            end, recorded = await self._attempt(work, trigger, partial(self._leave, head))
         except Exception as crash:
             await self._put_off(head, crash)
             return True

@@ -268,3 +268,24 @@ async def test_an_answer_is_recorded_though_another_request_hangs(tmp_path: Path
                 await trio.lowlevel.checkpoint()
 
             assert outbox.rows()[0].state == "pending"
+
+
+@pytest.mark.real_time
+async def test_the_next_are_sent_before_the_disk_has_what_was_taken(tmp_path: Path) -> None:
+    most, last = trio.Event(), trio.Event()
+    script = in_turn(*[Does(until=most)] * (IN_FLIGHT_MAX - 1), Does(until=last), *[Does()] * IN_FLIGHT_MAX)
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with open_database(tmp_path / "test.db", "realm") as db, open_outbox(db) as outbox:
+            receiver = outbox.host("a.test", script)
+            await outbox.register("a.test")
+            for _ in range(2 * IN_FLIGHT_MAX):
+                await outbox.happen()
+            await receiver.count(IN_FLIGHT_MAX)
+            db._company_s = 3600
+            most.set()
+            await receiver.count(2 * IN_FLIGHT_MAX)
+
+            assert {row.state for row in outbox.rows()} == {"pending"}
+            last.set()
+            await outbox.drained()
+            assert {row.state for row in outbox.rows()} == {"succeeded"}

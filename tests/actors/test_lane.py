@@ -2,94 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import pytest
 import trio
 
-from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S, Lane
-from payd.clock import Clock, VirtualWall
-from payd.core.endpoint import ALL, EndpointState
+from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S
+from payd.core.endpoint import EndpointState
 from payd.core.errors import StoreUnavailable
-from payd.entropy import new_id
-from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import Work, count_pending, load_due_work, postpone, requeue
-from payd.store.endpoints import put_endpoint, switch_endpoint
-from payd.store.notices import Notices
+from payd.store.deliveries import count_pending, load_due_work, postpone, requeue
+from payd.store.endpoints import switch_endpoint
+from tests.actors.lane_bench import Bench, open_bench
 from tests.store.test_deliveries import happen
-
-NOTICES = Notices(False, new_id)
-
-
-class Bench:
-    """A lane whose attempts wait for `end`."""
-
-    def __init__(self, db: Database) -> None:
-        self.db = db
-        self.clock = Clock(VirtualWall())
-        self.started: list[str] = []
-        self.ends: dict[str, trio.Event] = {}
-        self.error_class: str | None = None
-        self.crashes: deque[Exception] = deque()
-        self.retired = False
-        self.share = 100
-        self.jitter = 0.0
-        self._news = trio.Event()
-        self.lane = Lane(
-            "ep_1",
-            db=db,
-            clock=self.clock,
-            attempt=self.attempt,
-            gate=trio.CapacityLimiter(100),
-            share=lambda own: self.share,
-            jitter=lambda: self.jitter,
-            ended=lambda: None,
-            retire=self.retire,
-        )
-
-    def retire(self) -> None:
-        self.retired = True
-
-    async def attempt(self, work: Work, trigger: Trigger) -> tuple[AttemptEnd, Recorded]:
-        self.started.append(work.delivery_id)
-        news, self._news = self._news, trio.Event()
-        news.set()
-        if self.crashes:
-            raise self.crashes.popleft()
-        self.ends[work.delivery_id] = trio.Event()
-        await self.ends[work.delivery_id].wait()
-        now_ms = self.clock.now_ms()
-        status = None if self.error_class else 200
-        end = AttemptEnd(trigger, now_ms, now_ms, status, self.error_class, 0, None, b"")
-        return end, await self.db.write(record_attempt, work.delivery_id, end, NOTICES)
-
-    async def attempts(self, number: int) -> None:
-        """Return when that many attempts have begun."""
-        while len(self.started) < number:
-            await self._news.wait()
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Return when every task waits, without time passing."""
-        await trio.testing.wait_all_tasks_blocked()
 
 
 @pytest.fixture
 async def bench(realm_db: Database) -> Bench:
     """A lane that does not run yet, and its endpoint."""
-    await realm_db.write(
-        put_endpoint,
-        account_id="acct_1",
-        url="https://a.test/",
-        events=ALL,
-        fresh_id="ep_1",
-        sealed=b"sealed",
-        now_ms=0,
-        actor="test",
-    )
-    return Bench(realm_db)
+    return await open_bench(realm_db)
 
 
 async def test_a_lane_that_is_owed_nothing_retires_at_once(bench: Bench) -> None:
@@ -434,6 +365,7 @@ async def test_what_is_claimed_in_one_moment_is_looked_up_in_one_go(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.lane.run)
         await bench.settle()
+        bench.recorded = trio.Event()  # no commit comes in between
         for event in list(bench.ends.values()):
             event.set()
         await bench.settle()

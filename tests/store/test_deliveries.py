@@ -39,12 +39,15 @@ async def register(db: Database, account_id: str, endpoint_id: str, events: tupl
     )
 
 
-async def happen(db: Database, number: int, *, account_id: str = "acct_1", now_ms: int = 0) -> str | None:
+async def happen(
+    db: Database, number: int, *, account_id: str = "acct_1", payment_id: str | None = None, now_ms: int = 0
+) -> str | None:
+    """An event of a payment of its own, or of this one; the endpoint that is owed it."""
     event = NewEvent(
         id=f"evt_{number}",
         account_id=account_id,
-        payment_id=f"pay_{number}",
-        version=0,
+        payment_id=payment_id or f"pay_{number}",
+        version=number,
         type="payment.created",
         created_at_ms=now_ms,
         body=b"{}",
