@@ -54,7 +54,10 @@ BY_CLASS: Final = {
     ),
     "http_status": _REFUSED,
     "injected_fault": "This was done on purpose, by a fault of test mode; the next attempt is a real one.",
-    "interrupted": "payd was stopped during this attempt; it is made once more.",
+    "interrupted": (
+        "Its receiver may have got it all the same. It is not made again; replay-missing sends the event to a"
+        " new endpoint."
+    ),
     "network_unreachable": "payd's machine has no route there. Is it online, and over IPv4 or IPv6 alike?",
     "protocol_error": "Is this your receiver's port, and is it http or https?",
     "proxy_error": "See proxy in [webhooks] of payd.toml; the receiver knows nothing of it.",

@@ -54,6 +54,7 @@ def test_every_way_not_to_be_answered_has_its_advice(error_class: str) -> None:
         (None, "timeout_response", "Answer at once, and do the work afterwards."),
         (None, "connection_refused", "Is your receiver running"),
         (None, "blocked_address", "allow_networks"),
+        (None, "interrupted", "replay-missing"),
     ],
 )
 def test_a_failure_is_told_what_to_do(status: int | None, error_class: str, words: str) -> None:
