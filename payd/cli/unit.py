@@ -67,7 +67,9 @@ TEXT: Final = """\
 {mark}
 [Unit]
 Description=payd, payments in and signed webhooks out
-{order}
+{order}# What keeps it from starting may last, as a full disk does: it is tried until it works.
+StartLimitIntervalSec=0
+
 [Service]
 Type=exec
 ExecStart={command}

@@ -61,6 +61,12 @@ def test_every_unit_is_marked_shut_in_and_stops_as_the_server_does(unit: Unit) -
     assert values(unit, "RestartPreventExitStatus") == ["2"]  # that of a mistake in payd.toml
 
 
+@KINDS
+def test_a_start_is_tried_again_for_as_long_as_it_takes(unit: Unit) -> None:
+    """Left to itself systemd gives up, for good, after five starts in ten seconds."""
+    assert (values(unit, "Restart"), values(unit, "StartLimitIntervalSec")) == (["on-failure"], ["0"])
+
+
 def test_data_in_var_lib_belong_to_a_user_that_systemd_makes_up() -> None:
     assert values(KEPT, "DynamicUser") == ["yes"]
     assert values(KEPT, "StateDirectory") == ["payd payd-backups"]
