@@ -151,14 +151,17 @@ def last_used(tx: Tx, account_id: str) -> dict[str, int]:
 
 
 def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
-    """Forget requests from before that, and the oldest of more than `ROWS_MAX`; `limit` at a time."""
-    newest = newest_logged(tx)
+    """Forget requests from before that, and the oldest of more than `ROWS_MAX`, among the `limit` next rows.
+
+    The first that stays ends it: rows are in the order of their making.
+    """
+    spare_seq = newest_logged(tx) - ROWS_MAX
     rows = tx.execute(
-        "SELECT seq FROM api_log WHERE seq > ? AND (at_ms < ? OR seq <= ?) ORDER BY seq LIMIT ?",
-        (after_seq, before_ms, newest - ROWS_MAX, limit),
+        "SELECT seq, at_ms FROM api_log WHERE seq > ? ORDER BY seq LIMIT ?", (after_seq, limit)
     ).fetchall()
-    tx.executemany("DELETE FROM api_log WHERE seq = ?", rows)
-    return Pruned(len(rows), rows[-1][0] if len(rows) == limit else None)
+    gone = [(seq,) for seq, at_ms in rows if at_ms < before_ms or seq <= spare_seq]
+    tx.executemany("DELETE FROM api_log WHERE seq = ?", gone)
+    return Pruned(len(gone), gone[-1][0] if len(gone) == limit else None)
 
 
 def _cut(entry: Logged) -> Logged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from payd.store.api_log import (
     list_logged,
     prune_logged,
 )
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from tests.ledger import run_sql, sell
 
 
@@ -129,6 +130,23 @@ async def test_of_too_many_the_oldest_are_forgotten(
 
     assert (await realm_db.write(prune_logged, 0, 0, 99)).rows == 2
     assert await shown(realm_db) == ["req_4", "req_3", "req_2"]
+
+
+async def test_where_none_is_old_a_long_log_is_not_read_to_its_end(realm_db: Database) -> None:
+    """The writer runs it, and every payment waits meanwhile."""
+
+    def steps(tx: Tx) -> int:
+        taken = count()
+        tx.set_progress_handler(lambda: next(taken) < 0, 1)
+        assert prune_logged(tx, 0, 0, 10).rows == 0
+        tx.set_progress_handler(None, 0)
+        return next(taken)
+
+    await realm_db.write(insert_logged, [entry(number) for number in range(20)])
+    few = await realm_db.write(steps)
+    await realm_db.write(insert_logged, [entry(number) for number in range(2000)])
+
+    assert await realm_db.write(steps) == few
 
 
 async def test_what_was_used_lately_is_known_by_its_id(
