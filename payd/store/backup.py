@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -277,5 +277,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _note(directory: Path, dest: Path, manifest: Manifest, now_ms: int) -> None:
+    """Write down where it is. A backup counts without that: a full disk is one more reason to make some."""
     done = LastBackup(manifest.made_at, now_ms, str(dest.absolute()), manifest.bytes(), manifest.with_keys)
-    write_file(directory / LAST_BACKUP, msgspec.json.encode(done))
+    with suppress(OSError):
+        write_file(directory / LAST_BACKUP, msgspec.json.encode(done))

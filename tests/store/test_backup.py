@@ -221,3 +221,12 @@ def test_the_last_backup_is_known_until_there_is_a_newer_one(data: Path) -> None
     assert (last.bytes, last.with_keys) == (manifest.bytes(), False)
     (data / "last-backup.json").write_bytes(msgspec.json.encode("?"))
     assert last_backup(data) is None
+
+
+def test_one_that_cannot_be_noted_is_whole_all_the_same(data: Path) -> None:
+    """A data directory on a full disk is the one that needs a backup most."""
+    (data / "last-backup.json.new").mkdir()  # the note cannot be written
+    manifest = make(data, data.parent / "backup")
+
+    assert read_manifest(data.parent / "backup") == manifest
+    assert last_backup(data) is None
