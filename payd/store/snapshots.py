@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -36,14 +37,19 @@ def snapshots_in(directory: Path) -> list[Path]:
 def prune_snapshots(directory: Path, newest: str) -> int:
     """Take all but the last few away; returns how many. What is half away is no snapshot any more.
 
+    One that cannot be taken away, as another user's, stays: what it was made for is done.
+
     Args:
         directory: The data directory.
         newest: The one just made, as `snapshot_name` named it. It stays, also where the clock is behind and
             others have later names.
     """
     old = sorted(snapshots_in(directory), key=lambda each: each == directory / newest)[:-SNAPSHOTS_KEPT]
+    pruned = 0
     for each in old:
-        (each / MANIFEST).unlink(missing_ok=True)
-        sync_folder(each)
-        shutil.rmtree(each)
-    return len(old)
+        with suppress(OSError):
+            (each / MANIFEST).unlink(missing_ok=True)
+            sync_folder(each)
+            shutil.rmtree(each)
+            pruned += 1
+    return pruned

@@ -39,5 +39,17 @@ def test_where_nothing_had_to_be_kept_the_others_stay(tmp_path: Path) -> None:
     assert prune_snapshots(tmp_path, snapshot_name(0, "restore")) == 0
 
 
+def test_one_that_cannot_be_taken_away_stays_and_harms_nothing(tmp_path: Path) -> None:
+    names = [snapshot_name(1_780_000_000_000 + n * DAY_MS, "upgrade") for n in range(SNAPSHOTS_KEPT + 2)]
+    for name in names:
+        (tmp_path / name / "manifest.json").mkdir(parents=True)
+    (tmp_path / names[1] / "manifest.json").rmdir()
+
+    assert prune_snapshots(tmp_path, names[-1]) == 1
+    assert [each.name for each in snapshots_in(tmp_path)] == [
+        Path(name).name for name in (names[0], *names[2:])
+    ]
+
+
 def test_without_any_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert (snapshots_in(tmp_path), prune_snapshots(tmp_path, snapshot_name(0, "restore"))) == ([], 0)
