@@ -5,14 +5,13 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from payd.store.durable import FILE_MODE, sync_file
+from payd.store.durable import make_file, sync_file
 from payd.store.migrate import Schema
 from payd.store.swap import LOG
 
@@ -114,7 +113,7 @@ def copy_pinned(tx: Tx, target: Path, look: Look = look_away) -> None:
         sqlite3.Error: It cannot be read or written.
         OSError: The file is there already, or cannot be made.
     """
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
+    make_file(target)
 
     def progress(_status: int, left: int, total: int) -> None:
         look("copying", target.name, total - left, total)

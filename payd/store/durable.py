@@ -1,5 +1,7 @@
 """Files and folders that are on the disk when a function returns, and for their owner alone unless said.
 
+That is whose folder they lie in, also where root makes them: whoever a server runs as has to read them.
+
 Source: DESIGN.md, "12. Operations".
 """
 
@@ -11,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,11 +42,25 @@ def write_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        hand_over(file.fileno(), path.parent)
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
     sync_folder(path.parent)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file.
+
+    Raises:
+        FileExistsError: There is something.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        hand_over(handle, path.parent)
+    finally:
+        os.close(handle)
 
 
 def copy_file(source: Path, target: Path, look: Callable[[int], None] | None = None) -> tuple[int, str]:
@@ -60,6 +76,7 @@ def copy_file(source: Path, target: Path, look: Callable[[int], None] | None = N
         source.open("rb") as read,
         os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as written,
     ):
+        hand_over(written.fileno(), target.parent)
         while chunk := read.read(CHUNK_BYTES):
             digest.update(chunk)
             written.write(chunk)
@@ -89,6 +106,22 @@ def make_folder(path: Path) -> None:
     for each in reversed(missing):
         if not each.exists():
             each.mkdir(mode=FOLDER_MODE)
+            handle = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                hand_over(handle, each.parent)
+            finally:
+                os.close(handle)
+
+
+def hand_over(handle: int, folder: Path) -> None:
+    """Give what root has just made in a folder to the folder's owner.
+
+    Not where that cannot be, as on a disk that knows of no owners: then it stays root's.
+    """
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        with suppress(OSError):
+            os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 def sync_file(path: Path) -> None:

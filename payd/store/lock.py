@@ -8,9 +8,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from payd.store.durable import make_file
 
 LOCK_NAME: Final = "lock"
 
@@ -46,7 +48,9 @@ def hold_data_dir(path: Path | str) -> Iterator[Path]:
     """
     directory = Path(path)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    with suppress(FileExistsError):
+        make_file(directory / LOCK_NAME)
+    file = os.open(directory / LOCK_NAME, os.O_RDWR)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

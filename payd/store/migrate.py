@@ -8,7 +8,6 @@ Source: DESIGN.md, "4. The house"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -19,10 +18,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-Schema: TypeAlias = Literal["realm", "office"]
+from payd.store.durable import FILE_MODE, OF_OTHERS, make_file
 
-# It holds keys' hashes, people and money; the log and its index take the mode over.
-OWNER_ONLY: Final = 0o600
+Schema: TypeAlias = Literal["realm", "office"]
 
 _FILE_NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
@@ -62,9 +60,10 @@ def bring_up_to_date(path: Path | str, schema: Schema) -> int:
     path = Path(path).absolute()
     # Not opened where it exists: closing it again would drop the locks that SQLite has in this process.
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, OWNER_ONLY))
-    if path.stat().st_mode & 0o077:
-        path.chmod(OWNER_ONLY)
+        make_file(path)
+    # It holds keys' hashes, people and money; the log and its index take the mode over.
+    if path.stat().st_mode & OF_OTHERS:
+        path.chmod(FILE_MODE)
     uri = f"{path.as_uri()}?mode=rw"
     migrations = read_migrations(schema)
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as tx:

@@ -17,6 +17,7 @@ from Crypto.Cipher import ChaCha20_Poly1305
 
 from payd.core.errors import SealBroken
 from payd.entropy import Entropy, system_entropy
+from payd.store.durable import hand_over
 
 KEY_BYTES: Final = 32
 # XChaCha20: a random nonce of this size never meets itself, however many secrets are sealed.
@@ -115,6 +116,7 @@ def _make_key_file(path: Path, key: bytes) -> None:
     draft.unlink(missing_ok=True)
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="ascii") as file:
+        hand_over(handle, path.parent)
         file.write(key.hex() + "\n")
         file.flush()
         os.fsync(file.fileno())
