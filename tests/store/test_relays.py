@@ -10,7 +10,7 @@ import pytest
 
 from payd.core.gas import Fees
 from payd.core.payment import transition
-from payd.core.relay import RelayJob
+from payd.core.relay import RETRY_LAST_MS, RelayJob
 from payd.store.db import Database
 from payd.store.relay_transactions import (
     Attempt,
@@ -114,6 +114,18 @@ async def test_jobs_are_due_in_their_order_once_their_time_has_come(realm_db: Da
     assert realm_db.point(count_queued, CHAIN, 2) == 2
     assert realm_db.point(oldest_queued_ms, CHAIN) == 1000
     assert realm_db.point(oldest_queued_ms, "eip155:5") is None
+
+
+async def test_no_job_waits_for_the_time_that_a_wall_clock_showed_before_it_was_set_back(
+    realm_db: Database,
+) -> None:
+    """Its authorization would run out meanwhile."""
+    owed = await owe(realm_db)
+    put_off_ms = 10_000_000 + RETRY_LAST_MS
+    await realm_db.write(put_off_job, owed.seq, put_off_ms, "no node", refused=True)
+
+    due = {now_ms: len(realm_db.point(due_jobs, CHAIN, now_ms, 9)) for now_ms in (9_999_999, 10_000_000)}
+    assert due == {9_999_999: 1, 10_000_000: 0}
 
 
 async def test_jobs_are_late_by_the_time_that_was_signed(realm_db: Database) -> None:
