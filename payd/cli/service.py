@@ -47,7 +47,7 @@ sudo payd service install
     ),
 )
 def service() -> None:
-    """Run payd as a service of systemd, which starts it with the machine and again when it fails."""
+    """Run payd as a service of systemd, which starts it with the machine and again when it ends."""
 
 
 @service.command(

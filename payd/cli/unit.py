@@ -81,7 +81,8 @@ EnvironmentFile=-{secrets}
 KillSignal=SIGTERM
 KillMode=mixed
 TimeoutStopSec={stop}
-Restart=on-failure
+# Also after a SIGHUP, which others take for an order to read their configuration.
+Restart=always
 RestartSec=1
 # A mistake in payd.toml stays one.
 RestartPreventExitStatus=2
