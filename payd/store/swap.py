@@ -75,7 +75,13 @@ def commit(directory: Path, swap: Swap) -> None:
     _check_keepable(directory, swap)
     sync_folders(directory / STAGE)
     sync_folder(directory)
-    write_file(directory / STAGE / PLAN, msgspec.json.encode(swap))
+    # Already now: once the plan counts, a place that cannot be would keep every start from its end.
+    make_folder(directory / swap.kept)
+    try:
+        write_file(directory / STAGE / PLAN, msgspec.json.encode(swap))
+    except BaseException:
+        _drop_empty(directory / swap.kept)
+        raise
     finish(directory)
 
 

@@ -142,3 +142,28 @@ def test_what_might_not_be_kept_is_found_before_anything_counts(directory: Path)
         commit(directory, SWAP)
     assert not finish(directory)
     assert (directory / "a.db").read_text() == "old a.db"
+
+
+def test_where_nothing_can_be_kept_nothing_counts(directory: Path) -> None:
+    """Such as for a link to a disk that is not there: every start would fail over the plan."""
+    (directory / "snapshots").symlink_to(directory.parent / "unmounted")
+    before = texts(directory)
+    put(stage(directory))
+    with pytest.raises(OSError, match="snapshots"):
+        commit(directory, SWAP)
+    assert not finish(directory)
+    assert texts(directory) == before
+
+
+def test_a_plan_that_cannot_be_written_leaves_no_empty_snapshot(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, _data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "full", str(path))
+
+    put(stage(directory))
+    with monkeypatch.context() as patched:
+        patched.setattr("payd.store.swap.write_file", refuse)
+        with pytest.raises(OSError, match="full"):
+            commit(directory, SWAP)
+    assert not (directory / SWAP.kept).exists()
