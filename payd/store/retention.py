@@ -107,7 +107,7 @@ def prune_audit(tx: Tx, before_ms: int, limit: int) -> int:
 
 
 def prune_endpoints(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget endpoints that were deleted before that, with their secrets; returns how many.
+    """Forget endpoints that were deleted before that, with their secrets and faults; returns how many.
 
     One got nothing after its end: where the oldest delivery of all is younger, none of its own is left.
     """
@@ -118,6 +118,10 @@ def prune_endpoints(tx: Tx, before_ms: int, limit: int) -> int:
         (before_ms, limit),
     ).fetchall()
     tx.executemany("DELETE FROM endpoint_secrets WHERE endpoint_id = ?", gone)
+    tx.executemany(
+        "DELETE FROM fault_uses WHERE fault_id IN (SELECT id FROM faults WHERE endpoint_id = ?)", gone
+    )
+    tx.executemany("DELETE FROM faults WHERE endpoint_id = ?", gone)
     tx.executemany("DELETE FROM endpoints WHERE id = ?", gone)
     return len(gone)
 

@@ -48,6 +48,8 @@ PRUNED: Final[dict[Schema, dict[str, str]]] = {
         "builds": "a day, or as relay_jobs where we paid",
         "collected": "payments.collected_days",
         "vacancies": "their end",
+        "faults": "with their endpoint; of one that is not deleted, 120 at most (store/faults.py)",
+        "fault_uses": "with their fault or their delivery",
     },
     "office": {
         "sessions": "their lifetime",
@@ -74,8 +76,6 @@ KEPT: Final[dict[Schema, dict[str, str]]] = {
         "merchants": "payments show them, deleted ones too",
         "settlements": "what a merchant registered, and deletes",
         "settlement_changes": "one of a destination, until it is due or taken back",
-        "faults": "of an endpoint, twenty that are active and a hundred that are over (store/faults.py)",
-        "fault_uses": "with their fault",
         "checkout_origins": "what a merchant lists, and takes off the list",
         "logos": "one of a merchant that was not deleted",
         "chain_cursors": "two of a chain",
