@@ -17,7 +17,7 @@ from Crypto.Cipher import ChaCha20_Poly1305
 
 from payd.core.errors import SealBroken
 from payd.entropy import Entropy, system_entropy
-from payd.store.durable import hand_over
+from payd.store.durable import write_file
 
 KEY_BYTES: Final = 32
 # XChaCha20: a random nonce of this size never meets itself, however many secrets are sealed.
@@ -95,8 +95,8 @@ def load_key(path: Path, entropy: Entropy = system_entropy) -> bytes:
         SealKeyUnusable: Others may read it, or it is not 64 hexadecimal digits.
         OSError: It cannot be read or made.
     """
-    if not path.exists():
-        _make_key_file(path, entropy(KEY_BYTES))
+    if not os.path.lexists(path):  # a link to a disk that is not there is no reason for another key
+        write_file(path, f"{entropy(KEY_BYTES).hex()}\n".encode("ascii"))
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise SealKeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
     try:
@@ -108,22 +108,3 @@ def load_key(path: Path, entropy: Entropy = system_entropy) -> bytes:
     if len(key) != KEY_BYTES:
         raise SealKeyUnusable(f"{path} is cut short; restore it from a backup made with --with-keys")
     return key
-
-
-def _make_key_file(path: Path, key: bytes) -> None:
-    """Write the key whole and durable under its final name, or not at all."""
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        hand_over(handle, path.parent)
-        file.write(key.hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.link(draft, path)
-    draft.unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

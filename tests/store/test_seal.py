@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -94,6 +95,23 @@ def test_the_key_file_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> No
     assert load_key(path) == key
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["seal.key"]
+
+
+def test_a_disk_that_knows_of_no_links_can_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as FAT, mounted for its owner alone; `swap.py` takes it, too."""
+
+    def refuse(source: Path, _target: Path) -> None:
+        raise OSError(errno.EPERM, "no", str(source))
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert load_key(tmp_path / "seal.key") == load_key(tmp_path / "seal.key")
+
+
+def test_a_key_on_a_disk_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "seal.key").symlink_to(tmp_path / "unmounted" / "seal.key")
+    with pytest.raises(FileNotFoundError):
+        load_key(tmp_path / "seal.key")
+    assert [each.name for each in tmp_path.iterdir()] == ["seal.key"]
 
 
 def test_a_draft_of_a_crash_is_no_obstacle(tmp_path: Path) -> None:
