@@ -113,8 +113,12 @@ async def run(call: Call) -> Answer:
     kept first, each of its requests has a key that follows from this one, and the answer is kept at the end.
     A repetition of one that a crash cut off finds the same payment, does again what changes nothing, then
     what was not done, and comes to the answer. It is refused if something else has ended the payment.
+
+    It makes and moves payments, so that a key needs the scope `payments:write`, too.
     """
     refuse_live(call)
+    assert call.caller is not None, "the route is for keys"
+    call.caller.check_scope("payments:write")
     wanted = call.json(RunScenario) if call.request.body else RunScenario()
     scenario = find_scenario(call.params["name"])
     if scenario is None:

@@ -127,6 +127,18 @@ async def test_another_accounts_merchant_live_keys_and_limited_keys_get_nothing(
     assert (made.status, made.body["merchantId"]) == (201, second)
 
 
+async def test_a_key_that_may_make_no_payment_makes_none_by_a_scenario(shop: Shop) -> None:
+    only_tests = await shop.new_key(scopes=["test"])
+    waiting = await shop.pay()
+    for body in ({}, {"paymentId": waiting}):
+        refused = await shop.call("POST", f"{PATH}/cancelled", body, key=only_tests)
+        assert (refused.status, refused.code) == (403, "forbidden")
+        assert refused.body["details"]["scope"] == "payments:write"
+    assert [one["paymentId"] for one in await payments_of(shop)] == [waiting]
+    both = await shop.new_key(scopes=["test", "payments:write"])
+    assert (await shop.call("POST", f"{PATH}/cancelled", key=both)).status == 201
+
+
 async def test_nothing_is_made_for_who_would_not_see_it(hooked: Hooked) -> None:
     await hooked.shop.call("POST", "/v1/webhooks/endpoint/pause")
     found = await hooked.shop.call("POST", f"{PATH}/lost-webhook")

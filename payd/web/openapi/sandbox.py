@@ -91,8 +91,8 @@ OPERATIONS: Final[Operations] = {
         tag=TAG,
         summary="Run a scenario",
         words="Makes a payment, or takes one that waits for its buyer, and drives it through the API's own"
-        " steps. An event type is a name, too. Under an `Idempotency-Key`, one that was cut off goes on with"
-        " the same payment.",
+        " steps; the key needs the scope `payments:write` beside `test`. An event type is a name, too. Under"
+        " an `Idempotency-Key`, one that was cut off goes on with the same payment.",
         body=scenarios.RunScenario,
         body_optional=True,
         path={"name": names.one_of(*(one.name for one in SCENARIOS), *EVENT_TYPES)},
