@@ -21,6 +21,7 @@ from payd.core.payment import Payment
 from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
 from payd.core.status import Status
 from payd.entropy import new_id
+from payd.store.db import Tx
 from payd.store.endpoints import get_endpoint
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer
 from payd.store.merchants import list_merchants
@@ -141,9 +142,17 @@ async def _run(
     choice = await _choose_once(call, scenario, wanted, request)
     call.check_merchant(choice.merchant_id)
     key = "" if request is None else request.scope.hex()
-    outcome = Outcome(201, msgspec.json.encode(await _Run(call, scenario, wanted, choice, key).all()))
-    if request is not None:
-        await call.realm.db.write(keep_answer, request, outcome)
+    made = await _Run(call, scenario, wanted, choice, key).all()
+    outcome = Outcome(201, msgspec.json.encode(made))
+    audit = act_of(call, "payment.scenario", made.payment_id, scenario=scenario.name)
+
+    def keep(tx: Tx) -> None:
+        keep_answer(tx, request, outcome)
+        if audit is not None:
+            audit(tx)
+
+    if request is not None or audit is not None:
+        await call.realm.db.write(keep)
     return outcome
 
 
@@ -258,10 +267,6 @@ class _Run:
     async def _create(self, step: Step) -> None:
         body = {"referenceId": self._choice.reference_id, "amount": self._wanted.amount or AMOUNT}
         self._payment_id = (await self._ask("POST", "/v1/payments", body))["paymentId"]
-
-        call, name = self._call, self._scenario.name
-        if (audit := act_of(call, "payment.scenario", self._payment_id, scenario=name)) is not None:
-            await call.realm.db.write(audit)
 
     async def _quote(self, step: Step) -> None:
         if self._payment.status is not Status.REQUIRES_ACTION:

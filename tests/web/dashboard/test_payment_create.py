@@ -53,6 +53,18 @@ async def test_a_form_that_is_sent_twice_creates_once(shop: Shop) -> None:
     assert len(audited(shop)) == 1
 
 
+async def test_a_scenario_that_was_cut_off_and_goes_on_is_one_act(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    run, sent = f"{LIST}/scenario", {"scenario": "happy-path", "once": "0123456789"}
+    async with shop.after_writes(4):  # its choice, the payment, an offer, and the confirm
+        assert (await visitor.post(run, sent)).status == 503
+    made, again = await visitor.post(run, sent), await visitor.post(run, sent)
+    assert (made.status, made.to) == (303, again.to)
+    payment = made.to.rpartition("/")[2]
+    acts = [act for act in audited(shop) if act[1] in ("payment.create", "payment.scenario")]
+    assert acts == [(visitor.user_id, name, payment) for name in ("payment.create", "payment.scenario")]
+
+
 async def test_what_a_key_creates_is_no_persons_act(shop: Shop) -> None:
     await shop.pay()
     assert audited(shop) == []
