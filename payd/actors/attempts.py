@@ -93,10 +93,6 @@ class Attempts:
         # Bound once: an unbound one is made anew for every line, at a fifth of the line's cost.
         self._log = structlog.get_logger("payd.deliveries").bind()
 
-    def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
-        """As `Poster.open_secret`."""
-        return self._poster.open_secret(sealed, endpoint_id)
-
     def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
         """As `Poster.open_all`."""
         return self._poster.open_all(secrets, endpoint_id)

@@ -308,10 +308,6 @@ class Deliveries:
             words = f"add its network to allow_networks in [{self._config_key}] to allow it."
             raise InvalidParams(f"The url's host has an address that is not public; {words}")
 
-    def open_secret(self, sealed: bytes, endpoint_id: str) -> str:
-        """The `whsec_…` in a stored secret. Raises `SealBroken` if another key sealed it."""
-        return self._attempts.open_secret(sealed, endpoint_id)
-
     def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
         """As `Poster.open_all`."""
         return self._attempts.open_all(secrets, endpoint_id)

@@ -236,18 +236,20 @@ def rotate_secret(
     return endpoint
 
 
-def reveal_secret(tx: Tx, *, account_id: str, now_ms: int, actor: str) -> tuple[Endpoint, bytes]:
-    """The endpoint and its current secret, sealed; that it was asked for is audited.
+def reveal_secret(tx: Tx, *, account_id: str, seal: Seal, now_ms: int, actor: str) -> tuple[Endpoint, str]:
+    """The endpoint and its current secret; that it was shown is audited.
 
     Raises:
         NotFound: The account has no endpoint.
+        SealBroken: The secret was sealed with another key: it is shown to nobody.
     """
     endpoint = get_endpoint(tx, account_id)
-    _audit(tx, endpoint, "endpoint.reveal", now_ms, actor)
     (sealed,) = tx.execute(
         "SELECT sealed FROM endpoint_secrets WHERE endpoint_id = ? AND expires_at_ms IS NULL", (endpoint.id,)
     ).fetchone()
-    return endpoint, sealed
+    secret = seal.open(sealed, endpoint.id).decode("ascii")
+    _audit(tx, endpoint, "endpoint.reveal", now_ms, actor)
+    return endpoint, secret
 
 
 def switch_endpoint(tx: Tx, *, account_id: str, act: Act, now_ms: int, actor: str) -> Endpoint:

@@ -182,10 +182,13 @@ async def rotate(call: Call) -> Answer:
 
 async def reveal(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/reveal → the endpoint with its current `secret`; audited."""
-    endpoint, sealed = await call.realm.db.write(
-        reveal_secret, account_id=call.account_id, now_ms=call.realm.clock.now_ms(), actor=call.actor
+    endpoint, secret = await call.realm.db.write(
+        reveal_secret,
+        account_id=call.account_id,
+        seal=call.realm.seal,
+        now_ms=call.realm.clock.now_ms(),
+        actor=call.actor,
     )
-    secret = call.realm.deliveries.open_secret(sealed, endpoint.id)
     return _shown(call, endpoint, secret)
 
 

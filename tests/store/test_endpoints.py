@@ -10,6 +10,7 @@ from payd.core.errors import InvalidState, NotFound
 from payd.store import endpoints
 from payd.store.db import Database, Tx
 from payd.store.endpoints import SealedSecret
+from payd.store.seal import KEY_BYTES, Seal
 
 URL = "https://a.test/hook"
 
@@ -147,11 +148,14 @@ async def test_enabling_starts_the_failure_clock_over(realm_db: Database) -> Non
 
 
 async def test_the_secret_is_revealed_with_a_trace(realm_db: Database) -> None:
+    seal = Seal(bytes(KEY_BYTES))
     await put(realm_db)
-    await rotate(realm_db, b"sealed 2", 2000)
-    _, sealed = await realm_db.write(endpoints.reveal_secret, account_id="acct_1", now_ms=3000, actor="cli")
+    await rotate(realm_db, seal.seal(b"whsec_2", "ep_1"), 2000)
+    _, secret = await realm_db.write(
+        endpoints.reveal_secret, account_id="acct_1", seal=seal, now_ms=3000, actor="cli"
+    )
 
-    assert sealed == b"sealed 2"
+    assert secret == "whsec_2"
     assert realm_db.point(acts)[-1] == ("cli", "endpoint.reveal", "ep_1")
 
 

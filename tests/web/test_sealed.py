@@ -9,6 +9,7 @@ import pytest
 from payd.core.diagnosis import Received
 from payd.core.roles import Role
 from payd.core.signature import sign
+from payd.store.audit import Act, list_audit
 from payd.store.seal import KEY_BYTES, Seal
 from payd.store.second_factors import app_subject, set_app
 from payd.web.attention import house_matters
@@ -48,6 +49,22 @@ async def test_who_needs_what_was_sealed_is_told_that_no_retry_helps(tmp_path: P
         assert await refused(hooked, f"{ENDPOINT}/test", {"type": "payment.created"}) == told
         page = await (await sign_in(hooked.shop, Role.DEVELOPER)).post("/d/test/webhooks/reveal")
         assert "No retry helps" in page.text
+
+
+async def test_a_secret_that_was_shown_to_nobody_is_not_in_the_audit(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        give_another_key(hooked.shop)
+        await refused(hooked, f"{ENDPOINT}/reveal")
+        assert "endpoint.reveal" not in [one.act for one in acts(hooked)]
+        await hooked.shop.call("POST", f"{ENDPOINT}/rotate")
+        await hooked.shop.call("POST", f"{ENDPOINT}/reveal")
+        assert acts(hooked)[0].act == "endpoint.reveal"
+
+
+def acts(hooked: Hooked) -> list[Act]:
+    """What was done, newest first."""
+    return hooked.shop.realm.db.point(list_audit, hooked.shop.account_id, None, 20)
 
 
 async def test_a_new_secret_mends_it(tmp_path: Path) -> None:
