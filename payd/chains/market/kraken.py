@@ -1,7 +1,8 @@
 """Prices of the exchange Kraken: what its best buyer pays.
 
 A pair is asked for by its everyday name and known by the name that Kraken answers with (`XETHZEUR`); that it
-is the right one, its `wsname` says. Where two do not meet in a pair, both are crossed through the dollar.
+is the right one, its `wsname` says. Where an asset and one of a few currencies do not meet in a pair, both
+are crossed through the dollar.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -30,6 +31,8 @@ from payd.net.http import Client
 
 URL: Final = "https://api.kraken.com"
 PIVOT: Final = "USD"
+# Currencies that it exchanges for dollars. What else has the letters of one is a coin, such as MNT or ERN.
+CROSSED: Final = frozenset({"AUD", "EUR", "GBP"})
 # How long it is believed that a pair is traded, under this name.
 LISTED_MS: Final = 600_000
 # Asks this much above bids are no market that a price can be taken from.
@@ -92,7 +95,7 @@ class KrakenSource:
         book = await self._book((base, quote), now_ms)
         if isinstance(book, _Book):
             return Spot(book.bid, book.at_ms, book.at_ms + FRESH_MS)
-        if book != _UNLISTED or PIVOT in (base, quote):
+        if book != _UNLISTED or base == PIVOT or quote not in CROSSED:
             return book
         sold = await self._book((base, PIVOT), now_ms)
         if isinstance(sold, NoSpot):

@@ -75,6 +75,10 @@ async def test_two_that_do_not_meet_are_crossed_through_the_dollar_at_the_worse_
     assert await ask(exchanges, "ETH", "GBP") == spot(Fraction("2750.00") / Fraction("1.2510"))
 
 
+async def test_a_coin_with_the_letters_of_a_currency_is_not_taken_for_it() -> None:
+    assert await ask(books(ERN_USD=("1.5000", "1.5010")), "ETH", "ERN") == UNLISTED
+
+
 @pytest.mark.parametrize(
     ("base", "quote"), [("NONE", "EUR"), ("ETH", "XTS"), ("NONE", "USD"), ("USD", "JPY")]
 )
