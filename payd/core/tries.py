@@ -30,8 +30,11 @@ KNOWN_BROWSER: Final = Patience("browser", 5)
 
 
 def wait_ms(patience: Patience, failures: int, last_at_ms: int, now_ms: int) -> int:
-    """Milliseconds until the next try is looked at; 0 for now."""
-    if failures < patience.free or now_ms - last_at_ms >= FORGOTTEN_MS:
+    """Milliseconds until the next try is looked at; 0 for now.
+
+    A failure of the future was stored while the clock was wrong: who waited for it would wait for months.
+    """
+    if failures < patience.free or not 0 <= now_ms - last_at_ms < FORGOTTEN_MS:
         return 0
     pause_ms = min(WAIT_FIRST_MS << min(failures - patience.free, 20), WAIT_MAX_MS)
     return max(0, last_at_ms + pause_ms - now_ms)

@@ -20,6 +20,10 @@ def test_a_wait_goes_by() -> None:
     assert wait_ms(ACCOUNT, 8, NOW, NOW + 8000) == 0
 
 
+def test_who_failed_while_the_clock_was_wrong_does_not_wait_until_then() -> None:
+    assert wait_ms(ACCOUNT, 99, NOW + 365 * FORGOTTEN_MS, NOW) == 0
+
+
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 50))
 def test_nobody_waits_for_good(failures: int, since_ms: int) -> None:
     assert 0 <= wait_ms(ACCOUNT, failures, NOW, NOW + since_ms) <= WAIT_MAX_MS
