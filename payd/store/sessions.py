@@ -100,6 +100,11 @@ def find_session(tx: sqlite3.Connection, token_hash: bytes, now_ms: int) -> Sign
     return None if session.is_over(now_ms) else SignedIn(session, user, Role(row[15]))
 
 
+def has_session(tx: sqlite3.Connection, session_id: str) -> bool:
+    """Whether a session is there: nobody has ended it."""
+    return tx.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is not None
+
+
 def list_sessions(tx: sqlite3.Connection, user_id: str, now_ms: int) -> list[Session]:
     """A person's sessions that are not over, the one used last first."""
     rows = tx.execute(

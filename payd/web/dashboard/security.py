@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from payd.core.errors import Forbidden, InvalidParams, NotFound
 from payd.core.totp import (
@@ -31,13 +32,15 @@ from payd.store.second_factors import (
     remove_passkey,
     set_app,
 )
-from payd.store.sessions import end_sessions
+from payd.store.sessions import end_sessions, has_session
 from payd.store.users import set_password
 from payd.web.call import Answer
 from payd.web.dashboard.joining import new_password
 from payd.web.dashboard.passkeys import ask_for_new, check_new
 from payd.web.dashboard.visit import Visit
 from payd.web.qr import draw_qr
+
+T = TypeVar("T")
 
 HERE: Final = "/settings/security"
 APP_MS: Final = 3_600_000
@@ -81,7 +84,7 @@ async def change_password(visit: Visit) -> Answer:
         _audit(tx, visit, "password.change")
         return end_sessions(tx, visit.user.id, but=visit.session.id)
 
-    ended = await visit.house.office.write(step)
+    ended = await _write(visit, step)
     return visit.redirect(HERE, f"Your password is changed. Other sessions that were ended: {ended}.")
 
 
@@ -119,7 +122,7 @@ async def add_app(visit: Visit) -> Answer:
         set_app(tx, visit.user.id, sealed, step_used)
         _audit(tx, visit, "totp.add")
 
-    await visit.house.office.write(step)
+    await _write(visit, step)
     return await _after_first(visit, "Your authenticator app is set up.")
 
 
@@ -131,7 +134,7 @@ async def remove_app(visit: Visit) -> Answer:
         _audit(tx, visit, "totp.remove")
         _forget_codes(tx, visit)
 
-    await visit.house.office.write(step)
+    await _write(visit, step)
     return visit.redirect(HERE, "The authenticator app is removed.")
 
 
@@ -147,7 +150,7 @@ async def add_passkey(visit: Visit) -> Answer:
         insert_passkey(tx, made)
         _audit(tx, visit, "passkey.add", made.id)
 
-    await visit.house.office.write(step)
+    await _write(visit, step)
     return await _after_first(visit, "Your passkey is set up.")
 
 
@@ -166,7 +169,7 @@ async def drop_passkey(visit: Visit) -> Answer:
         _forget_codes(tx, visit)
         return True
 
-    if not await visit.house.office.write(step):
+    if not await _write(visit, step):
         raise NotFound("You have no such passkey.")
     return visit.redirect(HERE, "The passkey is removed.")
 
@@ -196,8 +199,23 @@ async def _show_codes(visit: Visit, said: str) -> Answer:
         put_recovery_codes(tx, visit.user.id, [recovery_hash(visit.user.id, one) for one in codes])
         _audit(tx, visit, "recovery.make")
 
-    await visit.house.office.write(step)
+    await _write(visit, step)
     return visit.page("security_codes.html", codes=codes, said=said, here=HERE)
+
+
+async def _write(visit: Visit, step: Callable[[Tx], T]) -> T:
+    """Do it if the session is still there: who ends sessions, as by a new password, locks somebody out.
+
+    Raises:
+        Forbidden: It was ended meanwhile.
+    """
+
+    def checked(tx: Tx) -> T:
+        if not has_session(tx, visit.session.id):
+            raise Forbidden("This session was ended. Sign in again.")
+        return step(tx)
+
+    return await visit.house.office.write(checked)
 
 
 def _forget_codes(tx: Tx, visit: Visit) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 
 import pyotp
+import pytest
 
 from payd.core.totp import STEP_MS
 from payd.store.audit import list_audit
 from payd.store.seal import Seal
 from payd.store.sealed import closed_kinds
 from payd.store.second_factors import factors_of
+from payd.store.sessions import end_sessions
 from payd.store.users import find_user
 from payd.web.command import real_ms
+from payd.web.dashboard import dispatch
+from payd.web.dashboard.routes import Page as Route
+from payd.web.dashboard.visit import Visit
 from tests.shop import Shop
 from tests.visitor import Page, Visitor, add_session, sign_in
 
@@ -114,6 +119,29 @@ async def test_a_bad_password_is_refused_with_words_and_never_shown(shop: Shop) 
         found = await visitor.post(f"{HERE}/password", {"password": bad})
         assert found.status == 400
         assert bad not in found.html
+
+
+async def test_a_session_that_is_ended_meanwhile_changes_nothing_any_more(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = await sign_in(shop)
+    await set_up(shop, visitor)
+    office, store_use = shop.house.office, dispatch._touch
+
+    async def end_it(visit: Visit, page: Route) -> None:
+        await store_use(visit, page)
+        if page.method == "POST":
+            await office.write(end_sessions, visitor.user_id)
+
+    monkeypatch.setattr(dispatch, "_touch", end_it)
+    before = office.point(find_user, visitor.user_id), office.point(factors_of, visitor.user_id)
+    for act in ("password", "app/remove", "codes"):
+        visitor.cookies = {
+            "__Host-payd-session": await add_session(shop.house, visitor.user_id, shop.account_id)
+        }
+        refused = await visitor.post(f"{HERE}/{act}", {"password": PASSWORD})
+        assert (refused.status, "This session was ended" in refused.text) == (403, True), act
+    assert (office.point(find_user, visitor.user_id), office.point(factors_of, visitor.user_id)) == before
 
 
 async def test_each_of_it_is_in_the_audit(shop: Shop) -> None:
