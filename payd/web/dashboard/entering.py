@@ -40,24 +40,19 @@ def next_of(visit: Visit) -> str:
 def who_tries(visit: Visit, email: str, user: User | None) -> list[Who]:
     """By whom tries with a password are counted.
 
-    A browser in which the person signed in before is counted by itself, so that strangers who try the
-    person's e-mail do not keep the person out.
+    A browser in which the person signed in before is counted by itself, so that strangers do not keep the
+    person out: neither those who try the person's e-mail, nor those who come from the person's address, which
+    is everybody's behind a proxy that hides them.
     """
-    address: Who = (ADDRESS, rate_key(visit.request.client_ip))
-    mark = visit.cookies.read(visit.request.headers, "known")
-    nonce, _, proof = mark.partition(".")
-    if (
-        user is not None
-        and nonce
-        and hmac.compare_digest(proof.encode(), _known(visit, user, nonce).encode())
-    ):
-        return [(KNOWN_BROWSER, f"{user.id} {nonce}"), address]
-    return [(ACCOUNT, email), address]
+    nonce = _nonce_of(visit, user)
+    if user is not None and nonce:
+        return [(KNOWN_BROWSER, f"{user.id} {nonce}")]
+    return [(ACCOUNT, email), _address(visit)]
 
 
 def who_codes(visit: Visit, user: User) -> list[Who]:
-    """By whom tries with a code are counted."""
-    return [(CODE, user.id), (ADDRESS, rate_key(visit.request.client_ip))]
+    """By whom tries with a code are counted; a browser that is known has no address here, either."""
+    return [(CODE, user.id)] if _nonce_of(visit, user) else [(CODE, user.id), _address(visit)]
 
 
 async def begin(visit: Visit, whos: list[Who]) -> None:
@@ -143,6 +138,18 @@ def _check_unchanged(tx: Tx, user: User) -> None:
     now = find_user(tx, user.id)
     if now is None or now.password_hash != user.password_hash:
         raise Forbidden("Your login was changed a moment ago. Sign in again.")
+
+
+def _address(visit: Visit) -> Who:
+    return ADDRESS, rate_key(visit.request.client_ip)
+
+
+def _nonce_of(visit: Visit, user: User | None) -> str:
+    """What a browser is known by in which the person signed in before; empty if it is none."""
+    nonce, _, proof = visit.cookies.read(visit.request.headers, "known").partition(".")
+    if user is None or not hmac.compare_digest(proof.encode(), _known(visit, user, nonce).encode()):
+        return ""
+    return nonce
 
 
 def _known(visit: Visit, user: User, nonce: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from payd.core.roles import Role
 from payd.core.totp import STEP_MS, make_recovery_codes, recovery_hash
+from payd.entropy import new_id
 from payd.store.db import Tx
 from payd.store.second_factors import app_subject, factors_of, put_recovery_codes, set_app
 from payd.store.sessions import list_sessions
@@ -212,6 +213,25 @@ async def test_strangers_do_not_keep_a_person_out_of_a_browser_they_used_before(
     assert (await knock(shop, browser=browser)).status == 303
     forged = Visitor(shop, cookies={"__Host-payd-known": "x." + "0" * 64})
     assert (await knock(shop, browser=forged)).status == 429
+
+
+async def test_strangers_at_ones_own_address_do_not_keep_a_person_out_either(shop: Shop) -> None:
+    await with_app(shop)
+    browser = Visitor(shop)
+    half = (await knock(shop, browser=browser)).hidden("half")
+    assert (await browser.post("/login/code", {"half": half, "code": code(shop)})).status == 303
+    await browser.post("/logout")
+    wait_s = 0
+    while wait_s < 900:
+        wait_s = int((await knock(shop, "wrong", new_id("", 0))).got.headers.get("retry-after", 0))
+        later(shop, wait_s * 1000 if wait_s < 900 else STEP_MS)
+    assert (await knock(shop)).status == 429
+
+    half = (await knock(shop, browser=browser)).hidden("half")
+    assert (await browser.post("/login/code", {"half": half, "code": code(shop)})).status == 303
+    later(shop, 10 * 60_000)
+    proved = await browser.post("/settings/security/codes", {"proof_password": PASSWORD})
+    assert proved.status == 200
 
 
 async def test_a_second_factor_is_asked_for_and_its_code_lets_in_once(shop: Shop) -> None:

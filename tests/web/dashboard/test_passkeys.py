@@ -11,6 +11,7 @@ import webauthn  # noqa: F401  # while a thread imports it, virtual time would r
 from hypothesis import given
 from hypothesis import strategies as st
 
+from payd.entropy import new_id
 from payd.store.second_factors import list_passkeys
 from payd.web.dashboard.passkeys import from_base64, host_for_passkeys, to_base64
 from tests.authenticator import PRESENT, VERIFIED, Authenticator
@@ -38,6 +39,16 @@ async def with_passkey(shop: Shop) -> tuple[Visitor, Authenticator]:
 
 async def enters(shop: Shop, answer: str, challenge: str, browser: Visitor) -> Page:
     return await browser.post("/login/passkey", {"passkey": answer, "challenge": challenge})
+
+
+async def test_a_passkey_lets_in_however_often_others_fail_at_the_same_address(shop: Shop) -> None:
+    _, device = await with_passkey(shop)
+    browser, failed = Visitor(shop), 0
+    while failed != 429:
+        form = {"email": f"{new_id('', 0)}@example.com", "password": "wrong"}
+        failed = (await Visitor(shop).post("/login", form)).status
+    options, challenge = asked(await browser.get("/login"))
+    assert (await enters(shop, device.sign(options, ORIGIN), challenge, browser)).status == 303
 
 
 async def test_it_lets_its_person_in_and_nothing_else_is_asked(shop: Shop) -> None:
