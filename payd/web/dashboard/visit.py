@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from payd.core.errors import PaydError, SealBroken
+from payd.core.errors import IdempotencyConflict, InvalidParams, PaydError, SealBroken
 from payd.core.ids import Realm as Mode
 from payd.core.roles import Permission, Role, may
 from payd.store.keys import SCOPES
@@ -148,10 +148,16 @@ class Visit:
         Raises:
             PaydError: As the API refuses.
         """
-        return await ask_api(
-            self.house, self.caller, method, path, body, query,
-            merchant_id=merchant_id, idempotency_key=self.typed("once"),
-        )  # fmt: skip
+        try:
+            return await ask_api(
+                self.house, self.caller, method, path, body, query,
+                merchant_id=merchant_id, idempotency_key=self.typed("once"),
+            )  # fmt: skip
+        except IdempotencyConflict:
+            raise InvalidParams(
+                "This form was sent before, with something else in it, and that was done. If this is to be"
+                " done, too, send it again."
+            ) from None
 
     def seal_for_form(self, what: str, secret: bytes) -> str:
         """A secret that goes into a hidden field and comes back with the form, of this browser alone."""

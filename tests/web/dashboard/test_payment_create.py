@@ -53,6 +53,19 @@ async def test_a_form_that_is_sent_twice_creates_once(shop: Shop) -> None:
     assert len(audited(shop)) == 1
 
 
+async def test_who_goes_back_and_sends_the_form_with_another_amount_is_told_what_it_did(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    sent = form(shop) | {"once": "0123456789"}
+    await visitor.post(LIST, sent)
+    refused = await visitor.post(LIST, sent | {"amount": "13.50"})
+    assert refused.status == 400
+    assert "This form was sent before, with something else in it, and that was done." in refused.text
+    assert "Idempotency-Key" not in refused.text
+    fresh = refused.hidden("once")
+    assert (await visitor.post(LIST, sent | {"amount": "13.50", "once": fresh})).status == 303
+    assert len(audited(shop)) == 2
+
+
 async def test_a_scenario_that_was_cut_off_and_goes_on_is_one_act(shop: Shop) -> None:
     visitor = await sign_in(shop)
     run, sent = f"{LIST}/scenario", {"scenario": "happy-path", "once": "0123456789"}
