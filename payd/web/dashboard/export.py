@@ -1,7 +1,8 @@
 """A list of payments as CSV: the same filter, every row once, and never more than a page of it in memory.
 
 Times are ISO 8601 UTC; each amount stands there twice, in smallest units for programs and as a decimal number
-for people.
+for people. What was paid, taken as a fee and received is there once a payment has succeeded: no sum over
+these columns counts money that did not come.
 
 Source: DESIGN.md, "11. Pages".
 """
@@ -17,6 +18,7 @@ from payd.core.csv import line
 from payd.core.event import iso_ms
 from payd.core.money import AmountWire, format_units
 from payd.core.payment import Payment
+from payd.core.status import Status
 from payd.store.db import Tx
 from payd.store.ledger import newest_seq
 from payd.store.merchants import named_merchants
@@ -85,9 +87,10 @@ async def export_payments(realm: Realm, words: Words, chosen: PaymentFilter) -> 
 def cells(payment: Payment, merchant_name: str, words: Words) -> tuple[str, ...]:
     """The record of one payment, in the order of `COLUMNS`."""
     processing, settled = payment.processing, payment.settled
-    paid = None if processing is None else processing.option_amount
-    fee = None if processing is None or processing.fee is None else processing.fee.total_amount
-    received = None if processing is None else processing.settlement_amount
+    came = processing if payment.status is Status.SUCCEEDED else None
+    paid = None if came is None else came.option_amount
+    fee = None if came is None or came.fee is None else came.fee.total_amount
+    received = None if came is None else came.settlement_amount
     return (
         payment.id,
         payment.reference_id,

@@ -232,8 +232,9 @@ def _paid_facts(payment: Payment, words: Words) -> list[Fact]:
         return []
     paid = amount_words(processing.option_amount, words)
     network = words.display(processing.option_amount.unit).network_name or processing.chain
-    facts = [Fact("Paid", f"{paid} on {network}")]
-    if processing.fee is not None:
+    succeeded = payment.status is Status.SUCCEEDED
+    facts = [Fact("Paid" if succeeded else "Committed", f"{paid} on {network}")]
+    if processing.fee is not None and (succeeded or not payment.is_final):
         facts.append(Fact("Fee", amount_words(processing.fee.total_amount, words)))
         facts.append(Fact("You receive", amount_words(processing.settlement_amount, words)))
     rate = rate_words(payment, words)

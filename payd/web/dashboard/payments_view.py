@@ -62,7 +62,7 @@ class Row:
     """One line of the list.
 
     Attributes:
-        paid: What the buyer committed, such as `27.13 USDC`; empty: nothing yet.
+        paid: What the buyer committed, such as `27.13 USDC`; empty: nothing yet, or it came to nothing.
         paid_on: Its network.
         moves: What can be simulated; none in live mode, or for who may not.
     """
@@ -84,7 +84,9 @@ class Row:
 
 def row_of(visit: Visit, payment: Payment, words: Words, merchant: str) -> Row:
     """A payment as a line."""
-    paid = None if payment.processing is None else payment.processing.option_amount
+    came_to_nothing = payment.is_final and payment.status is not Status.SUCCEEDED
+    processing = None if came_to_nothing else payment.processing
+    paid = None if processing is None else processing.option_amount
     href = visit.to(f"payments/{payment.id}")
     return Row(
         id=payment.id,

@@ -92,6 +92,18 @@ async def test_a_row_has_both_kinds_of_amount_and_utc_times(shop: Shop) -> None:
     assert by_state["cancelled", False]["cancellation_reason"] == "'=why"
 
 
+async def test_nothing_was_paid_or_received_that_did_not_come(shop: Shop) -> None:
+    await fill(shop, len(STATES))
+    rows = await exported(shop)
+
+    money = ("paid_asset", "paid_units", "paid", "fee_units", "fee", "received_units", "received")
+    for row in rows:
+        assert any(row[name] for name in money) == (row["status"] == "succeeded"), row
+    assert [row["received"] for row in rows if row["received"]] == ["1.000000"] * 2
+    # What a buyer committed that came to nothing is told by its network and who it was.
+    assert [bool(row["buyer"]) for row in rows if row["status"] == "failed"] == [True, False]
+
+
 async def test_what_arrives_while_it_runs_is_not_in_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "PAGE", 2)
     await fill(shop, 5)

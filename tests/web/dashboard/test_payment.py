@@ -59,6 +59,19 @@ async def test_a_payment_from_its_creation_to_its_settlement(shop: Shop) -> None
         assert words in page.text
 
 
+async def test_what_came_to_nothing_is_nowhere_said_to_be_paid(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    payment = await shop.pay()
+    shown = []
+    for to in ("processing", "failed"):
+        await visitor.post(at(payment, "/simulate"), {"to": to})
+        page, rows = await visitor.get(at(payment)), await visitor.get("/d/test/payments")
+        assert "Committed 25 USDC on" in page.text
+        assert "Paid 25 USDC" not in page.text
+        shown.append("25 USDC" in rows.text)
+    assert shown == [True, False]
+
+
 async def test_only_what_is_possible_is_offered_and_says_what_it_sends(shop: Shop) -> None:
     visitor = await sign_in(shop)
     payment = await shop.pay()
