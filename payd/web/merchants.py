@@ -33,6 +33,7 @@ from payd.store.origins import list_origins, origins_of, replace_origins
 from payd.store.settlement_changes import changes_of
 from payd.store.settlements import list_settlements
 from payd.web import query
+from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.idempotent import idempotent, outcome_answer
@@ -47,6 +48,8 @@ ORIGINS_MAX: Final = 10
 LIST_DEFAULT: Final = 20
 LIST_MAX: Final = 100
 CHANGEABLE: Final = ("merchantName", "merchantEmail", "iconUrl", "status", "collect", "checkoutOrigins")
+# What of it has no audit of its own.
+PLAIN: Final = ("name", "email", "icon_url", "status")
 STATUSES: Final = ("active", "inactive", "suspended")
 
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}")
@@ -135,8 +138,12 @@ async def create(call: Call) -> Answer:
         collect=body.collect,
     )
 
+    audit = act_of(call, "merchant.create", merchant.id, name=merchant.name)
+
     def work(tx: Tx) -> Outcome:
         insert_merchant(tx, merchant)
+        if audit is not None:
+            audit(tx)
         if merchant.collect:
             _audit_collect(tx, call, merchant)
         follow_icon_url(tx, merchant.id, None, merchant.icon_url, real_ms)
@@ -229,6 +236,7 @@ async def patch(call: Call) -> Answer:
             origins=origins or (),
         )
         update_merchant(tx, changed)
+        _audit_plain(tx, call, merchant, changed)
         if body.icon_url is not msgspec.UNSET:
             follow_icon_url(tx, changed.id, merchant.icon_url, body.icon_url, real_ms)
         if changed.collect != merchant.collect:
@@ -281,6 +289,15 @@ def merchant_out(merchant: Merchant, origins: tuple[str, ...], logo: LogoOut | N
 
 def _logo(call: Call, logo: Logo | None) -> LogoOut | None:
     return logo_out(call.house.base_url, logo)
+
+
+def _audit_plain(tx: Tx, call: Call, before: Merchant, after: Merchant) -> None:
+    """Which person changed what: one that is suspended takes no payments."""
+    for field in PLAIN:
+        old, new = getattr(before, field), getattr(after, field)
+        audit = act_of(call, f"merchant.{field}", after.id, **{"from": old, "to": new})
+        if audit is not None and old != new:
+            audit(tx)
 
 
 def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:

@@ -87,6 +87,20 @@ async def test_name_mail_and_status_change(shop: Shop) -> None:
     assert "No payment can be created for it while it is inactive." in (await visitor.get(one(shop))).text
 
 
+async def test_who_made_and_changed_a_merchant_is_in_the_audit(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    made = (await visitor.post(LIST, {"name": "Shop", "email": "a@b.c"})).to
+    merchant = made.rpartition("/")[2]
+    for status in ("suspended", "suspended", "active"):
+        await visitor.post(made, {"name": "Shop", "email": "d@e.f", "status": status})
+    await visitor.post(f"{made}/icon", {"icon_url": "https://shop.example/icon.png"})
+    names = ("create", "email", "status", "status", "icon_url")
+    assert acts(shop, merchant) == [(f"merchant.{name}", visitor.user_id) for name in names]
+    told = (await visitor.get("/settings/audit")).text
+    assert "merchant.status" in told
+    assert "from: active, to: suspended" in told
+
+
 async def test_questions_get_ids_from_their_words_and_are_in_the_audit(shop: Shop) -> None:
     visitor = await sign_in(shop)
     values = {
