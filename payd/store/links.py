@@ -128,6 +128,11 @@ def take_back_of(tx: Tx, account_id: str, user_id: str) -> int:
     ).rowcount
 
 
+def drop_resets(tx: Tx, user_id: str) -> None:
+    """Forget the links by which a person could get another password."""
+    tx.execute("DELETE FROM links WHERE purpose = 'reset' AND user_id = ?", (user_id,))
+
+
 def prune_links(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget links that were over before that, `limit` at a time; returns how many."""
     return tx.execute(

@@ -14,7 +14,7 @@ import msgspec
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.roles import Role
 from payd.store.audit import insert_audit
-from payd.store.links import take_back_of
+from payd.store.links import drop_resets, take_back_of
 
 # Lists of people are not paged: an account is a shop, and its staff fits on a page.
 USERS_MAX: Final = 200
@@ -158,11 +158,12 @@ def remove_membership(
 
 
 def set_password(tx: sqlite3.Connection, user_id: str, password_hash: str, now_ms: int) -> None:
-    """Give a person another password."""
+    """Give a person another password; a link to reset the one before opens nothing any more."""
     tx.execute(
         "UPDATE users SET password_hash = ?, password_set_at_ms = ? WHERE id = ?",
         (password_hash, now_ms, user_id),
     )
+    drop_resets(tx, user_id)
 
 
 def role_in(tx: sqlite3.Connection, account_id: str, user_id: str) -> Role | None:

@@ -255,3 +255,14 @@ def test_an_email_is_taken_in_lower_case(text: str) -> None:
 def test_what_is_no_email_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams):
         check_email(text)
+
+
+async def test_a_link_to_reset_opens_nothing_once_the_password_is_another_one(shop: Shop) -> None:
+    visitor, other = await sign_in(shop), await sign_in(shop)
+    url, others = [
+        (await make_link(shop.house, "reset", user_id=one.user_id))["url"] for one in (visitor, other)
+    ]
+    assert (await visitor.post("/settings/security/password", {"password": PASSWORD})).status == 303
+    found = await Visitor(shop).post("/reset", {"token": token_of(url), "password": "another mule battery"})
+    assert (found.status, "used already, or is too old" in found.text) == (404, True)
+    assert (await Visitor(shop).get(path_of(others))).status == 200
