@@ -105,12 +105,14 @@ async def show(visit: Visit) -> Answer:
 
 
 async def edit(visit: Visit) -> Answer:
-    """POST /d/{mode}/merchants/{merchant}: name, e-mail, status."""
-    body = {
-        "merchantName": visit.typed("name"),
-        "merchantEmail": visit.typed("email"),
-        "status": visit.typed("status"),
-    }
+    """POST /d/{mode}/merchants/{merchant}: name, e-mail, status; those that were changed in the form.
+
+    A form that was open for long undoes nothing that somebody else has changed.
+    """
+    fields = (("merchantName", "name"), ("merchantEmail", "email"), ("status", "status"))
+    body = {field: visit.typed(name) for field, name in fields if visit.is_changed(name)}
+    if not body:
+        return visit.redirect(f"merchants/{own_merchant(visit).id}", "Nothing was changed.")
     return await _patch(visit, body, "Saved.")
 
 

@@ -114,6 +114,12 @@ class Visit:
         found = self.form.get(name)
         return found[0].strip() if found else default
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a field says something else than when its form was shown. An empty one always is changed:
+        what may not be empty is refused.
+        """
+        return not self.typed(name) or self.typed(name) != self.typed(f"was_{name}")
+
     def secret(self, name: str) -> str:
         """As `typed`, whole: spaces belong to a password."""
         return self.form.get(name, [""])[0]

@@ -52,9 +52,17 @@ async def page(visit: Visit) -> Answer:
 
 
 async def save(visit: Visit) -> Answer:
-    """POST /d/{mode}/webhooks: register or change it; a new one's secret is shown."""
-    body = {"url": visit.typed("url"), "events": visit.form.get("events", [])}
-    made = await visit.ask("PUT", PATH, body)
+    """POST /d/{mode}/webhooks: register or change it; a new one's secret is shown.
+
+    A form that was open for long undoes nothing that somebody else has changed.
+    """
+    endpoint = _find(visit)
+    url, events = visit.typed("url"), visit.form.get("events", [])
+    if endpoint is not None and not visit.is_changed("url"):
+        url = endpoint.url
+    if endpoint is not None and events and {*events} == {*visit.typed("was_events").split()}:
+        events = [*endpoint.events]
+    made = await visit.ask("PUT", PATH, {"url": url, "events": events})
     if "secret" in made:
         return await _show(visit, _find(visit), secret=made["secret"], is_new=True)
     return visit.redirect("webhooks", "The webhook endpoint is saved.")

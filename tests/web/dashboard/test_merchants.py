@@ -87,6 +87,24 @@ async def test_name_mail_and_status_change(shop: Shop) -> None:
     assert "No payment can be created for it while it is inactive." in (await visitor.get(one(shop))).text
 
 
+async def test_a_form_that_was_open_for_long_undoes_nothing(shop: Shop) -> None:
+    visitor, other = await sign_in(shop), await sign_in(shop)
+    page = await visitor.get(one(shop))
+    was = {name: page.hidden(name) for name in ("was_name", "was_email", "was_status")}
+    shown = {name.removeprefix("was_"): value for name, value in was.items()}
+    await other.post(one(shop), shown | {"status": "suspended"})
+
+    wrong = await visitor.post(one(shop), was | shown | {"name": "New name", "email": "nobody"})
+    assert (wrong.status, wrong.hidden("was_status")) == (400, "active")
+    await visitor.post(one(shop), was | shown | {"name": "New name"})
+    merchant = shop.realm.db.point(find_merchant, shop.merchant_id)
+    assert merchant is not None
+    assert (merchant.name, merchant.status) == ("New name", "suspended")
+    same = await visitor.post(one(shop), was | shown)
+    assert "Nothing was changed." in (await visitor.get(same.to)).text
+    assert (await visitor.post(one(shop), was | shown | {"name": ""})).status == 400
+
+
 async def test_who_made_and_changed_a_merchant_is_in_the_audit(shop: Shop) -> None:
     visitor = await sign_in(shop)
     made = (await visitor.post(LIST, {"name": "Shop", "email": "a@b.c"})).to

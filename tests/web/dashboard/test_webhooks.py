@@ -125,6 +125,23 @@ async def test_url_and_events_are_changed_and_audited(hooked: Hooked) -> None:
     ]
 
 
+async def test_a_form_that_was_open_for_long_undoes_nothing(hooked: Hooked) -> None:
+    visitor, other = [await sign_in(hooked.shop, Role.DEVELOPER) for _ in range(2)]
+    await visitor.post(PAGE, {"url": HOOK, "events": ["payment.created", "payment.failed"]})
+    page = await visitor.get(PAGE)
+    was = {name: page.hidden(name) for name in ("was_url", "was_events")}
+    events = was["was_events"].split()
+    moved = "https://b.test/x"
+    await other.post(PAGE, {"url": moved, "events": events})
+
+    await visitor.post(PAGE, was | {"url": HOOK, "events": ["payment.failed"]})
+    endpoint = endpoint_of(hooked.shop)
+    assert (endpoint.url, endpoint.events) == (moved, ("payment.failed",))
+    await visitor.post(PAGE, was | {"url": "https://c.test/x", "events": events})
+    endpoint = endpoint_of(hooked.shop)
+    assert (endpoint.url, endpoint.events) == ("https://c.test/x", ("payment.failed",))
+
+
 async def test_who_may_not_change_it_sees_no_form_no_secret_and_no_query(hooked: Hooked) -> None:
     await hooked.register(url="http://a.test/hook?token=hush")
     page = await (await sign_in(hooked.shop, Role.VIEWER)).get(PAGE)
