@@ -114,14 +114,17 @@ def list_sessions(tx: sqlite3.Connection, user_id: str, now_ms: int) -> list[Ses
     return [session for row in rows if not (session := Session(*row)).is_over(now_ms)]
 
 
-def touch_session(
-    tx: sqlite3.Connection, session_id: str, now_ms: int, *, mode: Realm, account_id: str
-) -> None:
-    """Store that it is in use, and where."""
+def touch_session(tx: sqlite3.Connection, session_id: str, now_ms: int, *, mode: Realm) -> None:
+    """Store that it is in use, and in which mode."""
     tx.execute(
-        "UPDATE sessions SET seen_at_ms = max(seen_at_ms, ?), mode = ?, account_id = ? WHERE id = ?",
-        (now_ms, mode, account_id, session_id),
+        "UPDATE sessions SET seen_at_ms = max(seen_at_ms, ?), mode = ? WHERE id = ?",
+        (now_ms, mode, session_id),
     )
+
+
+def show_account(tx: sqlite3.Connection, session_id: str, account_id: str) -> None:
+    """Have it show another account's data from now on."""
+    tx.execute("UPDATE sessions SET account_id = ? WHERE id = ?", (account_id, session_id))
 
 
 def renew_session(tx: sqlite3.Connection, session_id: str, token_hash: bytes, now_ms: int) -> bool:

@@ -65,7 +65,7 @@ async def test_it_is_over_after_hours_of_rest_and_after_days_whatever_happens(of
     assert office.point(find_session, b"hash", NOW + IDLE_MS) is None
     for step in range(1, LIFETIME_MS // IDLE_MS * 2):
         at_ms = NOW + step * IDLE_MS // 2
-        await office.write(touch_session, "ses_1", at_ms, mode="live", account_id="acct_1")
+        await office.write(touch_session, "ses_1", at_ms, mode="live")
     assert office.point(find_session, b"hash", NOW + LIFETIME_MS - 1)
     assert office.point(find_session, b"hash", NOW + LIFETIME_MS) is None
 

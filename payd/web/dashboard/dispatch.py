@@ -191,9 +191,7 @@ async def _touch(visit: Visit, page: Page) -> None:
     session = visit.session
     moved = page.in_mode and session.mode != visit.mode
     if moved or visit.now_ms - session.seen_at_ms >= SEEN_EVERY_MS:
-        await visit.house.office.write(
-            touch_session, session.id, visit.now_ms, mode=visit.mode, account_id=session.account_id
-        )
+        await visit.house.office.write(touch_session, session.id, visit.now_ms, mode=visit.mode)
 
 
 def _to_login(visit: Visit) -> Answer:

@@ -13,7 +13,7 @@ import structlog
 from payd.core.errors import Forbidden, NotFound, SealBroken
 from payd.core.totp import clean_code, matching_step, recovery_hash
 from payd.store.second_factors import app_step, app_subject, factors_of, use_app, use_recovery_code
-from payd.store.sessions import end_session, touch_session
+from payd.store.sessions import end_session, show_account
 from payd.store.sign_ins import Way
 from payd.store.users import User, accounts_of, find_user, find_user_by_email, is_anyone
 from payd.web.call import Answer
@@ -129,9 +129,7 @@ async def change_account(visit: Visit) -> Answer:
     wanted = visit.typed("account")
     if wanted not in dict(visit.house.office.point(accounts_of, visit.user.id)):
         raise NotFound("There is no such account.")
-    await visit.house.office.write(
-        touch_session, visit.session.id, visit.now_ms, mode=visit.mode, account_id=wanted
-    )
+    await visit.house.office.write(show_account, visit.session.id, wanted)
     return visit.redirect(f"/d/{visit.mode}/")
 
 

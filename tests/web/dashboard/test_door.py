@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyotp
 import pytest
+import trio
 
 from payd.core.roles import Role
 from payd.core.totp import STEP_MS, make_recovery_codes, recovery_hash
@@ -190,8 +191,6 @@ def later(shop: Shop, ms: int) -> None:
 
 
 async def test_many_at_once_are_no_way_around_it(shop: Shop) -> None:
-    import trio
-
     found: list[int] = []
 
     async def one() -> None:
@@ -356,3 +355,19 @@ async def test_a_person_changes_to_another_account_of_theirs_and_to_no_other(sho
     stale = await visitor.post("/account", {"account": shop.account_id}, token=token)
     assert stale.status == 403
     assert "open for another account" in stale.text
+
+
+async def test_a_page_that_is_loaded_meanwhile_does_not_change_the_account_back(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "live", live=True) as shop, trio.open_nursery() as nursery:
+        visitor, office = await sign_in(shop), shop.house.office
+        other = next(one for one in shop.house.accounts if one != shop.account_id)
+        await office.write(
+            put_membership, account_id=other, user_id=visitor.user_id, role=Role.OWNER, actor="cli", now_ms=1
+        )
+        form = {"account": other, "form_token": await visitor.token()}
+        nursery.start_soon(visitor.post, "/account", form)
+        while not (office._staged or office._batch):
+            await trio.lowlevel.checkpoint()
+        assert (await Visitor(shop, cookies={**visitor.cookies}).get("/d/live/payments")).status == 200
+        [session] = office.point(list_sessions, visitor.user_id, real_ms(shop.house))
+        assert session.account_id == other
