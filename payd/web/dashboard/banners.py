@@ -31,21 +31,31 @@ class Banner:
 
 
 def banners_of(visit: Visit) -> tuple[Banner, ...]:
-    """Those of the account in the visit's mode; none while its store cannot be read, which pages say."""
+    """Those of the account: where its live money is to go in any mode, as one signs in to test mode; of the
+    endpoint in the visit's mode. None while a store cannot be read, which pages say.
+    """
     try:
+        found = change_banners(visit)
         endpoint = visit.realm.db.point(find_endpoint, visit.account_id)
-        change = visit.realm.db.point(next_change_of, visit.account_id)
     except StoreUnavailable:
         return ()
-    found: tuple[Banner, ...] = ()
-    if change is not None:
-        place = f"merchants/{change.merchant_id}"
-        words = "The address to which money goes is to change, first on"
-        found = (Banner("wait", words, change.due_at_ms, ".", visit.to(place), "Look, or cancel it"),)
     if endpoint is None:
         return found
     now_ms = visit.realm.clock.now_ms()
     return (*found, *endpoint_banners(endpoint, now_ms, visit.to("webhooks"), visit.mode))
+
+
+def change_banners(visit: Visit) -> tuple[Banner, ...]:
+    """What is to be said of a destination's change that waits; none does in test mode."""
+    live = visit.house.realms.get("live")
+    change = None if live is None else live.db.point(next_change_of, visit.account_id)
+    if change is None:
+        return ()
+    words = "The address to which money goes is to change, first on"
+    if visit.mode != "live":
+        words = f"In live mode: {words}"
+    to = visit.to(f"/d/live/merchants/{change.merchant_id}")
+    return (Banner("wait", words, change.due_at_ms, ".", to, "Look, or cancel it"),)
 
 
 def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> tuple[Banner, ...]:

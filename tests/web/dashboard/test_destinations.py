@@ -184,7 +184,9 @@ async def test_a_live_change_waits_stands_on_every_page_and_is_taken_back(till: 
     home = await visitor.get("/d/live/")
     assert "The address to which money goes is to change, first on" in home.text
     assert f'href="{at(till)}">Look, or cancel it' in home.html
-    assert "is to change" not in (await visitor.get("/d/test/")).text
+    test = await visitor.get("/d/test/")
+    assert "In live mode: The address to which money goes is to change, first on" in test.text
+    assert f'href="{at(till)}">Look, or cancel it' in test.html
     await visitor.shop.house.office.write(age, 2 * FRESH_MS)
     done = await visitor.post(at(till, "/cancel"))
     assert done.to == at(till), "it must not wait for a password"
@@ -206,7 +208,8 @@ async def test_nobody_but_an_owner_takes_a_change_back_and_others_see_it(till: T
         assert "Cancel the change" not in page.text
     other = await sign_in(till.shop, account_id=list(till.shop.house.accounts)[-1])
     assert (await other.post(at(till, "/cancel"))).status == 404
-    assert "is to change" not in (await other.get("/d/live/")).text
+    for mode in ("live", "test"):
+        assert "is to change" not in (await other.get(f"/d/{mode}/")).text
     assert (await till.listed())[0]["pending"]["destination"] == NEW
 
 
