@@ -256,8 +256,11 @@ async def delete(call: Call) -> Answer:
 
     def step(tx: Tx) -> None:
         now_ms = call.realm.clock.now_ms()
+        is_there = find_merchant(tx, merchant_id) is not None
         if not delete_merchant(tx, call.account_id, merchant_id, now_ms):
             raise _gone()
+        if not is_there:
+            return
         insert_audit(
             tx,
             at_ms=now_ms,

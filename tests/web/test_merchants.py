@@ -10,6 +10,7 @@ from urllib.parse import quote
 import trio
 
 from payd.entropy import new_id
+from payd.store.audit import list_audit
 from tests.shop import Got, Shop
 
 NEW = {"merchantName": "Café Größe", "merchantEmail": "shop@example.com"}
@@ -243,6 +244,8 @@ async def test_a_deleted_merchant_is_gone_and_its_payments_stay(shop: Shop) -> N
     for _ in range(2):
         deleted = await shop.call("DELETE", path)
         assert (deleted.status, deleted.body) == (200, {"id": shop.merchant_id, "deleted": True})
+    acts = shop.realm.db.point(list_audit, shop.account_id, None, 10)
+    assert [one.act for one in acts].count("merchant.delete") == 1
     for method, sub_path, body in (
         ("GET", "", None),
         ("GET", "/settlements", None),
