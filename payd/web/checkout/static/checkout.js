@@ -220,7 +220,7 @@ async function loadPayer() {
   const said = load($('checkout').dataset.words, { headers: {}, cache: 'default' }).then((answer) => answer.json());
   const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
   Object.assign(words, await said);
-  payer ??= payHere({ root, id, key, words, fill, say, warn, calm, refresh, now });
+  payer ??= payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now });
   payer.arrange();
 }
 

@@ -21,7 +21,7 @@ const isSignature = (text) => text.length <= RESULT_MAX && /^0x([0-9a-f]{2})+$/i
 const isHash = (text) => /^0x[0-9a-f]{64}$/i.test(text);
 
 // `arrange` draws what there is to do into what the server has drawn; `choose` begins with a wallet.
-export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, now }) {
+export function payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now }) {
   const { kept, keep, alone, letGo } = once(key);
   let view = 'choose', wallet, accounts = [], offered = accounts, options = [], funds = [], option, open = false;
   // Each thing that the buyer begins is a turn; what an older one still hears is not shown any more.
@@ -32,23 +32,23 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   const over = () => Object.assign(new Error('over'), { refused: 'invalid_state' });
   const unasked = (what) => keep(what?.results.length ? { ...what, asking: false } : null);
 
-  async function post(path, body) {
+  async function call(path, body) {
     const answer = await fetch(root + path, {
-      method: 'POST', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: JSON.stringify(body),
+      method: body ? 'POST' : 'GET', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: body && JSON.stringify(body),
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
     }).catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
     const said = await answer.json().catch(() => ({}));
     if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.code ?? 'unknown' });
     return said;
   }
-  const ask = (what, body) => post(`/v1/gateway/payment/${id}/${what}`, body);
+  const ask = (what, body) => call(`/v1/gateway/payment/${id}/${what}`, body);
   const pause = (wait) => new Promise((done) => { wake = done; setTimeout(done, wait); });
 
   // As often as it takes, for as long as the buyer waits for it.
-  async function insist(mine, what, body) {
+  async function insist(mine, work) {
     for (let wait = RETRY_FIRST_MS; ; wait = Math.min(wait * 2, RETRY_LAST_MS)) {
       try {
-        const said = await ask(what, body);
+        const said = await work();
         calm('offline');
         return said;
       } catch (e) {
@@ -176,11 +176,11 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   async function asked(mine, whose) {
     const pairs = whose.slice(0, ACCOUNTS_MAX);
     try {
-      return (await insist(mine, 'options', { accounts: pairs })).options;
+      return (await insist(mine, () => ask('options', { accounts: pairs }))).options;
     } catch (e) {
       const lower = pairs.map((one) => (one.startsWith('eip155:') ? one.toLowerCase() : one));
       if (e.refused !== 'invalid_params' || lower.every((one, place) => one === pairs[place])) throw e;
-      return (await insist(mine, 'options', { accounts: lower })).options;
+      return (await insist(mine, () => ask('options', { accounts: lower }))).options;
     }
   }
 
@@ -196,7 +196,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     const like = option?.amount.unit; // another account pays with the same
     option = options.find((one) => one.id === wanted) ?? options.find((one) => one.amount.unit === like) ?? options[0];
     if (option) draw('options', view !== 'options');
-    const seen = whose.length ? await post(`/pay/${id}/funds`, { accounts: whose.slice(0, ACCOUNTS_MAX) }).catch(() => null) : null;
+    const seen = whose.length ? await call(`/pay/${id}/funds`, { accounts: whose.slice(0, ACCOUNTS_MAX) }).catch(() => null) : null;
     if (mine !== turn) return;
     funds = seen?.funds ?? [];
     if (option) return void (view === 'options' && !running && draw('options'));
@@ -257,7 +257,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
     step = '';
     draw('approve', true);
     for (const action of option.actions) {
-      if (action.type === 'build') found.push(...(await insist(mine, 'fetch', { optionId: option.id, data: action.data })).actions);
+      if (action.type === 'build') found.push(...(await insist(mine, () => ask('fetch', { optionId: option.id, data: action.data }))).actions);
       else found.push(action);
     }
     return found.map((one) => ({ ...one, params: typeof one.params === 'string' ? JSON.parse(one.params) : one.params }));
@@ -272,7 +272,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
       say($('paying')?.textContent ?? '');
       const result = rehearsed() ? await rehearse(action) : await askWallet(job, action, what);
       // Who did not wait for a signature may have begun something else: one that nobody is told moves nothing. A hash is never lost.
-      if (mine !== turn && (!isSending(action) || isWhole(kept()))) return;
+      if (!result || (mine !== turn && (!isSending(action) || isWhole(kept())))) return;
       what.results.push(result);
       keep({ ...what, asking: false });
       if (mine !== turn) return arrange();
@@ -280,9 +280,16 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
   }
 
   async function askWallet({ mine, payer, address }, action, what) {
-    await payer.ready(action, network()[action.chain_id], address);
-    if (mine !== turn) throw new WalletError('gone');
-    if (!isOpen()) throw over();
+    const ready = async () => {
+      await payer.ready(action, network()[action.chain_id], address);
+      if (mine !== turn) throw new WalletError('gone');
+      if (!isOpen()) throw over();
+    };
+    await ready();
+    if (isSending(action)) {
+      if (!await isWanted(mine)) return '';
+      await ready();
+    }
     const asking = isSending(action) && Math.random();
     if (asking) keep({ ...what, asking }); // whatever happens to this page now, the wallet may send
     try {
@@ -295,6 +302,17 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, refresh, 
       if (mine !== turn) arrange();
       throw e;
     }
+  }
+
+  // This page may have slept, or not heard that somebody paid; and the wallet may have taken its time.
+  async function isWanted(mine) {
+    const said = await insist(mine, () => call(`/pay/${id}/status`));
+    heard(said);
+    if (mine !== turn || said.status !== 'requires_action' || isOld(said)) throw over();
+    if (!isOld(option)) return true;
+    if (await renew() || mine !== turn || isOld(option)) return false;
+    draw('approve', true);
+    return true;
   }
 
   // A test payment must move nothing: a wallet of EVM chains signs a text instead of what it would be asked for real.
