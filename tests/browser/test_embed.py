@@ -210,6 +210,21 @@ def test_a_shop_whose_buyer_closed_the_modal_still_hears_the_end(
     heard(page, "requires_action", "processing", "processing", "failed")
 
 
+def test_a_shop_that_puts_another_body_into_its_page_opens_it_again(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    page = visit(open_page, shop, button(id_of(till.pay())))
+    page.get_by_role("button", name="Pay").click()
+    expect(checkout(page).locator("h1")).to_have_text("€25.00")
+    page.get_by_role("button", name="Close").click()
+    # As Turbo and htmx do where a link is followed.
+    page.evaluate("document.body = document.body.cloneNode(true)")
+    page.get_by_role("button", name="Pay").click()
+    expect(checkout(page).locator("h1")).to_have_text("€25.00")
+    page.get_by_role("button", name="Close").click()
+    assert page.evaluate("document.documentElement.style.overflow") == ""
+
+
 def test_a_frame_never_leaves_alone_and_its_way_back_takes_the_whole_page(
     till: Till, open_page: OpenPage, shop: ShopPage
 ) -> None:

@@ -53,7 +53,8 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
     return follow(id, report);
   }
 
-  const root = held[id] ??= make(document.body, 'div').attachShadow({ mode: 'open' });
+  if (!held[id]?.isConnected) held[id] = make(document.body, 'div').attachShadow({ mode: 'open' }); // a shop may change its body
+  const root = held[id];
   const { style } = html, { overflow } = style, old = root.firstChild;
   let timer;
   const dialog = old ?? make(root, 'dialog', { ariaLabel: words.title });
