@@ -21,12 +21,18 @@ from tests.browser.page_wallets import (
     paying,
     sends,
 )
+from tests.browser.played import PLAYED
 from tests.browser.test_checkout import accessibility_problems, heading
 from tests.browser.wallet_shop import WalletShop
 
 pytestmark = pytest.mark.browser
 
 OpenPage = Callable[..., Page]
+
+
+def key_of(link: str) -> str:
+    """Where a page keeps what a wallet handed out."""
+    return f"payd:{link.rpartition('/')[2]}"
 
 
 def test_a_server_that_dies_between_hash_and_confirm_costs_nobody_twice(
@@ -202,8 +208,7 @@ def test_a_transaction_that_no_node_shows_can_be_given_another_id(
         route.fulfill(json={"status": "requires_action", "isFinal": False, "pollInMs": 1000})
 
     page.route("**/confirm", unseen)
-    key = f"payd:{link.rpartition('/')[2]}"
-    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key, json.dumps(lost)])
+    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(lost)])
     page.reload()
     expect(page.get_by_text("We wait until the network shows it.")).to_be_visible()
     nothing_to_pay_with(page)
@@ -221,6 +226,21 @@ def test_a_transaction_that_no_node_shows_can_be_given_another_id(
     assert told[-1] == "0x" + "cd" * 32
 
 
+def test_however_many_wallets_there_are_what_pays_is_loaded_once(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    for n in range(8):
+        page.add_init_script(PLAYED.replace("'played'", f"'played{n}'").replace("const ", "var "))
+    page.goto(link := till.pay())
+    asking = {"option": "opt_1", "results": [], "of": 1, "sends": True, "asking": 1}
+    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(asking)])
+    loaded: list[str] = []
+    page.on("request", lambda sent: loaded.append(sent.url) if "/static/pay.js" in sent.url else None)
+    page.reload()
+    expect(paying(page)).to_have_text("Look into your wallet first")
+    page.wait_for_load_state("networkidle")
+    assert len(loaded) == 1
+
+
 def test_an_expired_payment_shows_what_the_wallet_sent_and_tells_the_server(
     till: Till, open_page: OpenPage, watch: Watch
 ) -> None:
@@ -230,8 +250,7 @@ def test_an_expired_payment_shows_what_the_wallet_sent_and_tells_the_server(
     sent = "0x" + "ef" * 32
     kept = {"option": "opt_1", "results": [sent], "of": 1, "sends": True, "asking": False}
     till.move(link, "expired")
-    key = f"payd:{link.rpartition('/')[2]}"
-    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key, json.dumps(kept)])
+    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(kept)])
     with page.expect_response("**/confirm") as told:
         page.reload()
     assert told.value.status == 410

@@ -215,8 +215,9 @@ function arrange() {
 // -- paying with a wallet of this browser; the module that does it comes when it is needed
 
 const key = `payd:${id}`; // where it keeps what a wallet handed out
-let payer, attempts = 0;
-async function loadPayer() {
+let payer, attempts = 0, coming;
+const loadPayer = () => coming ??= loadOnce().finally(() => { coming = null; });
+async function loadOnce() {
   const said = load($('checkout').dataset.words, { headers: {}, cache: 'default' }).then((answer) => answer.json());
   const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
   Object.assign(words, await said);
