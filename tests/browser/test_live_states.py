@@ -118,6 +118,26 @@ def test_one_that_is_open_and_one_that_is_cancelled_are_the_same_in_every_tab(
     same_in_every_tab(page, open_page)
 
 
+def test_money_that_comes_after_a_payment_was_cancelled_is_not_denied(
+    shop: WalletShop, open_page: OpenPage
+) -> None:
+    page = open_page(timezone_id="UTC")
+    page.goto(link := open_payment(shop))
+    option = dai_option(shop, link)
+    shop.call("POST", f"/v1/payments/{link.rpartition('/')[2]}/cancel")
+    expect(heading(page)).to_have_text("Payment cancelled")
+    expect(page.get_by_text("Nothing was charged.")).to_be_visible()
+    send(shop, option)
+    for _ in range(PAID_MS // 100):
+        if shop.transfers(link):
+            break
+        page.wait_for_timeout(100)
+    page.reload()
+    expect(page.get_by_text("If you already sent money, keep the transaction id")).to_be_visible()
+    expect(page.get_by_text("Nothing was charged.")).to_have_count(0)
+    expect(page.get_by_text("new payment link")).to_have_count(0)
+
+
 def test_money_that_comes_too_late_moves_nothing_and_is_shown_to_the_merchant(
     shop: WalletShop, open_page: OpenPage
 ) -> None:

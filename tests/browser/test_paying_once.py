@@ -256,3 +256,18 @@ def test_an_expired_payment_shows_what_the_wallet_sent_and_tells_the_server(
     assert told.value.status == 410
     expect(page.locator("#kept")).to_contain_text(sent)
     assert accessibility_problems(page) == []
+
+
+def test_who_sent_money_for_what_was_cancelled_is_not_told_that_nothing_was_charged(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    page.goto(link := till.pay())
+    sent = "0x" + "ef" * 32
+    kept = {"option": "opt_1", "results": [sent], "of": 1, "sends": True, "asking": False}
+    till.move(link, "cancelled")
+    expect(page.get_by_text("Nothing was charged.")).to_be_visible()
+    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(kept)])
+    page.reload()
+    expect(page.locator("#kept")).to_contain_text(sent)
+    expect(page.get_by_text("Nothing was charged.")).to_be_hidden()

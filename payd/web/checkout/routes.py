@@ -18,6 +18,7 @@ from payd.core.status import Status
 from payd.store.logos import shown_logo
 from payd.store.merchants import named_merchants
 from payd.store.origins import list_origins
+from payd.store.transfers import transfers_of_payment
 from payd.web.accept import prefers_html
 from payd.web.call import Answer, Call, Request
 from payd.web.checkout.details import details_view
@@ -68,6 +69,7 @@ async def page(call: Call) -> Answer:
         "app_id": realm.checkout_app_id,
         "logo": logo_for(realm, payment),
         "origins": origins,
+        "arrived": payment.status is Status.CANCELLED and _has_arrived(realm, payment),
         "here": paths.payment(payment.id),
         "cancel_at": paths.payment(payment.id, "/cancel"),
         "simulate_at": paths.payment(payment.id, "/simulate"),
@@ -152,6 +154,11 @@ def logo_for(realm: Realm, payment: Payment) -> str | None:
     """Where the logo of who is paid is, below the root; None: its first letter stands for it."""
     digest = realm.db.point(shown_logo, payment.merchant_id)
     return None if digest is None else logo_path(digest)
+
+
+def _has_arrived(realm: Realm, payment: Payment) -> bool:
+    """Whether a chain showed money for it: then nobody is told that nothing was charged."""
+    return bool(realm.db.point(transfers_of_payment, payment.id))
 
 
 def paths_for(call: Call) -> Paths:
