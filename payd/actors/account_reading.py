@@ -43,8 +43,8 @@ log = structlog.get_logger("payd.watcher")
 KEPT_MAX: Final = 5_000
 # A slot takes about so long.
 SLOT_MS: Final = 400
-# The node has not come to the slot that it must not answer from before; the transaction is of a version that
-# nobody makes here.
+# The node has not come to the slot that it must not answer from before; the transaction is of a version to
+# come.
 MIN_SLOT_CODE: Final = -32016
 VERSION_CODE: Final = -32015
 # The node does not know the transaction that a listing is to end at.

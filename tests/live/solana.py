@@ -10,14 +10,14 @@ import struct
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import base58
 from solders.hash import Hash
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
-from solders.message import Message
+from solders.message import Message, MessageV0, MessageV1, TransactionConfig
 from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
@@ -47,8 +47,14 @@ MINTED: Final = 10_000 * 10**6
 DECIMALS: Final = 6
 MINT_SIZE: Final = 82
 ACCOUNT_SIZE: Final = 165
+# What a transaction of version 1 asks for: one that asks for nothing gets nothing.
+CONFIG_OF_1: Final = TransactionConfig(compute_unit_limit=200_000, loaded_accounts_data_size_limit=64 * 2**20)
 # Where Token-2022 says what an account with extensions is.
 IS_MINT, IS_HOLDING = b"\x01", b"\x02"
+
+
+Version: TypeAlias = Literal["legacy", 0, 1]
+"""Of a transaction."""
 
 
 class Asks(Protocol):
@@ -189,11 +195,20 @@ class LocalSolana:
         return str(found["value"]["blockhash"])
 
     async def signed(
-        self, instructions: Sequence[Instruction], *signers: Keypair, blockhash: str | None = None
+        self,
+        instructions: Sequence[Instruction],
+        *signers: Keypair,
+        blockhash: str | None = None,
+        version: Version = "legacy",
     ) -> bytes:
         """A transaction of these instructions; the first signer pays the fee."""
         fresh = Hash.from_string(blockhash or await self.blockhash())
-        message = Message.new_with_blockhash(list(instructions), signers[0].pubkey(), fresh)
+        payer, made = signers[0].pubkey(), list(instructions)
+        message: Message | MessageV0 | MessageV1 = Message.new_with_blockhash(made, payer, fresh)
+        if version == 0:
+            message = MessageV0.try_compile(payer, made, [], fresh)
+        elif version == 1:
+            message = MessageV1.try_compile(payer, made, fresh, CONFIG_OF_1)
         return bytes(VersionedTransaction(message, list(signers)))
 
     async def send_raw(self, raw: bytes, *, skip_preflight: bool = True) -> str:
@@ -202,13 +217,16 @@ class LocalSolana:
         asked |= {"preflightCommitment": "confirmed"}
         return str(await self.rpc("sendTransaction", base64.b64encode(raw).decode(), asked))
 
-    async def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> str:
+    async def send(
+        self, instructions: Sequence[Instruction], *signers: Keypair, version: Version = "legacy"
+    ) -> str:
         """Sign, send; raises `Refused` where it would fail."""
-        return await self.send_raw(await self.signed(instructions, *signers), skip_preflight=False)
+        raw = await self.signed(instructions, *signers, version=version)
+        return await self.send_raw(raw, skip_preflight=False)
 
     async def landed(self, tx_id: str, commitment: str = "confirmed") -> dict[str, Any] | None:
         """What `getTransaction` says."""
-        asked = {"encoding": "base64", "commitment": commitment, "maxSupportedTransactionVersion": 0}
+        asked = {"encoding": "base64", "commitment": commitment, "maxSupportedTransactionVersion": 1}
         found: dict[str, Any] | None = await self.rpc("getTransaction", tx_id, asked)
         return found
 

@@ -44,6 +44,7 @@ from tests.live.solana import (
     USDC,
     USDC_MINT,
     LocalSolana,
+    Version,
     furnish_solana,
     keypair,
     pay_by_link,
@@ -191,10 +192,12 @@ class SolanaShopfront(Front):
         assert found.status_code == 200, found.text
         return {one["asset"]: one["url"] for one in found.json()["links"]}
 
-    async def pay_by_link(self, payment_id: str, asset: str = USDC, place: int = BUYER) -> str:
+    async def pay_by_link(
+        self, payment_id: str, asset: str = USDC, place: int = BUYER, *, version: Version = "legacy"
+    ) -> str:
         """Scan the code of a transfer request, and send what it asks for; gives the transaction's id."""
         link = (await self.links(payment_id))[asset]
-        return await self.chain.send(pay_by_link(link, pubkey(place)), keypair(place))
+        return await self.chain.send(pay_by_link(link, pubkey(place)), keypair(place), version=version)
 
     async def pay_by_request(self, payment_id: str, asset: str = USDC, place: int = BUYER) -> str:
         """Scan the code of a transaction request, sign and send what it gives; gives the transaction's id."""

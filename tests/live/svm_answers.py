@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import base58
 from solders.account import Account
@@ -70,6 +70,11 @@ def transaction_json(landing: Landing) -> dict[str, Any]:
             "computeUnitsConsumed": landing.meta.compute_units_consumed(),
         },
     }
+
+
+def version_of(message: AnyMessage) -> int | Literal["legacy"]:
+    """What the transaction's own bytes say of their form."""
+    return "legacy" if isinstance(message, Message) else int(isinstance(message, MessageV1))
 
 
 def account_json(account: Account, data: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tests.live.svm_answers import (
     read_transaction,
     transaction_json,
     verify,
+    version_of,
     with_slot,
     words_of,
 )
@@ -406,14 +407,15 @@ class SvmNode:
         landing = self.known(read_signature(tx_id), asked.get("commitment") or "finalized")
         if landing is None:
             return None
-        is_legacy = isinstance(landing.tx.message, Message)
-        if not is_legacy and asked.get("maxSupportedTransactionVersion") is None:
+        version, most = version_of(landing.tx.message), asked.get("maxSupportedTransactionVersion", -1)
+        if version != "legacy" and version > most:
             raise Refused(
                 OTHER_VERSION,
-                "Transaction version (0) is not supported by the requesting client. Please try the request"
-                ' again with the following configuration parameter: "maxSupportedTransactionVersion": 0',
+                f"Transaction version ({version}) is not supported by the requesting client. Please try the"
+                " request again with the following configuration parameter:"
+                f' "maxSupportedTransactionVersion": {version}',
             )
-        return {**transaction_json(landing), "version": "legacy" if is_legacy else 0}
+        return {**transaction_json(landing), "version": version}
 
     def _getSignaturesForAddress(self, key: str, options: Options | None = None) -> Any:
         asked = options or {}

@@ -25,6 +25,7 @@ from tests.live.solana import (
     USDC_MINT,
     USDT,
     LocalSolana,
+    Version,
     account_id,
     keypair,
     memo,
@@ -113,6 +114,17 @@ async def test_a_transfer_by_a_link_is_found_by_its_reference(street: SolanaStre
     payment_id = await street.payment()
 
     tx_id = await street.pay_by_link(payment_id, asset)
+
+    assert (await settled(street, payment_id, BUYER))["txId"] == tx_id
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_wallet_may_pay_by_a_transaction_of_a_newer_version(
+    street: SolanaStreet, version: Version
+) -> None:
+    payment_id = await street.payment()
+
+    tx_id = await street.pay_by_link(payment_id, USDC, version=version)
 
     assert (await settled(street, payment_id, BUYER))["txId"] == tx_id
 

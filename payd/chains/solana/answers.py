@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import base58
 import msgspec
-from solders.message import Message, MessageV0
+from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
@@ -23,6 +23,9 @@ from payd.chains.rpc_errors import BadAnswer
 T = TypeVar("T")
 
 Commitment = Literal["processed", "confirmed", "finalized"]
+
+AnyMessage: TypeAlias = Message | MessageV0 | MessageV1
+"""Of a transaction that landed: legacy, or of version 0 or 1."""
 
 U64_MAX: Final = 2**64 - 1
 # What has to fit a column of the store: slots, heights, times, lamports; all SOL is 6 * 10^17 lamports.
@@ -68,7 +71,6 @@ class Landed(msgspec.Struct, frozen=True):
         tx_id: Its first signature, base58.
         block_time_s: Unix seconds; None where the node has none for its slot.
         err: Why it failed, as the node says it; None when it did what it says.
-        message: Legacy or version 0.
         keys: Every account that it names: its own, then those of lookup tables, writable ones first.
         pre: Lamports of each key before.
         post: The same after it.
@@ -82,7 +84,7 @@ class Landed(msgspec.Struct, frozen=True):
     slot: int
     block_time_s: int | None
     err: object
-    message: Message | MessageV0
+    message: AnyMessage
     keys: tuple[Pubkey, ...]
     pre: tuple[int, ...]
     post: tuple[int, ...]
@@ -282,21 +284,21 @@ def decode_landed(answer: object, tx_id: str | None = None) -> Landed | None:
     )
 
 
-def _transaction(raw: bytes) -> tuple[str, Message | MessageV0]:
+def _transaction(raw: bytes) -> tuple[str, AnyMessage]:
     try:
         transaction = VersionedTransaction.from_bytes(raw)
     except ValueError as error:
         raise BadAnswer(f"transaction.transaction is none: {error}") from error
     message = transaction.message
-    if not transaction.signatures or not isinstance(message, Message | MessageV0):
-        raise BadAnswer("transaction.transaction has no signature, or an unknown version")
+    if not transaction.signatures:
+        raise BadAnswer("transaction.transaction has no signature")
     for instruction in message.instructions:
         if instruction.program_id_index >= len(message.account_keys):
             raise BadAnswer("transaction.transaction names a program that is not among its accounts")
     return str(transaction.signatures[0]), message
 
 
-def _keys(message: Message | MessageV0, loaded: _Loaded | None) -> tuple[Pubkey, ...]:
+def _keys(message: AnyMessage, loaded: _Loaded | None) -> tuple[Pubkey, ...]:
     keys = list(message.account_keys)
     if isinstance(message, MessageV0):
         wanted = sum(

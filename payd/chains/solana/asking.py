@@ -25,8 +25,8 @@ STATUSES_MAX: Final = 256
 LISTED_MAX: Final = 1000
 FEE_ACCOUNTS_MAX: Final = 128
 
-# A transaction of this version names accounts in tables; one of a later version no wallet makes.
-_VERSION_MAX: Final = 0
+# Of the transactions that wallets make: 0 names accounts in tables, 1 may have 4096 bytes.
+_VERSION_MAX: Final = 1
 
 
 def account_calls(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 
+from payd.chains.solana.answers import AnyMessage
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, LIGHTHOUSE, SYSTEM, TOKEN, TOKEN_2022
 from payd.core.failure import NO_FUNDS as NO_FUNDS
 from payd.core.failure import REFUSED
@@ -61,12 +61,12 @@ _WORDS: Final[dict[Pubkey, dict[Code, str]]] = {
 _NAME_CHARS_MAX: Final = 60
 
 
-def failure_words(error: object, message: Message | MessageV0) -> str:
+def failure_words(error: object, message: AnyMessage) -> str:
     """What became of a transaction that landed with an error."""
     return f"{REFUSED}{reason_of(error, message)}. Nothing was paid."
 
 
-def reason_of(error: object, message: Message | MessageV0) -> str:
+def reason_of(error: object, message: AnyMessage) -> str:
     """An error as a node gives it, in words without a capital and a stop.
 
     Args:
@@ -91,7 +91,7 @@ def error_name(error: object) -> str:
     return "".join(letter for letter in letters if letter.isalnum())[:_NAME_CHARS_MAX] or "no reason given"
 
 
-def _program(message: Message | MessageV0, place: int) -> Pubkey | None:
+def _program(message: AnyMessage, place: int) -> Pubkey | None:
     if not 0 <= place < len(message.instructions):
         return None
     return message.account_keys[message.instructions[place].program_id_index]

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
-from solders.instruction import CompiledInstruction
-from solders.message import MessageAddressTableLookup, MessageHeader, MessageV0
+from solders.instruction import AccountMeta, CompiledInstruction, Instruction
+from solders.message import MessageAddressTableLookup, MessageHeader, MessageV0, MessageV1
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
@@ -212,6 +212,22 @@ def test_what_a_node_may_leave_out_is_not_missed() -> None:
 def test_an_odd_transaction_is_a_bad_answer(path: str, value: object) -> None:
     with pytest.raises(BadAnswer):
         decode_landed(changed(ANSWER, path, value))
+
+
+def test_a_transaction_of_version_1_has_its_signatures_behind_it() -> None:
+    transfer = Instruction(SYSTEM, b"x", [AccountMeta(BUYER.pubkey(), is_signer=False, is_writable=True)])
+    message = MessageV1.try_compile(PAYER.pubkey(), [transfer], Hash.default())
+    transaction = VersionedTransaction(message, [PAYER])
+    raw = bytes(transaction)
+    meta = {"err": None, "fee": 5000, "preBalances": [1, 2, 3], "postBalances": [1, 2, 3]}
+    landed = decode_landed(
+        {"slot": 5, "transaction": [base64.b64encode(raw).decode(), "base64"], "meta": meta, "version": 1}
+    )
+    assert landed is not None
+    assert (raw[0], raw[-64:]) == (0x81, bytes(transaction.signatures[0]))
+    assert landed.tx_id == str(transaction.signatures[0])
+    assert landed.keys == (PAYER.pubkey(), BUYER.pubkey(), SYSTEM)
+    assert [bytes(one.data) for one in landed.message.instructions] == [b"x"]
 
 
 def answer_with_lookups(loaded: dict[str, list[str]] | None, program: int = 1) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def test_the_time_is_that_of_the_clock_account() -> None:
     assert asking.clock_call() == ("getMultipleAccounts", [str(CLOCK)], config)
 
 
-def test_a_transaction_is_read_as_bytes_also_one_with_tables() -> None:
-    config = {"commitment": "confirmed", "encoding": "base64", "maxSupportedTransactionVersion": 0}
+def test_a_transaction_is_read_as_bytes_of_whatever_version_it_is() -> None:
+    config = {"commitment": "confirmed", "encoding": "base64", "maxSupportedTransactionVersion": 1}
 
     assert asking.transaction_call(TX) == ("getTransaction", TX, config)
 
