@@ -118,12 +118,14 @@ class AccountReader:
             raise Lagging(f"{node.name} is {min_slot - at.number} slots behind what was read")
         found = []
         for cursor, result in zip(cursors, results[len(_CLOCKS) :], strict=True):
+            ends = cursor
             if isinstance(result, RpcError) and result.code == CURSOR_CODE and cursor.tx_id:
                 # It keeps less history. The slot says as well where to end.
-                bare = msgspec.structs.replace(cursor, tx_id="")
-                [result] = await self._rpc.batch([_listing(bare, commitment, min_slot)], node=node)
+                ends = msgspec.structs.replace(cursor, tx_id="")
+                [result] = await self._rpc.batch([_listing(ends, commitment, min_slot)], node=node)
             page = decode_listing(_good(result, node))
-            found.append(await self._whole(node, cursor, page, commitment, min_slot))
+            entries, is_whole = await self._whole(node, ends, page, commitment, min_slot)
+            found.append(Listing(cursor, entries, is_whole))
         return tips, found
 
     async def transactions(
@@ -190,21 +192,21 @@ class AccountReader:
         return landed
 
     async def _whole(
-        self, node: Node, cursor: AccountCursor, page: list[Listed], commitment: Commitment, min_slot: int
-    ) -> Listing:
-        """The oldest end of a listing, however long it is."""
+        self, node: Node, ends: AccountCursor, page: list[Listed], commitment: Commitment, min_slot: int
+    ) -> tuple[Sequence[Listed], bool]:
+        """The oldest end of a listing down to `ends`, however long it is; whether that is all of it."""
         kept: deque[Listed] = deque(maxlen=KEPT_MAX)
         is_whole = True
         while page:
-            fresh = [one for one in page if one.slot >= cursor.slot]
+            fresh = [one for one in page if one.slot >= ends.slot]
             is_whole = is_whole and len(kept) + len(fresh) <= KEPT_MAX
             kept.extend(fresh)
             if len(page) < LISTED_MAX or len(fresh) < len(page):
                 break
-            call = _listing(cursor, commitment, min_slot, page[-1].tx_id)
+            call = _listing(ends, commitment, min_slot, page[-1].tx_id)
             [result] = await self._rpc.batch([call], node=node)
             page = decode_listing(_good(result, node))
-        return Listing(cursor, tuple(reversed(kept)), is_whole)
+        return tuple(reversed(kept)), is_whole
 
 
 _CLOCKS: Final[tuple[Call, ...]] = (clock_call("confirmed"), clock_call("finalized"))

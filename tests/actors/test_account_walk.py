@@ -187,12 +187,9 @@ async def test_a_killed_server_reads_the_same_again(solana: SolanaWatching) -> N
 # Much at once.
 
 
-async def test_a_long_listing_is_read_page_by_page_from_its_oldest_end(
-    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def list_by_three(solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have its first node list so many at once."""
     monkeypatch.setattr(account_reading, "LISTED_MAX", 3)
-    monkeypatch.setattr(account_reading, "KEPT_MAX", 5)
-    monkeypatch.setattr(account_walk, "READ_MAX", 4)
     honest = solana.nodes[0].ask
 
     def ask(method: str, *params: Any) -> Any:
@@ -201,6 +198,14 @@ async def test_a_long_listing_is_read_page_by_page_from_its_oldest_end(
         return honest(method, *params)
 
     solana.nodes[0].ask = ask  # type: ignore[method-assign]
+
+
+async def test_a_long_listing_is_read_page_by_page_from_its_oldest_end(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_by_three(solana, monkeypatch)
+    monkeypatch.setattr(account_reading, "KEPT_MAX", 5)
+    monkeypatch.setattr(account_walk, "READ_MAX", 4)
     payments = [await solana.sell(str(number)) for number in range(14)]
     paid = [await solana.pay(payment) for payment in payments]
     await solana.local.slots(40)
@@ -411,6 +416,20 @@ async def test_a_node_that_forgot_where_a_listing_ends_is_read_all_the_same(sola
     paid = await solana.pay(two)
     assert await solana.watcher.run_once()
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_such_a_node_is_read_page_by_page_too(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await solana.pay(await solana.sell("1"))
+    await solana.later()
+    await solana.local.slots(40)
+    await solana.watcher.run_once()
+    list_by_three(solana, monkeypatch)
+    solana.nodes[0].forgotten.add(first)
+    paid = [await solana.pay(await solana.sell(name)) for name in "2345678"]
+    assert await solana.watcher.run_once()
+    assert [solana.kinds(one) for one in paid] == [["matched"]] * len(paid)
 
 
 # Which accounts.
