@@ -194,7 +194,11 @@ class AccountReader:
     async def _whole(
         self, node: Node, ends: AccountCursor, page: list[Listed], commitment: Commitment, min_slot: int
     ) -> tuple[Sequence[Listed], bool]:
-        """The oldest end of a listing down to `ends`, however long it is; whether that is all of it."""
+        """The oldest end of a listing down to `ends`, however long it is; whether that is all of it.
+
+        Raises:
+            Unread: The node gives the same page again, whichever is asked for.
+        """
         kept: deque[Listed] = deque(maxlen=KEPT_MAX)
         is_whole = True
         while page:
@@ -205,7 +209,9 @@ class AccountReader:
                 break
             call = _listing(ends, commitment, min_slot, page[-1].tx_id)
             [result] = await self._rpc.batch([call], node=node)
-            page = decode_listing(_good(result, node))
+            before, page = {one.tx_id for one in page}, decode_listing(_good(result, node))
+            if len(page) == LISTED_MAX and page[-1].tx_id in before:
+                raise Unread(f"{node.name} lists {ends.address} no further than its newest transactions")
         return tuple(reversed(kept)), is_whole
 
 

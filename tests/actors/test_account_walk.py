@@ -432,6 +432,24 @@ async def test_such_a_node_is_read_page_by_page_too(
     assert [solana.kinds(one) for one in paid] == [["matched"]] * len(paid)
 
 
+async def test_a_node_that_gives_the_same_page_again_and_again_does_not_stop_the_reading(
+    two_solanas: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solana = two_solanas
+    list_by_three(solana, monkeypatch)
+    page_by_three = solana.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        if method == "getSignaturesForAddress":
+            params = (params[0], {key: value for key, value in params[1].items() if key != "before"})
+        return page_by_three(method, *params)
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    paid = [await solana.pay(await solana.sell(name)) for name in "123456"]
+    assert await solana.watcher.run_once()
+    assert [solana.kinds(one) for one in paid] == [["matched"]] * len(paid)
+
+
 # Which accounts.
 
 
