@@ -10,7 +10,8 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -29,8 +30,8 @@ from payd.actors.account_reading import (
     unique,
 )
 from payd.actors.account_vanished import find_missing, take_vanished
-from payd.actors.walk import GONE_S, Lagging, Step, by
-from payd.chains.rpc import Node, Rpc
+from payd.actors.walk import GONE_S, Lagging, Step, Troubled, by
+from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.solana.answers import Landed, Listed
 from payd.chains.solana.terms import Commitment
 from payd.chains.unread import Unread
@@ -133,6 +134,7 @@ class AccountWalk:
         self._listed_s: dict[CursorKind, dict[str, float]] = {"head": {}, "final": {}}
         self._read: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
+        self._at_once = READ_MAX
         self._read_by: tuple[Node | None, int] = None, 0  # who lists now, and above which slot it listed all
         self.reader = AccountReader(rpc, chain, self._known)
         self._second_reader = AccountReader(rpc, chain, self._known)
@@ -215,9 +217,10 @@ class AccountWalk:
         cursors = await self._due("final", lookout, before)
         references, are_all = await self._closing(before, closing_s)
         asked = [*cursors, *references]
-        tips, listings = await self.reader.listings(node, asked, "finalized", to)
         others = nodes[1:] if before.number < self._read_by[1] else ()
-        also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
+        with self._asking_for(len(references)):
+            tips, listings = await self.reader.listings(node, asked, "finalized", to)
+            also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
         told = [listings, *(more for _, more in also)]
         # One reference after the other: whatever names it is read to its end, and the next one has its turn.
         named = [unique(of_one) for of_one in zip(*(one[len(cursors) :] for one in told), strict=True)]
@@ -284,8 +287,8 @@ class AccountWalk:
         from_ms, to_ms = before.time_s * 1000, until_s * 1000
         bindings = await self._db.look(closing_bindings, self._name, from_ms, to_ms)
         left = [one for one in bindings if one not in self._looked_up]
-        some = [AccountCursor(str(Pubkey(one)), "", 0) for one in left[:CLOSING_MAX]]
-        return some, len(left) <= CLOSING_MAX
+        some = [AccountCursor(str(Pubkey(one)), "", 0) for one in left[: min(CLOSING_MAX, self._at_once)]]
+        return some, len(some) == len(left)
 
     async def _round(
         self,
@@ -298,9 +301,10 @@ class AccountWalk:
     ) -> _Round:
         """Read what is new of what was listed, in its order, and say how far that brings the accounts."""
         fresh = await self._fresh(kind, listed)
-        some = sorted(fresh[:READ_MAX], key=lambda one: one.slot)
+        some = sorted(fresh[: min(READ_MAX, self._at_once)], key=lambda one: one.slot)
         reader = self._reader_of(kind)
-        landed, trouble = await reader.transactions(node, some, _COMMITMENT[kind])
+        with self._asking_for(len(some)):
+            landed, trouble = await reader.transactions(node, some, _COMMITMENT[kind])
         seen = await reader.seen(landed, lookout.watched, tips.head)
         unread = {one.tx_id for one in fresh} - {one.tx_id for one in landed} - reader.skipped
         moved = [_moved(one, unread, tips.final.number) for one in listings]
@@ -308,6 +312,20 @@ class AccountWalk:
         moved = [one for one in moved if known.get(one.address) != one]
         is_cut = len(fresh) > len(some) or not all(one.is_whole for one in listings)
         return _Round(moved, landed, seen, unread, trouble, is_cut)
+
+    @contextmanager
+    def _asking_for(self, count: int) -> Iterator[None]:
+        """Ask for less at once where a node answers nothing, and for more again once it answers all.
+
+        A node that limits calls by the second would refuse the same ones for ever, and all payments wait for
+        them: also where a stranger made them.
+        """
+        try:
+            yield
+        except (NodesDown, Troubled):
+            self._at_once = count // 2 or self._at_once
+            raise
+        self._at_once = max(self._at_once, 2 * count)
 
     async def _fresh(self, kind: CursorKind, listed: Sequence[Listed]) -> list[Listed]:
         """Those that did something, and that were not read where they are now.

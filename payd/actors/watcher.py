@@ -246,6 +246,9 @@ class Watcher:
         while more:
             step, node = await self._nodes.try_each(partial(self._walk.step, lag_s=self._lag_s))
             before, self._last = self._last, step
+            if step.more:
+                # What fails after that is tried again soon: a node may take no more than so much in a second.
+                self._failures_in_row = 0
             await self._nodes.compare(step.head.number)
             if before is None or before.head.hash != step.head.hash:
                 self._wake_relayer()

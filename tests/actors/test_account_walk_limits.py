@@ -1,0 +1,69 @@
+"""Nodes that answer only so many calls a second: what is too much at once is read piece by piece."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import trio
+
+from tests.actors.solana_watching import PRICE, WINDOW_S, SolanaWatching
+from tests.live.anvil import Refused
+from tests.live.solana import MERCHANT, STRANGER, USDC_MINT, pubkey
+
+CALLS_A_S = 10
+
+
+def limit(solana: SolanaWatching) -> None:
+    """Have the node count calls, those of batches each for itself, as providers do."""
+    honest = solana.nodes[0].ask
+    asked: deque[float] = deque(maxlen=CALLS_A_S + 1)
+
+    def ask(method: str, *params: Any) -> Any:
+        asked.append(trio.current_time())
+        if len(asked) > CALLS_A_S and asked[-1] - asked[0] < 1:
+            raise Refused(-32429, "rate limited")
+        return honest(method, *params)
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+
+
+async def watch(solana: SolanaWatching, seconds: float) -> None:
+    """Have it read for so long."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(solana.watcher.run)
+        await trio.sleep(seconds)
+        nursery.cancel_scope.cancel()
+
+
+async def test_more_payments_than_a_node_tells_of_in_a_second_are_all_found(solana: SolanaWatching) -> None:
+    payments = [await solana.sell(str(number)) for number in range(30)]
+    paid = [await solana.pay(payment) for payment in payments]
+    limit(solana)
+    await watch(solana, 60)
+    assert [solana.kinds(one) for one in paid] == [["matched"]] * len(paid)
+
+
+async def test_a_stranger_who_sends_much_dust_stops_nobodys_payment(solana: SolanaWatching) -> None:
+    payment = await solana.sell()
+    for _ in range(30):
+        await solana.pay("pay_of_nobody", 1)
+    paid = await solana.pay(payment)
+    limit(solana)
+    await watch(solana, 60)
+    assert solana.kinds(paid) == ["matched"]
+
+
+async def test_more_windows_than_a_node_lists_in_a_second_close_all_the_same(solana: SolanaWatching) -> None:
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    strange = await solana.local.give(pubkey(STRANGER), USDC_MINT, 0, at=pubkey(98))
+    payments = [await solana.sell(str(number)) for number in range(30)]
+    await solana.pay(payments[3], PRICE, target=strange)
+    paid = await solana.pay(payments[7], target=other)
+    await solana.later()
+    await solana.watcher.run_once()
+    await solana.later(WINDOW_S + 60)
+    limit(solana)
+    await watch(solana, 120)
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payments[-1]).expires_at_ms
+    assert solana.kinds(paid) == ["matched"]
