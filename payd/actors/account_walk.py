@@ -219,7 +219,7 @@ class AccountWalk:
         asked = [*cursors, *references]
         others = nodes[1:] if before.number < self._read_by[1] else ()
         with self._asking_for(len(references)):
-            tips, listings = await self.reader.listings(node, asked, "finalized", to)
+            to, tips, listings = await self._listed_again(node, asked, before, to)
             also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
         told = [listings, *(more for _, more in also)]
         # One reference after the other: whatever names it is read to its end, and the next one has its turn.
@@ -246,6 +246,21 @@ class AccountWalk:
         }
         self._looked_up = set() if is_whole else self._looked_up | some
         return noted, not is_whole and (done.is_ahead or bool(references))
+
+    async def _listed_again(
+        self, node: Node, asked: Sequence[AccountCursor], before: Cursor, to: int
+    ) -> tuple[int, Tips, list[Listing]]:
+        """What a node lists up to a slot, or up to its own last final one; and up to which.
+
+        Another operator's node is a few slots behind at any time: it never has what is final just now.
+        """
+        try:
+            return to, *await self.reader.listings(node, asked, "finalized", to)
+        except Lagging:
+            own = min(to, (await self.reader.tips(node)).final.number)
+            if own <= before.number:
+                raise
+            return own, *await self.reader.listings(node, asked, "finalized", own)
 
     async def _begin(self, node: Node) -> Cursor:
         """The first time ever: nothing was offered before, so that there is nothing to look for."""

@@ -110,6 +110,23 @@ async def test_a_window_is_read_to_its_end_by_the_second_reading_alone(two_solan
     assert solana.walk.read_until_s() == solana.ledger.at("finalized").time_s - INDEX_S
 
 
+async def test_windows_close_though_the_other_node_is_behind_at_any_time(two_solanas: SolanaWatching) -> None:
+    solana = two_solanas
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    first, second = await solana.sell("1"), await solana.sell("2")
+    await solana.watcher.run_once()
+    hidden = await solana.pay(first)
+    solana.nodes[0].hides = {hidden}
+    paid = await solana.pay(second, target=other)
+    solana.nodes[1].lag = 3
+    await solana.later(WINDOW_S + 60)
+    await solana.later()
+    await solana.watcher.run_once()
+    assert [solana.kinds(one) for one in (hidden, paid)] == [["matched"]] * 2
+    assert solana.walk.read_until_s() * 1000 > solana.payment(second).expires_at_ms
+    assert solana.watcher.stats().second_trouble == ""
+
+
 @pytest.mark.parametrize("lag", [0, INDEX_SLOTS // 2, INDEX_SLOTS - 1])
 async def test_no_window_closes_before_every_index_shows_what_was_paid_in_it(
     two_solanas: SolanaWatching, lag: int
