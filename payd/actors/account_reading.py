@@ -215,7 +215,8 @@ class AccountReader:
         return tuple(reversed(kept)), is_whole
 
 
-_CLOCKS: Final[tuple[Call, ...]] = (clock_call("confirmed"), clock_call("finalized"))
+# What is final comes first: where each block is final at once, there is a newer one between the two answers.
+_CLOCKS: Final[tuple[Call, ...]] = (clock_call("finalized"), clock_call("confirmed"))
 
 
 def name_of(slot: int) -> str:
@@ -235,10 +236,9 @@ def _listing(cursor: AccountCursor, commitment: Commitment, min_slot: int, befor
 
 
 def _tips(results: Results) -> Tips:
-    head, final = (_tip(result) for result in results[: len(_CLOCKS)])
-    if final.number > head.number:
-        raise Unread("the node names a final slot that is newer than its newest")
-    return Tips(head, final)
+    final, head = (_tip(result) for result in results[: len(_CLOCKS)])
+    # Behind one address may be several nodes, and the one that was asked for the newest slot may lag.
+    return Tips(head, min(final, head, key=lambda one: one.number))
 
 
 def _tip(result: object) -> Cursor:

@@ -91,7 +91,26 @@ async def test_what_makes_no_sense_is_not_read(solana: SolanaWatching, method: s
         await reader(solana).listings(solana.rpc.nodes[0], [SHOP], "confirmed", 0)
 
 
-async def test_a_final_slot_before_the_newest_is_none(solana: SolanaWatching) -> None:
+async def test_a_block_that_comes_between_two_answers_and_is_final_at_once_is_no_trouble(
+    solana: SolanaWatching,
+) -> None:
+    honest = solana.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        if method != "getMultipleAccounts":
+            return honest(method, *params)
+        said = honest(method, params[0], {**params[1], "commitment": "processed"})
+        solana.ledger.advance()
+        return said
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    tips = await reader(solana).tips(solana.rpc.nodes[0])
+    assert (tips.final.number, tips.head.number) == (solana.ledger.tip.slot - 2, solana.ledger.tip.slot - 1)
+
+
+async def test_of_a_newest_slot_that_lags_behind_the_last_final_one_no_more_is_final(
+    solana: SolanaWatching,
+) -> None:
     honest = solana.nodes[0].ask
 
     def ask(method: str, *params: Any) -> Any:
@@ -100,8 +119,8 @@ async def test_a_final_slot_before_the_newest_is_none(solana: SolanaWatching) ->
         return honest(method, *params)
 
     solana.nodes[0].ask = ask  # type: ignore[method-assign]
-    with pytest.raises(Unread, match="final"):
-        await reader(solana).tips(solana.rpc.nodes[0])
+    tips = await reader(solana).tips(solana.rpc.nodes[0])
+    assert tips.final == tips.head
 
 
 @pytest.mark.parametrize(
