@@ -85,17 +85,22 @@ def spent_on_builds(tx: Tx, chain: str, since_ms: int) -> Spending:
     return _spending(tx, "state IN ('out', 'landed') AND created_at_ms >= ?", chain, since_ms)
 
 
-def reserved_on_builds(tx: Tx, chain: str, payment_id: str = "") -> Spending:
-    """What we may still have to pay for on a chain; of one payment, if it is named."""
-    return _spending(tx, "state = 'out' AND ? IN ('', payment_id)", chain, payment_id)
+def spent_on_payment(tx: Tx, chain: str, payment_id: str) -> Spending:
+    """What we paid for, or may still have to, for one payment."""
+    return _spending(tx, "state IN ('out', 'landed') AND payment_id = ?", chain, payment_id)
 
 
-def _spending(tx: Tx, where: str, chain: str, value: str | int) -> Spending:
+def reserved_on_builds(tx: Tx, chain: str) -> Spending:
+    """What we may still have to pay for on a chain."""
+    return _spending(tx, "state = 'out'", chain)
+
+
+def _spending(tx: Tx, where: str, *values: str | int) -> Spending:
     """The rent of an account counts with each that would create it: its owner may close it in between."""
     cost, count = tx.execute(
         "SELECT coalesce(sum(cost), 0), count(*) FROM builds"
         f" WHERE chain = ? AND tx_id IS NOT NULL AND {where}",
-        (chain, value),
+        values,
     ).fetchone()
     return Spending(cost, count)
 

@@ -19,6 +19,7 @@ from payd.store.builds import (
     last_height_of,
     reserved_on_builds,
     spent_on_builds,
+    spent_on_payment,
 )
 from payd.store.db import Database
 
@@ -91,20 +92,29 @@ async def test_an_account_is_counted_by_payments_however_often_it_asks(realm_db:
     assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0, "pay_2") == 1
 
 
-async def test_what_is_out_is_what_we_may_still_have_to_pay_for_on_a_chain_or_for_a_payment(
-    realm_db: Database,
-) -> None:
+async def test_what_is_out_is_what_we_may_still_have_to_pay_for_on_a_chain(realm_db: Database) -> None:
     one = await put(realm_db, b"one")
     await put(realm_db, b"two", payment_id="pay_2", cost=7)
     await put(realm_db, b"theirs", tx_id=None, cost=0)
     await put(realm_db, b"elsewhere", chain="solana:other")
 
     assert realm_db.point(reserved_on_builds, CHAIN) == Spending(10_007, 2)
-    assert realm_db.point(reserved_on_builds, CHAIN, "pay_2") == Spending(7, 1)
-    assert realm_db.point(reserved_on_builds, CHAIN, "pay_3") == Spending(0, 0)
 
     await realm_db.write(end_builds, [(one.message_hash, "landed", 5_000)])
     assert realm_db.point(reserved_on_builds, CHAIN) == Spending(7, 1)
+
+
+async def test_what_is_spent_on_a_payment_is_what_landed_and_what_may_land(realm_db: Database) -> None:
+    landed, void = await put(realm_db, b"landed"), await put(realm_db, b"void")
+    await put(realm_db, b"out")
+    await put(realm_db, b"theirs", tx_id=None, cost=0)
+    await put(realm_db, b"other", payment_id="pay_2", cost=7)
+    await put(realm_db, b"elsewhere", chain="solana:other")
+    await realm_db.write(end_builds, [(landed.message_hash, "landed", 5_000), (void.message_hash, "void", 0)])
+
+    assert realm_db.point(spent_on_payment, CHAIN, landed.payment_id) == Spending(15_000, 2)
+    assert realm_db.point(spent_on_payment, CHAIN, "pay_2") == Spending(7, 1)
+    assert realm_db.point(spent_on_payment, CHAIN, "pay_3") == Spending(0, 0)
 
 
 async def test_an_end_is_noted_once(realm_db: Database) -> None:

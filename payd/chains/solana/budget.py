@@ -27,13 +27,15 @@ from payd.store.builds import (
     insert_build,
     reserved_on_builds,
     spent_on_builds,
+    spent_on_payment,
 )
 from payd.store.db import Database, Tx
 
 DAY_MS: Final = 24 * 3600 * 1000
-# Whoever has the link of a payment can ask for accounts that are not theirs; their signature is never seen.
-# So many at once take no budget from other payments. They end with their blockhashes, after some 90 seconds.
-OUT_PER_PAYMENT_MAX: Final = 16
+# Whoever has the link of a payment can ask for accounts that are not theirs, whose signature is never seen:
+# those end with their blockhashes, after some 90 seconds. And for accounts of theirs, which they empty then:
+# those land, fail, and cost us their fees. So many of both take no budget from other payments.
+PAID_PER_PAYMENT_MAX: Final = 16
 # Each of them reserves the rent of the account, which is more than a hundred fees: no merchant without one
 # takes the day's budget from all others. The first that lands opens it for everybody.
 OUT_PER_OPENING_MAX: Final = 8
@@ -42,9 +44,7 @@ RETRY_AFTER_S: Final = 60
 OWN_SOL: Final = "Pay from an account with a little SOL for the network fee, or try again later."
 SPENT: Final = f"What this server pays for others in network fees is used up for today. {OWN_SOL}"
 SPENT_ON_BUYER: Final = f"This server has paid network fees for this account often enough today. {OWN_SOL}"
-SPENT_ON_PAYMENT: Final = (
-    "This payment was prepared for too many accounts, or too often. Wait a minute and try again."
-)
+SPENT_ON_PAYMENT: Final = f"This payment was prepared for too many accounts, or too often. {OWN_SOL}"
 SPENT_ON_OPENING: Final = (
     "The first payments to this account in this asset are still on their way. Wait a minute and try again."
 )
@@ -139,7 +139,7 @@ def check_budget(tx: Tx, terms: Terms, build: Build, purse: Purse, now_ms: int) 
         _refuse(build, "budget", SPENT)
     if builds_of_buyer(tx, chain, build.buyer, since_ms, build.payment_id) >= terms.relays_per_buyer:
         _refuse(build, "buyer", SPENT_ON_BUYER)
-    if reserved_on_builds(tx, chain, build.payment_id).count >= OUT_PER_PAYMENT_MAX:
+    if spent_on_payment(tx, chain, build.payment_id).count >= PAID_PER_PAYMENT_MAX:
         _refuse(build, "payment", SPENT_ON_PAYMENT)
     if build.opens is not None and count_opening(tx, chain, build.opens) >= OUT_PER_OPENING_MAX:
         _refuse(build, "opening", SPENT_ON_OPENING)

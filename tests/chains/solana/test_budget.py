@@ -13,7 +13,7 @@ from solders.signature import Signature
 from payd.chains.solana.budget import (
     DAY_MS,
     OUT_PER_OPENING_MAX,
-    OUT_PER_PAYMENT_MAX,
+    PAID_PER_PAYMENT_MAX,
     PURSE_EMPTY,
     SPENT,
     SPENT_ON_BUYER,
@@ -274,13 +274,26 @@ async def test_a_buyer_that_asks_for_many_payments_at_once_has_no_more(realm_db:
 
 async def test_who_has_a_link_cannot_take_the_budget_of_others_with_it(realm_db: Database) -> None:
     till = Till(realm_db)
-    for n in range(OUT_PER_PAYMENT_MAX):
+    for n in range(PAID_PER_PAYMENT_MAX):
         await till.sign(bytes([n]), buyer=f"{CHAIN}:{n}")
     await till.expect_refusal(RateLimited, SPENT_ON_PAYMENT, b"no", buyer=f"{CHAIN}:x")
 
     await till.sign(b"other", payment_id="pay_other")
     await till.end(b"\0", "void")
     await till.sign(b"again", buyer=f"{CHAIN}:x")
+
+
+async def test_who_makes_the_transactions_of_a_payment_fail_takes_no_more_of_the_budget(
+    realm_db: Database,
+) -> None:
+    """They empty each account once it was prepared for, and send what we signed: it lands, paying nobody."""
+    till = Till(realm_db)
+    for n in range(PAID_PER_PAYMENT_MAX):
+        await till.sign(bytes([n]), buyer=f"{CHAIN}:{n}")
+        await till.end(bytes([n]), "landed", COST)
+    await till.expect_refusal(RateLimited, SPENT_ON_PAYMENT, b"no", buyer=f"{CHAIN}:x")
+
+    await till.sign(b"other", payment_id="pay_other")
 
 
 # The purse.
