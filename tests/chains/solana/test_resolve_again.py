@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 import trio
 
+from payd.chains.defaults import solana_defaults_of
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.budget import PURSE_EMPTY, SPENT, SPENT_ON_BUYER
@@ -87,18 +88,22 @@ async def test_prices_that_change_a_little_change_no_transaction(desk: Desk) -> 
     assert (await desk.fetch(payment, quote)).raw == first.raw
 
 
-async def test_a_wallet_that_fetches_all_the_time_is_never_refused(desk: Desk) -> None:
-    payment = await desk.payment()
-    quote = await desk.quote(payment)
-    transactions = set()
-    for _ in range(170):
-        transactions.add((await desk.fetch(payment, quote)).raw)
-        await desk.solana.slots(12)
-        desk.later(5_000)
+@pytest.mark.parametrize("slot_ms", [200, 250, 400])
+async def test_a_wallet_that_fetches_all_the_time_is_never_refused(realm_db: Database, slot_ms: int) -> None:
+    """Slots had 400 ms, have become shorter step by step, and are to have 200."""
+    async with open_desk(realm_db, block_ms=solana_defaults_of(CHAIN).block_ms) as desk:
+        payment = await desk.payment()
+        quote = await desk.quote(payment)
+        transactions = set()
+        for _ in range(170):
+            transactions.add((await desk.fetch(payment, quote)).raw)
+            await desk.solana.slots(5_000 // slot_ms)
+            desk.later(5_000)
 
-    valid = [one for one in desk.db.point(quotes_of, PAYMENT_ID, "opt_1", desk.now_ms) if one.resolved]
-    assert 30 < len(transactions) < 50
-    assert len(valid) < QUOTES_VALID_MAX
+        valid = [one for one in desk.db.point(quotes_of, PAYMENT_ID, "opt_1", desk.now_ms) if one.resolved]
+        third_of_a_life_ms = 50 * slot_ms
+        assert 0.6 < len(transactions) * third_of_a_life_ms / (170 * 5_000) < 1.2
+        assert len(valid) < QUOTES_VALID_MAX
 
 
 async def test_a_fetched_transaction_is_good_for_two_minutes_at_most(desk: Desk) -> None:
