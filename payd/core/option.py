@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any, Final, Literal
@@ -33,6 +34,8 @@ OPTIONS_STORED_MAX: Final = 200
 
 # Quotes of an option that are valid at once and say different things; a confirm is checked against them all.
 QUOTES_VALID_MAX: Final = 8
+
+_HASH: Final = re.compile("0[xX][0-9a-fA-F]{64}")
 
 
 class WalletRpc(msgspec.Struct, frozen=True, tag="walletRpc", tag_field="type"):
@@ -171,13 +174,7 @@ def told_transactions(results: Sequence[Result]) -> tuple[str, ...]:
 
 def _told_hash(text: str) -> str | None:
     """An EVM transaction hash: 0x and 64 hex digits."""
-    if len(text) != 66 or text[:2] not in ("0x", "0X"):
-        return None
-    try:
-        bytes.fromhex(text[2:])
-    except ValueError:
-        return None
-    return text.lower()
+    return text.lower() if _HASH.fullmatch(text) else None
 
 
 def _first_signature(text: str) -> str | None:

@@ -182,7 +182,19 @@ def test_told_transactions_are_found_among_results_in_order_and_in_lower_case() 
 
 @pytest.mark.parametrize(
     "data",
-    [7, None, [TX_HASH], "0x", TX_HASH[:-1], TX_HASH + "0", "0x" + "zz" * 32, "ab" * 33, "0x" + "é" * 64],
+    [
+        7,
+        None,
+        [TX_HASH],
+        "0x",
+        TX_HASH[:-1],
+        TX_HASH + "0",
+        "0x" + "zz" * 32,
+        "ab" * 33,
+        "0x" + "é" * 64,
+        "0x" + "ab" * 24 + " \n" * 8,
+        TX_HASH + "\n",
+    ],
 )
 def test_nothing_else_is_taken_for_a_hash(data: object) -> None:
     assert told_transactions([result(data)]) == ()
