@@ -72,8 +72,10 @@ async def setup(visit: Visit) -> Answer:
             )
         return accounts
 
-    for one in await visit.house.office.write(step):
-        visit.house.accounts[one.id] = one
+    def tell(accounts: list[Account]) -> None:
+        visit.house.accounts.update((one.id, one) for one in accounts)
+
+    await visit.house.office.write_and_tell(tell, step)
     return await enter(visit, user, "link", "/settings/security?first=1")
 
 

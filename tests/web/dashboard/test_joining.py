@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
+from payd.store.accounts import list_accounts
 from payd.store.db import Tx
 from payd.store.links import LIFETIME_MS
 from payd.store.sessions import list_sessions
@@ -60,6 +62,19 @@ async def test_the_first_person_gets_an_account_and_is_in(empty: Shop) -> None:
     home = await browser.get("/d/test/")
     assert "Ada's shop · owner" in home.text
     assert "Set up test mode" in home.text
+
+
+async def test_an_account_is_known_also_when_who_made_it_left_at_once(empty: Shop) -> None:
+    browser, db = Visitor(empty), empty.house.office
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(setup, empty, browser)
+        while not any(step.function.__qualname__.startswith("setup.") for step in (*db._staged, *db._batch)):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    await trio.sleep(0.001)
+
+    [account] = db.point(list_accounts)
+    assert empty.house.accounts == {account.id: account}
 
 
 async def test_accounts_that_are_there_are_taken_over(shop: Shop) -> None:
