@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -28,6 +28,16 @@ PROBLEM_TYPE = "application/problem+json"
 _PLACE = re.compile(r"^(?P<words>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
+_TYPES = re.compile(r"`(?P<names>\w+(?: \| \w+)*)`")
+# msgspec names types as Python does, or as JSON does; people are told them as JSON does.
+_TYPE_WORDS: Final = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+}
 
 
 class Recalled(Protocol):
@@ -174,27 +184,35 @@ def decode_json(request: Request, type: type[T]) -> T:
     """
     said = request.headers.get("content-type")
     if said is not None and said.partition(";")[0].strip().lower() != JSON_TYPE:
-        raise UnsupportedMediaType("Send the body as application/json.")
+        raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     try:
         if not request.body.isascii():
             request.body.decode()  # JSON is UTF-8, also in the fields that are passed over
         return msgspec.json.decode(request.body, type=type)
-    except msgspec.ValidationError as error:
-        if not _is_json(request.body):
-            raise InvalidParams("The body is not valid JSON.") from None
-        issue = issue_of(str(error))
-        raise ParamsValidation.of(issue) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidParams("The body is not valid JSON.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if why := _why_no_json(request.body):
+            raise InvalidParams(f"The body is not valid JSON: {why}.") from None
+        raise ParamsValidation.of(issue_of(str(error))) from None
 
 
-def _is_json(body: bytes) -> bool:
-    """Whether a body that misses its schema is JSON at all: the decoder stops at the first thing it finds."""
+def _why_no_json(body: bytes) -> str | None:
+    """What keeps `body` from being JSON; None if it is.
+
+    A decoder with a schema does not tell: it stops at the first thing that misses it.
+    """
+    if not body:
+        return "it is empty"
     try:
+        body.decode()
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except RecursionError:
+        return "it is nested too deep"
+    except msgspec.DecodeError as error:
+        why = str(error).removeprefix("JSON is malformed: ")
+        return why.replace("Input data was truncated", "it ends too early")
+    return None
 
 
 def issue_of(words: str) -> Issue:
@@ -207,4 +225,10 @@ def issue_of(words: str) -> Issue:
         path, message = f"{path}.{missing['name']}".lstrip("."), "Required."
     elif unknown := _UNKNOWN.match(message):
         path, message = f"{path}.{unknown['name']}".lstrip("."), "Unknown field."
+    elif message.startswith("Expected"):
+        message = _TYPES.sub(_in_words, message)
     return Issue(path or "body", message)
+
+
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_TYPE_WORDS.get(name, name) for name in types["names"].split(" | "))

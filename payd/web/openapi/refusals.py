@@ -46,7 +46,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "already_refunded": "A refund of this payment is recorded already.",
     "payment_expired": "The payment has expired.",
     "body_too_large": "The body is larger than this server takes.",
-    "unsupported_media_type": "Send the body as application/json.",
+    "unsupported_media_type": "Send the body as JSON, with the header Content-Type: application/json.",
     "invalid_signature": "The signature does not verify.",
     "upgrade_required": "This is a websocket: connect with ws:// or wss://.",
     "rate_limited": "Too many requests. Try again in 1 s.",
