@@ -6,12 +6,12 @@ Source: DESIGN.md, "9. Test realm".
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
 from payd.actors.advance import Advance, AdvanceState
-from payd.actors.simulation import Target, simulate_once
+from payd.actors.simulation import TARGETS, simulate_once
 from payd.core.errors import Issue, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.payment import Payment
@@ -34,7 +34,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,9})([smhd])")
 class SimulateIn(msgspec.Struct):
     """Where to, and what the merchant is told as the reason."""
 
-    to: Target
+    to: str
     reason: str | None = None
 
 
@@ -64,6 +64,9 @@ async def simulate_payment(call: Call) -> Answer:
     """POST /v1/test/payments/{id}/simulate."""
     payment = own_payment(call)
     body = call.json(SimulateIn)
+    to = next((one for one in TARGETS if one == body.to), None)
+    if to is None:
+        _refuse("to", f"One of {', '.join(TARGETS)}.")
     if body.reason is not None and not (1 <= len(body.reason) <= REASON_MAX and body.reason.isprintable()):
         _refuse("reason", f"1 to {REASON_MAX} printable characters.")
     request = idempotent(call, body)
@@ -73,9 +76,9 @@ async def simulate_payment(call: Call) -> Answer:
         return msgspec.json.encode(words.detail(moved, transfers_of_payment(tx, moved.id)))
 
     payments = call.realm.payments
-    also = act_of(call, "payment.simulate", payment.id, to=body.to)
+    also = act_of(call, "payment.simulate", payment.id, to=to)
     return outcome_answer(
-        await simulate_once(payments, payment.id, body.to, body.reason, request, render, also=also)
+        await simulate_once(payments, payment.id, to, body.reason, request, render, also=also)
     )
 
 
@@ -120,5 +123,5 @@ def _clock_out(call: Call, state: AdvanceState) -> ClockOut:
     return ClockOut(iso_ms(clock.now_ms()), clock.offset_ms // 1000, job)
 
 
-def _refuse(field: str, words: str) -> None:
+def _refuse(field: str, words: str) -> NoReturn:
     raise ParamsValidation.of(Issue(field, words))

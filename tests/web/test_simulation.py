@@ -127,6 +127,8 @@ async def test_a_wrong_body_is_refused_by_field(shop: Shop) -> None:
         found = await shop.call("POST", path, body)
         assert (found.status, found.code) == (400, "params_validation"), body
         assert found.body["issues"][0]["field"] == field
+    issue = (await shop.call("POST", path, {"to": "paid"})).body["issues"][0]
+    assert issue["message"] == "One of processing, succeeded, failed, expired, cancelled, settled."
     assert await shop.status(payment) == "requires_action"
 
 
