@@ -16,7 +16,7 @@ from payd.core.errors import InvalidParams, NotFound
 from payd.core.idempotency import Record
 from payd.core.payment import Payment
 from payd.store.idempotency import IdempotentRequest, Outcome, find_answers, keep_answers, replay_of
-from payd.store.merchants import standing
+from payd.store.merchants import NO_MERCHANT, standing
 from payd.store.outbox import event_of, put_out
 from payd.store.payments import Move, encode_payment
 from payd.store.rows import insert_rows
@@ -81,7 +81,7 @@ def create_payments(tx: Tx, asked: Sequence[Creation]) -> list[outcome.Outcome[C
 def _check_payable(known: tuple[str, str, bool] | None, draft: Payment) -> None:
     account_id, status, has_destination = known or ("", "", False)
     if account_id != draft.account_id:
-        raise NotFound("There is no merchant with this Merchant-Id.")
+        raise NotFound(NO_MERCHANT)
     if status != "active":
         raise InvalidParams(f"The merchant is {status}; only an active merchant can be paid.")
     if not has_destination:

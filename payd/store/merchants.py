@@ -14,6 +14,10 @@ Tx: TypeAlias = sqlite3.Connection
 
 _COLUMNS: Final = "id, account_id, name, email, icon_url, status, created_at_ms, collect"
 
+NO_MERCHANT: Final = (
+    "There is no merchant with this Merchant-Id in the mode of this key; test and live have their own."
+)
+
 _encode_fields: Final = msgspec.json.Encoder().encode
 _decode_fields: Final = msgspec.json.Decoder(tuple[Field, ...]).decode
 

@@ -79,7 +79,8 @@ def authenticate(house: House, headers: Mapping[str, str], *, gateway: bool) -> 
     if api_key is not None:
         return _by_key(house, api_key)
     if not gateway or (app_id is None and client_id is None):
-        elsewhere = ", not in Authorization" if "authorization" in headers else ""
+        wrong = next((name for name in ("Authorization", "X-Api-Key") if name.lower() in headers), None)
+        elsewhere = f", not in {wrong}" if wrong else ""
         raise MissingApiKey(f"Send your API key in the Api-Key header{elsewhere}.")
     if app_id is None:
         raise MissingAppId("Client-Id needs an App-Id beside it.")

@@ -30,7 +30,7 @@ from payd.core.ids import is_id
 from payd.core.version import resolve
 from payd.entropy import new_id
 from payd.store.api_log import Logged
-from payd.store.merchants import account_of_merchant
+from payd.store.merchants import NO_MERCHANT, account_of_merchant
 from payd.web.accept import prefers_problem
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
@@ -309,7 +309,7 @@ def _check_merchant(call: Call, route: Route) -> None:
     if call.realm.db.remember(account_of_merchant, merchant_id) != caller.account_id:
         if route.merchant == "optional" and route.path.startswith(PAYMENT_PATHS):
             raise PaymentNotFound("There is no such payment.")
-        raise NotFound("There is no merchant with this Merchant-Id.")
+        raise NotFound(NO_MERCHANT)
     caller.check_merchant(merchant_id)
     call.merchant_id = merchant_id
 
@@ -329,4 +329,6 @@ def _unrouted(request: Request, headers: list[tuple[str, str]]) -> Answer:
             f"{request.method} is not possible here; use {' or '.join(allowed)}.",
             details={"allowed": list(allowed)},
         )
-    raise NotFound(f"There is nothing at {request.path[:200]}.")
+    if methods_of(request.path.rstrip("/"))[0]:
+        raise NotFound(f"There is nothing at {request.path[:200]}. Leave out the slash at its end.")
+    raise NotFound(f"There is nothing at {request.path[:200]}. /docs has every path; the dashboard is at /.")

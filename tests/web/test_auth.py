@@ -65,6 +65,12 @@ async def test_no_credential_is_a_missing_key_on_every_path(shop: Shop) -> None:
         assert refusal_of(shop, gateway=gateway, api_key="", app_id="", client_id="") is MissingApiKey
 
 
+@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
+async def test_a_key_in_another_header_is_told_where_it_belongs(shop: Shop, header: str) -> None:
+    with pytest.raises(MissingApiKey, match=f"in the Api-Key header, not in {header}"):
+        authenticate(shop.house, {header.lower(): shop.key}, gateway=False)
+
+
 async def test_half_an_app_credential_names_the_other_half(shop: Shop) -> None:
     app = shop.realm.checkout_app_id
     assert refusal_of(shop, gateway=True, app_id=app) is MissingClientId

@@ -131,6 +131,13 @@ async def test_a_path_that_is_none_is_not_found(shop: Shop) -> None:
     for path in ("/", "/v1", "/v2/payments", "/v1/payment", "/v1/gateway/payment"):
         found = await shop.call("GET", path)
         assert (found.status, found.code) == (404, "not_found")
+        assert found.body["message"].endswith(". /docs has every path; the dashboard is at /.")
+
+
+async def test_a_path_with_a_slash_behind_it_is_told_to_leave_it_out(shop: Shop) -> None:
+    found = await shop.call("POST", "/v1/payments/", NEW_PAYMENT)
+    assert (found.status, found.code) == (404, "not_found")
+    assert found.body["message"] == "There is nothing at /v1/payments/. Leave out the slash at its end."
 
 
 # Bodies

@@ -251,6 +251,7 @@ async def test_a_deleted_or_unknown_merchant_is_not_found(shop: Shop) -> None:
         for path in PATHS:
             found = await create(shop, path=path, merchant=merchant)
             assert (found.status, found.code) == (404, "not_found")
+            assert "mode of this key" in found.body["message"]
 
 
 # Status
