@@ -97,7 +97,7 @@ def parse_account(text: str) -> AccountId:
     Raises:
         MalformedCaip: It is not `<namespace>:<chain_reference>:<address>`.
     """
-    shape = "a CAIP-10 account: <namespace>:<chain_reference>:<address>"
+    shape = "a CAIP-10 account: <namespace>:<chain_reference>:<address>, such as eip155:8453:0x… on Base"
     namespace, reference, address = _parts(_ACCOUNT, text, shape)
     return AccountId(ChainId(namespace, reference), address)
 
@@ -108,7 +108,10 @@ def parse_asset(text: str) -> AssetId:
     Raises:
         MalformedCaip: It is not `<namespace>:<chain_reference>/<asset_namespace>:<asset_reference>`.
     """
-    shape = "a CAIP-19 asset: <namespace>:<chain_reference>/<asset_namespace>:<asset_reference>"
+    shape = (
+        "a CAIP-19 asset: <namespace>:<chain_reference>/<asset_namespace>:<asset_reference>,"
+        " such as eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913, USDC on Base"
+    )
     namespace, chain_reference, asset_namespace, reference = _parts(_ASSET, text, shape)
     return AssetId(ChainId(namespace, chain_reference), asset_namespace, reference)
 

@@ -81,7 +81,8 @@ def parse_fiat(unit: str, value: str) -> tuple[str, int]:
     code = unit.removeprefix(FIAT_PREFIX)
     issues = []
     if not unit.startswith(FIAT_PREFIX) or code not in MINOR_UNITS:
-        issues.append(Issue("amount.unit", "must be iso4217/ and a known currency code, such as iso4217/EUR"))
+        words = "must be iso4217/ and a known currency code in capitals, such as iso4217/EUR"
+        issues.append(Issue("amount.unit", words))
     if _VALUE.fullmatch(value) is None:
         words = (
             f"must be a whole number of minor units, as 12.50 USD is 1250: 1 to {VALUE_DIGITS_MAX} digits, "

@@ -124,7 +124,9 @@ async def run(call: Call) -> Answer:
     scenario = find_scenario(call.params["name"])
     if scenario is None:
         names = ", ".join(one.name for one in SCENARIOS)
-        raise NotFound(f"There is no such scenario; there are {names}.")
+        raise NotFound(
+            f"There is no such scenario; there are {names}, and the type of each event, as payment.succeeded."
+        )
     request = idempotent(call, wanted)
     outcome = await call.realm.requests.once(request, partial(_run, call, scenario, wanted, request))
     # Who repeats it may have another key of the account, which is for other merchants.
