@@ -321,6 +321,7 @@ def _show(operator: Operator, endpoint: dict[str, Any]) -> None:
     names = {
         "id": "Id",
         "url": "URL",
+        "replaced": "In place of",
         "events": "Events",
         "headers": "Headers",
         "state": "State",

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from payd.core.diagnosis import Received
 from payd.core.endpoint import check_url
-from payd.core.errors import InvalidParams, ParamsValidation, StoreUnavailable
+from payd.core.errors import InvalidParams, NotFound, ParamsValidation, StoreUnavailable
 from payd.core.event import iso_ms
 from payd.store.endpoints import enabled_urls
 from payd.web.command import Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
@@ -75,12 +75,19 @@ class _Explain(OfMode, frozen=True, kw_only=True, rename="camel"):
 
 
 async def _set(house: House, args: _Set) -> Any:
+    """The endpoint with its secret; `replaced` is the URL that had the events until now, where it was another."""
+    try:
+        url = (await ask(house, args, "GET", _ENDPOINT))["url"]
+    except NotFound:
+        url = args.url
     body: dict[str, Any] = {"url": args.url}
     if args.events is not None:
         body["events"] = args.events
     if args.headers is not None:
         body["headers"] = args.headers
     made = await ask(house, args, "PUT", _ENDPOINT, body)
+    if url != args.url:
+        made["replaced"] = url
     if "secret" in made:
         return made
     # The API shows the secret of a new endpoint only; here it may always be seen, and the audit says so.

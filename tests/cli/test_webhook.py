@@ -21,6 +21,13 @@ def test_a_set_endpoint_prints_url_events_and_secret(begun: Terminal) -> None:
     assert made["secret"] in begun("webhook", "set", "--url", URL).output, "setting it again does not rotate"
 
 
+def test_an_endpoint_that_loses_its_events_to_another_is_named(begun: Terminal) -> None:
+    begun("webhook", "set", "--url", URL)
+    assert "In place of" not in begun("webhook", "set", "--url", URL).output
+    moved = begun("webhook", "set", "--url", f"{URL}/2").output
+    assert f"In place of  {URL}\n" in moved
+
+
 def test_only_the_chosen_events_are_wanted(begun: Terminal) -> None:
     made = begun.json(
         "webhook", "set", "--url", URL, "--event", "payment.succeeded", "--event", "payment.failed"
