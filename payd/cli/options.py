@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from payd.cli.act import ask
 from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused, told, writing
 from payd.cli.pasted import pasted
-from payd.config import KEYS, Config, load
+from payd.config import KEYS, Config, ConfigError, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +72,17 @@ def load_config(file: str | None, data_dir: str | None, **overrides: str | None)
     env = {**os.environ, **typed}
     # A payd.toml is looked for there as well.
     with writing(Path(env.get("PAYD_DATA_DIR") or KEYS["data_dir"].default)):
-        return load(Path(file) if file else None, env)
+        try:
+            return load(Path(file) if file else None, env)
+        except ConfigError as error:
+            raise ConfigError([_as_typed(problem, typed) for problem in error.problems]) from None
+
+
+def _as_typed(problem: str, typed: Mapping[str, str]) -> str:
+    """What is wrong with a variable, said of the option that it was typed as."""
+    variable, _, words = problem.partition(": ")
+    option = variable.removeprefix("PAYD_").lower().replace("_", "-")
+    return f"--{option}: {words}" if variable in typed else problem
 
 
 def is_named(file: str | None) -> bool:

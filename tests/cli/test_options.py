@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from payd.cli.options import is_named, load_config
-from payd.config import Address
+from payd.config import Address, ConfigError
 from tests.terminal import Terminal
 
 
@@ -17,6 +17,16 @@ def test_what_is_typed_wins(payd: Terminal, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_config("my.toml", None).data_dir == Path("variable")
     typed = load_config("my.toml", "typed", LISTEN="127.0.0.1:2", BASE_URL=None)
     assert (typed.data_dir, typed.listen, typed.base_url) == (Path("typed"), Address("127.0.0.1", 2), "")
+
+
+def test_what_is_wrong_with_an_option_is_said_of_the_option(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAYD_PAYMENTS_LIFETIME_S", "soon")
+    with pytest.raises(ConfigError) as refused:
+        load_config(None, None, LISTEN="80", BASE_URL="pay.example")
+    said = [problem.partition(" must be")[0] for problem in refused.value.problems]
+    assert sorted(said) == ["--base-url:", "--listen:", "PAYD_PAYMENTS_LIFETIME_S:"]
 
 
 def test_a_file_is_named_by_option_or_variable(payd: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
