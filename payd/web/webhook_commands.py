@@ -75,7 +75,7 @@ class _Explain(OfMode, frozen=True, kw_only=True, rename="camel"):
 
 
 async def _set(house: House, args: _Set) -> Any:
-    """The endpoint with its secret; `replaced` is the URL that had the events until now, where it was another."""
+    """The endpoint with its secret; `replaced` is another URL that had the events until now."""
     try:
         url = (await ask(house, args, "GET", _ENDPOINT))["url"]
     except NotFound:

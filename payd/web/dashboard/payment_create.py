@@ -12,7 +12,7 @@ from payd.core.errors import InvalidParams, NotFound
 from payd.core.money import MINOR_UNITS
 from payd.core.scenario import SCENARIOS, find_scenario
 from payd.core.url import is_https_url
-from payd.store.merchants import account_of_merchant, list_merchants
+from payd.store.merchants import account_of_merchant, list_merchants, standing
 from payd.web.call import Answer
 from payd.web.dashboard.payments_filter import MERCHANTS_MAX
 from payd.web.dashboard.visit import Visit
@@ -38,6 +38,7 @@ async def page(visit: Visit) -> Answer:
         lifetimes=LIFETIMES,
         action=visit.to("payments"),
         back=visit.to("payments"),
+        merchants_page=visit.to("merchants"),
         scenario_action=""
         if visit.realm.live or not visit.may("simulate")
         else visit.to("payments/scenario"),
@@ -82,8 +83,11 @@ async def create(visit: Visit) -> Answer:
     merchant_id = visit.typed("merchant")
     if not merchant_id:
         raise InvalidParams("Choose a merchant.")
-    if visit.realm.db.point(account_of_merchant, merchant_id) != visit.account_id:
+    account_id, _, has_destination = visit.realm.db.point(standing, merchant_id) or ("", "", False)
+    if account_id != visit.account_id:
         raise NotFound("There is no such merchant.")
+    if not has_destination:
+        raise InvalidParams("This merchant cannot be paid yet. First say on its page where its money goes.")
     made = await visit.ask("POST", "/v1/payments", body, merchant_id=merchant_id)
     return visit.redirect(f"payments/{made['paymentId']}", "The payment is created.")
 

@@ -106,7 +106,16 @@ async def test_a_refused_form_keeps_what_was_typed(shop: Shop) -> None:
 async def test_without_a_merchant_it_says_what_to_do_first(shop: Shop) -> None:
     visitor = await sign_in(shop)
     await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
-    assert "First create a merchant" in (await visitor.get(f"{LIST}/create")).text
+    found = await visitor.get(f"{LIST}/create")
+    assert "First create a merchant" in found.text
+    assert '<a href="/d/test/merchants">create a merchant</a>' in found.html
+
+
+async def test_a_merchant_with_nowhere_to_be_paid_is_told_what_to_do_on_its_page(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    found = await visitor.post(LIST, form(shop, merchant=await shop.new_merchant(pays=False)))
+    assert found.status == 400
+    assert "First say on its page where its money goes." in found.text
 
 
 @pytest.mark.parametrize(
