@@ -21,6 +21,11 @@ _COMMANDS: Final = tuple(
             "merchant change-destination MERCHANT DESTINATION ADDRESS",
         ),
         (
+            r"\. Create one with POST /v1/merchants, and say where its money goes with POST \S+\.",
+            "Make one, and say where its money goes",
+            "merchant create NAME --email ADDRESS",
+        ),
+        (
             r"\. Send its event to the present one: POST /v1/webhooks/replay-missing since (\S+)\.",
             "Send its event to the present one",
             r"webhook replay-missing --since \1",

@@ -34,6 +34,10 @@ from payd.web.lookup import own_payment
 from payd.web.payments import gateway_url
 from payd.web.schema import AmountIn
 
+NOBODY: Final = (
+    "There is no merchant that can be paid. Create one with POST /v1/merchants, and say where its money"
+    " goes with POST /v1/merchants/{merchantId}/settlements/crypto."
+)
 AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
 # The first of these that can be paid is taken where none is named.
 MERCHANTS_LOOKED_AT: Final = 100
@@ -348,10 +352,7 @@ def _payable(call: Call, payment: Payment | None) -> tuple[str, str]:
     for merchant in merchants:
         if settlements := call.realm.db.point(list_settlements, merchant.id):
             return merchant.id, settlements[0].asset
-    raise InvalidState(
-        "There is no merchant that can be paid. Create one with POST /v1/merchants, and say where its money"
-        " goes with POST /v1/merchants/{merchantId}/settlements/crypto."
-    )
+    raise InvalidState(NOBODY)
 
 
 def _answers(fields: list[dict[str, Any]]) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from payd.store.deliveries import check_resend
 from payd.store.endpoints import Act, delete_endpoint, get_endpoint, switch_endpoint
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.webhook_jobs import start_job
+from payd.web.scenarios import NOBODY
 from tests.store.test_deliveries import happen, register
 
 
@@ -87,6 +88,13 @@ async def test_an_asset_that_is_taken_names_the_command_that_sends_it_elsewhere(
     assert told(refused.value.message) == (
         "A settlement for eip155:1/slip44:60 exists. Change its destination:"
         " payd merchant change-destination MERCHANT DESTINATION ADDRESS --mode test"
+    )
+
+
+def test_where_nobody_can_be_paid_the_command_that_makes_a_merchant_is_named() -> None:
+    assert told(NOBODY) == (
+        "There is no merchant that can be paid. Make one, and say where its money goes:"
+        " payd merchant create NAME --email ADDRESS --mode test"
     )
 
 
