@@ -306,6 +306,10 @@ class BlockWalk:
                 self._width = max(1, width // 2)
                 log.info("chain.range_halved", chain=self._name, node=node.name, blocks=self._width)
                 continue
+            except (NodesDown, Unread):
+                # Some say nothing of a range that they are too slow for, or only that their time was over.
+                self._width = max(1, width // 2)
+                raise
             if width == self._width:
                 self._width = min(RANGE_MAX, width + width // 8 + 1)
             return piece

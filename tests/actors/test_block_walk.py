@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -10,7 +12,7 @@ from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
 from payd.chains.evm.binding import authorization_nonce
 from payd.chains.rpc import LAG_MAX
-from payd.chains.rpc_node import BACKOFF_MAX_S
+from payd.chains.rpc_node import BACKOFF_MAX_S, DEADLINE_S
 from payd.core.relay import RelayJob
 from payd.store.chain_cursors import Cursor, TwoReaders, blocks_below
 from payd.store.db import Database
@@ -20,6 +22,7 @@ from payd.store.transfers import Follow, follow_transfer
 from tests.actors.watching import DOWN, Watching, open_watching
 from tests.chains.evm.json import BUYER, TOKEN
 from tests.chains.fake_chain import FakeChain, relayed_transfer, token_transfer
+from tests.chains.rpc_node import Says
 from tests.till import CHAIN, PRICE, START_MS, account
 
 
@@ -125,6 +128,32 @@ async def test_a_range_that_is_too_wide_for_a_node_is_halved(watching: Watching)
     assert await watching.watcher.run_once()
     assert watching.till.kinds(paid.hash) == ["matched"]
     assert watching.watcher.stats().blocks_behind == 0
+
+
+@pytest.mark.parametrize("words", [None, "context deadline exceeded", "request timed out"])
+async def test_a_node_that_is_too_slow_for_a_range_is_asked_for_less(
+    watching: Watching, words: str | None
+) -> None:
+    payment = await watching.till.sell()
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(2000)
+    [node] = watching.nodes
+    honest = node.results["eth_getLogs"]
+
+    def slow(wanted: dict[str, str]) -> Any:
+        first, last = (int(wanted.get(end, "0x0"), 16) for end in ("fromBlock", "toBlock"))
+        if last - first < 300:
+            return honest(wanted)
+        node.delay_s = 0.0 if words else DEADLINE_S + 1
+        return Says(-32000, words or "nobody hears it")
+
+    node.results["eth_getLogs"] = slow
+    for _ in range(5):
+        await watching.watcher.run_once()
+        node.delay_s = 0.0
+        await trio.sleep(BACKOFF_MAX_S)
+    assert watching.watcher.stats().blocks_behind == 0
+    assert watching.till.kinds(paid.hash) == ["matched"]
 
 
 async def test_a_second_watcher_of_the_same_rows_stores_nothing(watching: Watching) -> None:
