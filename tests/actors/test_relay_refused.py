@@ -150,6 +150,22 @@ async def test_what_money_mends_is_no_reason(realm_db: Database, words: str) -> 
         assert bench.relayer.stats().fillers == 0
 
 
+@pytest.mark.parametrize(
+    "words", ["sequencer temporarily not available", "503 Service Unavailable: upstream", "txpool is full"]
+)
+async def test_the_nodes_own_trouble_is_no_reason(realm_db: Database, words: str) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        refuse(bench, lambda _: True, words)
+        owed = await bench.owe()
+        await tick_for(bench, 4 * REFUSED_S)
+        assert bench.relayer.stats().fillers == 0
+        assert not bench.relayer.can_relay(buyer(7)), "nobody else is asked to sign meanwhile"
+        take_all(bench)
+        await bench.tick(AGAIN_S)
+        bench.mine()
+        assert bench.landed(owed)
+
+
 async def test_another_word_in_between_begins_the_time_anew(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         await owe_listed(bench)

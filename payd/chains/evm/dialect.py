@@ -39,7 +39,21 @@ _TOO_WIDE: Final = (
 )
 # These speak of a range, and not of its width.
 _NOT_WIDE: Final = ("invalid block range", "beyond current head")
+# Trouble that passes, of a node or of the sequencer behind it, whatever it was asked.
+_TROUBLE: Final = (
+    "timeout",
+    "request timed out",
+    "context deadline exceeded",
+    "internal error",
+    "temporarily",
+    "bad gateway",
+    "service unavailable",
+    "connection refused",
+    "connection reset",
+    "pool is full",
+)
 _CANNOT: Final = (
+    *_TROUBLE,
     "method not found",
     "unsupported method",
     "method not supported",
@@ -61,11 +75,6 @@ _CANNOT: Final = (
     "pruned",
     "not synced",
     "syncing",
-    "execution timeout",
-    "execution aborted (timeout",
-    "request timed out",
-    "context deadline exceeded",
-    "internal error",
 )
 
 # "unknown transaction type" is no "known transaction".
@@ -175,7 +184,8 @@ def classify(message: str) -> Verdict:
     words = message.lower()
     if _UNKNOWN in words:
         return "other"
-    return next((verdict for verdict, parts in _VERDICTS if has(words, parts)), "other")
+    said: Verdict = next((verdict for verdict, parts in _VERDICTS if has(words, parts)), "other")
+    return "down" if said == "other" and has(words, _TROUBLE) else said
 
 
 def _is_too_wide(words: str) -> bool:
