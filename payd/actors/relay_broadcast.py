@@ -75,7 +75,8 @@ class Broadcaster:
         if verdict in TAKEN and transaction.newest.sent_at_ms is None:
             return True  # A reorg took it back.
         wait_ms = every_ms if verdict in TAKEN else min(every_ms, REFUSED_WAIT_MS)
-        return self._clock.now_ms() - at_ms >= wait_ms
+        # The wall clock may have been set back since.
+        return not 0 <= self._clock.now_ms() - at_ms < wait_ms
 
     def keep_only(self, transactions: Collection[OpenTransaction]) -> None:
         """Forget when others were sent."""

@@ -137,8 +137,9 @@ class Flight:
         if word == "behind":
             return False
         if not isinstance(word, Receipt):
-            since_ms = self._doubts_ms.setdefault(transaction.seq, self._clock.now_ms())
-            if self._clock.now_ms() - since_ms < DOUBT_MS:
+            now_ms = self._clock.now_ms()
+            since_ms = self._doubts_ms[transaction.seq] = _since(self._doubts_ms.get(transaction.seq), now_ms)
+            if now_ms - since_ms < DOUBT_MS:
                 return False
             [everyone] = await self._ask([transaction], None)
             word = likeliest(everyone)
@@ -232,8 +233,9 @@ class Flight:
             self._refused = None
         if heard is not None and (head.is_out or heard.verdict != "other"):
             self._refused = None
-        elif heard is not None and self._refused is None:
-            self._refused = (head.seq, now_ms)
+        elif heard is not None or self._refused is not None:
+            before_ms = None if self._refused is None else self._refused[1]
+            self._refused = (head.seq, _since(before_ms, now_ms))
         return 0 if self._refused is None else now_ms - self._refused[1]
 
     def _is_in_vain(self, head: OpenTransaction, refused_ms: int, time_s: int) -> bool:
@@ -260,10 +262,7 @@ class Flight:
     async def _filler(self, first: int, nonce: int, market: Market) -> OpenTransaction | None:
         """A transaction that only uses the chain's next nonce, once ours have begun above it for a while."""
         now_ms = self._clock.now_ms()
-        if first == nonce:
-            self._gap_since_ms = None
-        elif self._gap_since_ms is None:
-            self._gap_since_ms = now_ms
+        self._gap_since_ms = None if first == nonce else _since(self._gap_since_ms, now_ms)
         fees = first_fees(market, self._limits.max_fee)
         if self._gap_since_ms is None or now_ms - self._gap_since_ms < GAP_MS or fees is None:
             return None
@@ -282,7 +281,7 @@ class Flight:
         if heard is not None and heard.verdict in WANTS_MORE:
             return True
         sent_at_ms = transaction.newest.sent_at_ms
-        if sent_at_ms is None or self._clock.now_ms() - sent_at_ms < self._limits.bump_after_ms:
+        if sent_at_ms is None or 0 <= self._clock.now_ms() - sent_at_ms < self._limits.bump_after_ms:
             return False
         # Those behind the first wait for it, and not for a fee, unless theirs is too low as well.
         return is_head or transaction.newest.fees.max_fee <= market.base_fee
@@ -324,10 +323,17 @@ class Flight:
         if not self._purse.take(max(0, gas * fees.max_fee - transaction.reserved)):
             return None
         signed = self._signer.sign(self._chain_id, transaction.nonce, *call, gas, fees.max_fee, fees.tip)
-        form = Attempt(signed.hash, signed.raw, fees, self._clock.now_ms())
+        # Of forms with the same fees the last is the newest, whatever the wall clock says.
+        made_at_ms = max(self._clock.now_ms(), transaction.newest.made_at_ms + 1)
+        form = Attempt(signed.hash, signed.raw, fees, made_at_ms)
         if not await self._db.write(add_attempt, transaction.seq, form, gas):
             return None
         return msgspec.structs.replace(transaction, gas=gas, attempts=(*transaction.attempts, form))
+
+
+def _since(before_ms: int | None, now_ms: int) -> int:
+    """Since when something holds that held before, or holds now; the wall clock may have been set back."""
+    return now_ms if before_ms is None else min(before_ms, now_ms)
 
 
 def _facts(fees: Fees) -> dict[str, int]:

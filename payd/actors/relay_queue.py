@@ -139,7 +139,7 @@ class Queue:
         brought, or cancelled, lands again at the cost of a question.
         """
         now_ms = self._clock.now_ms()
-        if self._asked_again_ms is not None and now_ms - self._asked_again_ms < BROUGHT_AGAIN_MS:
+        if self._asked_again_ms is not None and 0 <= now_ms - self._asked_again_ms < BROUGHT_AGAIN_MS:
             return
         self._asked_again_ms = now_ms
         for seq in await self._db.look(unshown_jobs, self._chain, time_s + SEND_MARGIN_S):

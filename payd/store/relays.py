@@ -75,12 +75,13 @@ def job_of_seq(tx: Tx, seq: int) -> Job | None:
 def due_jobs(tx: Tx, chain: str, now_ms: int, limit: int) -> list[Job]:
     """The queued jobs whose time to be tried has come, oldest first.
 
-    One that was put off further than any is was so by a wall clock that was ahead, and set back since.
+    One that was put off further than any is, and does not wait for its end, was so by a wall clock that was
+    ahead, and set back since.
     """
     rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM relay_jobs WHERE chain = ? AND state = 'queued'"
-        " AND next_try_at_ms NOT BETWEEN ? AND ? ORDER BY seq LIMIT ?",
-        (chain, now_ms + 1, now_ms + RETRY_LAST_MS, limit),
+        f"SELECT {_COLUMNS} FROM relay_jobs WHERE chain = ? AND state = 'queued' AND (next_try_at_ms <= ?"
+        " OR (next_try_at_ms > ? AND next_try_at_ms <> valid_until_s * 1000)) ORDER BY seq LIMIT ?",
+        (chain, now_ms, now_ms + RETRY_LAST_MS, limit),
     )
     return [_job(row) for row in rows]
 
