@@ -55,8 +55,10 @@ class WatchList:
 
         By the time of the blocks: who comes back after a week reads the week with what was watched then.
         """
-        since_ms = min(self._clock.now_ms(), block_time_s * 1000) - LATE_MS
-        if trio.current_time() >= self._stale_at_s or since_ms < self._since_ms:
+        now_ms = self._clock.now_ms()
+        since_ms = min(now_ms, block_time_s * 1000) - LATE_MS
+        is_set_back = now_ms < self._refreshed_ms  # the wall clock
+        if trio.current_time() >= self._stale_at_s or since_ms < self._since_ms or is_set_back:
             await self._refresh(since_ms)
         # What was handed out since then is among the rows of windows that have not closed before it.
         fresh = await self._db.look(watched_on, str(self._chain), self._refreshed_ms)

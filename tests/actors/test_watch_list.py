@@ -7,6 +7,7 @@ import trio
 from payd.actors.watch_list import REFRESH_S, WatchList
 from payd.chains.assets import AssetBook
 from payd.chains.evm.binding import payment_tag
+from payd.clock import Clock
 from payd.core.caip import parse_chain
 from payd.core.payment import PaymentCancelled
 from payd.store.settlements import set_destination
@@ -94,6 +95,18 @@ async def test_what_is_handed_out_is_watched_at_once(watching: Watching) -> None
     await trio.sleep(1)
     await watching.till.sell(asset=ETH, at_ms=watching.clock.now_ms())
     assert (await watched.at(now_s(watching))).native == ETH
+
+
+async def test_what_is_handed_out_after_the_wall_clock_was_set_back_is_watched_at_once(
+    watching: Watching,
+) -> None:
+    walls = [START_MS + 2 * WINDOW_MS, START_MS]
+    clock = Clock(lambda: walls[0])
+    watched = WatchList(watching.till.db, clock, parse_chain(CHAIN), AssetBook())
+    await watched.at(START_MS // 1000)
+    walls.pop(0)
+    await watching.till.sell(asset=ETH, at_ms=clock.now_ms())
+    assert (await watched.at(START_MS // 1000)).native == ETH
 
 
 async def test_a_destination_that_was_offered_is_watched_after_it_was_changed(watching: Watching) -> None:
