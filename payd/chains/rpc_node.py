@@ -181,17 +181,26 @@ class Node:
 
     async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
         results: Results = []
-        most = len(calls)
+        most, is_refused = len(calls), False
         while len(results) < len(calls):
             chunk = calls[len(results) : len(results) + min(most, self._batch_max)]
             try:
-                results += await self._post(chunk, deadline_s)
+                said = await self._post(chunk, deadline_s)
             except AnswerTooLong:
                 most = len(chunk) // 2
             except TooManyCalls:
-                self._batch_max = min(self._batch_max, len(chunk) // 2)
-                log.info("rpc.batch_shortened", node=self.name, calls_max=self._batch_max)
+                most, is_refused = len(chunk) // 2, True
+            else:
+                results += said
+                # Who refuses each call as well was in trouble, and takes as many as before once that is over.
+                if is_refused and not all(isinstance(one, RpcError) for one in said):
+                    self._shorten(len(chunk))
+                    is_refused = False
         return results
+
+    def _shorten(self, calls_max: int) -> None:
+        self._batch_max = min(self._batch_max, calls_max)
+        log.info("rpc.batch_shortened", node=self.name, calls_max=self._batch_max)
 
     async def _post(self, calls: Sequence[Call], deadline_s: float) -> Results:
         first = self._next_id

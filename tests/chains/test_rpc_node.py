@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -13,6 +14,7 @@ from structlog.testing import capture_logs
 
 from payd.chains import rpc_node
 from payd.chains.evm.dialect import EvmDialect
+from payd.chains.rpc_errors import RpcError
 from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_MAX, POSTS_MAX, Node, names_of
 from payd.chains.rpc_wire import Call, Fault
 from payd.core.errors import InvalidParams
@@ -264,6 +266,20 @@ async def test_a_node_without_batches_gets_single_calls() -> None:
     fake = FakeNode({"eth_call": lambda place: place}, batch_max=0)
     async with open_node(fake) as node:
         assert await node.ask([("eth_call", place) for place in range(3)]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("words", ["Internal error", "Unable to complete request at this time."])
+async def test_a_node_that_refused_everything_for_a_while_gets_batches_again(words: str) -> None:
+    fake = FakeNode({"eth_call": lambda place: place})
+    calls: list[Call] = [("eth_call", place) for place in range(20)]
+    async with open_node(fake) as node:
+        await node.ask(calls)
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": words}}
+        fake.does = Does(body=msgspec.json.encode(error))
+        assert all(isinstance(one, RpcError) for one in await node.ask(calls))
+        fake.does = None
+        assert await node.ask(calls) == list(range(20))
+        assert len(fake.asked[-1]) == 20
 
 
 async def test_the_newest_block_that_it_named_is_known() -> None:
