@@ -24,6 +24,7 @@ from tests.crash.webhook_kills import KILLS, Outlived, outlive
 pytestmark = [pytest.mark.crash, pytest.mark.real_time]
 
 IN_FLIGHT_MAX: Final = 10
+UNRECORDED_MAX: Final = 20
 # Before each attempt, after the one before it: SPEC.md's schedule, written down once more on purpose.
 STEPS_S: Final = (0, 5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 10 * 3600)
 # Times are whole milliseconds on both sides.
@@ -145,7 +146,7 @@ def test_every_committed_event_was_accepted_byte_for_byte(left: Outlived) -> Non
     accepted = {(receipt.event_id, receipt.body) for receipt in left.receipts if receipt.is_ok}
     lost = [row["id"] for row in left.rows.events if (row["id"], bytes(row["body"])) not in accepted]
     assert lost == []
-    assert len(left.rows.events) > 10 * KILLS
+    assert len(left.rows.events) > 5 * KILLS
 
 
 def test_the_events_are_those_that_the_api_shows(left: Outlived) -> None:
@@ -187,10 +188,12 @@ def test_every_receipt_has_its_record_or_its_death(compared: Compared) -> None:
     assert compared.unseen == []
 
 
-def test_a_death_repeats_what_was_in_flight_and_no_more(left: Outlived, compared: Compared) -> None:
-    assert len(compared.interrupted) <= IN_FLIGHT_MAX * KILLS
+def test_a_death_repeats_what_was_in_flight_or_not_on_the_disk_and_no_more(
+    left: Outlived, compared: Compared
+) -> None:
     of_life = Counter(receipt.life for receipt in compared.interrupted)
-    assert {life: count for life, count in of_life.items() if count > IN_FLIGHT_MAX} == {}
+    most = IN_FLIGHT_MAX + UNRECORDED_MAX
+    assert {life: count for life, count in of_life.items() if count > most} == {}
     assert len(accepted_again(left)) <= len(compared.interrupted)
 
 

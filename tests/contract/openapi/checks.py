@@ -15,7 +15,7 @@ BEYOND = (
     "Only the fault delay has one.",
     "At most 7d.",
     "At most 1d.",
-    "got `float`",  # 1.0 is an integer to JSON Schema; payd takes whole numbers without a point
+    "got a number",  # 1.0 is an integer to JSON Schema; payd takes whole numbers without a point
 )
 
 
