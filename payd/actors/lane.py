@@ -36,7 +36,8 @@ from payd.store.endpoints import endpoint_of_id, sweep_endpoint
 log = structlog.get_logger("payd.deliveries")
 
 IN_FLIGHT_MAX: Final = 10
-# Taken by the receiver and not on the disk yet: a death here has as many sent once more, under the same id.
+# Where so many were taken by the receiver and are not on the disk yet, nothing more begins: a death has them
+# sent once more, as what is in flight, under the same ids.
 UNRECORDED_MAX: Final = 20
 # Enough to find work behind everything that is in flight and the later events of the same payments.
 LOOK_AHEAD: Final = 64

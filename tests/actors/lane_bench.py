@@ -9,13 +9,12 @@ import trio
 
 from payd.actors.lane import Lane
 from payd.clock import Clock, VirtualWall
-from payd.core.endpoint import ALL
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database
 from payd.store.deliveries import Work
-from payd.store.endpoints import put_endpoint
 from payd.store.notices import Notices
+from tests.store.test_deliveries import register
 
 NOTICES = Notices(False, new_id)
 
@@ -82,14 +81,5 @@ class Bench:
 
 async def open_bench(db: Database) -> Bench:
     """A lane that does not run yet, and its endpoint."""
-    await db.write(
-        put_endpoint,
-        account_id="acct_1",
-        url="https://a.test/",
-        events=ALL,
-        fresh_id="ep_1",
-        sealed=b"sealed",
-        now_ms=0,
-        actor="test",
-    )
+    await register(db, "acct_1", "ep_1")
     return Bench(db)

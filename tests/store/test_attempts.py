@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from payd.core.endpoint import ALL, DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, NOTIFY, EndpointState
+from payd.core.endpoint import DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, NOTIFY, EndpointState
 from payd.core.retry import ATTEMPTS_MAX
 from payd.entropy import new_id
 from payd.store.attempts import (
@@ -23,7 +23,7 @@ from payd.store.attempts import (
 )
 from payd.store.db import Database, Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
-from payd.store.endpoints import get_endpoint, put_endpoint, put_house_endpoint
+from payd.store.endpoints import get_endpoint, put_house_endpoint
 from payd.store.notices import Notices
 from tests.store.test_deliveries import happen, register
 
@@ -35,16 +35,7 @@ NOTICES = Notices(False, new_id)
 @pytest.fixture
 async def db(realm_db: Database) -> Database:
     """A realm that owes `dlv_1` to `ep_1`."""
-    await realm_db.write(
-        put_endpoint,
-        account_id="acct_1",
-        url="https://a.test/",
-        events=ALL,
-        fresh_id="ep_1",
-        sealed=b"sealed",
-        now_ms=0,
-        actor="test",
-    )
+    await register(realm_db, "acct_1", "ep_1")
     await happen(realm_db, 1)
     return realm_db
 
