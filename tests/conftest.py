@@ -66,9 +66,13 @@ def run_in_real_time(
 
 
 def pytest_configure() -> None:
-    """Have the limit on nesting that servers have: a library of signatures lifts it when it is imported."""
+    """Have the limit on nesting that servers have, which a library of signatures lifts when it is imported."""
     importlib.import_module("py_ecc")
     sys.setrecursionlimit(NESTING_MAX)
+    # By itself it draws each traceback with all local variables, which takes seconds.
+    *others, _ = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*others, plain])
 
 
 @pytest.hookimpl(tryfirst=True)
