@@ -167,7 +167,7 @@ class Deliveries:
             lane.wake()
 
     def note_owed(self, endpoint_id: str) -> None:
-        """As `wake`, where nothing but a delivery was added."""
+        """As `wake`, where nothing but a fresh delivery was added."""
         if (lane := self._lane_at_work(endpoint_id)) is not None:
             lane.note_owed()
 

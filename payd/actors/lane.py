@@ -22,8 +22,10 @@ from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.store.attempts import AttemptEnd, Recorded, Trigger
 from payd.store.db import Database
 from payd.store.deliveries import (
+    FRESH,
     PRIORITIES,
     REPLAY,
+    RETRY,
     Head,
     Work,
     count_owed,
@@ -41,6 +43,9 @@ IN_FLIGHT_MAX: Final = 10
 UNRECORDED_MAX: Final = 20
 # Enough to find work behind everything that is in flight and the later events of the same payments.
 LOOK_AHEAD: Final = 64
+# Whose turn the next places are, in a circle. Fresh goes first, but where more is owed than a receiver takes,
+# no failed delivery waits for ever: of those that are due again, the n-th waits for 8 n places at most.
+TURNS: Final = (FRESH, FRESH, FRESH, RETRY, FRESH, FRESH, FRESH, REPLAY)
 # So many in a row from a receiver that is not there, and it is asked with one request at a time.
 AWAY_MAX: Final = 3
 AWAY: Final = frozenset(
@@ -125,6 +130,7 @@ class Lane:
         self._retire = retire
         self._woken = trio.Event()
         self._queues = {priority: _Queue() for priority in PRIORITIES}
+        self._places_given = 0
         self._claimed: dict[str, Head] = {}
         # Of these, what has a place at the receiver, or waits for one of the realm's.
         self._under_way: set[str] = set()
@@ -171,8 +177,8 @@ class Lane:
         self._woken.set()
 
     def note_owed(self) -> None:
-        """Something was added, and nothing else has changed: who is full finds it once there is room."""
-        self._forget()
+        """Something fresh was added, and nothing else has changed: who is full finds it on having room."""
+        self._queues[FRESH].stale = True
         if self._has_room():
             self._woken.set()
 
@@ -265,11 +271,12 @@ class Lane:
         return min((q.next_due_ms for q in self._queues.values() if q.next_due_ms is not None), default=None)
 
     def _take(self) -> Head | None:
-        """Claim the next delivery: fresh before retries before replays."""
+        """Claim the next delivery: of those whose turn it is, else fresh before retries before replays."""
         if not self._db.healthy:
             return None
         now_ms = self._clock.now_ms()
-        for priority in PRIORITIES:
+        turn = TURNS[self._places_given % len(TURNS)]
+        for priority in (turn, *PRIORITIES):
             queue = self._queues[priority]
             head = queue.pick(self._first_attempts)
             if head is None and (
@@ -279,6 +286,7 @@ class Lane:
                 queue.fill(rows, now_ms, self._claimed, LOOK_AHEAD)
                 head = queue.pick(self._first_attempts)
             if head is not None:
+                self._places_given += 1
                 self._claimed[head.id] = head
                 self._under_way.add(head.id)
                 self._unread.add(head.id)

@@ -19,7 +19,7 @@ from payd.store.rows import insert_rows
 Tx: TypeAlias = sqlite3.Connection
 MessageKind: TypeAlias = Literal["notice", "canary"]
 
-# What is sent first when an endpoint is owed several things at once.
+# What is sent first when an endpoint is owed several things at once, but for the turns of the others.
 FRESH: Final = 0
 RETRY: Final = 1
 REPLAY: Final = 2
@@ -315,7 +315,7 @@ def count_owed(tx: Tx, delivery_ids: Sequence[str]) -> int:
 
 
 def requeue(tx: Tx, delivery_id: str, now_ms: int) -> None:
-    """Owe a failed or cancelled delivery once more, behind everything else and with all its attempts."""
+    """Owe a failed or cancelled delivery once more, as a replay and with all its attempts."""
     tx.execute(
         "UPDATE deliveries SET state = 'pending', reason = NULL, attempts = 0, priority = ?, next_at_ms = ?"
         " WHERE id = ? AND state IN ('failed', 'cancelled')",

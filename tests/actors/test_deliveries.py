@@ -8,6 +8,7 @@ import pytest
 import trio
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from payd.actors.lane import TURNS
 from payd.clock import Clock
 from payd.core.endpoint import DISABLE_AFTER_MS
 from payd.core.errors import InvalidParams, NotFound
@@ -204,7 +205,7 @@ async def test_after_three_timeouts_it_is_one_request_at_a_time_until_a_success(
         assert {row.state for row in outbox.rows()} == {"succeeded"}
 
 
-async def test_fresh_events_go_before_retries(realm_db: Database) -> None:
+async def test_fresh_events_go_before_all_retries_but_those_whose_turn_it_is(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox:
         receiver = outbox.host("a.test", always(Does(status=500)))
         await outbox.register("a.test")
@@ -218,8 +219,8 @@ async def test_fresh_events_go_before_retries(realm_db: Database) -> None:
         await receiver.count(60)
 
         order = [one.event for one in receiver.received]
-        assert set(order[:30]) == set(fresh)
-        assert set(order[30:]) == set(old)
+        assert len(set(order[:30]) & set(fresh)) >= 30 - 30 / len(TURNS)
+        assert sorted(order) == sorted(fresh + old)
 
 
 async def test_the_next_event_of_a_payment_waits_for_the_first_attempt_of_the_one_before(
