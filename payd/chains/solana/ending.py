@@ -39,7 +39,8 @@ from payd.store.submissions import StoredSubmission
 
 log = structlog.get_logger("payd.chains")
 
-# Whoever knows a reference can name it in any transaction; so many are read for one that pays.
+# Whoever knows a reference can name it in any transaction; so many are read for one that pays. Where more do,
+# the watcher's reading of all of them has to do, which it ends as the window closes.
 LISTED_MAX: Final = 20
 # Slots do not come as regularly as their average, and may get shorter one day.
 SLOTS_ROOM: Final = 2
@@ -58,12 +59,14 @@ class _Said(msgspec.Struct, frozen=True):
         is_gone: Whether it is nowhere, and cannot come any more.
         height: Of the newest final block.
         others: Transactions that name the payment and succeeded, and may be the payment.
+        is_crowded: Whether more name it than are read here; then none of them is among `others`.
     """
 
     failed: str | None = None
     is_gone: bool = False
     height: int = 0
     others: frozenset[str] = frozenset()
+    is_crowded: bool = False
 
 
 _NOTHING: Final = _Said()
@@ -117,8 +120,9 @@ class Endings:
             return PaymentFailed(failed, BROADCAST_FAILED)
         if not all(one.is_gone for one in said):
             return None
-        if submission is None and not _is_over(payment, read):
-            # The buyer's wallet may send another one, as long as it is asked to.
+        # The buyer's wallet may send another one, as long as it is asked to.
+        may_be_paid = submission is None or any(one.is_crowded for one in said)
+        if may_be_paid and not _is_over(payment, read):
             return None
         others = frozenset[str]().union(*(one.others for one in said))
         return WindowClosed() if await self._pay_nothing(track, others) else None
@@ -136,25 +140,26 @@ class Endings:
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
             return _NOTHING
-        others = frozenset(one.tx_id for one in listed if one.err is None)
+        is_crowded = len(listed) > LISTED_MAX
+        others = frozenset(() if is_crowded else (one.tx_id for one in listed if one.err is None))
         # Behind one address may be several nodes: one that lags knows no status yet.
         is_unknown = statuses == [None] and known_at >= slot
-        if not is_unknown or track.valid_until_height is None or len(listed) > LISTED_MAX:
+        if not is_unknown or track.valid_until_height is None:
             return _NOTHING
         is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)
-        return _Said(is_gone=is_gone, height=height, others=others)
+        return _Said(is_gone=is_gone, height=height, others=others, is_crowded=is_crowded)
 
     def _failure(self, track: Track, landed: Landed) -> str | None:
         """Why a transaction that is final has come to nothing; None where it paid."""
         if landed.err is not None:
             return failure_words(landed.err, landed.message)
-        return None if self._pays(track, landed) else PAID_NOTHING
+        return None if self._paid(track, landed) else PAID_NOTHING
 
-    def _pays(self, track: Track, landed: Landed) -> bool:
-        """Whether a transaction pays the merchant for this payment, be it too much or too little."""
+    def _paid(self, track: Track, landed: Landed) -> list[int]:
+        """What a transaction pays the merchant for this payment, be it too much or too little."""
         watched = watched_for(track.asset, track.recipient)
         paid = paid_by(self._terms.chain, landed, watched, {(track.reference, track.asset)})
-        return any(one.binding is not None or track.assigned for one in paid)
+        return [one.value for one in paid if one.binding is not None or track.assigned]
 
     def _remembers(self, payment: Payment, slot: int, first: int, now_ms: int) -> bool:
         """Whether a node has all slots since the payment was committed: else it may have forgotten."""
@@ -163,7 +168,7 @@ class Endings:
         return slot - first >= passed_ms * SLOTS_ROOM // self._terms.block_ms + SLOTS_MORE or first == 0
 
     async def _pay_nothing(self, track: Track, tx_ids: frozenset[str]) -> bool:
-        """Whether as many nodes as must agree show that none of these transactions pays."""
+        """Whether as many nodes as must agree show that none of these transactions pays what it must."""
         if not tx_ids:
             return True
         wanted = sorted(tx_ids)
@@ -173,7 +178,7 @@ class Endings:
                     landed = decode_landed(answered(result), tx_id)
                 except BadAnswer:
                     return False
-                if landed is None or self._pays(track, landed):
+                if landed is None or int(track.value) in self._paid(track, landed):
                     return False
         return True
 

@@ -286,15 +286,46 @@ async def test_transactions_that_only_name_a_payment_do_not_keep_it_open(scene: 
     assert isinstance(end(await scene.look(payment)), WindowClosed)
 
 
-async def test_of_transactions_that_name_it_a_few_are_read_and_more_are_not_known(scene: Scene) -> None:
+async def test_of_transactions_that_name_it_a_few_are_read_and_what_more_do_was_read_with_the_window(
+    scene: Scene,
+) -> None:
     payment = await scene.signed()
     for lamports in range(LISTED_MAX + 1):
         named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), lamports + 1, reference_key(payment.id))]
         await scene.local.send(named, keypair(BUYER_2))
-    await scene.local.slots(LIFE + FINAL)
+    await scene.watch(LIFE + FINAL)
     assert await scene.look(payment) is None
     newest = next(reversed(scene.node.ledger.landed))
     scene.node.forgotten.add(newest)
+    assert isinstance(end(await scene.look(payment)), WindowClosed)
+    scene.node.forgotten.clear()
+    await scene.local.rpc("payd_time", 901)
+    await scene.watch(FINAL)
+
+    assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_nobody_keeps_it_open_by_naming_it_again_and_again(scene: Scene) -> None:
+    payment = await scene.signed()
+    await scene.watch(LIFE)
+    await scene.local.rpc("payd_time", 901)
+    for lamports in range(LISTED_MAX + 1):
+        named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), lamports + 1, reference_key(payment.id))]
+        await scene.local.send(named, keypair(BUYER_2))
+        await scene.watch(1)
+
+    assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_nobody_keeps_it_open_with_a_part_of_its_amount(scene: Scene) -> None:
+    payment = await scene.signed()
+    await scene.local.give(pubkey(BUYER_2), USDC_MINT, 1)
+    named = [
+        memo(memo_of(reference_of(payment.id))),
+        pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, 1, reference_key(payment.id)),
+    ]
+    await scene.local.send(named, keypair(BUYER_2))
+    await scene.watch(LIFE + FINAL)
 
     assert isinstance(end(await scene.look(payment)), WindowClosed)
 
