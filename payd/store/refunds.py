@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from payd.core.errors import AlreadyRefunded
 
 Tx: TypeAlias = sqlite3.Connection
+
+
+class Refund(NamedTuple):
+    """A refund as it was recorded: when, and by which transaction and with which words, if any."""
+
+    at_ms: int
+    tx_id: str | None
+    note: str | None
 
 
 class RefundOut(NamedTuple):
@@ -38,6 +47,16 @@ def insert_refund(tx: Tx, payment_id: str, tx_id: str | None, note: str | None, 
 def is_refunded(tx: Tx, payment_id: str) -> bool:
     """Whether a refund of the payment is recorded."""
     return tx.execute("SELECT 1 FROM refunds WHERE payment_id = ?", (payment_id,)).fetchone() is not None
+
+
+def refunds_of(tx: Tx, payment_ids: Sequence[str]) -> dict[str, Refund]:
+    """The refunds that are recorded of some payments, by payment."""
+    marks = ",".join("?" * len(payment_ids))
+    rows = tx.execute(
+        f"SELECT payment_id, created_at_ms, tx_id, note FROM refunds WHERE payment_id IN ({marks})",
+        payment_ids,
+    )
+    return {payment_id: Refund(*row) for payment_id, *row in rows}
 
 
 def refund_out(tx: Tx, payment_id: str) -> RefundOut | None:

@@ -6,7 +6,7 @@ import pytest
 
 from payd.core.errors import AlreadyRefunded
 from payd.store.db import Database
-from payd.store.refunds import insert_refund
+from payd.store.refunds import Refund, insert_refund, refunds_of
 
 
 async def test_a_refund_is_recorded_once_a_payment(realm_db: Database) -> None:
@@ -16,3 +16,14 @@ async def test_a_refund_is_recorded_once_a_payment(realm_db: Database) -> None:
     await realm_db.write(insert_refund, "pay_2", None, None, 2000)
     rows = await realm_db.read(lambda tx: tx.execute("SELECT * FROM refunds ORDER BY payment_id").fetchall())
     assert rows == [("pay_1", "0xa", "cup", 1000), ("pay_2", None, None, 2000)]
+
+
+async def test_the_refunds_of_some_payments_are_found_at_once(realm_db: Database) -> None:
+    for number in range(3):
+        await realm_db.write(insert_refund, f"pay_{number}", "0xa", None, number)
+
+    assert realm_db.point(refunds_of, ["pay_1", "pay_2", "pay_9"]) == {
+        "pay_1": Refund(1, "0xa", None),
+        "pay_2": Refund(2, "0xa", None),
+    }
+    assert realm_db.point(refunds_of, []) == {}

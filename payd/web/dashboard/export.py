@@ -2,7 +2,8 @@
 
 Times are ISO 8601 UTC; each amount stands there twice, in smallest units for programs and as a decimal number
 for people. What was paid, taken as a fee and received is there once a payment has succeeded: no sum over
-these columns counts money that did not come.
+these columns counts money that did not come. What was paid back is told by when, by which transaction and in
+the merchant's words: it may be less than came, and nobody but the merchant knows how much.
 
 Source: DESIGN.md, "11. Pages".
 """
@@ -23,6 +24,7 @@ from payd.store.db import Tx
 from payd.store.ledger import newest_seq
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
+from payd.store.refunds import Refund, refunds_of
 
 if TYPE_CHECKING:
     from payd.web.house import Realm
@@ -60,6 +62,9 @@ COLUMNS: Final = (
     "failure_code",
     "failure_reason",
     "cancellation_reason",
+    "refunded_at",
+    "refund_tx_id",
+    "refund_note",
 )
 
 
@@ -76,15 +81,17 @@ async def export_payments(realm: Realm, words: Words, chosen: PaymentFilter) -> 
     yield line(COLUMNS)
     after: tuple[int, int] | None = None
     while True:
-        rows, names = await realm.db.read(_page, chosen, after)
-        yield b"".join(line(cells(one, names.get(one.merchant_id, ""), words)) for _, one in rows)
+        rows, names, refunds = await realm.db.read(_page, chosen, after)
+        yield b"".join(
+            line(cells(one, names.get(one.merchant_id, ""), refunds.get(one.id), words)) for _, one in rows
+        )
         if len(rows) < PAGE:
             return
         seq, last = rows[-1]
         after = (last.created_at_ms if chosen.sort_by == "date" else last.value, seq)
 
 
-def cells(payment: Payment, merchant_name: str, words: Words) -> tuple[str, ...]:
+def cells(payment: Payment, merchant_name: str, refund: Refund | None, words: Words) -> tuple[str, ...]:
     """The record of one payment, in the order of `COLUMNS`."""
     processing, settled = payment.processing, payment.settled
     came = processing if payment.status is Status.SUCCEEDED else None
@@ -116,6 +123,9 @@ def cells(payment: Payment, merchant_name: str, words: Words) -> tuple[str, ...]
         "" if payment.failed is None else payment.failed.code,
         "" if payment.failed is None else payment.failed.reason,
         "" if payment.cancelled is None else payment.cancelled.reason,
+        "" if refund is None else iso_ms(refund.at_ms),
+        (refund.tx_id or "") if refund is not None else "",
+        (refund.note or "") if refund is not None else "",
     )
 
 
@@ -128,7 +138,8 @@ def _both(amount: AmountWire | None, words: Words) -> tuple[str, str]:
 
 def _page(
     tx: Tx, chosen: PaymentFilter, after: tuple[int, int] | None
-) -> tuple[list[tuple[int, Payment]], dict[str, str]]:
+) -> tuple[list[tuple[int, Payment]], dict[str, str], dict[str, Refund]]:
     rows = list_payments(tx, chosen, after, PAGE)
     merchants = named_merchants(tx, sorted({one.merchant_id for _, one in rows}))
-    return rows, {merchant_id: name for merchant_id, (name, _) in merchants.items()}
+    names = {merchant_id: name for merchant_id, (name, _) in merchants.items()}
+    return rows, names, refunds_of(tx, [one.id for _, one in rows])

@@ -12,6 +12,7 @@ from payd.core.search import read_search
 from payd.store.db import Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.payments import PaymentFilter, list_payments
+from payd.store.refunds import insert_refund
 from payd.web.dashboard import export
 from payd.web.dashboard.export import COLUMNS, export_payments
 from payd.web.schema import Words
@@ -102,6 +103,22 @@ async def test_nothing_was_paid_or_received_that_did_not_come(shop: Shop) -> Non
     assert [row["received"] for row in rows if row["received"]] == ["1.000000"] * 2
     # What a buyer committed that came to nothing is told by its network and who it was.
     assert [bool(row["buyer"]) for row in rows if row["status"] == "failed"] == [True, False]
+
+
+async def test_a_row_tells_that_the_money_was_paid_back(shop: Shop) -> None:
+    await fill(shop, len(STATES))
+    paid = [row for row in await exported(shop) if row["status"] == "succeeded"]
+    assert [row["refunded_at"] for row in paid] == ["", ""]
+    # One transaction may pay back several, and a merchant may say that without one.
+    [first, second] = [row["payment_id"] for row in paid]
+    await shop.realm.db.write(insert_refund, first, "0xback", None, START_MS)
+    await shop.realm.db.write(insert_refund, second, None, "=half", START_MS + 1)
+    rows = {row["payment_id"]: row for row in await exported(shop)}
+
+    told = [(rows[one]["refund_tx_id"], rows[one]["refund_note"]) for one in (first, second)]
+    assert told == [("0xback", ""), ("", "'=half")]
+    assert rows[first]["refunded_at"] == "2026-05-28T20:26:40.000Z"
+    assert sum(bool(row["refunded_at"]) for row in rows.values()) == 2
 
 
 async def test_what_arrives_while_it_runs_is_not_in_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
