@@ -7,11 +7,13 @@ realm".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
 import trio
 
+from payd.actors.supervisor import do_all
 from payd.clock import Clock
 from payd.store.api_log import prune_logged
 from payd.store.builds import prune_own_builds, prune_paid_builds
@@ -94,32 +96,33 @@ class Maintenance:
             await trio.sleep(EVERY_S)
 
     async def run_once(self) -> dict[str, int]:
-        """Forget what is old; returns how many rows of each kind."""
+        """Forget what is old; returns how many rows of each kind, but for a kind whose chore crashed."""
         now_ms = self._clock.now_ms()
         before_ms = now_ms - self._keep_ms
         audit_before_ms = now_ms - self._audit_ms
         relays_before_ms = now_ms - max(self._keep_ms, RELAYS_KEPT_MS)
-        pruned = {
-            "answers": await self._prune(prune_answers, now_ms - ANSWERS_KEPT_MS),
-            "deliveries": await self._prune_pages(prune_deliveries, before_ms),
-            "events": await self._prune_pages(prune_events, before_ms),
-            "jobs": await self._prune(prune_jobs, before_ms),
-            "secrets": await self._prune(prune_secrets, before_ms),
-            "endpoints": await self._prune(prune_endpoints, before_ms),
-            "relays": await self._prune_pages(prune_relays, relays_before_ms),
-            "submissions": await self._prune_pages(prune_submissions, relays_before_ms),
-            "builds": await self._prune(prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS)
-            + await self._prune(prune_paid_builds, relays_before_ms),
-            "fillers": await self._prune(prune_fillers, relays_before_ms),
-            "collected": await self._prune(prune_collected, now_ms - self._collected_ms),
-            "stray_answers": await self._prune_pages(sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
-            "watches": await self._prune(prune_watches, now_ms - WATCHES_KEPT_MS),
-            "requests": await self._prune_pages(prune_logged, now_ms - REQUESTS_KEPT_MS),
-            "vacancies": await self._prune(prune_vacancies, now_ms),
-            "audit": await self._prune(prune_audit, audit_before_ms),
-            "keys": await self._prune(prune_keys, audit_before_ms),
-            "apps": await self._prune(prune_apps, audit_before_ms),
+        chores = {
+            "answers": partial(self._prune, prune_answers, now_ms - ANSWERS_KEPT_MS),
+            "deliveries": partial(self._prune_pages, prune_deliveries, before_ms),
+            "events": partial(self._prune_pages, prune_events, before_ms),
+            "jobs": partial(self._prune, prune_jobs, before_ms),
+            "secrets": partial(self._prune, prune_secrets, before_ms),
+            "endpoints": partial(self._prune, prune_endpoints, before_ms),
+            "relays": partial(self._prune_pages, prune_relays, relays_before_ms),
+            "submissions": partial(self._prune_pages, prune_submissions, relays_before_ms),
+            "own_builds": partial(self._prune, prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS),
+            "paid_builds": partial(self._prune, prune_paid_builds, relays_before_ms),
+            "fillers": partial(self._prune, prune_fillers, relays_before_ms),
+            "collected": partial(self._prune, prune_collected, now_ms - self._collected_ms),
+            "stray_answers": partial(self._prune_pages, sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
+            "watches": partial(self._prune, prune_watches, now_ms - WATCHES_KEPT_MS),
+            "requests": partial(self._prune_pages, prune_logged, now_ms - REQUESTS_KEPT_MS),
+            "vacancies": partial(self._prune, prune_vacancies, now_ms),
+            "audit": partial(self._prune, prune_audit, audit_before_ms),
+            "keys": partial(self._prune, prune_keys, audit_before_ms),
+            "apps": partial(self._prune, prune_apps, audit_before_ms),
         }
+        pruned = await do_all(chores)
         if any(pruned.values()):
             log.info("store.pruned", **pruned)
         more = True

@@ -1,8 +1,8 @@
-"""Supervision: restart with backoff what crashed, and work that outlives whoever asked for it."""
+"""Supervision: restart with backoff what crashed, go on beside it, and work that outlives whoever asked."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -10,7 +10,7 @@ import outcome
 import structlog
 import trio
 
-from payd.core.errors import InternalError
+from payd.core.errors import InternalError, OutcomeUnknown, StoreUnavailable
 
 log = structlog.get_logger("payd.supervisor")
 
@@ -64,6 +64,23 @@ async def keep_running(
         delay_s = backoff.delay_s(failures)
         log.error("task.restarts", task=name, failures=failures, delay_s=delay_s, exc_info=problem)
         await trio.sleep(delay_s)
+
+
+async def do_all(chores: Mapping[str, Callable[[], Awaitable[int]]]) -> dict[str, int]:
+    """Do chores one after the other, and log the one that crashes; what the others counted.
+
+    Raises:
+        StoreUnavailable, OutcomeUnknown: Nothing can be stored now, by no chore.
+    """
+    counts: dict[str, int] = {}
+    for name, chore in chores.items():
+        try:
+            counts[name] = await chore()
+        except (StoreUnavailable, OutcomeUnknown):
+            raise
+        except Exception as crash:
+            log.error("chore.crashed", chore=name, exc_info=crash)
+    return counts
 
 
 async def in_background(nursery: trio.Nursery, work: Callable[[], Awaitable[T]]) -> T:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
+from payd.actors import maintenance
 from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
 from payd.clock import Clock
 from payd.core.payment import PaymentCancelled
 from payd.store.attempts import attempts_of
 from payd.store.collected import holders_of
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.store.deliveries import count_pending
 from payd.store.endpoints import secrets_of
 from payd.store.webhook_jobs import find_job, start_job
@@ -112,6 +114,25 @@ async def test_more_than_a_batch_goes_and_what_is_young_in_between_stays(realm_d
 
         assert (pruned["deliveries"], pruned["events"]) == (1100, 1100)
         assert len(outbox.rows()) == 1
+
+
+async def test_a_chore_that_crashes_keeps_no_other_from_its_work(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(tx: Tx, before_ms: int, limit: int) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(maintenance, "prune_answers", crash)
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        await outbox.happen()
+        await outbox.drained()
+        age(outbox, 31)
+        pruned = await Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90).run_once()
+
+    assert "answers" not in pruned
+    assert pruned["deliveries"] == 1
 
 
 async def test_old_jobs_and_secrets_that_ran_out_go_too(realm_db: Database) -> None:

@@ -70,3 +70,16 @@ async def test_it_comes_back_every_hour(office: Database) -> None:
         await trio.sleep(EVERY_S)
         nursery.cancel_scope.cancel()
     assert (await chores.run_once())["sessions"] == 0
+
+
+async def test_a_chore_that_crashes_keeps_no_other_from_its_work(
+    office: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(tx: Tx, before_ms: int, limit: int) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("payd.actors.office.prune_sessions", crash)
+    await fill(office, 2)
+    gone = await OfficeChores(office, lambda: NOW + LIFETIME_MS + 1).run_once()
+
+    assert gone == {"links": 2, "challenges": 2, "tries": 2, "sign_ins": 0, "audit": 0}

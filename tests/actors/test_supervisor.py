@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 import trio
 
-from payd.actors.supervisor import RESTART, Backoff, in_background, keep_running
-from payd.core.errors import InternalError
+from payd.actors.supervisor import RESTART, Backoff, do_all, in_background, keep_running
+from payd.core.errors import InternalError, StoreUnavailable
 
 
 async def test_a_task_that_crashes_or_ends_is_started_again_with_backoff() -> None:
@@ -115,3 +116,31 @@ async def test_who_waits_for_work_that_is_cancelled_is_told() -> None:
 
 def test_a_delay_stays_the_last_one_however_often_it_failed() -> None:
     assert Backoff(1.0, 60.0).delay_s(100_000) == 60.0
+
+
+async def test_a_chore_that_crashes_is_told_once_and_keeps_no_other_from_running() -> None:
+    async def count() -> int:
+        await trio.lowlevel.checkpoint()
+        return 3
+
+    async def crash() -> int:
+        raise ZeroDivisionError
+
+    with structlog.testing.capture_logs() as logged:
+        counts = await do_all({"first": count, "broken": crash, "last": count})
+
+    assert counts == {"first": 3, "last": 3}
+    assert [(entry["event"], entry["chore"]) for entry in logged] == [("chore.crashed", "broken")]
+
+
+async def test_chores_end_where_nothing_can_be_stored() -> None:
+    begun: list[str] = []
+
+    async def begin() -> int:
+        begun.append("one")
+        raise StoreUnavailable("The disk is full.")
+
+    with pytest.raises(StoreUnavailable):
+        await do_all({"first": begin, "second": begin})
+
+    assert begun == ["one"]
