@@ -40,7 +40,7 @@ from payd.store.payments import (
     record_transitions,
     unpark_payments,
 )
-from payd.store.sightings import take_back
+from payd.store.sightings import pay_in_stead, take_back
 from payd.store.transfers import follow_transfer, paid_among
 from payd.store.watches import chains_watched
 
@@ -234,6 +234,7 @@ class Tending:
         """Store what a look found; False when the payment has moved since, or cannot end yet.
 
         Until its window was read to the end, what payd does not bring itself may be paid by another transfer.
+        What payd could not bring is paid by one that was seen before; its chain is looked at next.
         """
         is_end = isinstance(found.trigger, (WindowClosed, PaymentFailed))
         if is_end and not self._of.db.point(is_held, payment) and self._unread([payment]):
@@ -246,6 +247,9 @@ class Tending:
 
         async def turn(actor: PaymentActor) -> bool:
             if actor.load().version != payment.version:
+                return False
+            if is_end and await self._of.db.write(pay_in_stead, payment.id):
+                log.warning("payment.paid_in_stead", payment_id=payment.id)
                 return False
             if found.trigger is None:
                 await self._of.db.write(self._keep, [(payment, found)])

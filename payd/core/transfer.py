@@ -37,8 +37,9 @@ class Claim(msgspec.Struct, frozen=True):
         status: Where it stands.
         quotes: Everything that was handed out for it, in any asset, valid or not.
         committed: Asset (canonical) and amount that the buyer committed; None before that.
-        held: Whether nothing else pays: a wallet signed it, and payd brings it to the chain. What a chain
-            showed, or a wallet told of, may never stay or land there: that holds nobody to it.
+        held: Whether nothing else pays: a wallet signed it, and payd brings it to the chain, as long as it
+            can. What a chain showed, or a wallet told of, may never stay or land there: that holds nobody to
+            it.
         paid_by_another: Whether another transfer, that the chain still shows, is matched to it.
     """
 

@@ -304,6 +304,16 @@ def hold_to_commitment(tx: Tx, payment_id: str) -> None:
         _match_another(tx, payment)
 
 
+def pay_in_stead(tx: Tx, payment_id: str) -> bool:
+    """What a wallet signed can not come any more: whether another transfer pays from now on, in its stead.
+
+    It was too much beside what was signed, though it was asked for and in time.
+    """
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    return payment.status is Status.PROCESSING and _match_another(tx, payment, held=False)
+
+
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
     known = _known(tx, seen)
     payment = _claimed(tx, seen, known)
@@ -384,8 +394,13 @@ def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:
 
 
 def _judge(
-    tx: Tx, payment: Payment | None, shown: Seen | Sighting, known: Sighting | None
+    tx: Tx,
+    payment: Payment | None,
+    shown: Seen | Sighting,
+    known: Sighting | None,
+    held: bool | None = None,
 ) -> rule.Classified:
+    """What a transfer is now; `held` as of `core.transfer.Claim`, None: as it is stored."""
     sighting = rule.Sighting(shown.asset, shown.value, shown.recipient, shown.block_time_s * 1000)
     if payment is None:
         return rule.classify(sighting, None)
@@ -393,7 +408,7 @@ def _judge(
         status=payment.status,
         quotes=quotes_in(tx, payment.id, shown.asset),
         committed=committed(payment),
-        held=is_held(tx, payment),
+        held=is_held(tx, payment) if held is None else held,
         paid_by_another=_paid_by_another(tx, payment, shown),
     )
     if _has_paid(payment, shown, known) and not claim.paid_by_another and payment.status not in OVER:
@@ -421,7 +436,7 @@ def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
     return row is not None
 
 
-def _match_another(tx: Tx, payment: Payment) -> bool:
+def _match_another(tx: Tx, payment: Payment, held: bool | None = None) -> bool:
     """Have the first transfer that is good enough pay for the payment, if there is one."""
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'surplus'"
@@ -429,7 +444,7 @@ def _match_another(tx: Tx, payment: Payment) -> bool:
         (payment.id,),
     ).fetchall()
     for sighting in map(_sighting, rows):
-        if _judge(tx, payment, sighting, None).kind == "matched":
+        if _judge(tx, payment, sighting, None, held).kind == "matched":
             tx.execute(
                 "UPDATE transfers SET kind = 'matched' WHERE chain = ? AND tx_id = ? AND log_index = ?",
                 (sighting.chain, sighting.tx_id, sighting.log_index),

@@ -10,7 +10,8 @@ from payd.chains.base import Found
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, Trigger, WindowClosed
 from payd.core.relay import RelayJob
 from payd.store.relays import insert_job
-from tests.actors.windows import ASSET, CHAIN, processing_of, sighting, watched
+from payd.store.sightings import matched_of
+from tests.actors.windows import ASSET, CHAIN, processing_of, sighting, too_much, watched
 from tests.shop import BUYER, SIGNATURE, Shop
 
 
@@ -80,6 +81,32 @@ async def test_what_another_may_pay_ends_once_its_window_was_read_to_the_end(
     await trio.sleep(UNREAD_RETRY_MS / 1000 + 0.1)
 
     assert await shop.status(payment_id) in ("failed", "expired")
+
+
+@pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("It could not be brought.")])
+async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_otherwise(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger
+) -> None:
+    payment_id = await watched(shop)
+    payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
+
+    async def look(payment: Payment, now_ms: int) -> Found:
+        return Found(end)
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
+    await shop.realm.payments.ask(
+        payment_id, lambda actor: actor.move(FundsCommitted(processing, b"results"))
+    )
+    job = RelayJob(CHAIN, BUYER, ASSET, b"call", payment.expires_at_ms // 1000)
+    await shop.realm.db.write(insert_job, payment_id, job, 0)
+    await too_much(shop, payment_id)
+
+    for _ in range(2):
+        await shop.realm.payments.tending.news(payment_id, CHAIN)
+        assert await shop.status(payment_id) == "processing"
+
+    [paying] = shop.realm.db.point(matched_of, payment_id)
+    assert (paying.tx_id, paying.awaits) == ("0x1", "depth")
 
 
 async def test_results_of_another_length_fail_no_payment_that_a_transfer_pays(shop: Shop) -> None:

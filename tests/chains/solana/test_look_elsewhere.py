@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from payd.chains.solana.track import read_track
-from payd.core.payment import PaymentFailed, TransferConfirmed, transition
-from tests.chains.solana.scene import Scene
+from payd.core.payment import PaymentFailed, TransferConfirmed, WindowClosed, transition
+from payd.store.sightings import pay_in_stead
+from tests.chains.solana.scene import Scene, sign, signed_by, transaction_of
+from tests.live.solana import BUYER_2, SOL, account_id, keypair
 
 pytestmark = pytest.mark.real_time
 
@@ -50,3 +52,24 @@ async def test_what_was_committed_on_another_chain_is_not_this_ones_to_end(scene
     elsewhere = msgspec.structs.replace(committed.processing, chain="eip155:1", track=b"of another kind")
 
     assert await scene.look(msgspec.structs.replace(committed, processing=elsewhere)) is None
+
+
+async def test_what_was_paid_beside_a_signature_that_never_landed_pays_in_its_stead(scene: Scene) -> None:
+    payment = await scene.payment()
+    signed, sent = await scene.quote(payment), await scene.quote(payment, SOL, BUYER_2, "opt_2")
+    payment = await scene.commit(payment, signed, sign(signed))
+    await scene.local.send_raw(signed_by(transaction_of(sent), keypair(BUYER_2)))
+    await scene.watch(150 + 5)
+    found = await scene.look(payment)
+    assert found is not None
+    assert isinstance(found.trigger, WindowClosed)
+
+    assert await scene.db.write(pay_in_stead, payment.id)
+    payment = await scene.follow(payment)
+
+    assert payment.success is not None
+    assert payment.processing is not None
+    assert (payment.processing.option_amount.unit, payment.processing.buyer) == (
+        f"caip19/{SOL}",
+        account_id(BUYER_2),
+    )
