@@ -51,7 +51,8 @@ from payd.store.relays import (
     put_off_job,
     unshown_jobs,
 )
-from payd.store.sightings import matched_of
+from payd.store.sightings import matched_of, pay_in_stead
+from payd.store.transfers import transfers_of_payment
 
 log = structlog.get_logger("payd.relayer")
 
@@ -176,7 +177,7 @@ class Queue:
                 await self._refused(job, trial)
             case "unknown":
                 await self._put_off(job, trial.words)
-            case "go" if (reason := self._reason_to_wait(job, trial)) is not None:
+            case "go" if (reason := await self._reason_to_wait(job, trial)) is not None:
                 await self._put_off(job, reason)
             case "go" if (cost := trial.gas * fees.max_fee) <= COST_MAX and self._purse.take(cost):
                 return await self._store(job, trial, fees, count)
@@ -184,7 +185,7 @@ class Queue:
                 await self._put_off(job, TOO_DEAR)
         return None
 
-    def _reason_to_wait(self, job: Job, trial: Trial) -> str | None:
+    async def _reason_to_wait(self, job: Job, trial: Trial) -> str | None:
         """Why the buyer must not be charged now, by what the chain shows; None: nothing speaks against it.
 
         Where only the operator's part is left, the merchant got his by a stranger's hand, or the buyer took
@@ -193,10 +194,19 @@ class Queue:
         """
         left, asked = legs_of(trial.target, trial.data), legs_of(job.target, job.data)
         is_fee_alone = bool(left) and left[0].nonce != asked[0].nonce
-        is_paid = bool(self._db.point(matched_of, job.payment_id))
+        is_paid = bool(self._db.point(matched_of, job.payment_id)) or await self._is_paid_beside(job)
         if is_fee_alone:
             return None if is_paid else MERCHANT_FIRST
         return PAID_OTHERWISE if is_paid else None
+
+    async def _is_paid_beside(self, job: Job) -> bool:
+        """Whether the buyer has paid in another way since, which pays from now on: nobody has the signature.
+
+        What was seen before it did not keep him from signing: a node may have made it up.
+        """
+        seen = () if job.left_us else self._db.point(transfers_of_payment, job.payment_id)
+        is_too_much = any(one.kind == "surplus" and one.seen_at_ms > job.created_at_ms for one in seen)
+        return is_too_much and await self._db.write(pay_in_stead, job.payment_id, job.created_at_ms)
 
     async def _land(self, job: Job) -> None:
         if not await all_are_used(self._rpc, legs_of(job.target, job.data)):

@@ -304,14 +304,14 @@ def hold_to_commitment(tx: Tx, payment_id: str) -> None:
         _match_another(tx, payment)
 
 
-def pay_in_stead(tx: Tx, payment_id: str) -> bool:
-    """What a wallet signed can not come any more: whether another transfer pays from now on, in its stead.
+def pay_in_stead(tx: Tx, payment_id: str, since_ms: int = -1) -> bool:
+    """What a wallet signed can not come, or need not: whether another transfer pays from now on in its stead.
 
-    It was too much beside what was signed, though it was asked for and in time.
+    It was too much beside what was signed, though it was asked for and in time, and seen after `since_ms`.
     """
     payment = find_payment(tx, payment_id)
     assert payment is not None
-    return payment.status is Status.PROCESSING and _match_another(tx, payment, held=False)
+    return payment.status is Status.PROCESSING and _match_another(tx, payment, False, since_ms)
 
 
 def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
@@ -436,12 +436,12 @@ def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
     return row is not None
 
 
-def _match_another(tx: Tx, payment: Payment, held: bool | None = None) -> bool:
+def _match_another(tx: Tx, payment: Payment, held: bool | None = None, since_ms: int = -1) -> bool:
     """Have the first transfer that is good enough pay for the payment, if there is one."""
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'surplus'"
-        " AND block_hash IS NOT NULL ORDER BY seq",
-        (payment.id,),
+        " AND block_hash IS NOT NULL AND seen_at_ms > ? ORDER BY seq",
+        (payment.id, since_ms),
     ).fetchall()
     for sighting in map(_sighting, rows):
         if _judge(tx, payment, sighting, None, held).kind == "matched":

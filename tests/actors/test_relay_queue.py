@@ -9,8 +9,11 @@ from payd.chains.evm.legs import legs_of
 from payd.core.relay import COST_MAX, SEND_MARGIN_S
 from payd.store.db import Database, Tx
 from payd.store.relays import insert_job
+from payd.store.sightings import record
 from tests.actors.relay_bench import COIN, UNTIL_S, buyer_address, open_bench, with_fee
 from tests.actors.relay_chain import GWEI, START_S, PoolNode
+from tests.store.shown import seen
+from tests.till import EURC, PRICE, Till
 
 SOON_S = 30.0
 
@@ -261,6 +264,45 @@ async def test_what_another_transfer_has_paid_is_not_brought_while_the_chain_sho
         await realm_db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
         await bench.tick(SOON_S)
         assert bench.state() == "sent"
+
+
+@pytest.mark.parametrize(
+    ("value", "after_ms", "state"),
+    [(PRICE, 1, "queued"), (PRICE + 1, 1, "sent"), (PRICE, 0, "sent")],
+    ids=["exact", "too much", "seen before"],
+)
+async def test_a_buyer_who_has_paid_in_another_way_since_is_not_charged_for_a_signature_that_never_left(
+    realm_db: Database, value: int, after_ms: int, state: str
+) -> None:
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC)
+    await till.commit(payment)
+    async with open_bench(realm_db) as bench:
+        signed_ms = bench.clock.now_ms()
+        await bench.owe(payment)
+        await realm_db.write(record, [seen(payment, asset=EURC, value=value)], signed_ms + after_ms)
+        assert till.kinds("0x01") == ["surplus"]
+        await bench.tick()
+
+        assert bench.state(payment) == state
+        assert till.kinds("0x01") == ["matched" if state == "queued" else "surplus"]
+        assert bool(bench.nodes[0].sent) == (state == "sent")
+
+
+async def test_what_a_node_has_is_not_given_up_for_what_is_paid_beside_it(realm_db: Database) -> None:
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC)
+    await till.commit(payment)
+    async with open_bench(realm_db) as bench:
+        await bench.owe(payment)
+        await bench.tick()
+        await realm_db.write(record, [seen(payment, asset=EURC)], bench.clock.now_ms() + 1)
+        bench.mine()
+        await bench.tick()
+
+        assert till.kinds("0x01") == ["surplus"]
 
 
 async def test_a_budget_that_is_used_up_keeps_jobs_waiting_until_the_next_day(realm_db: Database) -> None:
