@@ -76,7 +76,7 @@ class Walk(Protocol):
     Attributes:
         skipped: Transactions that no node can tell of and that are read past; see `Unread.tx_id`. The second
             reading, a while later, tries them once more.
-        skipped_again: Those that the second reading reads past.
+        skipped_again: Those that the second reading reads past. Who reads single ones later takes them out.
         reorgs: How many were noticed.
         deepest: How many blocks the deepest took.
         lost: How many payments were told to have succeeded by what a reorg then took.
@@ -129,6 +129,8 @@ class Walk(Protocol):
 
 Outcome = Literal["recorded", "unknown", "not_mined", "reverted", "not_ours", "not_read_yet", "disagreement"]
 
+UNCERTAIN: Final[frozenset[Outcome]] = frozenset({"unknown", "not_mined", "not_read_yet", "disagreement"})
+"""After these it may come to something else later."""
 WORDS: Final[dict[Outcome, str]] = {
     "recorded": "Recorded.",
     "unknown": "No node of this chain knows such a transaction. Is it on another chain?",

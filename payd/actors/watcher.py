@@ -17,14 +17,15 @@ import structlog
 import trio
 
 from payd.actors.node_choice import NodeChoice
+from payd.actors.skipped import SkippedTurns
 from payd.actors.supervisor import Backoff
-from payd.actors.walk import LAG_S, Lagging, MatchResult, Repair, Step, Troubled, Walk
+from payd.actors.walk import LAG_S, UNCERTAIN, Lagging, MatchResult, Repair, Step, Troubled, Walk
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
-from payd.core.errors import OutcomeUnknown, StoreUnavailable
+from payd.core.errors import ChainUnavailable, OutcomeUnknown, StoreUnavailable
 from payd.store.chain_cursors import Cursor
 from payd.store.db import Database
 from payd.store.sightings import Noted
@@ -140,6 +141,7 @@ class Watcher:
         self._reading: set[str] = set()
         self._walk = walk
         self._nodes = NodeChoice(rpc, walk.skipped)
+        self._skipped = SkippedTurns()
         self._repair = repair
         self._find = find
         self._lock = trio.Lock()
@@ -174,7 +176,7 @@ class Watcher:
             reorgs=self._walk.reorgs,
             deepest_reorg=self._walk.deepest,
             lost=self._walk.lost,
-            skipped=len(self._walk.skipped | self._walk.skipped_again),
+            skipped=len(self._read_past),
         )
 
     async def run(self) -> None:
@@ -238,6 +240,8 @@ class Watcher:
                 self._failed(trouble)
                 return False
             self._succeeded()
+            for tx_id in self._skipped.due(self._read_past):
+                nursery.start_soon(self._read_skipped, tx_id)
             return True
 
     async def _read_all(self, nursery: trio.Nursery) -> None:
@@ -291,6 +295,22 @@ class Watcher:
         if not self._second_trouble:
             log.warning("chain.second_reading_failed", chain=self._name, node=node.name, why=str(trouble))
         self._second_trouble = str(trouble) or type(trouble).__name__
+
+    @property
+    def _read_past(self) -> set[str]:
+        return self._walk.skipped | self._walk.skipped_again
+
+    async def _read_skipped(self, tx_id: str) -> None:
+        """Read what was read past, now that a node may be able to tell of it."""
+        try:
+            outcome = (await self.match(tx_id)).outcome
+        except (ChainUnavailable, StoreUnavailable, OutcomeUnknown) as trouble:
+            log.debug("chain.skipped_not_read", chain=self._name, tx_id=tx_id, why=str(trouble))
+            return
+        if outcome not in UNCERTAIN:
+            log.info("chain.skipped_read", chain=self._name, tx_id=tx_id, outcome=outcome)
+            self._walk.skipped.discard(tx_id)
+            self._walk.skipped_again.discard(tx_id)
 
     def _note(self, noted: Iterable[Noted]) -> None:
         for one in noted:

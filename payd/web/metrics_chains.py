@@ -96,8 +96,9 @@ GAUGES: Final = (
     ),
     _Number(
         "payd_chain_transactions_skipped",
-        "Transactions that were read past because no node could tell of them. Worry at the first one: have"
-        " `payd payment match` read it once a node can.",
+        "Transactions that were read past because no node could tell of them, and that none can tell of yet."
+        " Each is read again for a day. Worry when one stays: have `payd payment match` read it once a node"
+        " can.",
         lambda one, now_ms: one.watcher.skipped,
     ),
 )
