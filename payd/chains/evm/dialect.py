@@ -50,7 +50,18 @@ _TROUBLE: Final = (
     "service unavailable",
     "connection refused",
     "connection reset",
+    "network is unreachable",
+    "dial tcp",
+    '": eof',
+    "context cancel",
     "pool is full",
+    "tx pool full",
+    "queue full",
+    "l2 congestion",
+    "please retry transaction",
+    "unable to complete request",
+    "suitable provider",
+    "available upstream",
 )
 _CANNOT: Final = (
     *_TROUBLE,
@@ -82,7 +93,14 @@ _UNKNOWN: Final = "unknown transaction"
 _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
     (
         "known",
-        ("already known", "already imported", "known transaction", "already_exists", "alreadyknown"),
+        (
+            "already known",
+            "already imported",
+            "known transaction",
+            "already_exists",
+            "alreadyknown",
+            "existing tx with same hash",
+        ),
     ),
     ("nonce_low", ("nonce too low", "nonce is too low", "oldnonce")),
     (
@@ -104,12 +122,28 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
         (
             "max fee per gas less than block base fee",
             "fee cap less than block base fee",
+            "gas price less than block base fee",
             "below current base fee",
+            "below configured minimum gas price",
+            "gas price below minimum",
+            "below minimum required priority fee",
+            "gas price too low",
+            "fee too low",
             "feetoolow",
         ),
     ),
-    ("underpriced", ("underpriced", "replacementnotallowed")),
-    ("no_funds", ("insufficient funds", "insufficientfunds", "upfront cost exceeds")),
+    ("underpriced", ("underpriced", "replacementnotallowed", "could not replace existing tx")),
+    (
+        "no_funds",
+        (
+            "insufficient funds",
+            "insufficientfunds",
+            "insufficient balance",
+            "enough funds",
+            "would cause overdraft",
+            "upfront cost exceeds",
+        ),
+    ),
 )
 
 
