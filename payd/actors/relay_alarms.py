@@ -8,13 +8,17 @@ import structlog
 
 log = structlog.get_logger("payd.relayer")
 
-Alarm = Literal["balance_low", "balance_empty", "budget", "fee_limit", "queue_old", "stuck", "lost"]
+Alarm = Literal[
+    "balance_low", "balance_empty", "budget", "fee_limit", "count_in_doubt", "queue_old", "stuck", "lost"
+]
 
 WORDS: Final[dict[Alarm, str]] = {
     "balance_low": "The relayer's account is running low: send it some of the chain's own coin.",
     "balance_empty": "The relayer's account cannot pay for a payment: send it some of the chain's own coin.",
     "budget": "The relayer has spent what it may spend on this chain in 24 hours: see gas_per_day.",
     "fee_limit": "Gas costs more than the relayer may offer: see max_fee_gwei.",
+    "count_in_doubt": "One node counts transactions of the relayer that another does not. Nothing is sent:"
+    " take the wrong one out, or add a third.",
     "queue_old": "Payments have been waiting for the relayer for minutes.",
     "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can.",
     "stuck": "A transaction of the relayer is not mined for minutes, or no node takes it: others wait.",

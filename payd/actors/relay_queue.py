@@ -118,7 +118,7 @@ class Queue:
         await self._bury(survey.time_s)
         room = self._room()
         fees = first_fees(survey.market, self._limits.max_fee)
-        if room == 0 or fees is None or not self._purse.can_pay_one() or self._is_count_in_doubt(survey):
+        if room == 0 or fees is None or not self._purse.can_pay_one() or self.is_count_in_doubt(survey):
             return
         await self._ask_again(survey.time_s)
         jobs = self._db.point(due_jobs, self._chain, self._clock.now_ms(), room)
@@ -133,6 +133,11 @@ class Queue:
         ]
         await self._broadcaster.send(stored)
 
+    def is_count_in_doubt(self, survey: Survey) -> bool:
+        """Whether one node alone has counted what no row explains: above a gap, a nonce holds up all."""
+        own = self._db.point(next_nonce, self._chain, self._signer.address, 0)
+        return survey.count > max(survey.sure, own)
+
     async def _ask_again(self, time_s: int) -> None:
         """Doubt what others are said to have brought, until the chain shows it.
 
@@ -145,11 +150,6 @@ class Queue:
         self._asked_again_ms = now_ms
         for seq in await self._db.look(unshown_jobs, self._chain, time_s + SEND_MARGIN_S):
             await self._db.write(doubt_job, seq)
-
-    def _is_count_in_doubt(self, survey: Survey) -> bool:
-        """Whether one node alone has counted what no row explains: above a gap, a nonce holds up all."""
-        own = self._db.point(next_nonce, self._chain, self._signer.address, 0)
-        return survey.count > max(survey.sure, own)
 
     def _room(self) -> int:
         """How many may be sent. None while a stored one is not out: those after it would wait for it."""

@@ -127,7 +127,7 @@ class Relayer:
         return (
             not self._failures
             and self._purse.can_pay_one()
-            and self._alarms.active.isdisjoint({"fee_limit", "stuck"})
+            and self._alarms.active.isdisjoint({"fee_limit", "stuck", "count_in_doubt"})
             and self._db.point(count_of_buyer, self._chain, buyer, since_ms) < self._limits.relays_per_buyer
             and self._db.point(count_queued, self._chain, QUEUED_MAX) < QUEUED_MAX
         )
@@ -220,6 +220,8 @@ class Relayer:
         )
         await self._flight.keep([one for one in open_ones if one.nonce >= now.count], now)
         await self._queue.work(now)
+        if self._queue.is_count_in_doubt(now):
+            self._alarms.note("count_in_doubt", highest=now.count, lowest=now.sure)
         self._note_old_queue()
         self._alarms.settle()
         self._surveyed_s = trio.current_time()

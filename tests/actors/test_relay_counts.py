@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from payd.actors.relay_flight import GAP_MS, STUCK_MS
 from payd.actors.relayer import QUEUE_OLD_MS
 from payd.store.db import Database
@@ -48,9 +50,35 @@ async def test_a_node_that_counts_wrongly_for_long_is_an_alarm(realm_db: Databas
         await bench.owe()
         count_as(bench.nodes[0], 1)
         await bench.tick()
+        assert bench.relayer.stats().alarms == {"count_in_doubt"}
+        assert not bench.relayer.can_relay(buyer(9)), "nobody is asked to sign what is not sent"
         await bench.tick(QUEUE_OLD_MS / 1000)
         assert bench.open() == []
         assert "queue_old" in bench.relayer.stats().alarms
+        be_honest(bench.nodes[0])
+        await bench.tick(5)
+        assert bench.relayer.can_relay(buyer(9))
+        assert len(bench.open()) == 1
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+async def test_of_three_nodes_one_that_counts_wrongly_for_long_stops_nothing(
+    realm_db: Database, liar: int
+) -> None:
+    async with open_bench(realm_db, nodes=3) as bench:
+        count_as(bench.nodes[liar], 10**6)
+        first = await bench.owe("pay_1", 1)
+        await bench.tick()
+        assert [one.nonce for one in bench.open()] == [0]
+        bench.mine()
+        second = await bench.owe("pay_2", 2)
+        await bench.tick(5)
+        assert [one.nonce for one in bench.open()] == [1]
+        bench.mine()
+        await bench.tick(5)
+        assert bench.landed(first)
+        assert bench.landed(second)
+        assert bench.relayer.stats().alarms == frozenset()
 
 
 async def test_what_our_own_rows_explain_is_believed_of_one_node(realm_db: Database) -> None:

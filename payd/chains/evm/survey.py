@@ -12,7 +12,7 @@ import msgspec
 
 from payd.chains.evm.answers import decode_block
 from payd.chains.evm.codec import from_count, from_quantity
-from payd.chains.rpc import Call, NodesDown, Rpc, RpcError
+from payd.chains.rpc import Call, Node, NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.gas import Market
@@ -30,7 +30,7 @@ class Survey(msgspec.Struct, frozen=True):
         head: The newest block.
         time_s: That all nodes have reached; Unix seconds of the chain.
         count: How many transactions of the account the chain has at least, which is its next nonce.
-        sure: As many by the word of every node that was asked.
+        sure: As many by the word of every node that was asked, or of two of them where others say otherwise.
         balance: Smallest units of the native coin; of two words the higher: too much of it buys nothing.
         market: What gas costs; of two words the lower, as what is too little is raised while it waits.
     """
@@ -46,6 +46,8 @@ class Survey(msgspec.Struct, frozen=True):
 async def survey(rpc: Rpc, address: str) -> Survey:
     """Ask two nodes, if there are two, and combine what they say: none can hide a transaction or run ahead.
 
+    Where they count otherwise, and there are more, all are asked: what two have counted is so.
+
     Never the node's count of pending transactions: each node has its own idea of those.
 
     Raises:
@@ -58,18 +60,27 @@ async def survey(rpc: Rpc, address: str) -> Survey:
         ("eth_maxPriorityFeePerGas",),
         ("eth_gasPrice",),
     ]
-    answers = await rpc.ask_all(calls, at_most=NODES_ASKED)
-    views = [view for node, results in answers if (view := _read(results)) is not None]
+    views = _views(await rpc.ask_all(calls, at_most=NODES_ASKED))
+    if len({view.count for view in views}) > 1 and len(rpc.nodes) > NODES_ASKED:
+        views = _views(await rpc.ask_all(calls))
     if not views:
         raise NodesDown("no node says how the relayer stands")
+    counts = sorted((view.count for view in views), reverse=True)
+    # Of three, two are right, and of two nobody knows which.
+    witnessed = counts[1] if len(counts) > NODES_ASKED else None
     return Survey(
         head=max(view.head for view in views),
         time_s=min(view.time_s for view in views),
-        count=max(view.count for view in views),
-        sure=min(view.count for view in views),
+        count=counts[0] if witnessed is None else witnessed,
+        sure=counts[-1] if witnessed is None else witnessed,
         balance=max(view.balance for view in views),
         market=_cheapest([view.market for view in views]),
     )
+
+
+def _views(answers: Sequence[tuple[Node, Results]]) -> list[Survey]:
+    """What each node says that can be read."""
+    return [view for _, results in answers if (view := _read(results)) is not None]
 
 
 def _cheapest(markets: Sequence[Market]) -> Market:

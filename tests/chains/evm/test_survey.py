@@ -39,6 +39,17 @@ async def test_of_two_nodes_the_higher_count_and_the_earlier_time_count_and_the_
         assert await survey(rpc, ADDRESS) == Survey(100, 4_998, 8, 7, 1_100, Market(50, 3))
 
 
+@pytest.mark.parametrize(
+    ("counts", "count"), [((7, 10**6, 7), 7), ((10**6, 7, 7), 7), ((7, 8, 8), 8), ((0, 8, 8), 8)]
+)
+async def test_where_two_of_three_nodes_count_otherwise_what_two_have_counted_is_sure(
+    counts: tuple[int, ...], count: int
+) -> None:
+    async with open_rpc(*[node(one) for one in counts]) as rpc:
+        found = await survey(rpc, ADDRESS)
+        assert (found.count, found.sure) == (count, count)
+
+
 async def test_whoever_names_the_higher_block_does_not_name_the_price_alone() -> None:
     dear = block_json(number=hex(101), timestamp=hex(5_000), baseFeePerGas=hex(10**12))
     liar = node(eth_getBlockByNumber=dear, eth_maxPriorityFeePerGas=hex(10**12), eth_getBalance=hex(0))
