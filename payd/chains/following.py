@@ -65,6 +65,8 @@ async def proven(
     processing: Processing,
     prove: Callable[[Processing, str | None], Awaitable[Proof]],
     show: Callable[[], Awaitable[Processing | None]],
+    *,
+    is_signed: bool,
 ) -> tuple[Processing, Proof]:
     """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells.
 
@@ -73,15 +75,15 @@ async def proven(
         processing: What it seems to have paid.
         prove: Whether that is so; with CAIP-10 of who must have paid, or whoever.
         show: What nodes show of it now.
+        is_signed: Whether the payment was committed by what its buyer signed for us.
 
     Raises:
         ChainUnavailable: Too few nodes answer.
     """
     is_stored = processing is payment.processing
-    is_told = is_stored and not payment.is_only_seen
-    proof = await prove(processing, None if is_told else processing.buyer)
-    if proof == "none" and is_stored and payment.is_only_seen:
-        # One node may have been alone with what it told of who paid.
+    proof = await prove(processing, None if is_stored and is_signed else processing.buyer)
+    if proof == "none" and is_stored and not is_signed:
+        # One node may have been alone with what it told of who paid, or a stranger have named it first.
         again = await show()
         if again is not None and again.buyer != processing.buyer:
             return again, await prove(again, again.buyer)

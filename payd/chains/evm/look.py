@@ -199,6 +199,7 @@ class Looks:
             processing,
             partial(self._prove, row),
             partial(self._as_shown, payment, row, now_ms),
+            is_signed=track.told is None and not payment.is_only_seen,
         )
         match proof:
             case "deep":

@@ -183,6 +183,7 @@ class Looks:
             processing,
             partial(self._prove, row),
             partial(self._as_shown, payment, row, now_ms),
+            is_signed=not payment.is_only_seen,
         )
         match proof:
             case "deep":

@@ -1,4 +1,4 @@
-"""Who paid, where no wallet told of it: who may have it back is the word of more than one node."""
+"""Who paid: who may have it back is the word of more than one node, and not of who told of it first."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+from payd.chains.evm.binding import payment_tag, tagged_transfer
 from payd.core.payment import Payment
 from payd.core.refund import repayment_of
 from payd.core.status import Status
 from payd.store.db import Database
 from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene
 from tests.live.anvil import Anvil
-from tests.live.chain import BUYER, STRANGER, address
+from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
 from tests.live.proxy import Request, open_proxy
 
 pytestmark = pytest.mark.real_time
+
+UNITS = 25_000_000
+SHOP = address(MERCHANT)
 
 
 def lie(request: Request, result: Any) -> Any:
@@ -27,6 +31,13 @@ def lie(request: Request, result: Any) -> Any:
     word = "0x" + address(STRANGER)[2:].lower().rjust(64, "0")
     logs = [{**log, "topics": [log["topics"][0], word, *log["topics"][2:]]} for log in result["logs"]]
     return {**result, "logs": logs}
+
+
+def lie_of_sender(request: Request, result: Any) -> Any:
+    """Rewrites transactions: a stranger sent them."""
+    if request["method"] == "eth_getTransactionByHash" and result:
+        return {**result, "from": address(STRANGER).lower()}
+    return result
 
 
 async def sent_by_wallet(scene: Scene, coin: bool) -> Payment:
@@ -84,3 +95,45 @@ async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
 
         assert payment.status is Status.SUCCEEDED
         assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
+
+
+@pytest.mark.parametrize("coin", [False, True])
+async def test_what_one_node_told_of_who_sent_a_wallets_transaction_is_not_who_gets_it_back(
+    realm_db: Database, anvil: Anvil, coin: bool
+) -> None:
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
+    ):
+        payment = await scene.payment()
+        quote = await scene.quote(payment, ETH if coin else scene.dai_asset)
+        tx_hash = await scene.send(quote)
+        first.rewrite = lie_of_sender
+        payment = await scene.commit(payment, quote, tx_hash)
+        assert payment.processing is not None
+        assert payment.processing.buyer == f"{CHAIN}:{address(STRANGER).lower()}"
+        first.rewrite = None
+        await scene.watch(5)
+        payment = await scene.follow(payment)
+
+        assert payment.status is Status.SUCCEEDED
+        assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
+
+
+async def test_who_names_a_smart_wallets_transaction_first_does_not_get_it_back(scene: Scene) -> None:
+    wallet = await scene.chain.deploy("Wallet1271", ["address"], [address(BUYER)])
+    for holder in (wallet, address(STRANGER)):
+        await scene.chain.mint(scene.dai, holder, UNITS)
+    payment = await scene.payment()
+    await scene.quote(payment, scene.dai_asset, buyer=wallet)
+    others = await scene.quote(payment, scene.dai_asset, buyer=address(STRANGER), option_id="opt_2")
+    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
+    wrapped = calldata("execute(address,uint256,bytes)", scene.dai, 0, call)
+    receipt = await scene.chain.done(account(BUYER), wallet, wrapped)
+    payment = await scene.commit(payment, others, receipt["transactionHash"])
+    await scene.watch(5)
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    assert repayment_of(payment).to == f"{CHAIN}:{wallet.lower()}"
