@@ -69,6 +69,7 @@ async def page(visit: Visit) -> Answer:
         "transfers.html",
         rows=tuple(_row(visit, one) for one in found["data"]),
         everything=everything,
+        live=visit.realm.live,
         astray=visit.to("transfers"),
         all=visit.to("transfers", all="yes"),
         more=more,

@@ -197,7 +197,8 @@ _WORDS: Final = {
     "assetSymbol": "Such as `USDC` or `USD`.",
     "assetName": "Such as `USD Coin`.",
     "networkName": "Such as `Base`.",
-    "from": "Who sent it, as its chain writes addresses.",
+    "from": "Who sent it, as one node told, and as its chain writes addresses. Before money goes back there,"
+    " look the transaction up on its chain.",
     "to": "Who received it, as its chain writes addresses.",
     "words": "For people.",
     "accountProviderName": "The buyer's wallet, where that is known.",

@@ -51,6 +51,7 @@ async def test_what_paid_for_nothing_comes_first_and_all_is_a_step_away(shop: Sh
     page = await visitor.get("/d/live/transfers")
     assert "Too late 1.5 USDC Base 0x3C44…93BC" in page.text
     assert "Pays its payment" not in page.text
+    assert "Who sent it is what one node told." in page.text
     assert f"https://basescan.org/tx/{TX}" in page.html
     assert "/d/live/transfers/match?tx=" in page.html
     assert "Pays its payment" in (await visitor.get("/d/live/transfers?all=yes")).text
