@@ -68,7 +68,7 @@ async def proven(
     *,
     is_signed: bool,
 ) -> tuple[Processing, Proof]:
-    """What a transfer paid, and whether that is proven; who paid is too, where the chain alone tells.
+    """What a transfer paid, and whether that is proven, and who paid.
 
     Args:
         payment: What it pays.
@@ -80,14 +80,15 @@ async def proven(
     Raises:
         ChainUnavailable: Too few nodes answer.
     """
-    is_stored = processing is payment.processing
-    proof = await prove(processing, None if is_stored and is_signed else processing.buyer)
-    if proof == "none" and is_stored and not is_signed:
-        # One node may have been alone with what it told of who paid, or a stranger have named it first.
-        again = await show()
-        if again is not None and again.buyer != processing.buyer:
-            return again, await prove(again, again.buyer)
-    return processing, proof
+    proof = await prove(processing, processing.buyer)
+    if proof != "none" or processing is not payment.processing:
+        return processing, proof
+    # Who was committed may not be who paid: one node told so alone, or a stranger signed or named it first.
+    again = await show()
+    if again is not None and again.buyer != processing.buyer:
+        return again, await prove(again, again.buyer)
+    # Where nodes only contradict each other on who paid, it is who signed.
+    return processing, await prove(processing, None) if is_signed else proof
 
 
 def until_final(row: Sighting) -> Follow:

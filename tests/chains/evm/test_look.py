@@ -309,7 +309,7 @@ async def test_a_look_that_was_slower_than_a_reorg_moves_nothing(scene: Scene) -
     await scene.chain.mine(3)
 
     assert await scene.look(payment) is None
-    assert scene.evm.evidence.disagreements == 1
+    assert scene.evm.evidence.disagreements == 2, "asked with who signed, and without"
 
 
 async def test_what_was_only_seen_and_is_gone_leaves_the_payment_to_what_is_paid_then(scene: Scene) -> None:

@@ -11,7 +11,7 @@ from payd.core.payment import Payment
 from payd.core.refund import repayment_of
 from payd.core.status import Status
 from payd.store.db import Database
-from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene
+from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
 from tests.live.anvil import Anvil
 from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
 from tests.live.proxy import Request, open_proxy
@@ -137,3 +137,17 @@ async def test_who_names_a_smart_wallets_transaction_first_does_not_get_it_back(
 
     assert payment.status is Status.SUCCEEDED
     assert repayment_of(payment).to == f"{CHAIN}:{wallet.lower()}"
+
+
+async def test_who_signs_and_lets_another_pay_does_not_get_it_back(scene: Scene) -> None:
+    await scene.chain.mint(scene.usdc, address(STRANGER), UNITS)
+    payment = await scene.payment()
+    others = await scene.quote(payment, scene.usdc_asset, buyer=address(STRANGER))
+    payment = await scene.commit(payment, others, sign(others.actions[0], STRANGER))
+    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
+    await scene.chain.done(account(BUYER), scene.usdc, call)
+    await scene.watch(5)
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"

@@ -374,7 +374,7 @@ async def test_a_transfer_that_moved_to_another_slot_is_proven_there_alone(scene
     await scene.local.slots(1)
     # The store still has the slot that lost.
     assert await scene.look(payment) is None
-    assert scene.solana.evidence.disagreements == 1
+    assert scene.solana.evidence.disagreements == 2, "asked with who signed, and without"
     await scene.watch()
 
     assert (await scene.follow(payment)).status is Status.SUCCEEDED

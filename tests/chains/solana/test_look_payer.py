@@ -1,4 +1,4 @@
-"""Who paid, where no wallet told of it: who may have it back is the word of more than one node."""
+"""Who paid: who may have it back is the word of more than one node, and not of who told of it first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from payd.core.payment import Payment
 from payd.core.refund import repayment_of
 from payd.core.status import Status
 from payd.store.db import Database
-from tests.chains.solana.scene import Scene, open_scene, signed_by, transaction_of
-from tests.live.solana import BUYER, STRANGER, account_id, address, keypair
+from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
+from tests.live.solana import BUYER, BUYER_2, STRANGER, account_id, address, keypair
 from tests.live.solana_proxy import with_payer
 
 pytestmark = pytest.mark.real_time
@@ -68,3 +68,16 @@ async def test_who_signed_for_us_is_known_without_the_nodes(realm_db: Database) 
 
         assert payment.status is Status.SUCCEEDED
         assert repayment_of(payment).to == account_id(BUYER)
+
+
+async def test_who_signs_and_lets_another_pay_does_not_get_it_back(scene: Scene) -> None:
+    payment = await scene.payment()
+    own = await scene.quote(payment)
+    others = await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
+    payment = await scene.commit(payment, others, sign(others, BUYER_2))
+    await scene.local.send_raw(signed_by(transaction_of(own), keypair(BUYER)))
+    await scene.watch()
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    assert repayment_of(payment).to == account_id(BUYER)
