@@ -14,14 +14,14 @@ from payd.chains.asking import answered
 from payd.chains.defaults import Depth
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
 from payd.chains.evm.codec import from_count, to_quantity
-from payd.chains.evm.proof import BoundTransfer, Watched, paid_by
+from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Track
 from payd.chains.following import is_account
 from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.witnesses import Proof, View, Witnesses
-from payd.core.caip import parse_account, parse_asset
+from payd.core.caip import AccountId, parse_account, parse_asset
 from payd.store.sightings import Sighting
 
 log = structlog.get_logger("payd.chains")
@@ -39,7 +39,8 @@ class Evidence(Witnesses):
             sighting: The transfer.
             track: The notes of the commitment.
             depth: How deep.
-            payer: CAIP-10 of who must have paid, where the chain alone tells of it; None: whoever.
+            payer: CAIP-10 of who must have paid, or have sent the transaction in which a contract did; None:
+                whoever.
 
         Raises:
             ChainUnavailable: Too few nodes answer.
@@ -78,32 +79,33 @@ class Evidence(Witnesses):
         self, sighting: Sighting, track: Track, depth: Depth, payer: str | None, results: Results
     ) -> View:
         try:
-            transfer = self._transfer(sighting, track, results)
-            shows = transfer is not None and (payer is None or is_account(payer, transfer.sender))
+            shows = self._shows(sighting, track, payer, results)
             return View(shows, _is_deep(sighting, depth, results))
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._chain), why=str(bad))
             return View(False, False)
 
-    def _transfer(self, sighting: Sighting, track: Track, results: Results) -> BoundTransfer | None:
-        """The transfer as the node itself shows it, where it is what was committed and where it is stored."""
+    def _shows(self, sighting: Sighting, track: Track, payer: str | None, results: Results) -> bool:
+        """Whether the node itself shows the transfer as it was committed, where it is stored, and by whom."""
         transaction = decode_transaction(answered(results[0]))
         receipt = decode_receipt(answered(results[1]))
         block = decode_block(answered(results[2]))
         if transaction is None or receipt is None or block is None:
-            return None
+            return False
         if not (receipt.block_hash == block.hash == sighting.block_hash):
-            return None
+            return False
         if receipt.block_number != sighting.block_number or receipt.tx_hash != sighting.tx_id:
-            return None
+            return False
+        sent_by = str(AccountId(self._chain, transaction.sender))
         watched = watched_for(track.asset, track.recipient)
         known = {(binding, track.asset) for binding in track.bindings}
         for one in paid_by(self._chain, transaction, receipt, watched, known):
             same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
             is_bound = one.binding in track.bindings or sighting.assigned
-            if same and one.log_index == sighting.log_index and is_bound:
-                return one
-        return None
+            is_by = payer is None or is_account(payer, one.sender) or is_account(payer, sent_by)
+            if same and one.log_index == sighting.log_index and is_bound and is_by:
+                return True
+        return False
 
 
 def watched_for(asset: str, recipient: str) -> Watched:

@@ -139,6 +139,22 @@ async def test_who_names_a_smart_wallets_transaction_first_does_not_get_it_back(
     assert repayment_of(payment).to == f"{CHAIN}:{wallet.lower()}"
 
 
+async def test_who_sent_what_a_contract_paid_is_the_buyer_as_its_wallet_told(scene: Scene) -> None:
+    router = await scene.chain.deploy("Wallet1271", ["address"], [address(BUYER)])
+    await scene.chain.mint(scene.dai, router, UNITS)
+    payment = await scene.payment()
+    quote = await scene.quote(payment, scene.dai_asset)
+    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
+    wrapped = calldata("execute(address,uint256,bytes)", scene.dai, 0, call)
+    receipt = await scene.chain.done(account(BUYER), router, wrapped)
+    payment = await scene.commit(payment, quote, receipt["transactionHash"])
+    await scene.watch(5)
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
+
+
 async def test_who_signs_and_lets_another_pay_does_not_get_it_back(scene: Scene) -> None:
     await scene.chain.mint(scene.usdc, address(STRANGER), UNITS)
     payment = await scene.payment()
