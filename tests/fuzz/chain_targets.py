@@ -25,7 +25,7 @@ from payd.chains.evm.authorization import (
 from payd.chains.evm.dialect import classify, read_number
 from payd.chains.evm.dialect import kind_of as evm_kind_of
 from payd.chains.evm.events import decode_transfer, decode_used_authorization
-from payd.chains.evm.signature import delegation_of, is_6492, is_low_s, normalise_signature
+from payd.chains.evm.signature import delegation_of, is_6492, normalise_signature
 from payd.chains.heads import _decoded as head_of
 from payd.chains.heads import _number
 from payd.chains.market.chainlink import _round_of
@@ -172,7 +172,6 @@ def _returned(data: bytes) -> None:
         abi.decode_uint,
         abi.decode_bool,
         abi.decode_text,
-        abi.decode_round,
         lambda raw: abi.decode_aggregate3(raw, 2),
     ]
     for read in reads:
@@ -191,7 +190,6 @@ def _signature(text: str) -> None:
     raw = results.read_signature(Result("walletRpc", [text]))
     normal = normalise_signature(raw)
     assert normalise_signature(normal) == normal
-    is_low_s(normal)
     is_6492(normal)
     recover_authorizer(ASKED, normal)
     transfer_with_authorization_call(ASKED, normal)

@@ -7,7 +7,6 @@ from eth_account.signers.local import LocalAccount
 from eth_typing.evm import Hash32
 
 from payd.chains.evm.abi import (
-    SIGNATURE_VALID,
     Call,
     aggregate3_call,
     authorization_state_call,
@@ -15,15 +14,12 @@ from payd.chains.evm.abi import (
     decimals_call,
     decode_aggregate3,
     decode_bool,
-    decode_round,
     decode_text,
     decode_uint,
     decode_word,
-    description_call,
     domain_separator_call,
     eth_balance_call,
     is_valid_signature_call,
-    latest_round_call,
 )
 from payd.chains.evm.answers import decode_block, decode_logs, decode_receipt, decode_transaction
 from payd.chains.evm.authorization import (
@@ -153,7 +149,7 @@ async def test_a_smart_wallets_authorization_goes_through_either_overload(
     asked = authorization(token, wallet)
     signature = signed(asked, account(BUYER))
     valid = is_valid_signature_call(authorization_digest(asked), signature)
-    assert await call(chain, wallet, valid) == SIGNATURE_VALID
+    assert decode_word(await call(chain, wallet, valid)) == valid[:4].ljust(32, b"\0")
     sent = await chain.send_as(account(RELAYER), token, transfer_with_authorization_call(asked, signature))
     [found] = await proof(chain, sent, token)
     assert (found.sender, found.binding) == (f"{CHAIN}:{wallet}", NONCE)
@@ -193,23 +189,20 @@ async def test_an_aggregate_reads_tokens_and_coins_and_survives_a_call_that_fail
 ) -> None:
     await chain.place("Multicall3", MULTICALL3)
     feed = await chain.deploy("Feed", ["uint8", "string"], [8, "ETH / USD"])
-    await chain.done(account(STRANGER), feed, calldata("set(int256,uint256)", -5, 1_900_000_000))
     buyer = account(BUYER).address.lower()
     calls = [
         Call(token, balance_of_call(buyer)),
         Call(MULTICALL3.lower(), eth_balance_call(account(STRANGER).address.lower())),
         Call(token, transfer_call(SHOP, 10**30)),
-        Call(feed.lower(), description_call()),
-        Call(feed.lower(), latest_round_call()),
+        Call(feed.lower(), calldata("description()")),
         Call(token, decimals_call()),
     ]
     said = decode_aggregate3(await call(chain, MULTICALL3, aggregate3_call(calls)), len(calls))
-    assert [one.success for one in said] == [True, True, False, True, True, True]
+    assert [one.success for one in said] == [True, True, False, True, True]
     assert decode_uint(said[0].data) == 10**12
-    assert 9_999 * 10**18 < decode_uint(said[1].data) < 10_000 * 10**18
+    assert 9_999 * 10**18 < decode_uint(said[1].data) <= 10_000 * 10**18
     assert decode_text(said[3].data) == "ETH / USD"
-    assert decode_round(said[4].data) == (-5, 1_900_000_000)
-    assert decode_uint(said[5].data) == 6
+    assert decode_uint(said[4].data) == 6
 
 
 async def test_logs_and_whole_blocks_of_a_node_are_read(chain: LocalChain, token: str) -> None:

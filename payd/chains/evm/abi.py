@@ -19,15 +19,10 @@ from payd.chains.rpc_errors import BadAnswer
 # At the same address on every chain that has it.
 MULTICALL3: Final = "0xca11bde05977b3631167028862be2a173976ca11"
 
-# What a contract that accepts a signature returns: the selector of `isValidSignature`, in a word.
-SIGNATURE_VALID: Final = bytes.fromhex("1626ba7e").ljust(WORD_BYTES, b"\0")
-
-# Names and descriptions are a few words; a longer one is not shown to anybody.
+# Names are a few words; a longer one is not shown to anybody.
 TEXT_BYTES_MAX: Final = 256
 # A balance, a flag, a short text. What a call in an aggregate returns beyond that is nothing payd reads.
 RETURN_BYTES_MAX: Final = 1024
-
-_INT256_SIGN: Final = 1 << 255
 
 
 class Call(NamedTuple):
@@ -45,20 +40,13 @@ class Returned(NamedTuple):
     data: bytes
 
 
-class Round(NamedTuple):
-    """A Chainlink round: the answer in the feed's decimals, and when it was updated, in Unix seconds."""
-
-    answer: int
-    updated_at_s: int
-
-
 def balance_of_call(owner: str) -> bytes:
     """`balanceOf(owner)` of a token: a uint."""
     return call("balanceOf", ["address"], owner)
 
 
 def decimals_call() -> bytes:
-    """`decimals()` of a token or of a feed: a uint."""
+    """`decimals()` of a token: a uint."""
     return call("decimals", [])
 
 
@@ -73,7 +61,7 @@ def authorization_state_call(authorizer: str, nonce: bytes) -> bytes:
 
 
 def is_valid_signature_call(digest: bytes, signature: bytes) -> bytes:
-    """`isValidSignature(digest, signature)` of a smart wallet: `SIGNATURE_VALID` where it signed."""
+    """`isValidSignature(digest, signature)` of a smart wallet: its selector in a word where it signed."""
     return call("isValidSignature", ["bytes32", "bytes"], digest, signature)
 
 
@@ -86,16 +74,6 @@ def aggregate3_call(calls: Sequence[Call]) -> bytes:
     """`aggregate3(calls)` of `MULTICALL3`: see `decode_aggregate3`."""
     rows = [(each.target, each.may_fail, each.data) for each in calls]
     return call("aggregate3", ["(address,bool,bytes)[]"], rows)
-
-
-def latest_round_call() -> bytes:
-    """`latestRoundData()` of a Chainlink feed: see `decode_round`."""
-    return call("latestRoundData", [])
-
-
-def description_call() -> bytes:
-    """`description()` of a Chainlink feed: a text such as `ETH / USD`."""
-    return call("description", [])
 
 
 def call(name: str, types: Sequence[str], *arguments: object) -> bytes:
@@ -150,19 +128,6 @@ def decode_text(data: bytes) -> str:
         return _dynamic(data, 0, 0, TEXT_BYTES_MAX).decode()
     except UnicodeDecodeError:
         raise BadAnswer("a call returned a text that is not UTF-8") from None
-
-
-def decode_round(data: bytes) -> Round:
-    """A return of `latestRoundData`.
-
-    Raises:
-        BadAnswer: It is none.
-    """
-    if len(data) != 5 * WORD_BYTES:
-        raise BadAnswer("a feed returned something else than a round")
-    answer = _word(data, WORD_BYTES)
-    signed = answer - 2 * (answer & _INT256_SIGN)
-    return Round(signed, _word(data, 3 * WORD_BYTES))
 
 
 def decode_aggregate3(data: bytes, count: int) -> tuple[Returned, ...]:

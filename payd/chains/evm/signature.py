@@ -14,9 +14,6 @@ from payd.chains.evm.codec import ADDRESS_BYTES, WORD_BYTES, keccak256, to_data
 SIGNATURE_BYTES: Final = 65
 COMPACT_BYTES: Final = 64
 
-# Half the order of secp256k1: of the two valid values of s, tokens and EIP-2 take the smaller one only.
-S_MAX: Final = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
-
 _V_OFFSET: Final = 27
 _SIGN_BIT: Final = 1 << 255
 _MAGIC_6492: Final = bytes.fromhex("6492" * 16)
@@ -36,11 +33,6 @@ def normalise_signature(signature: bytes) -> bytes:
     if len(signature) == SIGNATURE_BYTES and signature[-1] in (0, 1):
         return signature[:-1] + _v(signature[-1])
     return signature
-
-
-def is_low_s(signature: bytes) -> bool:
-    """Whether the s of a normalised signature of 65 bytes is the smaller one; a token refuses the other."""
-    return 0 < int.from_bytes(signature[WORD_BYTES : 2 * WORD_BYTES], "big") <= S_MAX
 
 
 def recover_signer(digest: bytes, signature: bytes) -> str | None:

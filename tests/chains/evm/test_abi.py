@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from payd.chains.evm.abi import (
     RETURN_BYTES_MAX,
-    SIGNATURE_VALID,
     TEXT_BYTES_MAX,
     Call,
     Returned,
-    Round,
     aggregate3_call,
     authorization_state_call,
     balance_of_call,
@@ -23,15 +21,12 @@ from payd.chains.evm.abi import (
     decimals_call,
     decode_aggregate3,
     decode_bool,
-    decode_round,
     decode_text,
     decode_uint,
     decode_word,
-    description_call,
     domain_separator_call,
     eth_balance_call,
     is_valid_signature_call,
-    latest_round_call,
 )
 from payd.chains.evm.codec import keccak256
 from payd.chains.rpc_errors import BadAnswer
@@ -44,7 +39,6 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     decode_uint,
     decode_bool,
     decode_text,
-    decode_round,
     lambda data: decode_aggregate3(data, 0),
     lambda data: decode_aggregate3(data, 1),
     lambda data: decode_aggregate3(data, 3),
@@ -71,8 +65,6 @@ returns = st.lists(
         (authorization_state_call(BUYER, WORD), "e94a0102", ["address", "bytes32"], (BUYER, WORD)),
         (is_valid_signature_call(WORD, b"signed"), "1626ba7e", ["bytes32", "bytes"], (WORD, b"signed")),
         (eth_balance_call(BUYER), "4d2301cc", ["address"], (BUYER,)),
-        (latest_round_call(), "feaf968c", [], ()),
-        (description_call(), "7284e416", [], ()),
     ],
 )
 def test_a_call_is_its_selector_and_its_arguments(
@@ -93,12 +85,6 @@ def test_any_other_call_can_be_written() -> None:
     assert (
         call("transfer", ["address", "uint256"], SHOP, 5)[:4] == keccak256(b"transfer(address,uint256)")[:4]
     )
-
-
-def test_a_smart_wallet_accepts_with_the_selector_it_was_asked_by() -> None:
-    assert SIGNATURE_VALID[:4] == is_valid_signature_call(WORD, b"")[:4]
-    assert not any(SIGNATURE_VALID[4:])
-    assert len(SIGNATURE_VALID) == 32
 
 
 def test_one_word_is_read() -> None:
@@ -131,12 +117,6 @@ def test_a_text_is_utf_8_and_short() -> None:
         decode_text(encode(["string"], ["x" * (TEXT_BYTES_MAX + 1)]))
     with pytest.raises(BadAnswer, match="UTF-8"):
         decode_text(encode(["bytes"], [b"\xff\xfe"]))
-
-
-@given(st.integers(-(2**255), 2**255 - 1), st.integers(0, 2**64))
-def test_a_round_has_its_signed_answer_and_its_time(answer: int, updated_at_s: int) -> None:
-    data = encode(["uint80", "int256", "uint256", "uint256", "uint80"], [3, answer, 1, updated_at_s, 3])
-    assert decode_round(data) == Round(answer, updated_at_s)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=100)), max_size=8))
