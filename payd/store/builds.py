@@ -20,8 +20,7 @@ Tx: TypeAlias = sqlite3.Connection
 BuildState = Literal["out", "landed", "void"]
 
 _COLUMNS: Final = (
-    "message_hash, payment_id, chain, buyer, valid_until_height, created_at_ms, tx_id, cost, state, opens,"
-    " rent"
+    "message_hash, payment_id, chain, buyer, valid_until_height, created_at_ms, tx_id, cost, state, opens"
 )
 
 
@@ -37,7 +36,6 @@ class Build(msgspec.Struct, frozen=True):
         cost: What it costs us at most if it lands, in smallest units of the chain's coin; then what it did.
         state: out: handed out. landed: final on the chain. void: it can not land any more.
         opens: The account that it creates where nobody did before; None: none.
-        rent: What of the cost that takes.
     """
 
     message_hash: bytes
@@ -50,7 +48,6 @@ class Build(msgspec.Struct, frozen=True):
     cost: int = 0
     state: BuildState = "out"
     opens: str | None = None
-    rent: int = 0
 
 
 class Spending(msgspec.Struct, frozen=True):

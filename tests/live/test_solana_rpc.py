@@ -15,7 +15,6 @@ from payd.chains.rpc import Call, NodesDown, Rpc, RpcError
 from payd.chains.solana.asking import (
     account_calls,
     clock_call,
-    context_slot,
     height_call,
     latest_blockhash_call,
     listing_call,
@@ -110,7 +109,7 @@ async def test_every_call_is_understood_by_a_real_node(solana: LocalSolana) -> N
 
     assert not [result for result in results if isinstance(result, RpcError)]
     accounts, clock, landed, statuses, listing, blockhash, head, height, tried, rent = results
-    assert (context_slot(accounts), context_slot(clock)) == (slot, slot)
+    assert (accounts["context"]["slot"], clock["context"]["slot"]) == (slot, slot)
     assert [account is not None for account in accounts["value"]] == [True, True]
     assert landed["meta"]["err"] is None
     assert statuses["value"][0]["confirmationStatus"] == "finalized"
@@ -139,7 +138,7 @@ async def test_a_node_that_is_behind_says_so_and_the_next_is_asked(solana: Local
             [slot_call("confirmed", slot), clock_call(), transaction_call(tx_id)], node=rpc.nodes[0]
         )
         assert (error.code, error.kind) == (-32016, "cannot")
-        assert context_slot(past) == slot - 3
+        assert past["context"]["slot"] == slot - 3
         assert now is None
 
 

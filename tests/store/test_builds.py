@@ -142,8 +142,8 @@ async def test_the_last_height_is_that_of_whatever_else_can_still_land_for_a_pay
 
 
 async def test_who_opens_an_account_at_our_cost_is_known_while_it_may_land(realm_db: Database) -> None:
-    one = await put(realm_db, b"one", opens="account", rent=9_000)
-    await put(realm_db, b"two", opens="account", rent=9_000)
+    one = await put(realm_db, b"one", opens="account")
+    await put(realm_db, b"two", opens="account")
     assert realm_db.point(count_opening, CHAIN, "account") == 2
     assert realm_db.point(count_opening, CHAIN, "other") == 0
     assert realm_db.point(count_opening, "solana:other", "account") == 0

@@ -13,7 +13,6 @@ from solders.pubkey import Pubkey
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.extensions import (
     Extension,
-    Kind,
     holding_problem,
     mint_problem,
     new_holding_bytes,
@@ -66,16 +65,12 @@ class Holding(msgspec.Struct, frozen=True):
 
     Attributes:
         amount: Smallest units that can be transferred in the open.
-        is_native: It wraps SOL.
-        needs_memo: It takes only transfers that stand right behind a memo.
     """
 
     mint: Pubkey
     owner: Pubkey
     amount: int
     state: State
-    is_native: bool = False
-    needs_memo: bool = False
     extensions: tuple[Extension, ...] = ()
 
     def problem(self) -> str | None:
@@ -98,8 +93,8 @@ def decode_mint(owner_program: Pubkey, data: bytes) -> Mint:
         BadAnswer: It is none.
     """
     extensions = _extensions(owner_program, data, MINT_BYTES, _IS_MINT, "mint")
-    _option(data[0:4], "mint")
-    _option(data[46:50], "mint")
+    for at in (0, 46):
+        _check_option(data[at : at + 4], "mint")
     if data[45] > 1:
         raise BadAnswer("a mint is neither set up nor not")
     return Mint(owner_program, data[44], data[45] == 1, extensions)
@@ -116,18 +111,15 @@ def decode_holding(owner_program: Pubkey, data: bytes) -> Holding:
         BadAnswer: It is none.
     """
     extensions = _extensions(owner_program, data, HOLDING_BYTES, _IS_HOLDING, "token account")
-    _option(data[72:76], "token account")
-    _option(data[129:133], "token account")
+    for at in (72, 109, 129):
+        _check_option(data[at : at + 4], "token account")
     if data[108] >= len(_STATES):
         raise BadAnswer(f"a token account is in state {data[108]}")
-    memos = (one.data for one in extensions if one.kind == Kind.MEMO_TRANSFER)
     return Holding(
         mint=Pubkey(data[0:32]),
         owner=Pubkey(data[32:64]),
         amount=int.from_bytes(data[64:72], "little"),
         state=_STATES[data[108]],
-        is_native=_option(data[109:113], "token account"),
-        needs_memo=any(any(data) for data in memos),
         extensions=extensions,
     )
 
@@ -144,9 +136,7 @@ def _extensions(program: Pubkey, data: bytes, base_bytes: int, kind: int, what: 
     return read_extensions(data[HOLDING_BYTES + 1 :])
 
 
-def _option(tag: bytes, what: str) -> bool:
-    """Whether there is a value behind the tag."""
-    value = int.from_bytes(tag, "little")
-    if value > 1:
+def _check_option(tag: bytes, what: str) -> None:
+    """Raise where the tag says neither that a value follows nor that none does."""
+    if int.from_bytes(tag, "little") > 1:
         raise BadAnswer(f"a {what} has an odd field")
-    return value == 1

@@ -15,7 +15,6 @@ from typing import Any, Final
 from solders.pubkey import Pubkey
 
 from payd.chains.rpc_wire import Call
-from payd.chains.solana.dialect import slot_in
 from payd.chains.solana.keys import CLOCK
 from payd.chains.solana.terms import Commitment
 
@@ -23,7 +22,6 @@ from payd.chains.solana.terms import Commitment
 ACCOUNTS_MAX: Final = 100
 STATUSES_MAX: Final = 256
 LISTED_MAX: Final = 1000
-FEE_ACCOUNTS_MAX: Final = 128
 
 # Of the transactions that wallets make: 0 names accounts in tables, 1 may have 4096 bytes.
 _VERSION_MAX: Final = 1
@@ -142,18 +140,9 @@ def priority_fees_call(accounts: Sequence[Pubkey]) -> Call:
     """Read what was paid lately, a slot each, for a unit of compute that writes to these accounts.
 
     Args:
-        accounts: `FEE_ACCOUNTS_MAX` at most.
+        accounts: 128 at most; a validator refuses more.
     """
     return ("getRecentPrioritizationFees", [str(account) for account in accounts])
-
-
-def context_slot(result: object) -> int | None:
-    """The slot that an answer speaks of; None where it has no context, or no sound one.
-
-    Null in an answer of an earlier slot than another's means that the node lags behind.
-    """
-    context = result.get("context") if isinstance(result, dict) else None
-    return slot_in(context.get("slot")) if isinstance(context, dict) else None
 
 
 def _config(commitment: Commitment, min_slot: int | None, **more: Any) -> dict[str, Any]:

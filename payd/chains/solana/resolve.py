@@ -180,7 +180,6 @@ class Resolver:
             created_at_ms=now_ms,
             cost=found.cost if we_pay else 0,
             opens=str(due.holding_of(due.destination)) if we_pay and found.rent else None,
-            rent=found.rent if we_pay else 0,
         )
         if not we_pay or self._budget is None:
             await self._try(raw, blockhash.slot)

@@ -44,6 +44,8 @@ def test_a_token_account_is_read() -> None:
     assert decode_holding(TOKEN, holding_data(USDC, OWNER, 2**64 - 1)) == Holding(
         USDC, OWNER, 2**64 - 1, "initialized"
     )
+    wrapped = holding_data(USDC, OWNER, 1, native=2_039_280)
+    assert decode_holding(TOKEN, wrapped) == Holding(USDC, OWNER, 1, "initialized")
 
 
 @pytest.mark.parametrize(("state", "words"), [(0, "not set up"), (1, None), (2, "frozen")])
@@ -51,23 +53,6 @@ def test_a_frozen_or_an_empty_token_account_has_a_problem(state: int, words: str
     holding = decode_holding(TOKEN, holding_data(USDC, OWNER, 1, state=state))
     problem = holding.problem()
     assert problem is None if words is None else words in (problem or "")
-
-
-def test_wrapped_sol_is_told_from_tokens() -> None:
-    assert decode_holding(TOKEN, holding_data(USDC, OWNER, 1, native=2_039_280)).is_native
-    assert not decode_holding(TOKEN, holding_data(USDC, OWNER, 1)).is_native
-
-
-@pytest.mark.parametrize(
-    ("extensions", "needs"),
-    [
-        (MEMO_WANTED, True),
-        (extension(Kind.MEMO_TRANSFER, b"\0"), False),
-        (extension(Kind.CPI_GUARD, b"\x01"), False),
-    ],
-)
-def test_a_token_account_says_whether_it_asks_for_a_memo(extensions: bytes, needs: bool) -> None:
-    assert decode_holding(TOKEN_2022, holding_data(PYUSD, OWNER, 1, extensions)).needs_memo is needs
 
 
 def test_an_unknown_extension_of_a_token_account_is_kept_and_refused() -> None:
@@ -109,6 +94,7 @@ def test_another_account_is_no_mint(program: Pubkey, data: bytes) -> None:
         (TOKEN, holding_data(USDC, OWNER, 1, state=3)),
         (TOKEN_2022, holding_data(USDC, OWNER, 1, extension(19, bytes(MULTISIG_BYTES - 166 - 4)))),
         (TOKEN, holding_data(USDC, OWNER, 1)[:72] + b"\x02" + holding_data(USDC, OWNER, 1)[73:]),
+        (TOKEN, holding_data(USDC, OWNER, 1)[:109] + b"\x02" + holding_data(USDC, OWNER, 1)[110:]),
     ],
 )
 def test_another_account_is_no_token_account(program: Pubkey, data: bytes) -> None:

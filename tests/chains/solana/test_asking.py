@@ -83,19 +83,3 @@ def test_every_call_can_be_sent() -> None:
     ]
 
     assert msgspec.json.decode(msgspec.json.encode(calls)) == [list(call) for call in calls]
-
-
-@pytest.mark.parametrize(
-    ("result", "slot"),
-    [
-        ({"context": {"apiVersion": "2.3.0", "slot": 7}, "value": None}, 7),
-        ({"context": {"slot": "7"}}, None),
-        ({"context": {"slot": -1}}, None),
-        ({"context": None}, None),
-        ({"value": 1}, None),
-        ([{"context": {"slot": 7}}], None),
-        (None, None),
-    ],
-)
-def test_the_slot_of_an_answer_is_that_of_its_context(result: object, slot: int | None) -> None:
-    assert asking.context_slot(result) == slot

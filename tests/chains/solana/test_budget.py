@@ -158,7 +158,7 @@ async def test_the_account_of_a_merchant_is_reserved_with_each_that_would_open_i
     """Its owner may close it between two of them, and has the rent: no day costs more than its budget."""
     rent = 50 * COST
     till = Till(realm_db, spend_per_day=3 * (COST + rent))
-    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "cost": COST + rent}
     for message in (b"1", b"2", b"3"):
         await till.sign(message, **new)
 
@@ -171,7 +171,7 @@ async def test_the_account_of_a_merchant_is_reserved_with_each_that_would_open_i
 
 async def test_an_account_that_many_would_open_takes_no_budget_from_others(realm_db: Database) -> None:
     till = Till(realm_db)
-    new: dict[str, Any] = {"opens": "the merchant's account", "rent": 50 * COST, "cost": 51 * COST}
+    new: dict[str, Any] = {"opens": "the merchant's account", "cost": 51 * COST}
     for number in range(OUT_PER_OPENING_MAX):
         await till.sign(b"%d" % number, **new)
     await till.expect_refusal(RateLimited, SPENT_ON_OPENING, b"more", **new)
@@ -186,7 +186,7 @@ async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_aga
 ) -> None:
     rent = 50 * COST
     till = Till(realm_db, spend_per_day=3 * rent)
-    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "cost": COST + rent}
     await till.sign(b"1", **new)
     await till.sign(b"2", **new)
     await till.end(b"1", "landed", COST + rent)
@@ -199,7 +199,7 @@ async def test_an_account_that_was_opened_is_spent_and_may_have_to_be_opened_aga
 async def test_the_purse_holds_what_an_account_costs_each_time(realm_db: Database) -> None:
     rent = 50 * COST
     till = Till(realm_db)
-    new: dict[str, Any] = {"opens": "the merchant's account", "rent": rent, "cost": COST + rent}
+    new: dict[str, Any] = {"opens": "the merchant's account", "cost": COST + rent}
     purse = Purse(RICH.keep + 2 * (COST + rent), RICH.keep)
     await till.sign(b"1", purse=purse, **new)
     await till.sign(b"2", purse=purse, **new)
