@@ -197,15 +197,6 @@ def solana_defaults_of(chain: str) -> SolanaDefaults:
     return _filled(SolanaDefaults, chain, table.chains.get(chain, table.other))
 
 
-def defaults_of(chain: str) -> ChainDefaults:
-    """The defaults of a chain of either kind.
-
-    Args:
-        chain: Canonical CAIP-2.
-    """
-    return solana_defaults_of(chain) if chain.startswith(SOLANA) else evm_defaults_of(chain)
-
-
 def coin_decimals_of(chain: str) -> int:
     """How many decimals the native coin of a chain has: fees and budgets are counted in its smallest unit."""
     return SOL_DECIMALS if chain.startswith(SOLANA) else EVM_COIN_DECIMALS

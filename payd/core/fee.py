@@ -1,4 +1,4 @@
-"""The operator's fee on a payment, and what the merchant gets after it.
+"""The operator's fee on a payment.
 
 Source: SPEC.md, "Webhook event envelope"; DESIGN.md, "10. Live realm".
 """
@@ -56,11 +56,6 @@ class Fee(msgspec.Struct, frozen=True):
 def fee_total(rule: FeeRule, amount: int) -> int:
     """The fee on `amount` in smallest units: base and share, never more than `amount`."""
     return min(rule.base_amount + _percent_amount(rule, amount), amount)
-
-
-def settlement_value(rule: FeeRule | None, amount: int) -> int:
-    """What is left of `amount` for the merchant, in smallest units; all of it without a rule."""
-    return amount if rule is None else amount - fee_total(rule, amount)
 
 
 def compute_fee(rule: FeeRule, amount: int, unit: str) -> Fee:

@@ -15,7 +15,6 @@ Realm = Literal["test", "live"]
 # Five bits of each make 130: a payment id is a capability, so nobody may find one by trying.
 ENTROPY_BYTES: Final = 26
 KEY_ENTROPY_BYTES: Final = 32
-ID_LENGTH: Final = 36
 AT_MS_MAX: Final = (1 << 48) - 1
 
 TEST_KEY_PREFIX: Final = "svc_test_"

@@ -244,12 +244,6 @@ def transition(payment: Payment, trigger: Trigger, now_ms: int) -> Transition:
     return Transition(after, event_type, now_ms)
 
 
-def allowed_triggers(payment: Payment) -> frozenset[type[Trigger]]:
-    """The triggers that can move this payment now."""
-    settled = {SettlementCompleted} if payment.settled is not None else set()
-    return frozenset(trigger for status, trigger in TRANSITIONS if status is payment.status) - settled
-
-
 def _block(payment: Payment, trigger: Trigger, now_ms: int) -> dict[str, object]:
     """The stage block that a trigger fills."""
     match trigger:

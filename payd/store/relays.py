@@ -111,16 +111,6 @@ def oldest_queued_ms(tx: Tx, chain: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def has_relay_work(tx: Tx, chain: str) -> bool:
-    """Whether the relayer owes anything that the chain has not carried out yet."""
-    return any(
-        tx.execute(
-            "SELECT 1 FROM relay_jobs WHERE chain = ? AND state = ? LIMIT 1", (chain, state)
-        ).fetchone()
-        for state in ("queued", "sent")
-    )
-
-
 def count_of_buyer(tx: Tx, chain: str, buyer: str, since_ms: int) -> int:
     """How many jobs of one account came since then."""
     row = tx.execute(

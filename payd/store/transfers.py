@@ -18,7 +18,6 @@ _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, seen_at_ms,"
     " block_number, block_hash"
 )
-_MARKS: Final = ", ".join("?" * len(_COLUMNS.split(",")))
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -66,17 +65,6 @@ class Transfer(msgspec.Struct, frozen=True):
     def is_on_chain(self) -> bool:
         """Whether its chain shows it, as far as was read."""
         return self.block_number is None or self.block_hash is not None
-
-
-def insert_transfer(tx: Tx, transfer: Transfer) -> bool:
-    """Store a transfer that pays for nothing, once. Returns False when it was known."""
-    return (
-        tx.execute(
-            f"INSERT INTO transfers ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING",
-            msgspec.structs.astuple(transfer),
-        ).rowcount
-        == 1
-    )
 
 
 def match_transfers(tx: Tx, transfers: Sequence[Transfer]) -> bool:

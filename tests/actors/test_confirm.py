@@ -19,7 +19,7 @@ from payd.core.option import QUOTES_VALID_MAX, Offer, Quote, Result
 from payd.core.payment import FundsCommitted, Payment
 from payd.core.relay import RelayJob
 from payd.store.options import HINTS_STORED_MAX, HINTS_UNKNOWN_MAX
-from payd.store.transfers import Transfer, insert_transfer
+from payd.store.transfers import Transfer, match_transfers
 from tests.shop import APPROVES, BUYER, SIGNATURE, TX_HASH, USDC_BASE, Shop
 
 
@@ -442,7 +442,7 @@ async def test_a_wallet_that_tells_what_the_chain_showed_before_hears_that_all_i
         unseen(shop, monkeypatch)
         await shop.confirm(payment_id, option["id"], TX_HASH)
     else:
-        await shop.realm.db.write(insert_transfer, seen_transfer(payment_id))
+        await shop.realm.db.write(match_transfers, [seen_transfer(payment_id)])
     processing = simulated.simulated_processing(
         payments.find(payment_id), USDC_BASE, BUYER, payments.clock.now_ms()
     )

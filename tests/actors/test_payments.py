@@ -16,7 +16,8 @@ from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound
 from payd.core.payment import Payment, PaymentCancelled, PaymentFailed
 from payd.core.status import Status
 from payd.store.db import Tx
-from payd.store.transfers import Transfer, insert_transfer, transfers_of_payment
+from payd.store.transfers import Transfer, transfers_of_payment
+from tests.inserts import insert_transfer
 from tests.shop import BUYER, SIGNATURE, Shop
 
 

@@ -12,9 +12,9 @@ from payd.chains.assets import shipped_table
 from payd.chains.defaults import (
     DEPTH_MAX,
     STEPS_MAX,
+    ChainDefaults,
     Depth,
     DepthPolicy,
-    defaults_of,
     described_chains,
     evm_defaults_of,
     solana_defaults_of,
@@ -26,6 +26,10 @@ EVMS = [chain for chain in described_chains() if chain.startswith("eip155:")]
 SOLANAS = [chain for chain in described_chains() if chain.startswith("solana:")]
 MAINNET = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 LAYERED: DepthPolicy = DepthPolicy.of({"0": 3, "1000": 12, "10000": "finalized"})
+
+
+def defaults_of(chain: str) -> ChainDefaults:
+    return solana_defaults_of(chain) if chain.startswith("solana:") else evm_defaults_of(chain)
 
 
 def test_every_network_with_assets_has_defaults_of_its_own() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.event import API_VERSION, encode_event, iso_ms, sample_event, snapshot
-from payd.core.fee import FeeRule, compute_fee, settlement_value
+from payd.core.fee import FeeRule, compute_fee, fee_total
 from payd.core.money import AmountWire
 from payd.core.payment import (
     TRANSITIONS,
@@ -54,7 +54,7 @@ RULE = FeeRule(base_amount=0, numerator=29, denominator=1000)
 WITH_FEE = msgspec.structs.replace(
     PROCESSING,
     fee=compute_fee(RULE, 10_000_000, UNIT),
-    settlement_amount=AmountWire(UNIT, str(settlement_value(RULE, 10_000_000))),
+    settlement_amount=AmountWire(UNIT, str(10_000_000 - fee_total(RULE, 10_000_000))),
 )
 
 COMMIT = FundsCommitted(PROCESSING, b"not for merchants")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payd.core.fee import FeeRule, compute_fee, fee_total, settlement_value
+from payd.core.fee import FeeRule, compute_fee, fee_total
 
 UNIT = "caip19/eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 
@@ -35,7 +35,6 @@ def test_a_fee_of_2_9_percent_on_10_usdc_reads_as_webhooks_show_it() -> None:
         "percent_amount",
         "total_amount",
     ]
-    assert settlement_value(rule, 10_000_000) == 9_710_000
 
 
 def test_base_and_share_add_up() -> None:
@@ -52,25 +51,18 @@ def test_the_share_is_rounded_down() -> None:
     assert fee_total(FeeRule(0, 29, 1000), 99) == 2
 
 
-def test_without_a_rule_the_merchant_gets_all() -> None:
-    assert settlement_value(None, 10_000_000) == 10_000_000
-
-
 def test_a_fee_never_takes_more_than_the_amount() -> None:
     rule = FeeRule(300_000, 29, 1000)
 
     assert fee_total(rule, 1000) == 1000
     assert compute_fee(rule, 1000, UNIT).total_amount.value == "1000"
-    assert settlement_value(rule, 1000) == 0
 
 
 @given(rules, amounts)
-def test_fee_and_settlement_are_the_whole_amount_and_never_negative(rule: FeeRule, amount: int) -> None:
+def test_a_fee_is_from_nothing_to_the_whole_amount_and_as_agreed(rule: FeeRule, amount: int) -> None:
     total = fee_total(rule, amount)
 
-    assert total >= 0
-    assert settlement_value(rule, amount) >= 0
-    assert total + settlement_value(rule, amount) == amount
+    assert 0 <= total <= amount
     assert total <= rule.base_amount + amount * rule.numerator / rule.denominator * (1 + 1e-9)
 
 

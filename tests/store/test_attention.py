@@ -7,7 +7,8 @@ from payd.store.attention import COUNT_MAX, NAMED_MAX, account_matters
 from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.settlements import Settlement, insert_settlement
-from payd.store.transfers import Kind, Transfer, insert_transfer
+from payd.store.transfers import Kind, Transfer
+from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, sell
 from tests.store.test_deliveries import register
 

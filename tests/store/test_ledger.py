@@ -15,7 +15,8 @@ from payd.store.db import Database, Tx
 from payd.store.ledger import NEW_MAX, ROWS_MAX, count_new, currencies_used, newest_seq, payments_by_id
 from payd.store.migrate import migrate, read_migrations
 from payd.store.payments import PaymentFilter, list_payments
-from payd.store.transfers import Transfer, insert_transfer
+from payd.store.transfers import Transfer
+from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, sell
 
 ETH = "eip155:1/slip44:60"

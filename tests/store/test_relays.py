@@ -30,7 +30,6 @@ from payd.store.relays import (
     doubt_job,
     due_jobs,
     find_job,
-    has_relay_work,
     insert_job,
     is_over_from,
     job_of_seq,
@@ -150,17 +149,6 @@ async def test_only_a_queued_job_ends_without_a_transaction(realm_db: Database) 
     assert not await realm_db.write(kill_job, third.seq, "Refused.")
     await realm_db.write(put_off_job, third.seq, 9000, "Refused.", refused=True)
     assert (job(realm_db, "pay_2").state, job(realm_db, "pay_2").tries) == ("sent", 0)
-
-
-async def test_there_is_work_until_all_has_landed_or_is_dead(realm_db: Database) -> None:
-    assert not realm_db.point(has_relay_work, CHAIN)
-    owed = await owe(realm_db)
-    assert realm_db.point(has_relay_work, CHAIN)
-    assert not realm_db.point(has_relay_work, "eip155:1")
-    sent = await send(realm_db, owed, 0)
-    assert realm_db.point(has_relay_work, CHAIN)
-    await mine(realm_db, sent, 10)
-    assert not realm_db.point(has_relay_work, CHAIN)
 
 
 async def test_the_jobs_of_a_buyer_are_counted_by_chain_and_date(realm_db: Database) -> None:

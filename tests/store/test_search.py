@@ -10,7 +10,8 @@ from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.search import HITS_MAX, Found, find_anything
 from payd.store.settlements import Settlement, insert_settlement
-from payd.store.transfers import Transfer, insert_transfer
+from payd.store.transfers import Transfer
+from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, sell
 from tests.store.test_deliveries import register
 

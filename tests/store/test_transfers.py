@@ -9,12 +9,12 @@ import msgspec
 from payd.store.db import Database
 from payd.store.transfers import (
     Transfer,
-    insert_transfer,
     list_transfers,
     match_transfers,
     paid_among,
     transfers_of_payment,
 )
+from tests.inserts import insert_transfer
 
 
 def transfer(number: int, **more: Any) -> Transfer:
@@ -35,9 +35,9 @@ def transfer(number: int, **more: Any) -> Transfer:
 
 
 async def test_a_transfer_is_stored_once(realm_db: Database) -> None:
-    assert await realm_db.write(insert_transfer, transfer(1))
-    assert not await realm_db.write(insert_transfer, transfer(1))
-    assert not await realm_db.write(insert_transfer, transfer(1, payment_id="pay_2", kind="unmatched"))
+    assert await realm_db.write(match_transfers, [transfer(1)])
+    assert await realm_db.write(match_transfers, [transfer(1)])
+    assert not await realm_db.write(match_transfers, [transfer(1, payment_id="pay_2")])
     assert realm_db.point(transfers_of_payment, "pay_1") == [transfer(1)]
     assert realm_db.point(transfers_of_payment, "pay_2") == []
 

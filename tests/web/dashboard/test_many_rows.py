@@ -18,10 +18,11 @@ from payd.clock import system_wall_ms
 from payd.store.api_log import LOOKED_AT, Logged, insert_logged
 from payd.store.db import Tx
 from payd.store.payments import FEW
-from payd.store.transfers import Transfer, insert_transfer
+from payd.store.transfers import Transfer
 from tests.bench.pages import Realm, listening_house, statements_of, ways
 from tests.bench.realm import fill, payment_id
 from tests.crash.process import furnish
+from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, USDC, sell
 from tests.statements import overheard, plan_of
 from tests.visitor import Visitor, seat

@@ -12,9 +12,10 @@ import trio
 from payd.actors.claims import Claimed
 from payd.core.roles import Role
 from payd.store.db import Tx
-from payd.store.transfers import Kind, Transfer, insert_transfer
+from payd.store.transfers import Kind, Transfer
 from payd.web import transfers as api
 from payd.web.dashboard import transfers
+from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, sell
 from tests.shop import Shop, open_shop
 from tests.visitor import sign_in
