@@ -29,7 +29,7 @@ from payd.store.watches import chains_watched
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
-    from payd.actors.match_repair import MatchResult
+    from payd.actors.walk import MatchResult
 
 log = structlog.get_logger("payd.claims")
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from payd.actors.walk import MatchResult as MatchResult
-from payd.actors.walk import Outcome as Outcome
+from payd.actors.walk import MatchResult, Outcome
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block, Receipt, Transaction
 from payd.chains.evm.codec import from_hash

@@ -13,12 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import outcome
-import structlog
 import trio
 
 from payd.core.errors import InternalError, PaydError, RateLimited
-
-log = structlog.get_logger("payd.actors")
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Actor")

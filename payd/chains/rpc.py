@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from payd.chains.dialect import Dialect as Dialect
+from payd.chains.dialect import Dialect
 from payd.chains.rpc_errors import NodesDown as NodesDown
 from payd.chains.rpc_errors import RpcError as RpcError
 from payd.chains.rpc_errors import Verdict as Verdict

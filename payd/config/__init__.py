@@ -8,70 +8,25 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from payd.config.chains import ChainConfig, EvmChainConfig, SolanaChainConfig, chain_config, shown_node
-from payd.config.keys import Key, Row, Rows
-from payd.config.kinds import COUNT_MAX, DAY_MS, DAY_S, Address, Kind, Network
-from payd.config.loader import FILE_BYTES_MAX, FILE_NAME, NEAR, ConfigError, load, unknown_variables
-from payd.config.sections import (
-    KEYS,
-    ROWS,
-    VARIABLES,
-    Api,
-    Config,
-    Fee,
-    Feeds,
-    Http,
-    LiveWebhooks,
-    Log,
-    Metrics,
-    Notify,
-    Payments,
-    RateLimits,
-    Rates,
-    Relayer,
-    Simulated,
-    TestWebhooks,
-    Webhooks,
-)
+from payd.config.chains import ChainConfig, EvmChainConfig, SolanaChainConfig, chain_config
+from payd.config.keys import Key
+from payd.config.kinds import Address
+from payd.config.loader import FILE_NAME, ConfigError, load, unknown_variables
+from payd.config.sections import KEYS, ROWS, VARIABLES, Config
 
 __all__ = [
-    "COUNT_MAX",
-    "DAY_MS",
-    "DAY_S",
-    "FILE_BYTES_MAX",
     "FILE_NAME",
     "KEYS",
-    "NEAR",
     "ROWS",
     "VARIABLES",
     "Address",
-    "Api",
     "ChainConfig",
     "Config",
     "ConfigError",
     "EvmChainConfig",
-    "Fee",
-    "Feeds",
-    "Http",
     "Key",
-    "Kind",
-    "LiveWebhooks",
-    "Log",
-    "Metrics",
-    "Network",
-    "Notify",
-    "Payments",
-    "RateLimits",
-    "Rates",
-    "Relayer",
-    "Row",
-    "Rows",
-    "Simulated",
     "SolanaChainConfig",
-    "TestWebhooks",
-    "Webhooks",
     "chain_config",
     "load",
-    "shown_node",
     "unknown_variables",
 ]

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from payd.config.chain import shown_node
 from payd.config.evm_chain import EVM_ROW, EvmChainConfig
 from payd.config.keys import Rows
 from payd.config.solana_chain import SOLANA_ROW, SolanaChainConfig
 
-__all__ = ["CHAIN_ROWS", "ChainConfig", "EvmChainConfig", "SolanaChainConfig", "chain_config", "shown_node"]
+__all__ = ["CHAIN_ROWS", "ChainConfig", "EvmChainConfig", "SolanaChainConfig", "chain_config"]
 
 ChainConfig = EvmChainConfig | SolanaChainConfig
 

@@ -30,6 +30,8 @@ NO_FUNDS: Final = "the buyer's account does not hold enough"
 """That error, where it was for lack of money."""
 
 DECLINED: Final = "declined_user"
+BROADCAST_FAILED: Final = "broadcast_failed"
+"""The codes of what ends unpaid on a chain: the buyer did not want it, or nothing of it arrived."""
 
 Kind = Literal[
     "simulated",

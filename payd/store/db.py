@@ -41,7 +41,7 @@ from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
 from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of
 
-__all__ = ["Database", "StoreStats", "Tx", "open_database"]
+__all__ = ["Database", "Tx", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -26,7 +26,6 @@ from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire, send_now
 log = structlog.get_logger("payd.lane")
 
 STARTS: Final = tuple(f"{method} {path}".encode() for method in sorted(METHODS) for path in PATHS)
-START_BYTES_MAX: Final = max(map(len, STARTS))
 PLAIN: Final = bytes(range(0x20, 0x7F)) + b"\r\n"
 LENGTH: Final = re.compile(r"[0-9]{1,9}")
 KEEP_ALIVE: Final = "keep-alive"

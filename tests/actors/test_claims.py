@@ -12,8 +12,8 @@ import trio
 
 from payd.actors.claims import READ_EVERY_S, Claimed, claim
 from payd.actors.live_chain import LiveChain
-from payd.actors.match_repair import MatchResult
-from payd.actors.match_repair import Outcome as Read
+from payd.actors.walk import MatchResult
+from payd.actors.walk import Outcome as Read
 from payd.chains.base import Chain, Found
 from payd.chains.evm.binding import payment_tag
 from payd.core.errors import ChainUnavailable, InvalidParams, NotFound

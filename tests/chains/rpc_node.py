@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from payd.chains.dialect import Dialect
 from payd.chains.evm.dialect import EvmDialect
-from payd.chains.rpc import Dialect, Rpc
+from payd.chains.rpc import Rpc
 from payd.net.http import Client
 from tests.receiver import Does, Received, Receiver, Script
 

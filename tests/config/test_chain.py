@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from payd.config import shown_node
+from payd.config.chain import shown_node
 from tests.config.conftest import Loaded, Problems
 
 KEYED = "https://eth.example/v2/hunter2?key=hunter2"

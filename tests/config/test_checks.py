@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 
 from payd.chains.assets import Asset, Domain
-from payd.config import Config, Fee, Rates, chain_config
+from payd.config import Config, chain_config
 from payd.config.checks import disagreements
 from payd.config.keys import Place
+from payd.config.sections import Fee, Rates
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 LOCAL = "eip155:31337"

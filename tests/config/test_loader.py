@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from payd import config
-from payd.config import FILE_BYTES_MAX, Address, Config, ConfigError, load
+from payd.config import Address, Config, ConfigError, load
+from payd.config.loader import FILE_BYTES_MAX
 from tests.config.conftest import Loaded, Problems
 
 LIFETIME = "payd.toml:2: payments.lifetime_s must be a whole number of seconds"

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from payd.chains.assets import find_asset
-from payd.config import KEYS, ROWS, VARIABLES, Address, Config, Fee, chain_config, load
+from payd.config import KEYS, ROWS, VARIABLES, Address, Config, chain_config, load
 from payd.config.keys import Key
+from payd.config.sections import Fee
 from payd.core.caip import parse_asset
 from tests.config.conftest import Loaded, Problems
 

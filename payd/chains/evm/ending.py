@@ -31,12 +31,16 @@ from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import parse_account
-from payd.core.failure import DECLINED as DECLINED
-from payd.core.failure import NOT_BROUGHT, TOO_LATE
-from payd.core.failure import PAID_NOTHING as PAID_NOTHING
-from payd.core.failure import REPLACED as REPLACED
-from payd.core.failure import REVERTED as REVERTED
-from payd.core.failure import TAKEN_BACK as TAKEN_BACK
+from payd.core.failure import (
+    BROADCAST_FAILED,
+    DECLINED,
+    NOT_BROUGHT,
+    PAID_NOTHING,
+    REPLACED,
+    REVERTED,
+    TAKEN_BACK,
+    TOO_LATE,
+)
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import Cursor
 from payd.store.relays import Job
@@ -57,8 +61,6 @@ BLOCKS_MORE: Final = 100
 SKEW_S: Final = 600
 # Nodes forget what waits in vain within hours, and bundlers sooner. Half as long as late money is looked for.
 GIVEN_UP_S: Final = 12 * 3600
-
-RELAY_FAILED: Final = "broadcast_failed"
 
 End = PaymentFailed | WindowClosed
 
@@ -166,7 +168,7 @@ class Endings:
         }
         words = ends.pop() if len(ends) == 1 else None
         if words is not None:
-            return PaymentFailed(words, DECLINED if words == REPLACED else RELAY_FAILED)
+            return PaymentFailed(words, DECLINED if words == REPLACED else BROADCAST_FAILED)
         return WindowClosed() if await self._is_given_up(payment, told, read) else None
 
     async def _is_given_up(self, payment: Payment, told: Told, read: Cursor) -> bool:
@@ -232,7 +234,7 @@ def _stayed(job: Job | None) -> PaymentFailed | None:
     """The failure of what is dead and never left us."""
     if job is None or job.state != "dead" or job.left_us:
         return None
-    return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", RELAY_FAILED)
+    return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", BROADCAST_FAILED)
 
 
 def _authorizer(payment: Payment) -> str:

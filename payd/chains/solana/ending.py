@@ -31,8 +31,7 @@ from payd.chains.solana.failures import failure_words
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.track import Track
-from payd.core.failure import NOT_BROUGHT
-from payd.core.failure import PAID_NOTHING as PAID_NOTHING
+from payd.core.failure import BROADCAST_FAILED, NOT_BROUGHT, PAID_NOTHING
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import Cursor
 from payd.store.submissions import StoredSubmission
@@ -45,8 +44,6 @@ LISTED_MAX: Final = 20
 # Slots do not come as regularly as their average, and may get shorter one day.
 SLOTS_ROOM: Final = 2
 SLOTS_MORE: Final = 1000
-
-BROADCAST_FAILED: Final = "broadcast_failed"
 
 End = PaymentFailed | WindowClosed
 

@@ -45,11 +45,8 @@ SCRIPTS: Final = {"zh": "Hans"}
 TAG_MAX: Final = 35
 REGION_LETTERS: Final = 2
 
-SCRIPTED: Final = "js."
-"""What the keys of texts begin with that the page's scripts say."""
-
 PAYING: Final = "pay."
-"""What those begin with that they say only once a wallet of the browser pays."""
+"""What the keys of texts begin with that scripts say only once a wallet of the browser pays."""
 
 SHOP: Final = "shop."
 """What those begin with that `payd.js` says on a shop's own page."""

@@ -18,7 +18,6 @@ from payd.core.ids import ENTROPY_BYTES, make_id
 from payd.entropy import Entropy
 from payd.store.sessions import LIFETIME_MS
 
-TOKEN_MAX: Final = 64
 FLASH_MAX: Final = 600
 FLASH_S: Final = 60
 ZONE_MAX_MIN: Final = 14 * 60

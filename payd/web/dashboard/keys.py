@@ -44,7 +44,6 @@ MEANINGS: Final = MappingProxyType(
 
 RISKY: Final = ("settlements:write", "webhooks:secret")
 """Who steals a key with one of these can send money elsewhere, or forge webhooks."""
-RISK: Final = ". Only for programs that need it."
 
 MERCHANTS_SHOWN: Final = 50
 REVOKED_SHOWN: Final = 20

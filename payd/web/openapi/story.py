@@ -21,7 +21,6 @@ from payd.core.payment import (
     CANCELLED_BY_MERCHANT,
     FundsCommitted,
     Payment,
-    PaymentCancelled,
     Processing,
     SettlementCompleted,
     TransferConfirmed,
@@ -126,7 +125,6 @@ def _after(*triggers: Trigger) -> Payment:
 
 OPEN: Final = _after()
 SETTLED: Final = _after(_FUNDS, TransferConfirmed(_TX), SettlementCompleted(_TX))
-CANCELLED: Final = _after(PaymentCancelled(CANCELLED_BY_MERCHANT))
 
 _TRANSFER: Final = Transfer(
     "", PAYMENT_ID, CHAIN, TX_HASH, 0, ASSET, "12500000", BUYER, WALLET, "matched", AT_MS + 2000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from payd.chains.evm.binding import transfer_call
-from payd.chains.evm.ending import DECLINED, REPLACED
 from payd.chains.evm.track import read_track
+from payd.core.failure import DECLINED, REPLACED
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.store.sightings import assign
 from tests.chains.evm.scene import CHAIN, Scene

@@ -13,9 +13,9 @@ from payd.chains.evm import ending as evm_ending
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.binding import authorization_nonce
-from payd.chains.evm.ending import DECLINED, PAID_NOTHING, RELAY_FAILED, REPLACED, REVERTED, TAKEN_BACK
 from payd.chains.evm.track import read_track
 from payd.core.errors import ChainUnavailable
+from payd.core.failure import BROADCAST_FAILED, DECLINED, PAID_NOTHING, REPLACED, REVERTED, TAKEN_BACK
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
 from tests.chains.evm.ended import end, ends_s, pass_time, set_job, signed
@@ -270,7 +270,7 @@ async def test_a_transaction_that_was_reverted_has_failed_once_that_is_final(sce
     assert await scene.look(payment) is None
     await scene.watch(2)
 
-    assert end(await scene.look(payment)) == PaymentFailed(REVERTED, RELAY_FAILED)
+    assert end(await scene.look(payment)) == PaymentFailed(REVERTED, BROADCAST_FAILED)
 
 
 async def test_both_nodes_must_show_that_it_was_reverted(realm_db: Database, anvil: Anvil) -> None:
@@ -286,7 +286,7 @@ async def test_both_nodes_must_show_that_it_was_reverted(realm_db: Database, anv
         assert await scene.look(payment) is None
         first.errors.clear()
 
-        assert end(await scene.look(payment)) == PaymentFailed(REVERTED, RELAY_FAILED)
+        assert end(await scene.look(payment)) == PaymentFailed(REVERTED, BROADCAST_FAILED)
 
 
 async def test_a_node_that_lies_about_the_status_fails_no_payment(realm_db: Database, anvil: Anvil) -> None:
@@ -300,7 +300,7 @@ async def test_a_node_that_lies_about_the_status_fails_no_payment(realm_db: Data
         second.rewrite = with_status(0)
 
         # Two that lie alike are believed: nobody else can be asked.
-        assert end(await scene.look(payment)) == PaymentFailed(REVERTED, RELAY_FAILED)
+        assert end(await scene.look(payment)) == PaymentFailed(REVERTED, BROADCAST_FAILED)
 
 
 async def test_a_pending_transaction_waits_for_as_long_as_it_pends(scene: Scene) -> None:
@@ -405,7 +405,7 @@ async def test_a_call_that_failed_inside_of_one_that_did_not_paid_nothing(scene:
     assert await scene.look(payment) is None
     await scene.watch(3)
 
-    assert end(await scene.look(payment)) == PaymentFailed(PAID_NOTHING, RELAY_FAILED)
+    assert end(await scene.look(payment)) == PaymentFailed(PAID_NOTHING, BROADCAST_FAILED)
 
 
 async def test_a_wrapped_transaction_that_was_replaced_may_come_again_by_another(scene: Scene) -> None:

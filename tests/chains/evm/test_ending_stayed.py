@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from payd.chains.base import Accepted
-from payd.chains.evm.ending import GIVEN_UP_S, RELAY_FAILED
-from payd.core.failure import TOO_LATE
+from payd.chains.evm.ending import GIVEN_UP_S
+from payd.core.failure import BROADCAST_FAILED, TOO_LATE
 from payd.core.payment import PaymentFailed
 from payd.core.relay import RelayJob
 from payd.core.status import Status
@@ -27,7 +27,7 @@ async def test_what_never_left_payd_and_never_will_has_failed(scene: Scene) -> N
 
     assert isinstance(found, PaymentFailed)
     assert "the token refuses it" in found.reason
-    assert found.code == RELAY_FAILED
+    assert found.code == BROADCAST_FAILED
 
 
 async def test_what_never_left_in_time_may_have_been_brought_by_others_until_that_was_read(
@@ -42,7 +42,7 @@ async def test_what_never_left_in_time_may_have_been_brought_by_others_until_tha
 
     assert isinstance(found, PaymentFailed)
     assert found.reason.endswith(TOO_LATE)
-    assert found.code == RELAY_FAILED
+    assert found.code == BROADCAST_FAILED
 
 
 async def test_what_the_buyer_brought_while_payd_could_not_is_waited_for(scene: Scene) -> None:

@@ -14,10 +14,11 @@ from solders.message import Message
 from payd.chains.base import Found
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.build import split
-from payd.chains.solana.ending import BROADCAST_FAILED, LISTED_MAX, PAID_NOTHING, End
+from payd.chains.solana.ending import LISTED_MAX, End
 from payd.chains.solana.failures import NO_FUNDS
 from payd.chains.solana.track import read_track
 from payd.core.errors import ChainUnavailable
+from payd.core.failure import BROADCAST_FAILED, PAID_NOTHING
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
 from payd.store.submissions import end_submission, find_submission
