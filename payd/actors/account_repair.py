@@ -6,13 +6,13 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from payd.actors.account_list import AccountList
 from payd.actors.account_reading import AccountReader
-from payd.actors.walk import MatchResult, Outcome
+from payd.actors.walk import MatchResult, Outcome, told_by
 from payd.chains.rpc import Node, NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, Status, decode_landed, decode_statuses, from_signature
@@ -20,15 +20,12 @@ from payd.chains.solana.asking import statuses_call, transaction_call
 from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
-from payd.core.errors import ChainUnavailable, InvalidParams
+from payd.core.errors import InvalidParams
 from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.sightings import Noted, Seen, record, sightings_in
 
 log = structlog.get_logger("payd.watcher")
-
-# One node's word is checked with another's.
-NODES: Final = 2
 
 
 class _Told(NamedTuple):
@@ -79,7 +76,7 @@ class AccountRepair:
         except BadAnswer:
             words = "A transaction id of this chain is a signature: 64 bytes in base58, up to 88 letters."
             raise InvalidParams(words) from None
-        told = await self._ask(signature)
+        told = await told_by(self._rpc, self._name, lambda node: self._ask_one(node, signature))
         outcome = self._problem(told)
         if outcome is not None:
             return MatchResult.of(outcome)
@@ -91,19 +88,6 @@ class AccountRepair:
     async def _record(self, seen: Sequence[Seen]) -> None:
         if seen:
             await self._db.write(record, seen, self._clock.now_ms())
-
-    async def _ask(self, tx_id: str) -> list[_Told]:
-        told: list[_Told] = []
-        troubles: list[str] = []
-        for node in self._rpc.nodes:
-            if len(told) < NODES and node.is_usable:
-                try:
-                    told.append(await self._ask_one(node, tx_id))
-                except (NodesDown, Unread, BadAnswer) as trouble:
-                    troubles.append(f"{node.name}: {trouble}")
-        if not told:
-            raise ChainUnavailable(f"No node of {self._name} answers. {'; '.join(troubles)}")
-        return told
 
     async def _ask_one(self, node: Node, tx_id: str) -> _Told:
         calls = [transaction_call(tx_id), statuses_call([tx_id])]

@@ -6,7 +6,7 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from payd.actors.account_reading import name_of
 from payd.chains.rpc import Rpc, RpcError
@@ -15,12 +15,10 @@ from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Listed, Status, decode_statuses
 from payd.chains.solana.asking import STATUSES_MAX, statuses_call
 from payd.chains.unread import Unread
+from payd.chains.witnesses import WITNESSES
 from payd.store.db import Tx
 from payd.store.payments import find_payment
 from payd.store.sightings import Sighting, take_back
-
-# One node's word is checked with another's.
-NODES: Final = 2
 
 
 class Missing(NamedTuple):
@@ -59,7 +57,7 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
 
 async def _statuses(rpc: Rpc, tx_ids: Sequence[str]) -> list[dict[str, Status | None]]:
     chunks = [tx_ids[start : start + STATUSES_MAX] for start in range(0, len(tx_ids), STATUSES_MAX)]
-    answers = await rpc.ask_all([statuses_call(chunk) for chunk in chunks], at_most=NODES)
+    answers = await rpc.ask_all([statuses_call(chunk) for chunk in chunks], at_most=WITNESSES)
     said = [words for _, results in answers if (words := _words(chunks, results)) is not None]
     if not said:
         raise Unread("no node says what became of transactions that it does not list any more")

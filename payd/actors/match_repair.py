@@ -6,25 +6,21 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from payd.actors.walk import MatchResult, Outcome
+from payd.actors.walk import MatchResult, Outcome, told_by
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block, Receipt, Transaction
 from payd.chains.evm.codec import from_hash
 from payd.chains.evm.reading import Reader
-from payd.chains.rpc import Node, NodesDown, Rpc
+from payd.chains.rpc import Node, Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.unread import Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
-from payd.core.errors import ChainUnavailable, InvalidParams
+from payd.core.errors import InvalidParams
 from payd.store.chain_cursors import find_cursor
 from payd.store.db import Database
 from payd.store.sightings import Seen, record, sightings_in
-
-# One node's word is checked with another's.
-NODES: Final = 2
 
 
 class _Told(NamedTuple):
@@ -54,7 +50,7 @@ class MatchRepair:
             tx_hash = from_hash(tx_id.strip(), "the transaction id")
         except BadAnswer:
             raise InvalidParams("A transaction id of this chain is 0x and 64 hex digits.") from None
-        told = await self._ask(tx_hash)
+        told = await told_by(self._rpc, self._name, lambda node: self._ask_one(node, tx_hash))
         outcome = self._problem(told)
         if outcome is not None:
             return MatchResult.of(outcome)
@@ -70,19 +66,6 @@ class MatchRepair:
         if seen:
             await self._db.write(record, seen, self._clock.now_ms())
         return MatchResult.recorded(self._db.point(sightings_in, self._name, tx_hash))
-
-    async def _ask(self, tx_hash: str) -> list[_Told]:
-        told: list[_Told] = []
-        troubles: list[str] = []
-        for node in self._rpc.nodes:
-            if len(told) < NODES and node.is_usable:
-                try:
-                    told.append(await self._ask_one(node, tx_hash))
-                except (NodesDown, Unread, BadAnswer) as trouble:
-                    troubles.append(f"{node.name}: {trouble}")
-        if not told:
-            raise ChainUnavailable(f"No node of {self._name} answers. {'; '.join(troubles)}")
-        return told
 
     async def _ask_one(self, node: Node, tx_hash: str) -> _Told:
         return _Told(*await self._reader.transaction(node, tx_hash))

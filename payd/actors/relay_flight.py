@@ -20,11 +20,12 @@ from payd.actors.relay_broadcast import Broadcaster, Heard
 from payd.actors.relay_purse import PAYMENT_GAS, Purse
 from payd.chains.evm.answers import Receipt
 from payd.chains.evm.fate import Sought, Word, agreed, fates, likeliest
-from payd.chains.evm.legs import NODES_ASKED, all_are_used, legs_of
+from payd.chains.evm.legs import all_are_used, legs_of
 from payd.chains.evm.raw import called_by
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.survey import Survey
 from payd.chains.rpc import Rpc, Verdict
+from payd.chains.witnesses import WITNESSES
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.gas import Fees, Market, first_fees, raised_fees
@@ -121,7 +122,7 @@ class Flight:
         self._doubts_ms = {one.seq: self._doubts_ms[one.seq] for one in counted if one.seq in self._doubts_ms}
         if not counted:
             return False
-        words = await self._ask(counted, NODES_ASKED)
+        words = await self._ask(counted, WITNESSES)
         ended = [await self._end(one, said) for one, said in zip(counted, words, strict=True)]
         return any(ended)
 

@@ -5,14 +5,16 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from payd.chains.rpc import Node, NodesDown
+from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
+from payd.chains.witnesses import WITNESSES
+from payd.core.errors import ChainUnavailable
 from payd.store.chain_cursors import Cursor, CursorKind
 from payd.store.sightings import Noted, Sighting
 
@@ -46,6 +48,30 @@ async def by(node: Node, reading: Awaitable[T]) -> T:
         return await reading
     except (NodesDown, Unread, BadAnswer) as trouble:
         raise Troubled(node, trouble) from trouble
+
+
+async def told_by(rpc: Rpc, chain: str, ask: Callable[[Node], Awaitable[T]]) -> list[T]:
+    """What nodes say of a single transaction, one after the other, until `WITNESSES` have answered.
+
+    Args:
+        rpc: The chain's nodes.
+        chain: CAIP-2, for people.
+        ask: Asks one.
+
+    Raises:
+        ChainUnavailable: None answers.
+    """
+    told: list[T] = []
+    troubles: list[str] = []
+    for node in rpc.nodes:
+        if len(told) < WITNESSES and node.is_usable:
+            try:
+                told.append(await ask(node))
+            except (NodesDown, Unread, BadAnswer) as trouble:
+                troubles.append(f"{node.name}: {trouble}")
+    if not told:
+        raise ChainUnavailable(f"No node of {chain} answers. {'; '.join(troubles)}")
+    return told
 
 
 class Step(NamedTuple):

@@ -25,6 +25,7 @@ from payd.chains.evm.codec import from_data, keccak256, to_data
 from payd.chains.rpc import Call as NodeCall
 from payd.chains.rpc import NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.witnesses import WITNESSES
 
 _AUTHORIZATION: Final = "address,address,uint256,uint256,uint256,bytes32"
 # Both forms of EIP-3009 begin with the same six words; the first and the last of them name the authorization.
@@ -34,9 +35,6 @@ _TRANSFERS: Final = frozenset(
 )
 _AGGREGATE3: Final = keccak256(b"aggregate3((address,bool,bytes)[])")[:4]
 _SELECTOR_BYTES: Final = 4
-
-# A node's word is checked with a second one, where there is one.
-NODES_ASKED: Final = 2
 
 
 class Leg(NamedTuple):
@@ -93,7 +91,7 @@ async def all_are_used(rpc: Rpc, legs: Sequence[Leg]) -> bool:
     Raises:
         NodesDown: None gave an answer.
     """
-    answers = await rpc.ask_all([state_read(leg) for leg in legs], at_most=NODES_ASKED)
+    answers = await rpc.ask_all([state_read(leg) for leg in legs], at_most=WITNESSES)
     if not answers:
         raise NodesDown("no node says whether an authorization was used")
     return all(_says_used(result) for _, results in answers for result in results)

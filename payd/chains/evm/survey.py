@@ -15,10 +15,9 @@ from payd.chains.evm.codec import from_count, from_quantity
 from payd.chains.rpc import Call, Node, NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
+from payd.chains.witnesses import WITNESSES
 from payd.core.gas import Market
 
-# A node's word is checked with a second one, where there is one.
-NODES_ASKED: Final = 2
 # Where a node suggests no tip and names no price: one gwei, which most chains take.
 TIP_FALLBACK: Final = 10**9
 
@@ -60,14 +59,14 @@ async def survey(rpc: Rpc, address: str) -> Survey:
         ("eth_maxPriorityFeePerGas",),
         ("eth_gasPrice",),
     ]
-    views = _views(await rpc.ask_all(calls, at_most=NODES_ASKED))
-    if len({view.count for view in views}) > 1 and len(rpc.nodes) > NODES_ASKED:
+    views = _views(await rpc.ask_all(calls, at_most=WITNESSES))
+    if len({view.count for view in views}) > 1 and len(rpc.nodes) > WITNESSES:
         views = _views(await rpc.ask_all(calls))
     if not views:
         raise NodesDown("no node says how the relayer stands")
     counts = sorted((view.count for view in views), reverse=True)
     # Of three, two are right, and of two nobody knows which.
-    witnessed = counts[1] if len(counts) > NODES_ASKED else None
+    witnessed = counts[1] if len(counts) > WITNESSES else None
     return Survey(
         head=max(view.head for view in views),
         time_s=min(view.time_s for view in views),

@@ -11,9 +11,10 @@ from typing import Final, Literal
 import msgspec
 
 from payd.chains.evm.codec import from_count, to_data
-from payd.chains.evm.legs import NODES_ASKED, call_of, is_used, legs_of, state_read
+from payd.chains.evm.legs import call_of, is_used, legs_of, state_read
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.witnesses import WITNESSES
 from payd.core.gas import gas_limit
 
 WORDS_MAX: Final = 200
@@ -59,7 +60,7 @@ async def try_calls(rpc: Rpc, sender: str, calls: Sequence[tuple[str, bytes]], g
 
 async def all_refuse(rpc: Rpc, sender: str, target: str, data: bytes) -> bool:
     """Whether every node that is asked says that the contract refuses the call; False where none answers."""
-    answers = await rpc.ask_all([_reads(sender, target, data)[0]], at_most=NODES_ASKED)
+    answers = await rpc.ask_all([_reads(sender, target, data)[0]], at_most=WITNESSES)
     said = [result for _, [result] in answers]
     return bool(said) and all(isinstance(one, RpcError) and one.is_revert for one in said)
 

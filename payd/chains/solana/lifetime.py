@@ -15,10 +15,10 @@ from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import COUNT_MAX, Blockhash, decode_count
 from payd.chains.solana.asking import height_call
+from payd.chains.witnesses import WITNESSES
 
 # For so many blocks a blockhash serves.
 BLOCKHASH_BLOCKS: Final = 150
-NODES_ASKED: Final = 2
 
 
 async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
@@ -50,7 +50,7 @@ async def lands_until(rpc: Rpc) -> int:
 
 async def _highest(rpc: Rpc) -> int:
     """How far the chain is by the further of two nodes; 0 where none says."""
-    answers = await rpc.ask_all([height_call("confirmed")], at_most=NODES_ASKED)
+    answers = await rpc.ask_all([height_call("confirmed")], at_most=WITNESSES)
     return max((_height(result) for _, [result] in answers), default=0)
 
 
