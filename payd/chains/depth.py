@@ -18,14 +18,22 @@ _CENTS: Final = 2  # decimals
 
 
 async def depth_of(
-    policy: DepthPolicy, prices: Prices, payment: Payment, row: Asset, amount: int, now_ms: int
+    policy: DepthPolicy, prices: Prices, payment: Payment, row: Asset | None, amount: int, now_ms: int
 ) -> Depth:
     """The depth for a payment of so many smallest units; the deepest where nobody knows what it is worth.
+
+    Args:
+        policy: Of the chain.
+        prices: What assets cost.
+        payment: Whose depth it is.
+        row: The asset that it is paid in; None: it left the configuration.
+        amount: Smallest units of that.
+        now_ms: Unix milliseconds.
 
     Raises:
         ChainUnavailable: No node answers a feed's question.
     """
-    if len(policy.steps) == 1:
+    if len(policy.steps) == 1 or row is None:
         return policy.depth_for(None)
     return policy.depth_for(await _usd_cents(prices, payment, row, amount, now_ms))
 

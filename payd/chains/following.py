@@ -1,4 +1,4 @@
-"""Which stored transfer pays a payment, and when the chain is looked at again for it; of every kind of chain.
+"""What is stored of a commitment, which transfer pays it, and when it is looked at again; of every chain.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -11,7 +11,10 @@ import msgspec
 
 from payd.chains.base import Found
 from payd.chains.witnesses import Proof
-from payd.core.caip import canonical_account, parse_account
+from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
+from payd.core.fee import Fee
+from payd.core.money import asset_amount
+from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
 from payd.store.sightings import Sighting
 from payd.store.transfers import Follow
@@ -36,6 +39,32 @@ class Notes(msgspec.Struct, frozen=True, array_like=True):
     asset: str
     recipient: str
     value: str
+
+
+def commitment(quote: Quote, notes: Notes, now_ms: int, *, buyer: str, fee: Fee | None = None) -> Processing:
+    """The processing block of a payment whose funds are committed.
+
+    Args:
+        quote: What the buyer was asked for.
+        notes: What is noted of it on its kind of chain.
+        now_ms: Unix milliseconds of the realm.
+        buyer: CAIP-10 of who pays.
+        fee: The operator's, if it is in what was signed.
+    """
+    return Processing(
+        processing_at_ms=now_ms,
+        option_amount=asset_amount(quote.asset, quote.amount),
+        settlement_amount=asset_amount(quote.asset, int(notes.value)),
+        buyer=buyer,
+        chain=str(canonical_chain(parse_asset(quote.asset).chain)),
+        fee=fee,
+        track=msgspec.msgpack.encode(notes),
+    )
+
+
+def recipient_of(quote: Quote) -> str:
+    """The canonical CAIP-10 of who is paid."""
+    return canonical_account(parse_account(quote.destination))
 
 
 def is_here(payment: Payment, chain: str) -> bool:

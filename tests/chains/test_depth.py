@@ -47,6 +47,7 @@ async def test_what_nobody_knows_the_worth_of_waits_longest() -> None:
     payment = msgspec.structs.replace(PAYMENT, currency="EUR")
 
     assert await depth_of(POLICY, TablePrices({}), payment, ETH, 1, 0) == "finalized"
+    assert await depth_of(POLICY, PRICES, payment, None, 1, 0) == "finalized"
 
 
 async def test_one_depth_for_all_needs_no_price() -> None:

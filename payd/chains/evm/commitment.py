@@ -13,8 +13,9 @@ from payd.chains.depth import depth_of
 from payd.chains.evm.authorization import Authorization
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.terms import Terms
-from payd.chains.evm.track import Told, Track, commitment, recipient_of
+from payd.chains.evm.track import Told, Track
 from payd.chains.fee_terms import signed_fee
+from payd.chains.following import commitment, recipient_of
 from payd.chains.market.prices import Prices
 from payd.core.caip import ChainId, canonical_asset, parse_asset
 from payd.core.option import Quote
@@ -107,9 +108,6 @@ class Commitments:
 
     async def _depth(self, payment: Payment, quote: Quote, now_ms: int) -> Depth:
         row = self._book.find(parse_asset(quote.asset))
-        if row is None:
-            # It left the configuration: nobody knows what it is worth.
-            return self._terms.depth.depth_for(None)
         return await depth_of(self._terms.depth, self._prices, payment, row, quote.amount, now_ms)
 
 

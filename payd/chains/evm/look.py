@@ -24,7 +24,7 @@ from payd.chains.evm.ending import Endings
 from payd.chains.evm.evidence import Evidence, has_come_to, watched_for
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
-from payd.chains.evm.track import Told, notes_of, read_track, recipient_of
+from payd.chains.evm.track import Told, notes_of, read_track
 from payd.chains.following import (
     block_of,
     is_account,
@@ -33,6 +33,7 @@ from payd.chains.following import (
     later,
     paying,
     proven,
+    recipient_of,
     until_final,
 )
 from payd.chains.rpc import Call, Rpc, RpcError

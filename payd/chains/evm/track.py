@@ -11,10 +11,6 @@ import msgspec
 
 from payd.chains.defaults import Depth
 from payd.chains.following import Notes
-from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
-from payd.core.fee import Fee
-from payd.core.money import asset_amount
-from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
 
 
@@ -71,29 +67,3 @@ def notes_of(processing: Processing) -> Track:
         msgspec.DecodeError: It is on another kind.
     """
     return msgspec.msgpack.decode(processing.track, type=Track)
-
-
-def commitment(quote: Quote, track: Track, now_ms: int, *, buyer: str, fee: Fee | None = None) -> Processing:
-    """The processing block of a payment whose funds are committed.
-
-    Args:
-        quote: What the buyer was asked for.
-        track: The notes.
-        now_ms: Unix milliseconds of the realm.
-        buyer: CAIP-10 of who pays.
-        fee: The operator's, if it is signed.
-    """
-    return Processing(
-        processing_at_ms=now_ms,
-        option_amount=asset_amount(quote.asset, quote.amount),
-        settlement_amount=asset_amount(quote.asset, int(track.value)),
-        buyer=buyer,
-        chain=str(canonical_chain(parse_asset(quote.asset).chain)),
-        fee=fee,
-        track=msgspec.msgpack.encode(track),
-    )
-
-
-def recipient_of(quote: Quote) -> str:
-    """The canonical CAIP-10 of who is paid."""
-    return canonical_account(parse_account(quote.destination))

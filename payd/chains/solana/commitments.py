@@ -9,10 +9,11 @@ from payd.chains.assets import AssetBook
 from payd.chains.defaults import Depth
 from payd.chains.depth import depth_of
 from payd.chains.fee_terms import signed_fee
+from payd.chains.following import commitment, recipient_of
 from payd.chains.market.prices import Prices
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.terms import Commitment, Terms
-from payd.chains.solana.track import Track, commitment, recipient_of
+from payd.chains.solana.track import Track
 from payd.core.caip import canonical_asset, parse_asset
 from payd.core.option import Quote
 from payd.core.payment import Payment, Processing
@@ -73,9 +74,6 @@ class Commitments:
 
     async def _depth(self, payment: Payment, quote: Quote, now_ms: int) -> Depth:
         row = self._book.find(parse_asset(quote.asset))
-        if row is None:
-            # It left the configuration: nobody knows what it is worth.
-            return self._terms.depth.depth_for(None)
         return await depth_of(self._terms.depth, self._prices, payment, row, quote.amount, now_ms)
 
 

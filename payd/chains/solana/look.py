@@ -24,6 +24,7 @@ from payd.chains.following import (
     later,
     paying,
     proven,
+    recipient_of,
     until_final,
 )
 from payd.chains.rpc import Rpc
@@ -38,7 +39,7 @@ from payd.chains.solana.evidence import Evidence, watched_for
 from payd.chains.solana.lifetime import lands_until
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Commitment, Terms
-from payd.chains.solana.track import notes_of, read_track, recipient_of
+from payd.chains.solana.track import notes_of, read_track
 from payd.chains.witnesses import Proof
 from payd.core.caip import AccountId
 from payd.core.option import Quote

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from payd.chains.evm.track import Told, Track, commitment, read_track, recipient_of
+from payd.chains.evm.track import Told, Track, read_track
+from payd.chains.following import commitment, recipient_of
 from payd.core.option import Quote
 from payd.core.payment import FundsCommitted, Payment, transition
 from tests.chains.evm.json import BUYER, SHOP, TOKEN, TX_HASH

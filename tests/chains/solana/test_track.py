@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from payd.chains.solana.track import Track, commitment, read_track, recipient_of
+from payd.chains.following import commitment, recipient_of
+from payd.chains.solana.track import Track, read_track
 from payd.core.option import Quote
 from payd.core.payment import FundsCommitted, Payment, transition
 
