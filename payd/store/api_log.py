@@ -48,6 +48,12 @@ class Logged(msgspec.Struct, frozen=True):
     took_ms: int
     error: bytes | None
 
+    @property
+    def path(self) -> str:
+        """The path as it was asked for, as far as it is kept: its first id."""
+        begin, opened, rest = self.route.partition("{")
+        return self.route if not opened or not self.subject else begin + self.subject + rest.partition("}")[2]
+
 
 class LogRow(msgspec.Struct, frozen=True):
     """A request as the dashboard shows it; the key's name and end are None of an app."""

@@ -31,6 +31,7 @@ CLASSES: Final = {
 }
 """Statuses that are asked for by a word."""
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+"""Those of the API."""
 
 
 class _Events(OfMode, frozen=True, kw_only=True):
@@ -96,7 +97,7 @@ def filter_of(account_id: str, args: _Logs) -> LogFilter:
     method = None if args.method is None else args.method.upper()
     if method is not None and method not in METHODS:
         raise InvalidParams(f"The method must be one of {', '.join(METHODS)}.")
-    route, subject = _place(args.path, method)
+    route, subject = place_of(args.path, method)
     return LogFilter(
         account_id=account_id,
         actor=args.key,
@@ -118,7 +119,7 @@ def _statuses(text: str) -> tuple[int, int]:
     raise InvalidParams(f"The status must be a number such as 404, or one of {', '.join(CLASSES)}.")
 
 
-def _place(path: str | None, method: str | None) -> tuple[str | None, str | None]:
+def place_of(path: str | None, method: str | None) -> tuple[str | None, str | None]:
     """The template of a path, and the id in it; an id alone is one in any path."""
     if path is None:
         return None, None
@@ -137,7 +138,7 @@ def _shown(row: LogRow) -> dict[str, Any]:
         "seq": row.seq,
         "at": iso_ms(logged.at_ms),
         "method": logged.method,
-        "path": logged.route.replace("{id}", logged.subject) if logged.subject else logged.route,
+        "path": logged.path,
         "status": logged.status,
         "durationMs": logged.took_ms,
         "requestId": logged.request_id,

@@ -58,6 +58,17 @@ async def test_requests_are_found_by_each_filter(shop: Shop) -> None:
     assert refused["error"]["code"] == "payment_not_found"
 
 
+async def test_the_path_of_a_request_has_its_id_where_it_was(shop: Shop) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}/settlements"
+    await shop.call("GET", path)
+    await shop.call("DELETE", f"{path}/crypto/crypto_{'0' * 36}")
+    await shop.realm.api_log.run_once()
+
+    deleted, read = (await do(shop, "log.list", merchant=shop.merchant_id, limit=2))["data"]
+    assert read["path"] == path
+    assert deleted["path"] == f"{path}/crypto/{{id}}", "of several ids the first one is kept"
+
+
 async def test_who_follows_gets_what_came_since_once_and_in_order(shop: Shop) -> None:
     _, newest = await begin(shop)
     assert await do(shop, "log.follow", after=newest) == {"data": [], "newest": newest}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from payd.actors.maintenance import DAY_MS, REQUESTS_KEPT_MS
 from payd.core.errors import InvalidParams
 from payd.store.api_log import LogFilter, LogRow, list_logged
 from payd.store.apps import list_apps
@@ -19,12 +20,10 @@ from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.dashboard.cookies import zone_offset_min
 from payd.web.dashboard.visit import Visit
 from payd.web.dashboard.webhooks_view import instant_ms, pretty, zone_word
-from payd.web.routes import match_route
+from payd.web.log_commands import METHODS, place_of
 
 PAGE_ROWS: Final = 50
-KEEP_DAYS: Final = 14
 FILTERS: Final = ("key", "method", "request", "code", "since")
-METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 CODES: Final[dict[str, tuple[str, tuple[int, int]]]] = {
     "refused": ("All refusals", (400, 599)),
     "2xx": ("2xx", (200, 299)),
@@ -73,7 +72,7 @@ async def page(visit: Visit) -> Answer:
         methods=[("", "Any"), *((one, one) for one in METHODS)],
         codes=[("", "Any"), *((name, words) for name, (words, _) in CODES.items())],
         zone=zone_word(offset_min),
-        keep_days=KEEP_DAYS,
+        keep_days=REQUESTS_KEPT_MS // DAY_MS,
         here=visit.to("log"),
         newest=visit.to("log", **asked) if cursor else "",
         older=visit.to("log", **asked, cursor=encode_cursor(rows[-1].seq)) if more else "",
@@ -87,35 +86,19 @@ def _filter(visit: Visit, offset_min: int) -> LogFilter:
         raise InvalidParams(f"method must be one of {', '.join(METHODS)}.")
     if code and code not in CODES:
         raise InvalidParams(f"code must be one of {', '.join(CODES)}.")
-    place = _of_path(method, visit.query("request"))
+    asked = visit.query("request")
+    is_id = asked.startswith("req_")
+    route, subject = place_of(None if is_id else asked or None, method or None)
     return LogFilter(
         account_id=visit.account_id,
         actor=visit.query("key") or None,
         method=method or None,
         statuses=CODES[code][1] if code else None,
         start_ms=instant_ms(since, offset_min, "since") if since else None,
-        route=place.get("route"),
-        request_id=place.get("request_id"),
-        subject=place.get("subject"),
+        route=route,
+        request_id=asked if is_id else None,
+        subject=subject,
     )
-
-
-def _of_path(method: str, text: str) -> dict[str, Any]:
-    """What was typed as a path: one as it was asked for, a template, a request's id, or an id in a path."""
-    if not text:
-        return {}
-    if text.startswith("req_"):
-        return {"request_id": text}
-    if not text.startswith("/"):
-        return {"subject": text}
-    if "{" in text:
-        return {"route": text}
-    for one in (method,) if method else METHODS:
-        route, params = match_route(one, text)
-        if route is not None:
-            subject = next(iter(params.values()), "")
-            return {"route": route.path} | ({"subject": subject} if subject else {})
-    return {"route": text}
 
 
 def _keys(visit: Visit) -> list[tuple[str, str]]:
@@ -144,7 +127,7 @@ def _entry(row: LogRow) -> Entry:
         at_ms=logged.at_ms,
         key=key,
         method=logged.method,
-        path=_path(logged.route, logged.subject),
+        path=logged.path,
         status=logged.status,
         kind="good" if logged.status < 400 else "bad",
         took_ms=logged.took_ms,
@@ -152,12 +135,6 @@ def _entry(row: LogRow) -> Entry:
         error="" if logged.error is None else pretty(logged.error),
         words=_words(logged.error),
     )
-
-
-def _path(route: str, subject: str) -> str:
-    """The path as it was asked for, as far as it is kept: its first id."""
-    begin, opened, rest = route.partition("{")
-    return route if not opened or not subject else begin + subject + rest.partition("}")[2]
 
 
 def _words(error: bytes | None) -> str:
