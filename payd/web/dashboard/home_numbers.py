@@ -13,6 +13,7 @@ from typing import Final
 from payd.core.attention import Matter
 from payd.core.money import exponent, fiat_amount, format_units
 from payd.core.period import Days, day_start_ms, last_days
+from payd.core.span import span
 from payd.core.tally import Counted, Numbers, numbers_by_day, numbers_of
 from payd.store.db import Tx
 from payd.store.tallies import count_created, count_open, read_tallies
@@ -21,6 +22,7 @@ from payd.web.dashboard.charts import BarChart, Point, RowChart, bar_chart, row_
 from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_filter import offset_of
 from payd.web.dashboard.payments_view import amount_words
+from payd.web.dashboard.status import LEVELS
 from payd.web.dashboard.visit import Visit
 from payd.web.ended_days import EndedBlock, block_of, split
 
@@ -30,7 +32,6 @@ COUNT_MAX: Final = 10_000
 CURRENCIES_MAX: Final = 4
 REASONS_MAX: Final = 8
 
-_KINDS: Final = {"error": "bad", "warning": "wait", "notice": "soft"}
 _LEVELS: Final = {"error": "Broken", "warning": "Soon", "notice": "Waiting"}
 
 
@@ -108,7 +109,7 @@ def today_of(visit: Visit, numbers: Numbers, created: int, unfinished: int) -> t
     if numbers.success_permille is not None:
         figures.append(Figure("Success rate today", permille_words(numbers.success_permille)))
     if numbers.median_s is not None:
-        figures.append(Figure("Usual time to succeed", span_words(numbers.median_s)))
+        figures.append(Figure("Usual time to succeed", span(1000 * numbers.median_s)))
     return tuple(figures)
 
 
@@ -126,7 +127,7 @@ def charts_of(by_day: Mapping[date, Numbers]) -> tuple[BarChart, ...]:
     rates = {day: one.success_permille for day, one in by_day.items()}
     charts.append(bar_chart("Success rate", points(rates), permille_words, highest=1000))
     medians = {day: one.median_s for day, one in by_day.items()}
-    charts.append(bar_chart("Usual time to succeed", points(medians), span_words))
+    charts.append(bar_chart("Usual time to succeed", points(medians), lambda median_s: span(1000 * median_s)))
     return tuple(charts)
 
 
@@ -140,7 +141,7 @@ def look_of(visit: Visit, matter: Matter) -> Look:
     elif topic.startswith("endpoint_") or topic in ("webhooks", "deliveries_failed"):
         to = visit.to("webhooks")
     count = "" if matter.count == 1 else f"{matter.count}{' or more' if matter.is_more else ''}"
-    return Look(_LEVELS[matter.level], _KINDS[matter.level], matter.words, count, matter.since_ms, to)
+    return Look(_LEVELS[matter.level], LEVELS[matter.level], matter.words, count, matter.since_ms, to)
 
 
 def count_words(count: int) -> str:
@@ -151,17 +152,6 @@ def count_words(count: int) -> str:
 def permille_words(permille: int) -> str:
     """`98.5 %`."""
     return f"{format_units(permille, 1).removesuffix('.0')} %"
-
-
-def span_words(seconds: int) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 5 min`: two units at most."""
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes_left = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes_left} min" if minutes_left else f"{hours} h"
-    if minutes:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{rest} s"
 
 
 def _fiat(code: str) -> Callable[[int], str]:

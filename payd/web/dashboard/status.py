@@ -21,6 +21,7 @@ from payd.core.attention import BEHIND_MAX, SPACE_LOW, Matter, worst_first
 from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
 from payd.core.money import format_units
+from payd.core.span import span
 from payd.web.attention import house_matters
 from payd.web.call import Answer
 from payd.web.command import real_ms
@@ -118,7 +119,7 @@ async def page(visit: Visit) -> Answer:
         space_low=house.data_dir is not None and shutil.disk_usage(house.data_dir).free < SPACE_LOW,
         version=__version__,
         api_version=house.default_version,
-        up=span_words((real_ms(house) - house.started_ms) // 1000),
+        up=span(real_ms(house) - house.started_ms),
         at_ms=real_ms(house),
         href=visit.to("/status"),
     )
@@ -148,7 +149,7 @@ def chain_view(seen: SeenChain, book: AssetBook, now_ms: int) -> ChainView:
         word=word,
         head="–" if stats.head is None else str(stats.head),
         behind=stats.blocks_behind,
-        age="–" if age_ms is None else f"{span_words(age_ms // 1000)} ago",
+        age="–" if age_ms is None else f"{span(age_ms)} ago",
         depth=depth_words(seen.depth),
         trouble=stats.trouble,
         nodes=tuple(Node(one.name, one.is_up, one.behind, one.failures) for one in seen.nodes),
@@ -160,19 +161,6 @@ def depth_words(policy: DepthPolicy) -> str:
     """`2`; by amounts `1, from 100 USD 5, from 10000 USD finalized`."""
     first, *more = policy.steps
     return ", ".join([str(first.depth), *(f"from {step.from_usd} USD {step.depth}" for step in more)])
-
-
-def span_words(seconds: int) -> str:
-    """A time that has passed, as people say it: `3 d 4 h`, `12 s`."""
-    parts = [
-        (seconds // 86_400, "d"),
-        (seconds // 3600 % 24, "h"),
-        (seconds // 60 % 60, "min"),
-        (seconds % 60, "s"),
-    ]
-    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
-    return " ".join(shown) or "0 s"
 
 
 def size_words(size: int) -> str:
@@ -214,7 +202,7 @@ def _sources(realm: Realm) -> Iterator[Source]:
         elif one.ok_age_ms is None:
             yield Source(one.source, None, "it is asked when somebody wants to pay")
         else:
-            yield Source(one.source, True, f"answered {span_words(one.ok_age_ms // 1000)} ago")
+            yield Source(one.source, True, f"answered {span(one.ok_age_ms)} ago")
 
 
 def _queue(realm: Realm) -> Queue:
@@ -223,10 +211,10 @@ def _queue(realm: Realm) -> Queue:
         due_ms = deliveries.next_due_ms()
     except StoreUnavailable:
         due_ms = None
-    late_s = 0 if due_ms is None else (realm.clock.now_ms() - due_ms) // 1000
-    oldest = "nothing is owed" if due_ms is None else f"next in {span_words(-late_s)}"
-    if late_s >= 0 and due_ms is not None:
-        oldest = f"the oldest is due for {span_words(late_s)}"
+    late_ms = 0 if due_ms is None else realm.clock.now_ms() - due_ms
+    oldest = "nothing is owed" if due_ms is None else f"next in {span(-late_ms)}"
+    if late_ms >= 0 and due_ms is not None:
+        oldest = f"the oldest is due for {span(late_ms)}"
     return Queue(
         realm.name.capitalize(),
         str(deliveries.in_flight),

@@ -17,7 +17,6 @@ from payd.web.dashboard.home_numbers import (
     home_numbers,
     look_of,
     permille_words,
-    span_words,
 )
 from tests.ledger import sell
 from tests.shop import Shop
@@ -125,12 +124,4 @@ async def test_a_finding_says_how_many_and_where(shop: Shop, matter: Matter, hre
 
 def test_numbers_in_words() -> None:
     assert [permille_words(one) for one in (0, 985, 1000)] == ["0 %", "98.5 %", "100 %"]
-    assert [span_words(one) for one in (0, 45, 60, 200, 3600, 7500)] == [
-        "0 s",
-        "45 s",
-        "1 min",
-        "3 min 20 s",
-        "1 h",
-        "2 h 5 min",
-    ]
     assert [count_words(one) for one in (0, COUNT_MAX)] == ["0", "10000 or more"]

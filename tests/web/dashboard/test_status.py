@@ -22,7 +22,7 @@ from payd.chains.market.prices import MarketPrices
 from payd.core.attention import SPACE_NONE
 from payd.core.caip import parse_chain
 from payd.core.roles import Role
-from payd.web.dashboard.status import chain_view, depth_words, size_words, span_words
+from payd.web.dashboard.status import chain_view, depth_words, size_words
 from payd.web.metrics_chains import SeenChain, SeenNode
 from tests.chains.market.exchanges import Says
 from tests.shop import Shop, open_shop
@@ -138,14 +138,6 @@ async def test_without_a_chain_nothing_is_said_of_prices(shop: Shop) -> None:
 def test_a_depth_by_amounts_is_said_step_by_step() -> None:
     policy = DepthPolicy.of({"0": 1, "100": 5, "10000": "finalized"})
     assert depth_words(policy) == "1, from 100 USD 5, from 10000 USD finalized"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3661, "1 h 1 min"), (90_000, "1 d 1 h"), (86_400, "1 d")],
-)
-def test_a_time_that_passed_is_said_in_two_units(seconds: int, words: str) -> None:
-    assert span_words(seconds) == words
 
 
 def test_a_size_is_said_in_its_unit() -> None:
