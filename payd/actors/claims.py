@@ -20,11 +20,12 @@ from payd.actors.payments import Payments
 from payd.core.caip import canonical_account, parse_account
 from payd.core.errors import ChainUnavailable, InvalidParams, NotFound
 from payd.core.payment import Payment
+from payd.core.transfer import Kind
 from payd.store.db import Tx
 from payd.store.payments import find_payment
 from payd.store.settlements import list_settlements
 from payd.store.sightings import Word, assign
-from payd.store.transfers import Kind, Transfer, transfers_in
+from payd.store.transfers import Transfer, transfers_in
 from payd.store.watches import chains_watched
 
 if TYPE_CHECKING:

@@ -40,12 +40,10 @@ from payd.entropy import new_id
 from payd.net.http import Client, Target
 from payd.web.admin import SOCKET_NAME, call_admin
 
-EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 START_S: Final = 20.0  # a cold start on a slow machine; a second is usual
 STOP_S: Final = 20.0  # the server's own grace is 15 s
 JOB_S: Final = 30.0  # confirmation and settlement take 2 s by default
 LOOK_S: Final = 0.05
-STATUS_POLL_MS: Final = 10_000
 AMOUNT: Final = re.compile(r"([0-9]{1,7})(?:\.([0-9]{1,2}))?")
 
 
@@ -75,7 +73,7 @@ class Job:
 
     def missing(self) -> list[str]:
         """What a finished job would have and this one has not."""
-        lacks = [f"a verified webhook {kind}" for kind in EVENTS if kind not in self.verified()]
+        lacks = [f"a verified webhook {kind}" for kind in demo_live.EVENTS if kind not in self.verified()]
         lacks += [f"a webhook that verifies ({one.problem})" for one in self.deliveries if one.problem]
         if self.status.get("status") != "succeeded":
             lacks.append(f"the status succeeded by REST (it is {self.status.get('status')})")
@@ -277,7 +275,7 @@ async def _trade(
     await nursery.start(job.follow, f"{base_url}/v1/payments/{job.payment_id}/feed")
     confirmed = await wallet.pay(buyer, job.payment_id, lambda words: tell("wallet", words))
     tell("wallet", f"is told {confirmed['status']}")
-    status_path = f"/v1/payments/{job.payment_id}/status?maxPollMs={STATUS_POLL_MS}"
+    status_path = f"/v1/payments/{job.payment_id}/status?maxPollMs={demo_live.STATUS_POLL_MS}"
     with trio.move_on_after(JOB_S):
         while not job.status.get("isFinal"):
             job.status = await shop.ask("GET", status_path, Merchant_Id=merchant_id)

@@ -12,10 +12,9 @@ from payd.chains.defaults import SOLANA
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import Row, moment, show_fields, show_json, show_rows
+from payd.cli.show import Row, amount_words, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.core.ids import realm_of
-from payd.core.money import format_units
 
 LINKED: Final = ("matched", "recorded")
 """What of a match comes to something."""
@@ -100,7 +99,7 @@ def _show(found: Row) -> None:
         {
             "Payment": found["paymentId"],
             "Reference": found["referenceId"],
-            "Amount": _amount(found["amount"]),
+            "Amount": amount_words(found["amount"]),
             "Status": f"{found['status']}{reason}{', settled' if settled else ''}",
             "Created": f"{moment(found['createdAt'])} UTC",
             "Transaction": (found["info"] or {}).get("txId"),
@@ -118,7 +117,7 @@ def _show_transfers(transfers: Sequence[Row]) -> None:
         "txId": "Transaction",
     }
     rows = [
-        {**each, "at": moment(each["seenAt"]), "value": _amount(each["amount"]), "block": _block(each)}
+        {**each, "at": moment(each["seenAt"]), "value": amount_words(each["amount"]), "block": _block(each)}
         for each in transfers
     ]
     show_rows(rows, columns, "No transfer was seen for it.", _brief)
@@ -130,11 +129,6 @@ def _block(row: Row) -> Any:
 
 def _unit(row: Row) -> str:
     return "slot" if row["chain"].startswith(SOLANA) else "block"
-
-
-def _amount(amount: Row) -> str:
-    display = amount["display"]
-    return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
 
 
 def _brief(row: Row) -> str:

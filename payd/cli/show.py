@@ -12,11 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from payd.cli.leaving import wants_colour
+from payd.core.money import format_units
 
 Row: TypeAlias = Mapping[str, Any]
 
 # Where nobody looks, a line is as long as it is: ids must never be folded for a program.
 UNFOLDED: Final = 10_000
+
+
+def amount_words(amount: Row) -> str:
+    """An amount as the API shows it, such as `12.50 USDC`."""
+    display = amount["display"]
+    return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
 
 
 def show_json(value: Any) -> None:

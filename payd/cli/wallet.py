@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from payd.cli.failure import Refused
-from payd.core.money import format_units
+from payd.cli.show import amount_words
 from payd.net.http import Client, Reply, Target
 
 # The published buyer whose payments are approved.
@@ -123,7 +123,7 @@ async def pay(
     if not found["options"]:
         raise Refused("The gateway offers no way to pay.")
     option = await buyer.choose(found["options"])
-    tell(f"found {_counted(found['options'])}; takes {_words(option['amount'])}")
+    tell(f"found {_counted(found['options'])}; takes {amount_words(option['amount'])}")
     actions = [
         call for action in option["actions"] for call in await _resolved(rest, gateway, option, action)
     ]
@@ -136,11 +136,6 @@ async def pay(
 
 def _counted(options: Sequence[Any]) -> str:
     return "1 way to pay" if len(options) == 1 else f"{len(options)} ways to pay"
-
-
-def _words(amount: dict[str, Any]) -> str:
-    display = amount["display"]
-    return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
 
 
 async def _resolved(rest: Rest, gateway: str, option: dict[str, Any], action: dict[str, Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
@@ -21,6 +22,9 @@ FIAT_PREFIX: Final = "iso4217/"
 ASSET_PREFIX: Final = "caip19/"
 # The largest power of ten whose every number fits a signed 64-bit column.
 VALUE_DIGITS_MAX: Final = 18
+# Digits of what one of an asset is worth that say something, and decimals in which that is counted.
+WORTH_DIGITS: Final = 6
+WORTH_DECIMALS: Final = 18
 
 _VALUE: Final = re.compile(f"[1-9][0-9]{{0,{VALUE_DIGITS_MAX - 1}}}")
 
@@ -124,6 +128,13 @@ def convert_up(minor: int, exponent: int, rate: Rate, decimals: int) -> int:
     dividend: int = minor * rate.numerator * 10**decimals
     divisor: int = rate.denominator * 10**exponent
     return -(-dividend // divisor)
+
+
+def round_worth(worth: Fraction) -> int:
+    """What one of an asset is worth, for people: its first `WORTH_DIGITS`, in units of `WORTH_DECIMALS`."""
+    scaled = int(worth * 10**WORTH_DECIMALS)
+    step: int = 10 ** max(0, len(str(scaled)) - WORTH_DIGITS)
+    return (scaled + step // 2) // step * step
 
 
 def format_units(value: int, decimals: int) -> str:

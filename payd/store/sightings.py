@@ -18,6 +18,7 @@ import msgspec
 import payd.core.transfer as rule
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.core.transfer import Kind
 from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, turn_back
 from payd.store.commitments import committed, is_held
@@ -25,7 +26,6 @@ from payd.store.options import quotes_in
 from payd.store.payments import find_payment
 from payd.store.relays import reopen_above
 from payd.store.settlements import account_at
-from payd.store.transfers import Kind
 from payd.store.watches import BINDINGS_AT_ONCE, account_watching, find_watch
 
 Tx: TypeAlias = sqlite3.Connection

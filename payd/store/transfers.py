@@ -8,11 +8,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from payd.core.transfer import Kind
 from payd.store.rows import upsert_rows
 
 Tx: TypeAlias = sqlite3.Connection
-
-Kind = Literal["matched", "late", "partial", "surplus", "unmatched"]
 
 _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, seen_at_ms,"

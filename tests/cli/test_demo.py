@@ -9,7 +9,8 @@ import pytest
 import trio
 
 from payd.cli import demo
-from payd.cli.demo import EVENTS, Job
+from payd.cli.demo import Job
+from payd.cli.demo_live import EVENTS
 from payd.cli.failure import Refused
 from payd.cli.receiver import Received
 from payd.cli.running import do

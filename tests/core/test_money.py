@@ -21,6 +21,7 @@ from payd.core.money import (
     fiat_amount,
     format_units,
     parse_fiat,
+    round_worth,
 )
 
 values = st.integers(1, 10**18 - 1)
@@ -130,3 +131,17 @@ def test_units_are_shown_with_all_their_decimals(value: int, digits: int, text: 
 @given(st.integers(-(10**30), 10**30), decimals)
 def test_shown_units_are_the_same_number(value: int, digits: int) -> None:
     assert Fraction(format_units(value, digits)) == Fraction(value, 10**digits)
+
+
+@pytest.mark.parametrize(
+    ("worth", "shown"),
+    [
+        (Fraction(1), 10**18),
+        (Fraction(1, 3), 333_333 * 10**12),
+        (Fraction(1_234_567_890), 1_234_570_000 * 10**18),
+        (Fraction(2, 10**18), 2),
+        (Fraction(1, 10**19), 0),
+    ],
+)
+def test_a_worth_has_the_digits_that_say_something(worth: Fraction, shown: int) -> None:
+    assert round_worth(worth) == shown

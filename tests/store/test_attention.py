@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from payd.core.attention import REACH_MS
+from payd.core.transfer import Kind
 from payd.store.attention import COUNT_MAX, NAMED_MAX, account_matters
 from payd.store.db import Database, Tx
 from payd.store.merchants import Merchant, insert_merchant
 from payd.store.settlements import Settlement, insert_settlement
-from payd.store.transfers import Kind, Transfer
+from payd.store.transfers import Transfer
 from tests.inserts import insert_transfer
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, sell
 from tests.store.test_deliveries import register

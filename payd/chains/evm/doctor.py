@@ -10,6 +10,7 @@ from typing import Final
 
 from payd.chains.asking import answered, read
 from payd.chains.assets import Asset
+from payd.chains.defaults import EVM_COIN_DECIMALS
 from payd.chains.evm.abi import MULTICALL3, call, decode_text
 from payd.chains.evm.answers import Block, decode_block
 from payd.chains.evm.asking import decoded, eth_call
@@ -30,7 +31,6 @@ LAG_MAX: Final = 10
 CLOCK_OFF_MAX_S: Final = 60
 # The relayer should have gas for so many payments.
 PAYMENTS_AHEAD: Final = 20
-COIN_DECIMALS: Final = 18
 
 
 async def examine(chain: EvmChain, now_ms: int) -> list[Finding]:
@@ -167,9 +167,9 @@ async def _examine_relayer(chain: EvmChain) -> list[Finding]:
         payment = TOKEN_GAS * from_quantity(answered(price))
     except BadAnswer as bad:
         return [Finding("error", relayer, str(bad))]
-    shown = f"it has {format_units(has, COIN_DECIMALS)} native coins"
+    shown = f"it has {format_units(has, EVM_COIN_DECIMALS)} native coins"
     if has < payment * PAYMENTS_AHEAD:
-        need = format_units(payment * PAYMENTS_AHEAD, COIN_DECIMALS)
+        need = format_units(payment * PAYMENTS_AHEAD, EVM_COIN_DECIMALS)
         level: Level = "error" if has < payment else "warn"
         return [Finding(level, relayer, shown, f"Send it {need} or more: gas for {PAYMENTS_AHEAD} payments.")]
     return [Finding("ok", relayer, shown)]

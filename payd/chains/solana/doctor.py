@@ -13,6 +13,7 @@ from solders.pubkey import Pubkey
 
 from payd.chains.asking import answered, read, unavailable
 from payd.chains.assets import Asset
+from payd.chains.defaults import SOL_DECIMALS
 from payd.chains.finding import Finding, Level
 from payd.chains.rpc import Call, Node, NodesDown
 from payd.chains.rpc_errors import BadAnswer
@@ -45,7 +46,6 @@ CLOCK_OFF_MAX_S: Final = 60
 HISTORY_MIN_S: Final = 24 * 3600
 # The fee payer should have SOL for so many payments.
 PAYMENTS_AHEAD: Final = 20
-SOL_DECIMALS: Final = 9
 _SIGNERS: Final = 2
 
 

@@ -14,7 +14,7 @@ from payd.actors.simulation import Target, allowed_targets
 from payd.core.caip import parse_account
 from payd.core.event import iso_ms
 from payd.core.failure import Kind, kind_of
-from payd.core.money import exponent
+from payd.core.money import WORTH_DECIMALS, exponent, round_worth
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.core.url import is_https_url
@@ -35,9 +35,6 @@ _UNSURE: Final[frozenset[Kind]] = frozenset({"misaligned"})
 # How an account is shown: enough to know one's own.
 _ACCOUNT_STARTS: Final = 6
 _ACCOUNT_ENDS: Final = 4
-# Digits of a rate that say something.
-_RATE_DIGITS: Final = 6
-_RATE_SCALE: Final = 18
 
 # A page that counts blocks fetches the count anew so often; all else is told to it.
 RENEW_MS: Final = 2_000
@@ -256,12 +253,10 @@ def rate_of(payment: Payment, value: int, decimals: int, symbol: str, language: 
 
 def worth_of(worth: Fraction, currency: str, symbol: str, language: Language) -> str | None:
     """What one of an asset is worth, in whole steps of its first digits: an amount for people."""
-    scaled = int(worth * 10**_RATE_SCALE)
-    if not scaled:
+    rounded = round_worth(worth)
+    if not rounded:
         return None
-    step = 10 ** max(0, len(str(scaled)) - _RATE_DIGITS)
-    rounded = (scaled + step // 2) // step * step
-    amount = f"{locale.asset(language, rounded, _RATE_SCALE)} {currency}"
+    amount = f"{locale.asset(language, rounded, WORTH_DECIMALS)} {currency}"
     return language.say("rate.is", asset=symbol, amount=amount)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from payd.actors.simulation import TARGETS
 from payd.core.caip import parse_account
 from payd.core.errors import Forbidden, InvalidParams, NotFound, PaymentNotFound
+from payd.core.money import WORTH_DECIMALS, format_units, round_worth
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.core.timeline import Refunded
@@ -249,11 +251,6 @@ def _paid_facts(payment: Payment, words: Words) -> list[Fact]:
     return facts
 
 
-# Digits of a rate that say something.
-_RATE_DIGITS = 6
-_RATE_SCALE = 18
-
-
 def rate_words(payment: Payment, words: Words) -> str:
     """`1 ETH = 2500 USD`: what one of the asset was worth; empty where that is no number."""
     assert payment.processing is not None
@@ -262,11 +259,8 @@ def rate_words(payment: Payment, words: Words) -> str:
     value, exponent = int(amount.value), words.display(payment.amount.unit).decimals
     if value <= 0:
         return ""
-    scaled = payment.value * 10 ** (shown.decimals + _RATE_SCALE) // (value * 10**exponent)
-    step = 10 ** max(0, len(str(scaled)) - _RATE_DIGITS)
-    rounded = (scaled + step // 2) // step * step
-    whole, part = divmod(rounded, 10**_RATE_SCALE)
-    digits = f"{whole}.{part:018d}".rstrip("0").rstrip(".")
+    rounded = round_worth(Fraction(payment.value * 10**shown.decimals, value * 10**exponent))
+    digits = format_units(rounded, WORTH_DECIMALS).rstrip("0").rstrip(".")
     return f"1 {shown.asset_symbol} = {digits} {payment.currency}" if rounded else ""
 
 

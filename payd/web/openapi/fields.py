@@ -21,9 +21,9 @@ from payd.core.header import NAME_MAX as HEADER_NAME_MAX
 from payd.core.money import MINOR_UNITS, VALUE_DIGITS_MAX
 from payd.core.option import ACCOUNTS_MAX, OPTIONS_PER_ANSWER_MAX
 from payd.core.status import Status, merchant_word
+from payd.core.transfer import Kind as TransferKind
 from payd.core.version import VERSIONS
 from payd.store.attempts import Trigger
-from payd.store.transfers import Kind as TransferKind
 
 Schema = dict[str, Any]
 

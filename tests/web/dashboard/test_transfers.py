@@ -11,8 +11,9 @@ import trio
 
 from payd.actors.claims import Claimed
 from payd.core.roles import Role
+from payd.core.transfer import Kind
 from payd.store.db import Tx
-from payd.store.transfers import Kind, Transfer
+from payd.store.transfers import Transfer
 from payd.web import transfers as api
 from payd.web.dashboard import transfers
 from tests.inserts import insert_transfer
