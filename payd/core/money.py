@@ -131,7 +131,7 @@ def convert_up(minor: int, exponent: int, rate: Rate, decimals: int) -> int:
 
 
 def round_worth(worth: Fraction) -> int:
-    """What one of an asset is worth, for people: its first `WORTH_DIGITS`, in units of `WORTH_DECIMALS`."""
+    """What one of an asset is worth, counted in 10^-18, by its first `WORTH_DIGITS` digits; 0 below that."""
     scaled = int(worth * 10**WORTH_DECIMALS)
     step: int = 10 ** max(0, len(str(scaled)) - WORTH_DIGITS)
     return (scaled + step // 2) // step * step

@@ -1,4 +1,4 @@
-"""Finding what a path names, for this caller and no other."""
+"""Finding what a path names, for this caller and no other, or for whoever has the link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from payd.core.errors import NotFound, PaymentNotFound
 from payd.core.payment import Payment
 from payd.store.merchants import Merchant, find_merchant
 from payd.web.call import Call
+from payd.web.house import Realm
 
 
 def own_merchant(call: Call) -> Merchant:
@@ -35,3 +36,13 @@ def own_payment(call: Call) -> Payment:
         raise PaymentNotFound("There is no such payment.")
     call.check_merchant(payment.merchant_id)
     return payment
+
+
+def linked_payment(call: Call) -> tuple[Realm, Payment]:
+    """The payment in a path that needs no key: its id is the capability.
+
+    Raises:
+        PaymentNotFound: There is none.
+    """
+    realm = call.house.realm_of_payment(call.params["id"])
+    return realm, realm.payments.find(call.params["id"])

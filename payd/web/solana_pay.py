@@ -29,6 +29,7 @@ from payd.web.house import Realm
 from payd.web.html import NO_STORE
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
+from payd.web.lookup import linked_payment
 from payd.web.schema import Amount, Words
 from payd.web.static import ASSETS
 
@@ -85,7 +86,7 @@ class LinksOut(_Wire):
 
 async def read(call: Call) -> Answer:
     """GET /v1/solana-pay/{id}: who asks."""
-    realm, payment = _payment_of(call)
+    realm, payment = linked_payment(call)
     payable_routes(realm.payments, payment, query.one(call, "asset"))
     name, icon_url = _merchant(realm, payment)
     icon = logo_url(call.house, realm, payment.merchant_id) or _icon(call.house.base_url, icon_url)
@@ -166,13 +167,8 @@ def _merchant(realm: Realm, payment: Payment) -> tuple[str, str | None]:
     return realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
 
 
-def _payment_of(call: Call) -> tuple[Realm, Payment]:
-    realm = call.house.realm_of_payment(call.params["id"])
-    return realm, realm.payments.find(call.params["id"])
-
-
 def _live_payment_of(call: Call) -> tuple[Realm, Payment]:
-    realm, payment = _payment_of(call)
+    realm, payment = linked_payment(call)
     if not realm.live:
         raise InvalidParams(TEST_WORDS)
     return realm, payment

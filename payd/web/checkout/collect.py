@@ -29,10 +29,11 @@ from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.checkout import locale
 from payd.web.checkout.render import SAFE, WALLETS, html_answer
-from payd.web.checkout.routes import OWN_PAGE, logo_for, paths_for, payment_of
+from payd.web.checkout.routes import OWN_PAGE, logo_for, paths_for
 from payd.web.checkout.words import Language
 from payd.web.form import check_same_origin, read_form
 from payd.web.house import Realm
+from payd.web.lookup import linked_payment
 
 # Base64 of every answer that a form can have, and some more.
 PREFILL_MAX: Final = 16_384
@@ -66,7 +67,7 @@ class Question:
 
 async def page(call: Call) -> Answer:
     """GET /collect/{id}?accounts=&prefill=: the form, or that it is done or over."""
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     accounts = _accounts(call, realm, payment)
     if not _is_open(realm, payment):
         return _drawn(call, realm, payment, "closed")
@@ -87,7 +88,7 @@ async def take(call: Call) -> Answer:
         InvalidParams: The link names no account that the payment was offered to.
         InvalidState: The payment ended at this moment.
     """
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     check_same_origin(call.request, call.house.base_url, OWN_PAGE)
     accounts = _accounts(call, realm, payment)
     form = read_form(call.request)

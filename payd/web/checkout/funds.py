@@ -15,10 +15,10 @@ from payd.core.money import AmountWire
 from payd.web.accounts import accounts_in
 from payd.web.call import Answer, Call
 from payd.web.checkout.render import SAFE
-from payd.web.checkout.routes import payment_of
 from payd.web.client import rate_key
 from payd.web.form import check_same_origin
 from payd.web.limits import refuse_for
+from payd.web.lookup import linked_payment
 from payd.web.schema import Amount, Words
 
 
@@ -34,7 +34,7 @@ class FundsOut(msgspec.Struct, frozen=True):
 
 async def read(call: Call) -> Answer:
     """POST /pay/{id}/funds {accounts}: what these have, for a page that says why something is not offered."""
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     check_same_origin(call.request, call.house.base_url)
     refuse_for(call.house.limits.sign_requests.take(rate_key(call.request.client_ip)))
     words = Words(tuple(realm.payments.chains))

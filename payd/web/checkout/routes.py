@@ -33,6 +33,7 @@ from payd.web.form import check_same_origin, read_form
 from payd.web.house import House, Realm
 from payd.web.html import root_of
 from payd.web.logos import logo_path
+from payd.web.lookup import linked_payment
 from payd.web.qr import qr_svg
 from payd.web.schema import Words, buyer_page, cancelled_body
 
@@ -43,7 +44,7 @@ _BELOW_PAYMENT: Final = re.compile("/pay/([0-9a-z_]+)/")
 
 async def page(call: Call) -> Answer:
     """GET /pay/{id}: the whole page, as it is now."""
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     base_url, paths = call.house.base_url, paths_for(call)
     name, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
     words = Words(tuple(realm.payments.chains))
@@ -80,14 +81,14 @@ async def page(call: Call) -> Answer:
 
 async def status(call: Call) -> Answer:
     """GET /pay/{id}/status: the payment feed's snapshot, for a page whose websocket is down."""
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     snapshot = buyer_page(payment, Words(tuple(realm.payments.chains)), realm.clock.now_ms())
     return Answer.json(snapshot, headers=SAFE)
 
 
 async def cancel(call: Call) -> Answer:
     """POST /pay/{id}/cancel: the buyer calls it off. A payment that is past that is shown as it is."""
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     check_same_origin(call.request, call.house.base_url, OWN_PAGE)
     if payment.status is Status.REQUIRES_ACTION:
         with suppress(InvalidState):
@@ -103,7 +104,7 @@ async def simulate(call: Call) -> Answer:
         InvalidParams: No such move.
         InvalidState: The payment cannot make this move now.
     """
-    realm, payment = payment_of(call)
+    realm, payment = linked_payment(call)
     check_same_origin(call.request, call.house.base_url, OWN_PAGE)
     if realm.live:
         raise Forbidden("This is a live payment; only test payments can be simulated.")
@@ -142,12 +143,6 @@ def error_page(house: House, request: Request, refusal: PaydError, request_id: s
     if "retryAfterS" in refusal.details:
         answer.headers += (("Retry-After", str(refusal.details["retryAfterS"])),)
     return answer
-
-
-def payment_of(call: Call) -> tuple[Realm, Payment]:
-    """The payment in the path. Raises PaymentNotFound when there is none."""
-    realm = call.house.realm_of_payment(call.params["id"])
-    return realm, realm.payments.find(call.params["id"])
 
 
 def logo_for(realm: Realm, payment: Payment) -> str | None:
