@@ -16,11 +16,8 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import h11
-import hypercorn.protocol
 import structlog
 import trio
-from hypercorn.config import Config
-from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
@@ -28,6 +25,7 @@ from hypercorn.typing import ASGIFramework, LifespanState
 from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
+from payd.web.hypercorn import NO_TIMER, hypercorn_config
 from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.seldom import Seldom
@@ -403,91 +401,3 @@ def turn_away(stream: trio.SocketStream) -> None:
     with suppress(trio.BrokenResourceError):
         send_now(stream.socket, _TOO_MANY)
     stream.socket.close()
-
-
-def hypercorn_config() -> Config:
-    """Hypercorn as it runs behind the front."""
-    config = Config()
-    config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
-    config.h11_max_incomplete_size = HEAD_BYTES_MAX
-    config.include_server_header = False
-    config.include_date_header = False
-    config.logger_class = HypercornLog  # type: ignore[assignment]
-    return config
-
-
-class Http1(H11Protocol):
-    """Hypercorn's HTTP/1.1, which never becomes HTTP/2.
-
-    A proxy that passes an upgrade on carries bytes from then on that it does not look at: whoever asked for
-    HTTP/2 would speak past it, from a trusted address. And who speaks it and takes nothing holds answers back
-    without end. Proxies speak HTTP/1.1 to what is behind them.
-    """
-
-    async def _check_protocol(self, event: h11.Request) -> None:
-        """What asks for another protocol is a request as all others."""
-
-    async def _create_stream(self, request: h11.Request) -> None:
-        """Only a feed becomes a websocket; what asks for one elsewhere is a plain request as well."""
-        path = unquote(request.target.partition(b"?")[0].decode("latin-1"))
-        names = {name for name, _ in request.headers}
-        if not is_feed(path) or names & {b"content-length", b"transfer-encoding"}:
-            kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
-            request = h11.Request(
-                method=request.method,
-                target=request.target,
-                headers=kept,
-                http_version=request.http_version,
-            )
-        await super()._create_stream(request)
-
-
-# Where hypercorn looks its protocols up; there is no other way to choose.
-hypercorn.protocol.H11Protocol = Http1  # type: ignore[attr-defined]
-
-
-class NoTimer:
-    """Stands for hypercorn's idle timer, a task for every request: the wire has deadlines of its own."""
-
-    async def restart(self, task_group: object, action: object) -> None:
-        """Nothing."""
-
-    async def stop(self) -> None:
-        """Nothing."""
-
-
-NO_TIMER: Final = NoTimer()
-
-
-class HypercornLog:
-    """Hypercorn's log, as events of ours. No access log: requests are logged where they are answered."""
-
-    def __init__(self, config: Config) -> None:
-        self._log = structlog.get_logger("payd.hypercorn")
-        self._lines = Seldom()
-
-    async def access(self, *_: object) -> None:
-        """Nothing."""
-
-    async def debug(self, message: str, *args: object, **_: object) -> None:
-        """Nothing."""
-
-    async def info(self, message: str, *args: object, **_: object) -> None:
-        """Nothing."""
-
-    async def warning(self, message: str, *args: object, **_: object) -> None:
-        """Something odd."""
-        if self._lines.is_due():
-            self._log.warning("hypercorn", said=message % args)
-
-    async def error(self, message: str, *args: object, **_: object) -> None:
-        """Something wrong."""
-        if self._lines.is_due():
-            self._log.error("hypercorn", said=message % args)
-
-    critical = error
-
-    async def exception(self, message: str, *args: object, **_: object) -> None:
-        """Something wrong, while an exception is handled."""
-        if self._lines.is_due():
-            self._log.error("hypercorn", said=message % args, exc_info=True)

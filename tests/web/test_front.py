@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import errno
-import inspect
-import re
 
 import h11
-import hypercorn.protocol
 import pytest
 import structlog.testing
 import trio
-from hypercorn.config import Config
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.tcp_server import TCPServer
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ConnectionState
 from trio.testing import wait_all_tasks_blocked
 from wsproto.events import TextMessage
 
 from payd.web.asgi import BODY_S
-from payd.web.front import Http1, _may_become_feed, hypercorn_config
+from payd.web.front import _may_become_feed
+from payd.web.hypercorn import Http1
 from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S
 from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
@@ -455,25 +448,3 @@ async def test_client_data_on_an_upgrade_behind_hypercorn_is_against_the_rules()
         await socket.send(TextMessage(data="hello"))
 
         assert await socket.closed() == 1008
-
-
-def test_hypercorn_is_built_as_the_front_builds_it() -> None:
-    """These are not documented: an upgrade that changes one of them must not go unnoticed."""
-    assert list(inspect.signature(TCPServer).parameters) == ["app", "config", "context", "state", "stream"]
-    assert list(inspect.signature(WorkerContext).parameters) == ["max_requests"]
-    assert ConnectionState({"a": 1}) == {"a": 1}
-    assert hypercorn.protocol.ProtocolWrapper.__init__.__globals__["H11Protocol"] is Http1
-    assert inspect.iscoroutinefunction(H11Protocol._check_protocol)
-    context = WorkerContext(None)
-    assert not context.terminated.is_set()
-    assert inspect.iscoroutinefunction(context.terminated.set)
-    assert inspect.iscoroutinefunction(TCPServer.run)
-    source = inspect.getsource(TCPServer)
-    assert {"self.idle_task.restart(", "self.idle_task.stop()"} <= set(
-        re.findall(r"self\.idle_task\.\w+\(\)?", source)
-    )
-
-
-def test_every_option_that_the_front_sets_exists() -> None:
-    for name in vars(hypercorn_config()):
-        assert name.startswith("_") or hasattr(Config, name), name

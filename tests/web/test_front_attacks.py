@@ -27,7 +27,8 @@ from payd.web.asgi import METHODS
 from payd.web.call import Answer, Request
 from payd.web.client import TrustedProxies
 from payd.web.errors import error_answer
-from payd.web.front import Front, Http1, listen
+from payd.web.front import Front, listen
+from payd.web.hypercorn import Http1
 from payd.web.sockets import Sockets
 from tests.web.street import PAYMENT_FEED, UPGRADE, eventually
 
