@@ -1,7 +1,6 @@
 """Logs: one event a line, for people or machines, and never a secret in it.
 
-A secret is kept out three times: by its type (`Secret` never shows itself), by the name it is logged under,
-and by its looks, wherever in a text it stands.
+A secret is kept out twice: by the name it is logged under, and by its looks, wherever in a text it stands.
 
 Source: DESIGN.md, "12. Operations".
 """
@@ -40,28 +39,6 @@ STALL_MAX_MS: Final = 100  # the server waits no longer for who reads the log, a
 
 # What a terminal takes for an order, in a text of a stranger.
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-class Secret:
-    """A value that does not show itself: not in `repr`, not in an f-string, not in JSON."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The value itself, for the one place that needs it."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return REDACTED
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
 
 
 class _Lines:

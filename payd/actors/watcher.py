@@ -62,7 +62,6 @@ class WatcherStats(msgspec.Struct, frozen=True):
 
     Attributes:
         head: The newest block that a node named; None before the first.
-        head_time_s: When it was made.
         read: Up to which block everything is read.
         read_time_s: When that was made.
         final: Up to which block everything is read a second time.
@@ -77,7 +76,6 @@ class WatcherStats(msgspec.Struct, frozen=True):
     """
 
     head: int | None
-    head_time_s: int | None
     read: int | None
     read_time_s: int | None
     final: int | None
@@ -165,7 +163,6 @@ class Watcher:
         last, final = self._last, self._read_twice
         return WatcherStats(
             head=None if last is None else last.head.number,
-            head_time_s=None if last is None else last.head.time_s,
             read=None if last is None else last.cursor.number,
             read_time_s=None if last is None else last.cursor.time_s,
             final=None if final is None else final.number,

@@ -68,19 +68,17 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """What a request's time went to, in whole milliseconds; None: that phase did not happen, or not end.
+    """What a new connection took, in whole milliseconds; None: that phase did not happen, or not end.
 
     Attributes:
         dns_ms: Name to addresses; 0 where they were known.
         connect_ms: Addresses to a connection, through the proxy if there is one.
         tls_ms: The handshake.
-        first_byte_ms: From the start of the request, all of the above within it, to the final status line.
     """
 
     dns_ms: int | None = None
     connect_ms: int | None = None
     tls_ms: int | None = None
-    first_byte_ms: int | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -97,7 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
         is_whole: Whether `body` is all of the body.
         remote_ip: The address that was called; None when it did not come to that.
         duration_ms: Until the final status line or the failure.
-        timing: Its phases; of a connection that is used again, only the last.
+        timing: What of that its connection took; nothing of one that is used again.
     """
 
     status: int | None
@@ -244,7 +242,7 @@ class Client:
             is_whole,
             connection.remote_ip,
             duration_ms,
-            Timing(**progress.phases, first_byte_ms=duration_ms),
+            Timing(**progress.phases),
         )
 
     async def greet(self, target: Target, *, deadline_s: float = RESPONSE_DEADLINE_S) -> Greeting:

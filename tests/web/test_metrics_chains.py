@@ -32,7 +32,6 @@ NOW_S = NOW_MS // 1000
 
 WATCHER = WatcherStats(
     head=120,
-    head_time_s=NOW_S - 2,
     read=117,
     read_time_s=NOW_S - 8,
     final=80,
@@ -65,7 +64,7 @@ NODES = (SeenNode("https://a.example", True, 0, 0), SeenNode("https://b.example"
 BUSY = SeenChain(CHAIN, WATCHER, NODES, {"eth_call": 13, "eth_getLogs": 14}, 15, RELAYER, DEPTH)
 FRESH = SeenChain(
     CHAIN,
-    msgspec.structs.replace(WATCHER, head=None, head_time_s=None, read=None, read_time_s=None, final=None),
+    msgspec.structs.replace(WATCHER, head=None, read=None, read_time_s=None, final=None),
     NODES,
     {},
     0,
