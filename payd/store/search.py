@@ -89,62 +89,31 @@ def _meant(sought: Sought, hits: tuple[Hit, ...]) -> Hit | None:
     return exact[0] if len(exact) == 1 else same[0] if len(same) == 1 and not exact else None
 
 
+# What is found by an id of its kind.
+_BY_ID: Final = {
+    "merchant": "SELECT 'merchant', id, name, 'id', created_at_ms, NULL, NULL FROM merchants"
+    " WHERE id = :sought AND account_id = :account",
+    "event": "SELECT 'event', id, type, 'id', created_at_ms, payment_id, NULL FROM events"
+    " WHERE id = :sought AND account_id = :account",
+    "message": "SELECT 'delivery', id, event_type, 'id', created_at_ms, payment_id, NULL FROM deliveries"
+    " WHERE message_id = :sought AND +account_id = :account",
+    "delivery": "SELECT 'delivery', id, event_type, 'id', created_at_ms, payment_id, NULL FROM deliveries"
+    " WHERE id = :sought AND +account_id = :account",
+    "settlement": "SELECT 'settlement', s.id, s.asset, 'id', s.created_at_ms, NULL, m.id FROM settlements s"
+    " JOIN merchants m ON m.id = s.merchant_id WHERE s.id = :sought AND m.account_id = :account",
+    "key": "SELECT 'key', id, name, 'id', created_at_ms, NULL, NULL FROM api_keys"
+    " WHERE id = :sought AND account_id = :account",
+    "request": "SELECT 'request', request_id, method || ' ' || route, 'id', at_ms, NULL, NULL FROM api_log"
+    " WHERE request_id = :sought AND account_id = :account",
+}
+
+
 def _by_id(tx: Tx, account_id: str, any_id: str, kind: str) -> Iterator[Hit]:
-    match kind:
-        case "payment":
-            rows = tx.execute(
-                "SELECT body FROM payments WHERE id = ? AND account_id = ?", (any_id, account_id)
-            )
-            yield from (_payment_hit(decode_payment(body), "id") for (body,) in rows)
-        case "merchant":
-            yield from _rows(
-                tx,
-                "SELECT 'merchant', id, name, 'id', created_at_ms, NULL, NULL FROM merchants"
-                " WHERE id = :sought AND account_id = :account",
-                any_id,
-                account_id,
-            )
-        case "event":
-            yield from _rows(
-                tx,
-                "SELECT 'event', id, type, 'id', created_at_ms, payment_id, NULL FROM events"
-                " WHERE id = :sought AND account_id = :account",
-                any_id,
-                account_id,
-            )
-        case "message" | "delivery":
-            column = "message_id" if kind == "message" else "id"
-            yield from _rows(
-                tx,
-                f"SELECT 'delivery', id, event_type, 'id', created_at_ms, payment_id, NULL FROM deliveries"
-                f" WHERE {column} = :sought AND +account_id = :account",
-                any_id,
-                account_id,
-            )
-        case "settlement":
-            yield from _rows(
-                tx,
-                "SELECT 'settlement', s.id, s.asset, 'id', s.created_at_ms, NULL, m.id FROM settlements s"
-                " JOIN merchants m ON m.id = s.merchant_id WHERE s.id = :sought AND m.account_id = :account",
-                any_id,
-                account_id,
-            )
-        case "key":
-            yield from _rows(
-                tx,
-                "SELECT 'key', id, name, 'id', created_at_ms, NULL, NULL FROM api_keys"
-                " WHERE id = :sought AND account_id = :account",
-                any_id,
-                account_id,
-            )
-        case "request":
-            yield from _rows(
-                tx,
-                "SELECT 'request', request_id, method || ' ' || route, 'id', at_ms, NULL, NULL FROM api_log"
-                " WHERE request_id = :sought AND account_id = :account",
-                any_id,
-                account_id,
-            )
+    if kind == "payment":
+        rows = tx.execute("SELECT body FROM payments WHERE id = ? AND account_id = ?", (any_id, account_id))
+        yield from (_payment_hit(decode_payment(body), "id") for (body,) in rows)
+    elif kind in _BY_ID:
+        yield from _rows(tx, _BY_ID[kind], any_id, account_id)
 
 
 # Payments that a transaction is told of, each way with its index.
