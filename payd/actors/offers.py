@@ -15,7 +15,7 @@ import msgspec
 from payd.actors.collecting import UNKNOWN_OPTION, Given, refuse_unanswered, take_given
 from payd.actors.payments import Payments
 from payd.chains.base import Ask, Chain, Resolved
-from payd.core.caip import AccountId, canonical_chain, parse_account, parse_asset
+from payd.core.caip import AccountId, canonical_asset, canonical_chain, parse_account, parse_asset
 from payd.core.errors import (
     ChainUnavailable,
     InvalidParams,
@@ -70,7 +70,14 @@ async def offer_options(
     if payment.status is not Status.REQUIRES_ACTION:
         return None
     offers = await _offers(payments, payment, accounts, now_ms)
-    return await hand_out_offers(payments, payment_id, offers, now_ms)
+    quotes = await hand_out_offers(payments, payment_id, offers, now_ms)
+    if quotes is None:
+        return None
+    etas_s = {(route.asset_key, offer.account): offer.eta_s for route, offer in offers}
+    return [
+        msgspec.structs.replace(one, eta_s=etas_s[canonical_asset(parse_asset(one.asset)), one.account])
+        for one in quotes
+    ]
 
 
 async def hand_out_offers(

@@ -70,6 +70,7 @@ class Offer(msgspec.Struct, frozen=True):
     """What a chain would take now, for one asset from one buyer account.
 
     Attributes:
+        eta_s: About how long it takes from confirm to success.
         due: What of the amount reaches the destination; None: all of it.
         bindings: What transfers will carry, 32 bytes each; of chains that are read for them.
     """
@@ -89,6 +90,7 @@ class Quote(msgspec.Struct, frozen=True):
 
     Attributes:
         due: What of the amount reaches the destination; None: all of it.
+        eta_s: As in the offer, for the wallet that asked; None: the store does not keep it.
     """
 
     option_id: str
@@ -101,6 +103,7 @@ class Quote(msgspec.Struct, frozen=True):
     valid_from_ms: int
     valid_until_ms: int
     due: int | None = None
+    eta_s: int | None = None
 
     @property
     def settlement_value(self) -> int:

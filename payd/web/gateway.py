@@ -37,8 +37,6 @@ RESULTS_MAX: Final = 16
 UNWRAP_MAX: Final = 2
 OPTION_ID_MAX: Final = 128
 BUILD_DATA_MAX: Final = 65_536
-# Seconds a wallet should expect from confirm to success.
-ETA_S: Final = 5
 
 
 class _Wire(msgspec.Struct, rename="camel"):
@@ -279,6 +277,7 @@ def _given(realm: Realm, collected: CollectedData | None) -> Given | None:
 
 
 def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Asked) -> OptionOut:
+    assert quote.eta_s is not None, "it was offered just now"
     until_s = quote.valid_until_ms // 1000
     account = parse_account(quote.account)
     own = {account: asked[account]} if account in asked else {}
@@ -286,7 +285,7 @@ def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Ask
         id=quote.option_id,
         account=quote.account,
         amount=words.amount(AmountWire(f"caip19/{quote.asset}", str(quote.amount))),
-        eta_s=ETA_S,
+        eta_s=quote.eta_s,
         expires_at=None if quote.valid_until_ms >= payment.expires_at_ms else until_s,
         actions=[render_action(call.version, action) for action in quote.actions],
         collect_data=_collect_data(call, payment, own),

@@ -50,6 +50,11 @@ async def test_accounts_come_as_a_bare_list_or_under_their_name(shop: Shop) -> N
     assert (answers[0].body["info"], answers[0].body["collectData"]) == (None, None)
 
 
+async def test_a_wallet_is_told_what_its_chain_expects_to_success(rich: Shop) -> None:
+    found = await ask(rich, await rich.pay(), [BUYER, f"{SOLANA}:{SOLANA_WALLET}"])
+    assert [option["etaS"] for option in found.body["options"]] == [1, 1, 1], "[test] confirm_after_ms"
+
+
 async def test_options_have_the_exact_shape(rich: Shop) -> None:
     payment = await rich.pay()
     accounts = [BUYER, MAINNET_BUYER, f"{SOLANA}:{SOLANA_WALLET}"]
