@@ -19,13 +19,9 @@ class Status(enum.StrEnum):
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
-    @property
-    def is_final(self) -> bool:
-        """Whether the payment can never leave this state."""
-        return self in FINAL
-
 
 FINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.EXPIRED, Status.CANCELLED})
+"""Those that a payment never leaves."""
 
 _MERCHANT_WORDS: Final = {Status.REQUIRES_ACTION: "pending", Status.CANCELLED: "failed"}
 

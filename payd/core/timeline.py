@@ -66,7 +66,6 @@ class WalletTold(Entry, frozen=True):
 
     rank = 3
     tx_id: str
-    option_id: str
 
 
 class Relayed(Entry, frozen=True):
@@ -92,7 +91,6 @@ class TransferSeen(Entry, frozen=True):
     Attributes:
         kind: What it is for the payment: matched, late, partial, surplus, unmatched.
         value: Smallest units.
-        block_number: None of what no real chain showed.
         confirmations: Blocks from its own to the newest that was read, both counted; None: not on a chain.
         on_chain: Whether it still is there, as far as was read.
         by_hand: It is for this payment because a person said so.
@@ -104,9 +102,7 @@ class TransferSeen(Entry, frozen=True):
     asset: str
     value: int
     sender: str
-    recipient: str
     kind: str
-    block_number: int | None
     confirmations: int | None
     on_chain: bool
     by_hand: bool
@@ -152,9 +148,7 @@ class DeliveryOwed(Entry, frozen=True):
 
     rank = 9
     delivery_id: str
-    message_id: str
     event_type: str
-    endpoint_id: str
     state: str
     reason: str | None
     next_at_ms: int | None
@@ -172,7 +166,6 @@ class DeliveryTried(Entry, frozen=True):
     error_class: str | None
     error: str | None
     duration_ms: int
-    next_at_ms: int | None
     fault: str | None = None
 
 

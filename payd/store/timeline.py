@@ -127,8 +127,7 @@ def _builds(tx: Tx, payment_id: str) -> Iterator[Entry]:
 
 def _told(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
-        "SELECT told_at_ms, hash, option_id FROM hints WHERE payment_id = ? ORDER BY told_at_ms",
-        (payment_id,),
+        "SELECT told_at_ms, hash FROM hints WHERE payment_id = ? ORDER BY told_at_ms", (payment_id,)
     )
     return (WalletTold(*row) for row in rows.fetchall())
 
@@ -166,13 +165,13 @@ def _submissions(tx: Tx, payment_id: str) -> Iterator[Entry]:
 
 def _transfers(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
-        "SELECT t.seen_at_ms, t.chain, t.tx_id, t.asset, t.value, t.sender, t.recipient, t.kind,"
+        "SELECT t.seen_at_ms, t.chain, t.tx_id, t.asset, t.value, t.sender, t.kind,"
         " t.block_number, t.block_hash IS NOT NULL OR t.block_number IS NULL, t.assigned,"
         " (SELECT c.number FROM chain_cursors c WHERE c.chain = t.chain AND c.kind = 'head')"
         " FROM transfers t WHERE t.payment_id = ? ORDER BY t.seq",
         (payment_id,),
     )
-    for at_ms, chain, tx_id, asset, value, sender, recipient, kind, block, on_chain, by_hand, head in rows:
+    for at_ms, chain, tx_id, asset, value, sender, kind, block, on_chain, by_hand, head in rows:
         counted = block is not None and on_chain and head is not None and head >= block
         yield TransferSeen(
             at_ms,
@@ -181,9 +180,7 @@ def _transfers(tx: Tx, payment_id: str) -> Iterator[Entry]:
             asset,
             int(value),
             sender,
-            recipient,
             kind,
-            block,
             head - block + 1 if counted else None,
             bool(on_chain),
             bool(by_hand),
@@ -203,8 +200,8 @@ _DELIVERIES: Final = "FROM events e JOIN deliveries d ON d.event_seq = e.seq WHE
 
 def _deliveries(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
-        "SELECT d.created_at_ms, d.id, d.message_id, d.event_type, d.endpoint_id, d.state, d.reason,"
-        f" d.next_at_ms {_DELIVERIES} ORDER BY d.seq",
+        "SELECT d.created_at_ms, d.id, d.event_type, d.state, d.reason, d.next_at_ms"
+        f" {_DELIVERIES} ORDER BY d.seq",
         (payment_id,),
     )
     return (DeliveryOwed(*row) for row in rows.fetchall())
@@ -213,7 +210,7 @@ def _deliveries(tx: Tx, payment_id: str) -> Iterator[Entry]:
 def _attempts(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
         "SELECT a.at_ms, d.id, d.event_type, a.n, a.trigger, a.status, a.error_class, a.error, a.duration_ms,"
-        " a.next_at_ms, a.fault FROM events e JOIN deliveries d ON d.event_seq = e.seq"
+        " a.fault FROM events e JOIN deliveries d ON d.event_seq = e.seq"
         " JOIN attempts a ON a.delivery_id = d.id WHERE e.payment_id = ? ORDER BY a.seq",
         (payment_id,),
     )

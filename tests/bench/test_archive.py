@@ -58,7 +58,7 @@ def test_old_payments_are_copies_of_ones_that_ended_under_names_of_their_own(
     assert [payment.id for payment in payments] == [payment_id(number) for number in range(100, 0, -1)]
     assert all(is_id(payment.id, "pay_t") for payment in payments)
     oldest = payments[10:]
-    assert all(payment.status.is_final for payment in oldest)
+    assert all(payment.is_final for payment in oldest)
     assert abs(oldest[-1].created_at_ms - (NOW_MS - YEARS_MS)) < YEARS_MS / 10
     for payment, row in zip(reversed(payments), rows, strict=True):
         tx_id = payment.success.tx_id if payment.success else None

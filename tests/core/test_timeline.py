@@ -66,10 +66,10 @@ def test_every_version_is_told_without_its_event(state: str, told: list[tuple[st
 def test_a_cause_comes_before_what_follows_from_it_in_the_same_millisecond() -> None:
     quote = QuoteOut("opt_1", "asset", BUYER, 5, "to", 99)
     entries = [
-        DeliveryTried(2, "dlv_1", "payment.created", 1, "auto", 200, None, None, 5, None),
+        DeliveryTried(2, "dlv_1", "payment.created", 1, "auto", 200, None, None, 5),
         EventKept(1, "evt_1", "payment.created", 0),
         Moved(1, 0, Status.REQUIRES_ACTION, "payment.created", "creation", ""),
-        WalletTold(1, "0x1", "opt_1"),
+        WalletTold(1, "0x1"),
         Offered(1, (quote, quote)),
     ]
 

@@ -38,11 +38,6 @@ class Terms(msgspec.Struct, frozen=True):
     relayer: str | None = None
     fee: FeeTerms | None = None
 
-    @property
-    def number(self) -> int:
-        """The chain id of EIP-155."""
-        return int(self.chain.reference)
-
 
 def eta_s(depth: Depth, block_ms: int) -> int:
     """How long a transfer takes to get so deep, about; at least a second."""

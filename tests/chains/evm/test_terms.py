@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from payd.chains.defaults import Depth, DepthPolicy
-from payd.chains.evm.terms import Terms, eta_s
-from payd.core.caip import ChainId
+from payd.chains.defaults import Depth
+from payd.chains.evm.terms import eta_s
 
 
 @pytest.mark.parametrize(
@@ -19,7 +18,3 @@ def test_the_time_to_a_depth_is_rounded_up_to_seconds(depth: Depth, block_ms: in
 
 def test_the_deepest_depth_takes_longest() -> None:
     assert eta_s("finalized", 2000) > eta_s("safe", 2000)
-
-
-def test_a_chain_has_the_number_of_its_id() -> None:
-    assert Terms(ChainId("eip155", "8453"), 2000, DepthPolicy.of(3)).number == 8453

@@ -17,7 +17,7 @@ from payd.core.payment import (
     Settled,
     Success,
 )
-from payd.core.status import Status
+from payd.core.status import FINAL, Status
 from payd.web.checkout.progress import Progress
 from payd.web.checkout.view import (
     RENEW_MS,
@@ -159,7 +159,7 @@ def test_the_console_offers_what_is_possible_now() -> None:
 
 def test_there_is_no_console_in_the_live_realm_nor_after_the_end() -> None:
     assert shown(OPEN, live=True).moves == ()
-    assert all(shown(payment_in(status)).moves == () for status in Status if status.is_final)
+    assert all(shown(payment_in(status)).moves == () for status in FINAL)
 
 
 def test_a_payment_says_how_it_was_paid() -> None:

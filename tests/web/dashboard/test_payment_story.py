@@ -34,11 +34,11 @@ QUOTE = QuoteOut("opt_1", USDC, BUYER, 1_500_000, BUYER, 9)
 
 def seen(kind: str, **more: object) -> TransferSeen:
     known = {"confirmations": 3, "on_chain": True, "by_hand": False} | more
-    return TransferSeen(1, CHAIN, TX, USDC, 1_500_000, BUYER, BUYER, kind, 7, **known)  # type: ignore[arg-type]
+    return TransferSeen(1, CHAIN, TX, USDC, 1_500_000, BUYER, kind, **known)  # type: ignore[arg-type]
 
 
 def tried(n: int, status: int | None, error: str | None = None) -> DeliveryTried:
-    return DeliveryTried(1, "dlv_1", "payment.created", n, "auto", status, error, error, 84, None)
+    return DeliveryTried(1, "dlv_1", "payment.created", n, "auto", status, error, error, 84)
 
 
 ENTRIES: list[tuple[Entry, str, str, str]] = [
@@ -50,7 +50,7 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     (Offered(1, (QUOTE,) * 5), "Options asked for 1 account", "soft", f"and {5 - QUOTES_SHOWN} more"),
     (Answered(1), "The buyer gave the details that were asked for", "soft", ""),
     (Built(1, CHAIN, BUYER), "A transaction was built to be signed", "soft", "0x3C44…93BC"),
-    (WalletTold(1, TX, "opt_1"), "The wallet says that it sent", "wait", ""),
+    (WalletTold(1, TX), "The wallet says that it sent", "wait", ""),
     (Relayed(1, "sent", CHAIN, TX, "open"), "Sent to the chain", "soft", "open"),
     (seen("matched"), "Transfer of 1.5 USDC seen", "good", "3 confirmations."),
     (seen("late"), "Transfer of 1.5 USDC seen", "bad", "too late"),
@@ -64,7 +64,7 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     ),
     (EventKept(1, "evt_1", "payment.created", 0), "Event payment.created", "soft", "Version 0."),
     (
-        DeliveryOwed(1, "dlv_1", "msg_1", "payment.created", "ep_1", "pending", None, 5),
+        DeliveryOwed(1, "dlv_1", "payment.created", "pending", None, 5),
         "Webhook payment.created is owed",
         "soft",
         "Now pending.",
@@ -100,6 +100,6 @@ def test_a_transaction_leads_to_its_chains_explorer() -> None:
 
 
 def test_a_delivery_counts_its_tries_and_says_how_the_last_one_ended() -> None:
-    owed = DeliveryOwed(1, "dlv_1", "msg_1", "payment.created", "ep_1", "pending", None, 5)
+    owed = DeliveryOwed(1, "dlv_1", "payment.created", "pending", None, 5)
     [found] = deliveries_of((owed, tried(1, None, "timeout"), tried(2, 500)))
     assert (found.tries, found.last, found.kind, found.next_at_ms) == (2, "500", "wait", 5)
