@@ -7,6 +7,8 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live 
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from payd.core.caip import canonical_account, canonical_asset, parse_account, parse_asset
@@ -14,6 +16,10 @@ from payd.core.errors import InvalidParams, PaymentNotSucceeded
 from payd.core.money import ASSET_PREFIX
 from payd.core.payment import Payment
 from payd.core.status import Status
+
+NOT_TO_BUYER: Final = "the transaction pays nothing of the payment's asset to the buyer's account"
+TOO_OLD: Final = "the transaction is older than the payment"
+"""What is wrong with a transaction that a merchant names as a refund, on every chain."""
 
 
 class Repayment(msgspec.Struct, frozen=True):

@@ -17,12 +17,11 @@ from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import ChainId, canonical_account, parse_account
 from payd.core.payment import Payment
+from payd.core.refund import NOT_TO_BUYER, TOO_OLD
 
 NO_HASH: Final = "txId is no transaction hash of this chain: 0x and 64 hex digits"
 NOT_FOUND: Final = "the chain does not show the transaction as mined; wait for it, or check the id"
 REVERTED: Final = "the transaction was reverted: nothing was paid back"
-NOT_TO_BUYER: Final = "the transaction pays nothing of the payment's asset to the buyer's account"
-TOO_OLD: Final = "the transaction is older than the payment"
 
 
 async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str) -> str | None:

@@ -17,12 +17,11 @@ from payd.chains.solana.proof import paid_by
 from payd.chains.solana.track import read_track
 from payd.core.caip import ChainId, canonical_account, parse_account
 from payd.core.payment import Payment
+from payd.core.refund import NOT_TO_BUYER, TOO_OLD
 
 NO_SIGNATURE: Final = "txId is no transaction signature of this chain: 64 bytes in base58"
 NOT_FOUND: Final = "the chain does not show the transaction as confirmed; wait for it, or check the id"
 FAILED: Final = "the transaction failed: nothing was paid back"
-NOT_TO_BUYER: Final = "the transaction pays nothing of the payment's asset to the buyer's account"
-TOO_OLD: Final = "the transaction is older than the payment"
 
 
 async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str) -> str | None:

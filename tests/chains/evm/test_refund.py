@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.evm.refund import NO_HASH, NOT_FOUND, NOT_TO_BUYER, REVERTED, TOO_OLD
+from payd.chains.evm.refund import NO_HASH, NOT_FOUND, REVERTED
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment
+from payd.core.refund import NOT_TO_BUYER, TOO_OLD
 from payd.store.db import Database
 from tests.chains.evm.scene import ETH, Scene, open_scene
 from tests.live.anvil import Anvil

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.chains.solana.refund import FAILED, NO_SIGNATURE, NOT_FOUND, NOT_TO_BUYER, TOO_OLD
+from payd.chains.solana.refund import FAILED, NO_SIGNATURE, NOT_FOUND
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment
+from payd.core.refund import NOT_TO_BUYER, TOO_OLD
 from payd.store.db import Database
 from tests.chains.solana.scene import Scene, open_scene
 from tests.live.proxy import Request
