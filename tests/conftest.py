@@ -66,7 +66,7 @@ def run_in_real_time(
 
 
 def pytest_configure() -> None:
-    """Have the limit on nesting that servers have, which a library of signatures lifts when it is imported."""
+    """Have servers' limit on nesting, which a library lifts when it is imported, and a log that is plain."""
     importlib.import_module("py_ecc")
     sys.setrecursionlimit(NESTING_MAX)
     # By itself it draws each traceback with all local variables, which takes seconds.
