@@ -6,7 +6,7 @@
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
        ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, held changes, API log
-       ├─ live chains: a watcher and a relayer each
+       ├─ live chains: a watcher and a relayer each; what their nodes' clocks say of ours
        ├─ listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
 
@@ -150,6 +150,8 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
             chores.start_soon(keep_running, f"{name}.settlement_changes", realm.settlement_changes.run)
             if realm.advance is not None:
                 chores.start_soon(keep_running, f"{name}.clock", realm.advance.run)
+            if realm.live_chains:
+                chores.start_soon(keep_running, f"{name}.clock_check", realm.clock_check.run)
             for live in realm.live_chains:
                 chores.start_soon(keep_running, f"{live.name}.watcher", live.watcher.run)
                 if live.relayer is not None:

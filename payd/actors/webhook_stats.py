@@ -17,6 +17,7 @@ import msgspec
 
 from payd.core.fault import FAULT_KINDS, FaultKind
 from payd.core.histogram import Histogram
+from payd.core.skew import agreed_skew_s
 
 # How an attempt can fail: what `net.http.Reply.error_class` and `actors.poster.verdict` say.
 ERROR_CLASSES: Final = (
@@ -158,16 +159,9 @@ class WebhookStats:
     def skew_s(self) -> float | None:
         """Seconds that our clock is ahead, as the last hosts to answer see it; None when none has.
 
-        The median of one vote a host, so that it takes half of the hosts to raise a false alarm. Of the two
-        in the middle of an even number the one nearer to zero holds, and zero when they disagree on the
-        direction: with two hosts one liar can hide an error of our clock, and cannot make one up. A single
-        host is believed: whichever clock is wrong, that receiver refuses what is five minutes off.
+        A single host is believed: whichever clock is wrong, that receiver refuses what is five minutes off.
         """
-        skews = sorted(self._skews.values())
-        if not skews:
-            return None
-        low, high = skews[(len(skews) - 1) // 2], skews[len(skews) // 2]
-        return max(low, min(high, 0.0))
+        return agreed_skew_s(self._skews.values())
 
     def canary(self, ok: bool, took_ms: int, at_s: float) -> None:
         """Count a delivery to ourselves.

@@ -32,12 +32,21 @@ class Dialect(Protocol):
         """Asks a node for its newest block."""
         ...
 
+    @property
+    def time_call(self) -> Call:
+        """Asks a node when its newest block was made."""
+        ...
+
     def identity_in(self, result: object) -> Identity | None:
         """What a node calls its chain; None where the result says nothing of it."""
         ...
 
     def head_in(self, call: Call, result: object) -> int | None:
         """The newest block's number, if that is what was asked for and answered."""
+        ...
+
+    def time_in(self, result: object) -> int | None:
+        """What a node says to `time_call`, in Unix seconds; None where the result does not say it."""
         ...
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:

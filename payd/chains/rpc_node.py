@@ -27,6 +27,7 @@ from payd.chains.rpc_wire import (
     encode,
     read_results,
 )
+from payd.core.retry import read_date_s
 from payd.net.http import Client, Target
 
 log = structlog.get_logger("payd.rpc")
@@ -71,6 +72,8 @@ class Node:
         last_error: Why it is not healthy, or was not; empty: it never failed.
         head: The highest block number that it named last; None: none yet.
         head_at_s: When, by Trio's clock.
+        clock_ahead_s: Seconds that its clock was ahead of Trio's, by the `Date` of its last answer; None
+            where that had none.
         posts: How many requests went to it.
 
     Raises:
@@ -107,6 +110,7 @@ class Node:
         self.last_error = ""
         self.head: int | None = None
         self.head_at_s: float | None = None
+        self.clock_ahead_s: float | None = None
         self.posts = 0
 
     def __repr__(self) -> str:
@@ -216,6 +220,8 @@ class Node:
             body_bytes_max=BODY_BYTES_MAX,
             body_wait_s=BODY_WAIT_S,
         )
+        date_s = read_date_s(reply.header("date"))
+        self.clock_ahead_s = None if date_s is None else date_s - trio.current_time()
         if len(calls) > 1 and not reply.is_whole and len(reply.body) >= LONG_BYTES:
             raise AnswerTooLong
         return read_results(reply, calls, first, self._redact, self._dialect.kind_of)

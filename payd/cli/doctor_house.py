@@ -24,6 +24,7 @@ from payd.cli.finding import Finding
 from payd.cli.pasted import Paste, pasted
 from payd.config import Config, ConfigError, unknown_variables
 from payd.core.attention import BEHIND_MAX, GIB, SPACE_LOW, SPACE_NONE
+from payd.core.skew import side
 from payd.store.unwritable import Unwritable, why_unwritable
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 from payd.web.health import SKEW_MAX_S
@@ -110,7 +111,7 @@ def _examine_status(config: Config, status: Mapping[str, Any]) -> Iterator[Findi
             yield Finding("error", f"{name} mode", problem)
         skew_s = realm.get("clockSkewS")
         if skew_s is not None and abs(skew_s) > SKEW_MAX_S:
-            words = f"receivers of webhooks say that our clock is {abs(skew_s):.0f} s {_side(skew_s)}"
+            words = f"receivers of webhooks say that our clock is {abs(skew_s):.0f} s {side(skew_s)}"
             todo = "At 300 s they refuse webhooks. Run: timedatectl set-ntp true"
             yield Finding("warning", f"{name} mode", words, todo)
         for chain in realm.get("chains", ()):
@@ -161,10 +162,6 @@ def _examine_authorities(section: str, file: Path) -> Finding:
         todo = f"Correct ca_file in [{section}]: a PEM file with certificates."
         return Finding("error", "webhooks", f"{file} cannot be used: {error.strerror or error}", todo)
     return Finding("ok", "webhooks", f"the authorities in {file} can be used")
-
-
-def _side(skew_s: float) -> str:
-    return "ahead" if skew_s > 0 else "behind"
 
 
 def _listed(names: set[str]) -> str:

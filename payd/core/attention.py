@@ -14,11 +14,14 @@ from typing import Final, Literal
 import msgspec
 
 from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
+from payd.core.option import QUOTE_GRACE_MS
+from payd.core.skew import side
 
 Level = Literal["error", "warning", "notice"]
 Topic = Literal[
     "store",
     "space",
+    "clock",
     "webhooks",
     "chain",
     "node",
@@ -43,6 +46,9 @@ MIB: Final = 1 << 20
 # A busy shop writes some 100 MiB a day; a disk that is full stops all payments.
 SPACE_LOW: Final = 2 * GIB
 SPACE_NONE: Final = 200 * MIB
+# A clock that is off by less does no harm yet; from the second on, quotes miss what is paid at once, or last.
+SKEW_LOW_S: Final = 30.0
+SKEW_HIGH_S: Final = QUOTE_GRACE_MS / 1000
 # More blocks than a chain has in the time that a few looks take.
 BEHIND_MAX: Final = 50
 # As far as webhooks can be sent again; what is older has been looked at, or never will be.
@@ -158,6 +164,15 @@ def of_space(free: int) -> list[Matter]:
         return []
     level: Level = "error" if free < SPACE_NONE else "warning"
     return [Matter(level, "space", f"{free // MIB} MiB are free on the disk. Make room: full, it stops all.")]
+
+
+def of_clock(skew_s: float) -> Matter:
+    """What a clock needs that is so many seconds ahead of the chains' nodes."""
+    words = (
+        f"By the clocks of the chains' nodes, this machine's is {abs(skew_s):.0f} s {side(skew_s)}. Run:"
+        f" timedatectl set-ntp true. From {SKEW_HIGH_S:.0f} s on, payments are late or unmatched transfers."
+    )
+    return Matter("error" if abs(skew_s) >= SKEW_HIGH_S else "warning", "clock", words)
 
 
 def worst_first(matters: Iterable[Matter]) -> list[Matter]:

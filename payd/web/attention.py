@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from payd.actors.relay_alarms import WORDS
-from payd.core.attention import ChainState, Matter, of_chain, of_prices, of_space, worst_first
+from payd.core.attention import ChainState, Matter, of_chain, of_clock, of_prices, of_space, worst_first
 from payd.store.attention import account_matters
 from payd.web.metrics_chains import SeenChain, see_chain, sources_of
 from payd.web.sealed import closed_words
@@ -45,6 +45,8 @@ def _house_matters(house: House, realm: Realm) -> Iterator[Matter]:
         yield Matter("error", "webhooks", words)
     if house.data_dir is not None:
         yield from of_space(shutil.disk_usage(house.data_dir).free)
+    if (off_s := realm.clock_check.off_s) is not None:
+        yield of_clock(off_s)
     for live in realm.live_chains:
         yield from of_chain(state_of(see_chain(live)))
     sources = sources_of(realm.live_chains, realm.clock.now_ms())

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from payd.core.attention import of_clock
 from payd.core.errors import StoreUnavailable
+from payd.core.skew import side
 from payd.core.version import is_preview
 from payd.web.call import Answer, Call
 from payd.web.sealed import closed_words
@@ -111,10 +113,12 @@ def _warnings(call: Call) -> list[str]:
 
 
 def _clock_warnings(call: Call) -> list[str]:
-    """What receivers say of our clock; they could lie."""
-    skews = [realm.deliveries.stats.skew_s for realm in call.house.realms.values()]
-    return [
-        f"receivers' clocks say that ours is {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'};"
+    """What the chains' nodes and receivers say of our clock; the latter could lie."""
+    realms = call.house.realms.values()
+    skews = [realm.deliveries.stats.skew_s for realm in realms]
+    off = [of_clock(off_s).words for realm in realms if (off_s := realm.clock_check.off_s) is not None]
+    return off + [
+        f"receivers' clocks say that ours is {abs(skew_s):.0f} s {side(skew_s)};"
         " at 300 s they refuse webhooks: is time synchronisation on?"
         for skew_s in skews
         if skew_s is not None and abs(skew_s) > SKEW_MAX_S

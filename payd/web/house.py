@@ -15,6 +15,7 @@ from payd.actors.advance import Advance
 from payd.actors.api_log import ApiLog
 from payd.actors.backups import Backups
 from payd.actors.canary import Canary
+from payd.actors.clock_check import ClockCheck
 from payd.actors.deliveries import Deliveries
 from payd.actors.feed import AccountFeed, Bell, PaymentFeed
 from payd.actors.logos import Logos
@@ -93,8 +94,10 @@ class Realm:
     advance: Advance | None = None
     live_chains: tuple[LiveChain, ...] = ()
     requests: Requests = field(init=False)
+    clock_check: ClockCheck = field(init=False)
 
     def __post_init__(self) -> None:
+        self.clock_check = ClockCheck(self.clock, [live.rpc for live in self.live_chains])
         self.requests = Requests(self.db, self.payments.nursery)
 
 

@@ -18,7 +18,7 @@ import trio
 from payd.core.errors import NotFound, StoreUnavailable
 from payd.web.call import Answer, Call, Request
 from payd.web.house import House, Realm
-from payd.web.metrics_chains import chain_families, see_chain, sources_of
+from payd.web.metrics_chains import chain_families, see_chain, skew_family, sources_of
 from payd.web.metrics_machine import machine_families
 from payd.web.metrics_webhooks import Watched, buckets_of, webhook_families
 
@@ -263,6 +263,8 @@ class _House:
     def _chains(self) -> Iterator[Metric]:
         for realm in self._house.realms.values():
             if realm.live_chains:
+                if (skew_s := realm.clock_check.skew_s) is not None:
+                    yield skew_family(skew_s)
                 now_ms = realm.clock.now_ms()
                 seen = [see_chain(live) for live in realm.live_chains]
                 yield from chain_families(seen, sources_of(realm.live_chains, now_ms), now_ms)

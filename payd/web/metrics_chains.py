@@ -249,6 +249,19 @@ def chain_families(
     yield from _sources(sources)
 
 
+def skew_family(skew_s: float) -> Metric:
+    """How far our clock is ahead of the nodes'."""
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    return GaugeMetricFamily(
+        "payd_chain_clock_skew_seconds",
+        "Seconds that this machine's clock is ahead of the clocks of the chains' nodes, by their median;"
+        " absent before the first look. Worry beyond 30 either way, and set the clock: from 120 on,"
+        " payments come as late or unmatched transfers.",
+        value=skew_s,
+    )
+
+
 def _shown(purse: _Purse, chain: str, stats: RelayerStats, now_ms: int) -> float | None:
     value = purse.value(stats, now_ms)
     return value / 10 ** coin_decimals_of(chain) if purse.is_amount and value is not None else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import RpcError
 from payd.chains.solana.dialect import SolanaDialect
 
+NOW_S = 1_780_000_000
 EVM, SOLANA = EvmDialect(8453), SolanaDialect("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp")
 DIALECTS: list[Dialect] = [EVM, SOLANA]
 # What is not of the dialect, or of no dialect at all.
@@ -29,11 +31,22 @@ def test_a_node_of_the_chain_is_known_and_its_head_read(dialect: Dialect, identi
     assert dialect.head_in(dialect.identity_call, head) is None
 
 
+def test_when_the_newest_block_was_made_is_read() -> None:
+    assert EVM.time_in({"number": "0x10", "timestamp": "0x6a180e00"}) == 0x6A180E00
+    data = b64encode(bytes(32) + NOW_S.to_bytes(8, "little")).decode()
+    owner = "Sysvar1111111111111111111111111111111111111"
+    clock = {"lamports": 1, "owner": owner, "data": [data, "base64"], "executable": False}
+    assert SOLANA.time_in({"context": {"slot": 7}, "value": [clock]}) == NOW_S
+    assert SOLANA.time_in({"context": {"slot": 7}, "value": [None]}) is None
+    assert SOLANA.time_in({"context": {"slot": 7}, "value": [clock | {"data": ["AA==", "base64"]}]}) is None
+
+
 @each
 def test_what_is_strange_is_neither_a_chain_nor_a_head(dialect: Dialect) -> None:
     for result in STRANGE:
         assert dialect.identity_in(result) is None
         assert dialect.head_in(dialect.head_call, result) is None
+        assert dialect.time_in(result) is None
 
 
 def test_nodes_of_one_kind_of_chain_are_none_of_another() -> None:

@@ -15,6 +15,7 @@ from payd.core.attention import (
     ChainState,
     Matter,
     of_chain,
+    of_clock,
     of_endpoint,
     of_prices,
     of_space,
@@ -93,6 +94,13 @@ def test_prices_matter_when_too_few_are_left(
 )
 def test_little_room_is_a_warning_and_none_an_error(free: int, levels: list[str]) -> None:
     assert [one.level for one in of_space(free)] == levels
+
+
+@pytest.mark.parametrize(("skew_s", "level"), [(30.0, "warning"), (-119.0, "warning"), (120.0, "error")])
+def test_a_clock_that_is_off_is_an_error_from_where_quotes_miss_payments(skew_s: float, level: str) -> None:
+    matter = of_clock(skew_s)
+    assert (matter.level, matter.topic) == (level, "clock")
+    assert f"{abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}" in matter.words
 
 
 def test_the_worst_comes_first_and_the_rest_stays_in_order() -> None:

@@ -44,6 +44,14 @@ async def test_the_worst_of_house_and_account_comes_first(
     assert await matters_of(shop.house, shop.realm, "acct_other") == house_matters(shop.house, shop.realm)
 
 
+async def test_a_clock_that_is_off_is_there_until_it_is_right(shop: Shop) -> None:
+    check = shop.realm.clock_check
+    for skew_s, count in ((-95.0, 0), (-95.0, 1), (1.0, 0)):
+        check._settle(skew_s)
+        found = [one for one in house_matters(shop.house, shop.realm) if one.topic == "clock"]
+        assert len(found) == count
+
+
 def test_a_chains_numbers_become_what_people_need() -> None:
     stats: dict[str, Any] = dict.fromkeys(RelayerStats.__struct_fields__, 0)
     relayer = RelayerStats(**stats | {"alarms": frozenset({"balance_low"})})

@@ -60,6 +60,14 @@ async def test_a_clock_that_receivers_disagree_with_is_a_warning_and_no_failure(
     assert "ours is 90 s behind" in found.body["warnings"][0]
 
 
+async def test_a_clock_that_nodes_disagree_with_is_a_warning_and_no_failure(shop: Shop) -> None:
+    for _ in range(2):
+        shop.realm.clock_check._settle(95.0)
+    found = await shop.call("GET", "/readyz", key=None)
+    assert (found.status, found.body["status"]) == (200, "ok")
+    assert "this machine's is 95 s ahead" in found.body["warnings"][0]
+
+
 async def test_webhooks_that_nobody_sends_keep_the_server_from_being_ready(shop: Shop) -> None:
     shop.realm.deliveries.stats.backlog = Backlog(1, 0.0, {}, ("webhooks wait",))
     found = await shop.call("GET", "/readyz", key=None)

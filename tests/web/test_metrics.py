@@ -228,7 +228,12 @@ async def test_every_metric_that_the_readme_names_is_there(watched: Shop) -> Non
     # What a chain shows is there once one is configured; the tests of that part have it by its table.
     chains = (*GAUGES, *COUNTERS, *RELAYER_GAUGES, *RELAYER_COUNTERS)
     families |= {one.name for one in chains} | {f"{one.name}_total" for one in (*COUNTERS, *RELAYER_COUNTERS)}
-    families |= {"payd_chain_node_up", "payd_relayer_alarm", "payd_price_source_age_seconds"}
+    families |= {
+        "payd_chain_clock_skew_seconds",
+        "payd_chain_node_up",
+        "payd_relayer_alarm",
+        "payd_price_source_age_seconds",
+    }
     # These come with the first backup, with a look into the store, and with the first canary.
     families |= {"payd_backup_age_seconds", "payd_webhook_canary_age_seconds"}
     # A listener is there when somebody serves.

@@ -21,7 +21,9 @@ from payd.chains.market.source import SourceHealth
 from payd.config import load
 from payd.core.errors import StoreUnavailable
 from payd.server import open_house
-from payd.web.metrics_chains import SeenChain, SeenNode, chain_families, see_chain, sources_of
+from payd.web.call import Request
+from payd.web.dispatch import answer
+from payd.web.metrics_chains import SeenChain, SeenNode, chain_families, see_chain, skew_family, sources_of
 from tests.live.street import configuration, write_keystore
 from tests.promtool import complaints
 from tests.web.test_metrics_webhooks import rendered
@@ -207,6 +209,21 @@ def test_a_server_without_chains_answers_everything_and_brings_nothing_that_sign
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.real_time
+async def test_how_far_the_clock_is_off_is_there_once_it_is_known(tmp_path: Path) -> None:
+    write_keystore(tmp_path)
+    (tmp_path / "payd.toml").write_text(configuration(["http://127.0.0.1:9"]))
+    config = load(tmp_path / "payd.toml", {"PAYD_DATA_DIR": str(tmp_path / "data")})
+    async with open_house(config) as house:
+        before = await answer(house, Request("GET", "/metrics", client_ip="127.0.0.1"))
+        house.realms["live"].clock_check.skew_s = -95.5
+        after = await answer(house, Request("GET", "/metrics", client_ip="127.0.0.1"))
+
+    assert b"payd_chain_clock_skew_seconds" not in before.body
+    assert b"payd_chain_clock_skew_seconds -95.5" in after.body
+    assert complaints(rendered(skew_family(-95.5))) == []
 
 
 class Unreadable:

@@ -162,6 +162,11 @@ class EvmDialect(msgspec.Struct, frozen=True):
         """Asks for the newest block's number."""
         return ("eth_blockNumber",)
 
+    @property
+    def time_call(self) -> Call:
+        """Asks for the newest block, without its transactions."""
+        return ("eth_getBlockByNumber", "latest", False)
+
     def identity_in(self, result: object) -> int | None:
         """The number of the node's chain."""
         return read_number(result)
@@ -174,6 +179,10 @@ class EvmDialect(msgspec.Struct, frozen=True):
             case ("eth_getBlockByNumber", "latest", _) if isinstance(result, dict):
                 return read_number(result.get("number"))
         return None
+
+    def time_in(self, result: object) -> int | None:
+        """The time of a block."""
+        return read_number(result.get("timestamp")) if isinstance(result, dict) else None
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:
         """What an error to a call of `method` means."""

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from payd.chains.dialect import LIMITED_WORDS, has
-from payd.chains.rpc_errors import Kind, RpcError, Verdict
+from payd.chains.rpc_errors import BadAnswer, Kind, RpcError, Verdict
 from payd.chains.rpc_wire import Call
+from payd.chains.solana.answers import decode_accounts, decode_clock
 from payd.chains.solana.keys import CLOCK
 
 # CAIP-2 takes so many characters of the genesis hash.
@@ -116,6 +117,11 @@ class SolanaDialect(msgspec.Struct, frozen=True):
         """Asks for the newest slot that two thirds of the stake have voted for."""
         return ("getSlot", {"commitment": "confirmed"})
 
+    @property
+    def time_call(self) -> Call:
+        """Asks for the chain's own time, as of the newest confirmed slot."""
+        return ("getMultipleAccounts", [_CLOCK], {"commitment": "confirmed", "encoding": "base64"})
+
     def identity_in(self, result: object) -> str | None:
         """The beginning of the node's genesis hash."""
         if not isinstance(result, str) or re.fullmatch("[1-9A-HJ-NP-Za-km-z]{32,44}", result) is None:
@@ -132,6 +138,14 @@ class SolanaDialect(msgspec.Struct, frozen=True):
                     case {"context": {"slot": slot}}:
                         return slot_in(slot)
         return None
+
+    def time_in(self, result: object) -> int | None:
+        """The time that the chain's clock shows."""
+        try:
+            _, [clock] = decode_accounts(result, 1)
+            return None if clock is None else decode_clock(clock.data).time_s
+        except BadAnswer:
+            return None
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:
         """What an error to a call of `method` means."""
