@@ -11,7 +11,7 @@ import sqlite3
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from payd.core.status import Status
-from payd.store.payments import find_payment
+from payd.store.payments import decode_payment, find_payment
 from payd.store.relay_transactions import NO_JOB
 
 Tx: TypeAlias = sqlite3.Connection
@@ -20,6 +20,9 @@ Tx: TypeAlias = sqlite3.Connection
 FREE_PAGES_KEPT: Final = 2048
 # Given back in one transaction: each page is moved, which costs as much as writing it.
 VACUUM_PAGES: Final = 128
+
+# Payments on either side of a time that are asked what was forgotten: what changes late is among the newest.
+LOOKED_AT: Final = 200
 
 # Of a transaction `t`: it may still be mined, or its nonce is the last one that payd knows to be used. The
 # next nonce follows on that, so that a node which lags cannot have one used twice.
@@ -69,6 +72,29 @@ def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     gone = [(seq,) for seq, _, stays in old if not stays]
     tx.executemany("DELETE FROM events WHERE seq = ?", gone)
     return _pruned(len(gone), rows, old, limit)
+
+
+def lacks_events(tx: Tx, account_id: str, after_ms: int) -> bool:
+    """Whether events of the account that happened after that were forgotten.
+
+    Its payments tell, which stay: the first that were made since then have not their first event, or the last
+    from before changed since then and have not their last.
+    """
+    made_since = tx.execute(
+        "SELECT 1 FROM (SELECT id FROM payments WHERE account_id = ? AND created_at_ms > ?"
+        " ORDER BY created_at_ms, seq LIMIT ?) p"
+        " WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.payment_id = p.id AND e.version = 0) LIMIT 1",
+        (account_id, after_ms, LOOKED_AT),
+    ).fetchone()
+    if made_since is not None:
+        return True
+    older = tx.execute(
+        "SELECT p.body FROM (SELECT id, version, body FROM payments WHERE account_id = ?"
+        " AND created_at_ms <= ? ORDER BY created_at_ms DESC, seq DESC LIMIT ?) p"
+        " WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.payment_id = p.id AND e.version = p.version)",
+        (account_id, after_ms, LOOKED_AT),
+    )
+    return any(decode_payment(body).updated_at_ms > after_ms for (body,) in older)
 
 
 def prune_jobs(tx: Tx, before_ms: int, limit: int) -> int:

@@ -19,6 +19,7 @@ from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
 from payd.store.events import EventRow, event_time, events_after, seq_in_history
 from payd.store.keys import active_keys_named, revoke_key
+from payd.store.retention import lacks_events
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.feed_cursor import FeedCursor, read_feed_cursor
@@ -38,6 +39,14 @@ LISTENER: Final = "payd listen"
 
 SECRET_CHANGED: Final = b'{"secret":"changed"}'
 """What a listener that asked with `tell=secret` is sent, before the events that this secret signs."""
+
+OLDEST: Final = str(FeedCursor(0, None))
+"""The cursor before all events that there are."""
+
+FORGOTTEN: Final = (
+    "Events behind this cursor were forgotten with age. GET /v1/payments says what became of all payments;"
+    f" after={OLDEST} goes on with the events that are left."
+)
 
 HOUSE_ACTOR: Final = "server"
 
@@ -190,7 +199,7 @@ class AccountEvents:
         test realm that was moved on is back where the backup had it.
 
         Raises:
-            InvalidParams: The cursor is none of ours.
+            InvalidParams: The cursor is none of ours, or some of what is behind it was forgotten.
             StoreUnavailable: Nothing can be read now.
         """
         newest = self._realm.db.point(newest_event_seq)
@@ -200,6 +209,10 @@ class AccountEvents:
         found_seq = min(self._realm.found_seq, newest)
         if cursor.at_ms is None:
             return cursor.seq if cursor.seq <= newest else found_seq
+        # Where its event is still there, so are those behind it.
+        is_gone = self._realm.db.point(event_time, cursor.seq) != cursor.at_ms
+        if is_gone and await self._realm.db.look(lacks_events, self.account_id, cursor.at_ms):
+            raise InvalidParams(FORGOTTEN, details={"after": OLDEST})
         return self._realm.db.point(seq_in_history, self.account_id, cursor.seq, cursor.at_ms, found_seq)
 
     async def greeting(self, cursor: int) -> tuple[tuple[str, str], ...]:
