@@ -10,7 +10,7 @@ import pytest
 
 from payd.store.migrate import Schema
 from payd.store.seal import Seal
-from payd.store.sealed import closed
+from payd.store.sealed import SECRETS, closed, closed_kinds
 from tests.stored.fill import SEAL_KEY, stored, unpack
 
 RIGHT, WRONG = Seal(bytes.fromhex(SEAL_KEY)), Seal(bytes(32))
@@ -32,6 +32,20 @@ def test_the_right_key_opens_all_and_another_none(tmp_path: Path, versions: tupl
     if versions[0] >= 2:
         wanted.add("authenticator apps of people")
     assert {text for text, _ in counts} == wanted
+
+
+def test_those_that_do_not_open_are_counted(tmp_path: Path) -> None:
+    unpack(stored()[max(stored())], tmp_path)
+    with closing(sqlite3.connect(tmp_path / "test.db")) as tx:
+        for place, seal in enumerate((WRONG, RIGHT, WRONG, RIGHT)):
+            values = (f"ep_{place}", seal.seal(b"whsec", f"ep_{place}"))
+            tx.execute(
+                "INSERT INTO endpoint_secrets (endpoint_id, sealed, created_at_ms) VALUES (?, ?, 0)", values
+            )
+        assert list(closed(tx, "realm", RIGHT)) == [(SECRETS, 2)]
+        assert closed_kinds(tx, "realm", RIGHT) == [SECRETS]
+        tx.execute("UPDATE endpoint_secrets SET expires_at_ms = 1 WHERE endpoint_id IN ('ep_0', 'ep_2')")
+        assert closed_kinds(tx, "realm", RIGHT) == []
 
 
 def test_headers_count_too(tmp_path: Path) -> None:

@@ -78,6 +78,17 @@ async def test_a_new_secret_mends_it(tmp_path: Path) -> None:
         assert closed_words(hooked.shop.house, hooked.shop.realm.db) is None
 
 
+async def test_a_new_secret_of_one_account_mends_no_other(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        shop = hooked.shop
+        await hooked.register()
+        await shop.call("PUT", ENDPOINT, {"url": "https://other.test/"}, key=shop.other_key)
+        give_another_key(shop)
+        for key, said in ((shop.other_key, SECRETS), (shop.key, None)):
+            assert (await shop.call("POST", f"{ENDPOINT}/rotate", key=key)).status == 200
+            assert closed_words(shop.house, shop.realm.db) == said
+
+
 async def test_once_it_is_rotated_listening_and_looking_at_a_delivery_work_without_the_old_one(
     tmp_path: Path,
 ) -> None:
