@@ -64,6 +64,8 @@ def _do_here(config: Config, command: str, args: dict[str, Any], paste: Paste) -
                 raise Unreachable(f"This needs the running server. Start it in another terminal: {start}")
             return trio.run(_on_store, config, command, args)
     except DataDirectoryBusy as busy:
+        if busy.work is not None:
+            raise
         raise Unreachable(f"{busy}; it does not answer on its admin socket") from busy
 
 

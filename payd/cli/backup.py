@@ -96,13 +96,15 @@ def _make(config: Config, dest: Path, with_keys: bool, look: Look) -> Manifest:
             " --data-dir."
         )
     try:
-        with writing(config.data_dir), hold_data_dir(config.data_dir) as directory:
+        with writing(config.data_dir), hold_data_dir(config.data_dir, "backup") as directory:
             finish(directory)
             keystore = Keystore(config.relayer.keystore, config.relayer.password_file)
             return make_backup(
                 directory, dest, keystore, with_keys=with_keys, now_ms=system_wall_ms(), look=look
             )
     except DataDirectoryBusy as busy:
+        if busy.work is not None:
+            raise
         raise Unreachable(f"{busy}; it does not answer on its admin socket") from busy
 
 

@@ -48,7 +48,7 @@ def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_ru
         if dry_run:
             done = try_upgrade(config.data_dir, look)
         else:
-            with hold_data_dir(config.data_dir) as directory:
+            with hold_data_dir(config.data_dir, "upgrade") as directory:
                 done = upgrade(directory, system_wall_ms(), look) or Upgraded(
                     look_at_schemas(directory), None
                 )

@@ -46,7 +46,7 @@ def restore(
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
-    with writing(config.data_dir), hold_data_dir(config.data_dir) as directory, meter() as look:
+    with writing(config.data_dir), hold_data_dir(config.data_dir, "restore") as directory, meter() as look:
         done = put_back(source, directory, overwrite=overwrite, now_ms=system_wall_ms(), look=look)
     if as_json:
         show_json({"dataDir": str(config.data_dir), **msgspec.to_builtins(done)})

@@ -10,14 +10,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from payd.store.durable import make_file
 
 LOCK_NAME: Final = "lock"
 
 # A process id has at most seven digits on Linux; what else lies in the file is not read.
-PID_LENGTH_MAX: Final = 20
+HOLDER_LENGTH_MAX: Final = 20
+
+Work: TypeAlias = Literal["backup", "restore", "upgrade"]
+"""What may hold the directory for minutes, and ends by itself."""
 
 
 class DataDirectoryBusy(RuntimeError):
@@ -25,22 +28,31 @@ class DataDirectoryBusy(RuntimeError):
 
     Attributes:
         pid: Its process id; None when it has not said so yet.
+        work: What it does there; None of a server, of what is done in a moment, and where it has not said so.
     """
 
-    def __init__(self, path: Path, pid: int | None) -> None:
+    def __init__(self, path: Path, pid: int | None, work: Work | None = None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
+        directory = path.absolute()
         super().__init__(
-            f"payd runs here already ({holder}), in {path.absolute()}: stop it, or choose another directory"
+            f"payd runs here already ({holder}), in {directory}: stop it, or choose another directory"
+            if work is None
+            else f"{directory} is held by a {work} ({holder}): try again once that is done"
         )
         self.pid = pid
+        self.work = work
 
 
 @contextmanager
-def hold_data_dir(path: Path | str) -> Iterator[Path]:
+def hold_data_dir(path: Path | str, work: Work | None = None) -> Iterator[Path]:
     """Make the directory where it is missing, and hold it as long as the block runs.
 
     The lock belongs to the process: however that ends, the directory is free again. The file stays, because
     removing it would let two processes lock two files of one name.
+
+    Args:
+        path: The directory.
+        work: What for, where it takes long: who comes meanwhile hears of it.
 
     Raises:
         DataDirectoryBusy: Another process holds it, or another block of this one.
@@ -55,12 +67,12 @@ def hold_data_dir(path: Path | str) -> Iterator[Path]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryBusy(directory, _read_pid(file)) from None
-        _write_pid(file, f"{os.getpid()}\n")
+            raise DataDirectoryBusy(directory, *_read_holder(file)) from None
+        _write_holder(file, f"{os.getpid()}\n" if work is None else f"{os.getpid()} {work}\n")
         try:
             yield directory
         finally:
-            _write_pid(file, "")
+            _write_holder(file, "")
     finally:
         os.close(file)
 
@@ -78,7 +90,7 @@ def check_free(path: Path | str) -> None:
             pass
 
 
-def _write_pid(file: int, text: str) -> None:
+def _write_holder(file: int, text: str) -> None:
     try:
         os.ftruncate(file, 0)
         os.pwrite(file, text.encode(), 0)
@@ -87,6 +99,6 @@ def _write_pid(file: int, text: str) -> None:
         os.ftruncate(file, 0)
 
 
-def _read_pid(file: int) -> int | None:
-    text = os.pread(file, PID_LENGTH_MAX, 0).strip()
-    return int(text) if text.isdigit() else None
+def _read_holder(file: int) -> tuple[int | None, Work | None]:
+    pid, _, work = os.pread(file, HOLDER_LENGTH_MAX, 0).decode("latin-1").strip().partition(" ")
+    return int(pid) if pid.isdecimal() else None, next((one for one in get_args(Work) if one == work), None)

@@ -37,6 +37,14 @@ def test_beside_a_process_that_does_not_answer_the_code_is_3(begun: Terminal) ->
         assert "does not answer" in begun.error("backup", "one", code=3)
 
 
+def test_what_comes_while_one_is_made_without_a_server_is_told_to_come_again(begun: Terminal) -> None:
+    with hold_data_dir(begun.folder / "data", "backup"):
+        for command in (["serve"], ["backup", "one"], ["key", "list"], ["restore", "data"], ["migrate"]):
+            said = begun.error(*command, code=3)
+            assert "held by a backup" in said
+            assert "admin socket" not in said
+
+
 def test_a_link_in_the_place_of_what_is_not_finished_yet_is_refused_with_code_1(begun: Terminal) -> None:
     (begun.folder / ".payd-backup.partial").symlink_to("data")
     assert "move it away" in begun.error("backup", "one")

@@ -52,6 +52,18 @@ def test_a_holder_that_has_not_written_its_number_is_another_process(tmp_path: P
     assert caught.value.pid is None
 
 
+def test_who_comes_while_a_backup_is_made_hears_to_wait_for_that(tmp_path: Path) -> None:
+    with hold_data_dir(tmp_path, "backup"):
+        with pytest.raises(DataDirectoryBusy) as caught:
+            check_free(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path} is held by a backup (process {os.getpid()}): try again once that is done"
+        )
+        (tmp_path / LOCK_NAME).write_text("7 party\n")
+        with pytest.raises(DataDirectoryBusy, match="runs here already"):
+            check_free(tmp_path)
+
+
 def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
