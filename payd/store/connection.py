@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import aiosqlite
 import outcome
@@ -226,6 +226,13 @@ class Connection(Generic[Raw]):
                 return  # It was told to stop before, or the disk complained: its thread ends all the same.
 
 
+class Log(NamedTuple):
+    """The write-ahead log: the pages in it, and how many of them the database has not yet."""
+
+    pages: int = 0
+    left: int = 0
+
+
 class Connections:
     """The five connections to one file: one writes, three read, one empties the log behind the writer.
 
@@ -277,6 +284,18 @@ class Connections:
             self.looker = await open_connection(self._path, "reader", ReadConnection, inline=self._inline)
         if self.point is None:
             self.point = open_point(self._path)
+
+    async def take_log(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
+        """Take the log into the database, as `take_log` does; an empty one where there is no checkpointer.
+
+        Raises:
+            ConnectionGone: Its thread has ended.
+            sqlite3.Error: The disk refused it.
+        """
+        if (checkpointer := self.checkpointer) is None:
+            return Log()
+        self.rows_taken = self.rows_written
+        return await checkpointer.run(lambda: take_log(checkpointer.raw, mode))
 
     async def close(self, *, readers: bool = True) -> None:
         """Close them, the writer last: it takes the log into the database."""
@@ -419,7 +438,10 @@ def rewrite_version(tx: Tx, version: int) -> None:
     tx.execute("COMMIT")
 
 
-def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
-    """Take the log into the database, as far as readers let it; returns the pages in the log."""
-    (_, pages, _) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-    return int(pages)
+def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
+    """Take the log into the database, as far as readers let it.
+
+    All but PASSIVE lock the writer out meanwhile.
+    """
+    (_, pages, taken) = tx.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return Log(pages, pages - taken)

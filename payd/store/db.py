@@ -30,11 +30,11 @@ from payd.store.connection import (
     Connection,
     ConnectionGone,
     Connections,
+    Log,
     ReadConnection,
     Tx,
     check_sqlite,
     rewrite_version,
-    take_log,
     to_the_end,
 )
 from payd.store.memory import K, Memory, Query
@@ -51,8 +51,7 @@ A = TypeVar("A")
 BATCH_MAX: Final = 1000
 # About a second of work on a fast disk; who comes later is better refused than kept waiting.
 STAGED_MAX: Final = 10_000
-# Lists wait in one line for one thread.
-READS_MAX: Final = 1000
+READS_MAX: Final = 1000  # lists wait in one line for one thread
 # The next in that line waits as long. A filter that few of many rows pass is looked for row by row.
 READ_MAX_S: Final = 2.0
 # Ten answers that come together keep a busy loop for as long, and to record them in one commit costs half.
@@ -73,8 +72,7 @@ LOG_PAGES_MAX: Final = 4096
 # A disk that was full a moment ago often is again: wait longer each time that the first commit fails.
 RETRY_FIRST_S: Final = 0.05
 RETRY_MAX_S: Final = 5.0
-# At the end, what is staged has this long to be committed.
-SHUTDOWN_MAX_S: Final = 10.0
+SHUTDOWN_MAX_S: Final = 10.0  # for what is staged at the end
 
 log = structlog.get_logger("payd.store")
 
@@ -418,9 +416,14 @@ class Database:
             looks += 1
             if self._connections.rows_untaken >= CHECKPOINT_ROWS or looks >= CHECKPOINT_LOOKS:
                 looks = 0
-                if await self._checkpoint("PASSIVE") > LOG_PAGES_MAX:
-                    await self._checkpoint("RESTART")
-        await self._checkpoint("TRUNCATE")
+                await self._shorten("RESTART", LOG_PAGES_MAX)
+        await self._shorten("TRUNCATE")
+
+    async def _shorten(self, mode: Literal["RESTART", "TRUNCATE"], pages_max: int = -1) -> None:
+        """Have a log of more pages start again; writers wait for what is left of it: beside a backup, GiB."""
+        seen = await self._checkpoint("PASSIVE")
+        if seen.pages > pages_max and seen.left <= LOG_PAGES_MAX:
+            await self._checkpoint(mode)
 
     def _end_lost_batch(self) -> None:
         """Stop waiting for a thread that is not there any more."""
@@ -428,21 +431,17 @@ class Database:
         if self._in_flight is not None and writer is not None and not writer.alive:
             self._in_flight.cancel()
 
-    async def _checkpoint(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> int:
-        """Take the log into the database; returns the pages in the log."""
-        if (checkpointer := self._connections.checkpointer) is None:
-            return 0
-        self._connections.rows_taken = self._connections.rows_written
+    async def _checkpoint(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
         try:
-            pages = await checkpointer.run(partial(take_log, checkpointer.raw, mode))
+            seen = await self._connections.take_log(mode)
             self._checkpoints += 1
-            return pages
+            return seen
         except ConnectionGone as error:
             self._reopen(error)
         except sqlite3.Error as error:
             # Nothing is lost: the log stays as it is until the next look, and a writer hears of the disk.
             _report(log.warning, "checkpoint_failed", path=str(self._path), reason=words_for(error))
-        return 0
+        return Log()
 
     async def close(self) -> None:
         """Commit what is staged, then close; bounded, not to be stopped, and harmless when it is closed."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -16,6 +17,7 @@ import trio
 from payd.core.errors import InvalidState, StoreUnavailable
 from payd.store import db as seam
 from payd.store.bridge import bridge
+from payd.store.copying import pinned
 from payd.store.db import Database, Tx, open_database
 from payd.store.migrate import DatabaseTooNew, read_migrations
 
@@ -375,8 +377,36 @@ async def test_a_log_that_only_grew_starts_again_from_its_beginning(
             await db._checkpoint("RESTART")
             await db.write(add, 99)
             short = await db._checkpoint("PASSIVE")
-    assert long > 8
-    assert short < 8
+    assert long.pages > 8
+    assert short.pages < 8
+
+
+async def test_while_a_backup_reads_the_writer_is_not_locked_out_for_all_that_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seam, "LOG_PAGES_MAX", 8)
+    monkeypatch.setattr(seam, "LOOK_S", math.inf)
+    asked: list[str] = []
+    with bridge():
+        async with open_database(tmp_path / "office.db", "office") as db:
+            take_log = db._connections.take_log
+
+            async def noted(mode: Any) -> Any:
+                asked.append(mode)
+                return await take_log(mode)
+
+            monkeypatch.setattr(db._connections, "take_log", noted)
+            with pinned([tmp_path / "office.db"]):
+                for n in range(20):
+                    await db.write(add, n)
+                asked.clear()
+                await db._shorten("RESTART", 8)
+                await db._shorten("TRUNCATE")
+                assert asked == ["PASSIVE"] * 2
+            asked.clear()
+            await db._shorten("RESTART", 8)
+            await db._shorten("TRUNCATE")
+            assert asked == ["PASSIVE", "RESTART", "PASSIVE", "TRUNCATE"]
 
 
 def count_for_ever(tx: Tx) -> int:
