@@ -32,7 +32,7 @@ from payd.store.migrate import DatabaseTooNew, Schema, read_migrations, schema_v
 from payd.store.seal import Seal, SealKeyUnusable, load_key
 from payd.store.sealed import closed
 from payd.store.self_check import broken_places, schema_differences
-from payd.store.snapshots import prune_snapshots, snapshot_name
+from payd.store.snapshots import free_snapshot_name, prune_snapshots
 from payd.store.swap import Swap, commit, drop_stage, finish, stage
 
 
@@ -107,7 +107,7 @@ def restore(
     except BaseException:
         drop_stage(directory)
         raise
-    kept = snapshot_name(now_ms, "restore")
+    kept = free_snapshot_name(directory, now_ms, "restore")
     commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept, note))
     prune_snapshots(directory, kept)
     keystores = tuple(each.name for each in manifest.files if each.kind == "keystore")

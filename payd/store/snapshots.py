@@ -26,6 +26,13 @@ def snapshot_name(at_ms: int, why: str) -> str:
     return f"{FOLDER}/{re.sub('[-:.]', '', iso_ms(at_ms))}-{why}"
 
 
+def free_snapshot_name(directory: Path, at_ms: int, why: str) -> str:
+    """The same, of that instant or the first one after it that has none: a clock may show one twice."""
+    while (directory / (name := snapshot_name(at_ms, why))).exists():
+        at_ms += 1
+    return name
+
+
 def snapshots_in(directory: Path) -> list[Path]:
     """The oldest first."""
     folder = directory / FOLDER

@@ -42,7 +42,7 @@ from payd.store.migrate import (
     schema_version,
 )
 from payd.store.self_check import broken_places, lost_rows, row_counts, schema_differences
-from payd.store.snapshots import prune_snapshots, snapshot_name
+from payd.store.snapshots import free_snapshot_name, prune_snapshots
 from payd.store.swap import Swap, commit, drop_stage, finish, stage
 
 DRY_RUN: Final = ".dry-run"
@@ -123,7 +123,7 @@ def upgrade(directory: Path, now_ms: int, look: Look = look_away) -> Upgraded | 
     try:
         new = stage(directory)
         _migrate_copies(directory, new, found, look)
-        kept = snapshot_name(now_ms, "upgrade")
+        kept = free_snapshot_name(directory, now_ms, "upgrade")
         note = encode_manifest(_manifest(directory, found, now_ms)).decode()
     except BaseException:
         drop_stage(directory)

@@ -195,6 +195,17 @@ def test_what_another_program_has_open_is_put_back_by_hand_with_its_log(data: Pa
     assert (data / str(done.replaced) / "test.db-wal").exists()
 
 
+def test_two_at_the_same_instant_keep_both_what_they_replaced(data: Path) -> None:
+    source = backed_up(data)
+    first = put_back(source, data, overwrite=True)
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:
+        tx.execute("UPDATE merchants SET name = 'Later'")
+    second = put_back(source, data, overwrite=True)
+    assert first.replaced != second.replaced
+    with closing(sqlite3.connect(data / str(second.replaced) / "test.db")) as tx:
+        assert tx.execute("SELECT DISTINCT name FROM merchants").fetchall() == [("Later",)]
+
+
 def test_what_was_replaced_stays_also_where_the_clock_is_behind(data: Path) -> None:
     source = backed_up(data)
     for n in range(SNAPSHOTS_KEPT):
