@@ -58,9 +58,10 @@ CapabilityBoundingSet={capabilities}
 AmbientCapabilities={capabilities}
 """
 
-NETWORK: Final = """\
+ORDER: Final = """\
 Wants=network-online.target
-After=network-online.target
+# By a clock that is ahead until it is set, payments that are open would be over.
+After=network-online.target time-sync.target
 """
 
 TEXT: Final = """\
@@ -143,7 +144,7 @@ class Unit:
             mark=MARK,
             command=" ".join([quoted(program, "%"), *(quoted(word, "%$") for word in arguments)]),
             user=" --user" if self.of_user else "",
-            order="" if self.of_user else NETWORK,
+            order="" if self.of_user else ORDER,
             secrets="%h/.config/payd/environment" if self.of_user else "/etc/payd/environment",
             place="\n".join(self._place()),
             grace=round(GRACE_S),

@@ -61,6 +61,13 @@ def test_every_unit_is_marked_shut_in_and_stops_as_the_server_does(unit: Unit) -
     assert values(unit, "RestartPreventExitStatus") == ["2"]  # that of a mistake in payd.toml
 
 
+def test_with_the_machine_it_starts_once_there_is_a_network_and_its_clock_is_set() -> None:
+    for unit in (KEPT, OWNED):
+        assert values(unit, "Wants") == ["network-online.target"]
+        assert values(unit, "After") == ["network-online.target time-sync.target"]
+    assert values(MINE, "After") == [], "the manager of a user knows of neither"
+
+
 @KINDS
 def test_a_start_is_tried_again_for_as_long_as_it_takes(unit: Unit) -> None:
     """Left to itself systemd gives up, for good, after five starts in ten seconds."""
