@@ -40,6 +40,8 @@ from payd.store.watches import prune_watches
 
 log = structlog.get_logger("payd.maintenance")
 
+# What is forgotten is gone: a machine's clock may be years ahead until the network is there to set it.
+FIRST_S: Final = 600.0
 EVERY_S: Final = 3600.0
 DAY_MS: Final = 86_400_000
 ANSWERS_KEPT_MS: Final = 30 * DAY_MS
@@ -90,7 +92,8 @@ class Maintenance:
         self._audit_ms = audit_days * DAY_MS
 
     async def run(self) -> None:
-        """Do all chores every hour, for ever."""
+        """Do all chores every hour, for ever, and for the first time after `FIRST_S`."""
+        await trio.sleep(FIRST_S)
         while True:
             await self.run_once()
             await trio.sleep(EVERY_S)

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 import trio
 
-from payd.actors.maintenance import AUDIT_DAYS, DAY_MS
+from payd.actors.maintenance import AUDIT_DAYS, DAY_MS, FIRST_S
 from payd.actors.supervisor import do_all
 from payd.clock import WallMs
 from payd.core.tries import FORGOTTEN_MS
@@ -40,7 +40,8 @@ class OfficeChores:
         self._audit_ms = audit_days * DAY_MS
 
     async def run(self) -> None:
-        """Do all chores every hour, for ever."""
+        """Do all chores every hour, for ever, and for the first time after `FIRST_S`."""
+        await trio.sleep(FIRST_S)
         while True:
             await self.run_once()
             await trio.sleep(EVERY_S)

@@ -6,7 +6,14 @@ import pytest
 import trio
 
 from payd.actors import maintenance
-from payd.actors.maintenance import ANSWERS_KEPT_MS, DAY_MS, WATCHES_KEPT_MS, Maintenance
+from payd.actors.maintenance import (
+    ANSWERS_KEPT_MS,
+    DAY_MS,
+    EVERY_S,
+    FIRST_S,
+    WATCHES_KEPT_MS,
+    Maintenance,
+)
 from payd.clock import Clock
 from payd.core.payment import PaymentCancelled
 from payd.store.attempts import attempts_of
@@ -36,6 +43,23 @@ async def test_an_idempotency_key_is_remembered_for_thirty_days_and_then_new_aga
     assert (await chores.run_once())["answers"] >= 1
     fresh = await shop.call("POST", "/v1/merchants", body, idempotency_key="k")
     assert fresh.body["merchant"]["id"] != first.body["merchant"]["id"]
+
+
+async def test_a_clock_that_is_years_ahead_when_the_machine_starts_has_nothing_forgotten(shop: Shop) -> None:
+    for _ in range(2):
+        await shop.pay()
+    now_ms, ahead_ms = shop.realm.clock.now_ms, [3650 * DAY_MS]
+    chores = Maintenance(shop.realm.db, Clock(lambda: now_ms() + ahead_ms[0]), 30, 90)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(chores.run)
+        await trio.sleep(FIRST_S / 2)
+        ahead_ms[0] = 0
+        await trio.sleep(FIRST_S)
+        left = events_left(shop.realm.db)
+        ahead_ms[0] = 3650 * DAY_MS
+        await trio.sleep(EVERY_S)
+        nursery.cancel_scope.cancel()
+    assert (left, events_left(shop.realm.db)) == (2, 1)
 
 
 def events_left(db: Database) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.actors.maintenance import AUDIT_DAYS, DAY_MS
+from payd.actors.maintenance import AUDIT_DAYS, DAY_MS, FIRST_S
 from payd.actors.office import BATCH_MAX, EVERY_S, OfficeChores
 from payd.core.tries import ACCOUNT
 from payd.store.db import Database, Tx, open_database
@@ -65,7 +65,7 @@ async def test_it_comes_back_every_hour(office: Database) -> None:
     chores = OfficeChores(office, lambda: NOW + KEPT_MS + 1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(chores.run)
-        await trio.sleep(EVERY_S / 2)
+        await trio.sleep(FIRST_S + EVERY_S / 2)
         await fill(office, 1)
         await trio.sleep(EVERY_S)
         nursery.cancel_scope.cancel()
