@@ -63,6 +63,10 @@ def _show(done: Restored, data_dir: Path, serve: str) -> None:
             "Before": None if done.replaced is None else data_dir / done.replaced,
         }
     )
+    click.echo(
+        "\nKeys and people that were taken away since are back, and destinations are as they were: take them"
+        " away, and change them, again."
+    )
     if done.replaced is not None and done.by_hand is not None:
         click.echo(
             f"\nNo restore brings back what was there before: {done.by_hand}. To have it back by hand, with"

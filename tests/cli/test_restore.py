@@ -33,6 +33,15 @@ def test_nothing_is_overwritten_unless_that_is_said(begun: Terminal) -> None:
     assert "data/snapshots/" in begun("restore", "one", "--overwrite").output
 
 
+def test_that_a_revoked_key_opens_again_is_said(begun: Terminal) -> None:
+    key = begun.json("key", "list")[0]["id"]
+    begun("backup", "one")
+    begun("key", "revoke", key)
+    said = begun("restore", "one", "--overwrite").output
+    assert begun.json("key", "list")[0]["revokedAt"] is None
+    assert "Keys and people that were taken away since are back" in said
+
+
 def test_what_was_replaced_is_restored_from_the_snapshots(begun: Terminal) -> None:
     begun("backup", "one")
     key = begun.json("key", "create")["id"]
