@@ -10,5 +10,6 @@ from payd.cli import main
 EVERY_S: Final = 20.0
 
 if __name__ == "__main__":
-    setattr(payd.actors.maintenance, "EVERY_S", EVERY_S)  # noqa: B010  # it is final for everybody else
+    for name in ("FIRST_S", "EVERY_S"):
+        setattr(payd.actors.maintenance, name, EVERY_S)
     main()

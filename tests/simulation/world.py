@@ -23,7 +23,7 @@ import trio
 from trio.abc import Instrument
 from trio.testing import memory_stream_pair
 
-from payd.actors.maintenance import Maintenance
+from payd.actors.maintenance import EVERY_S, Maintenance
 from payd.actors.supervisor import keep_running
 from payd.config import load
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
@@ -260,7 +260,14 @@ class World:
     def chores(self, life: Life, realm: Realm) -> list[Chore]:
         """What is done in a house that nobody asks for."""
         maintenance = Maintenance(realm.db, realm.clock, KEEP_DAYS, KEEP_DAYS)
-        chores: list[Chore] = [realm.payments.tending.deadlines.run, maintenance.run]
+
+        async def forget() -> None:
+            """At once: no life here is as long as `Maintenance.run` waits for its clock."""
+            while True:
+                await maintenance.run_once()
+                await trio.sleep(EVERY_S)
+
+        chores: list[Chore] = [realm.payments.tending.deadlines.run, forget]
         if realm.advance is not None:
             chores.append(realm.advance.run)
         return chores
