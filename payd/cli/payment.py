@@ -1,8 +1,9 @@
-"""`payd payment`: one payment with what its chain showed, and a transaction that was not found by itself."""
+"""`payd payment`: payments, what the chain showed of one, and a transaction that was not found by itself."""
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from payd.cli.sections import Sections
 from payd.cli.show import Row, amount_words, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.core.ids import realm_of
+from payd.core.status import Status
+
+LIMIT_MAX: Final = 200  # as the API has it
+STATUSES: Final = tuple(status.value for status in Status)
 
 LINKED: Final = ("matched", "recorded")
 """What of a match comes to something."""
@@ -23,12 +28,46 @@ LINKED: Final = ("matched", "recorded")
 @click.group(
     cls=Sections,
     epilog=teach("""
+payd payment list --reference ORDER-1
 payd payment show pay_…
 payd payment match pay_… 0x… --mode live
 """),
 )
 def payment() -> None:
-    """Show a payment, and have a transaction counted for it."""
+    """Find and show payments, and have a transaction counted for one."""
+
+
+@payment.command(
+    "list",
+    epilog=teach("""
+payd payment list --reference ORDER-1
+payd payment list --status succeeded --mode live
+payd payment list --merchant mrch_… --limit 50 --json
+"""),
+)
+@click.option("--reference", metavar="TEXT", help="Only those whose reference id begins so.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only with this status.")
+@click.option("--merchant", metavar="ID", help="Only of this merchant.")
+@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="N", help="How many. Without: 20.")
+@click.option("--cursor", metavar="CURSOR", help="Go on behind an earlier list.")
+@on_realm
+def list_payments(operator: Operator, limit: int | None, cursor: str | None, **filters: str | None) -> None:
+    """Show payments, newest first."""
+    given = {**filters, "limit": limit}
+    found = operator.ask("payment.list", **given, cursor=cursor)
+    if operator.as_json:
+        show_json(found)
+        return
+    columns = {"at": "Created (UTC)", "referenceId": "Reference", "amount": "Amount"}
+    columns |= {"status": "Status", "paymentId": "Payment"}
+    rows = [
+        {**one, "at": moment(one["createdAt"]), "amount": amount_words(one["fiatAmount"])} for one in found["data"]
+    ]
+    show_rows(rows, columns, "There is no such payment.", _brief_payment)
+    if found["nextCursor"] is not None:
+        typed = {**given, "cursor": found["nextCursor"]}
+        options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in typed.items() if value)
+        click.echo(f"\nThere are more: {operator.pasted(f'payment list {options}')}")
 
 
 @payment.command(
@@ -87,7 +126,14 @@ def match(operator: Operator, payment_id: str, tx: str, chain: str | None) -> No
 
 
 def _of(operator: Operator, payment_id: str) -> Operator:
-    """The operator of the payment's own mode, which its id names."""
+    """The operator of the payment's own mode, which its id names.
+
+    Raises:
+        Refused: It is no payment's id but something else, such as the merchant's own reference.
+    """
+    if not payment_id.startswith("pay_"):
+        find = operator.pasted(f"payment list --reference {shlex.quote(payment_id)}")
+        raise Refused(f"A payment's id begins with pay_. To find one by its reference id: {find}")
     mode = realm_of(payment_id)
     return operator if mode is None else dataclasses.replace(operator, scope={**operator.scope, "mode": mode})
 
@@ -129,6 +175,13 @@ def _block(row: Row) -> Any:
 
 def _unit(row: Row) -> str:
     return "slot" if row["chain"].startswith(SOLANA) else "block"
+
+
+def _brief_payment(row: Row) -> str:
+    return (
+        f"{click.style(row['paymentId'], bold=True)}  {row['status']}\n"
+        f"  {row['at']}  {row['amount']}  {row['referenceId']}"
+    )
 
 
 def _brief(row: Row) -> str:

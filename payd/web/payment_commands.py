@@ -1,4 +1,4 @@
-"""What an operator can do with a payment: each is one call of the API's own handler.
+"""What an operator can do with payments: each is one call of the API's own handler.
 
 Source: DESIGN.md, "12. Operations".
 """
@@ -8,10 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from payd.web.command import Command, OfId, ask
+from payd.web.command import Command, OfId, OfMode, ask
 
 if TYPE_CHECKING:
     from payd.web.house import House
+
+
+SHOWN: Final = 20  # the newest: a screen; more are asked for
+
+
+class _Payments(OfMode, frozen=True, kw_only=True):
+    """`reference` is how the merchant's own reference begins."""
+
+    reference: str | None = None
+    status: str | None = None
+    merchant: str | None = None
+    cursor: str | None = None
+    limit: int = SHOWN
 
 
 class _Match(OfId, frozen=True, kw_only=True):
@@ -19,6 +32,18 @@ class _Match(OfId, frozen=True, kw_only=True):
 
     tx: str
     chain: str | None = None
+
+
+async def _list(house: House, args: _Payments) -> Any:
+    wanted = {
+        "referenceId": args.reference,
+        "status": args.status,
+        "merchantId": args.merchant,
+        "cursor": args.cursor,
+        "limit": str(args.limit),
+    }
+    query = {name: [value] for name, value in wanted.items() if value is not None}
+    return await ask(house, args, "GET", "/v1/payments", query=query)
 
 
 async def _show(house: House, args: OfId) -> Any:
@@ -35,6 +60,7 @@ def _path(args: OfId) -> str:
 
 
 PAYMENT_COMMANDS: Final[dict[str, Command]] = {
+    "payment.list": Command(_Payments, _list, changes=False),
     "payment.show": Command(OfId, _show, changes=False),
     # What it comes to, the long-lived tasks do.
     "payment.match": Command(_Match, _match, needs_server=True),

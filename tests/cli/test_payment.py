@@ -1,9 +1,10 @@
-"""`payd payment`: what happened to one, and a transaction that is counted for it."""
+"""`payd payment`: finding one, what happened to it, and a transaction that is counted for it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import click
 import pytest
 
 from tests.terminal import Terminal, on_terminal
@@ -29,6 +30,15 @@ def transfer(**more: Any) -> dict[str, Any]:
         "onChain": True,
     }
     return plain | more
+
+
+LISTED = {
+    "paymentId": LIVE,
+    "referenceId": "ORDER 1",
+    "status": "succeeded",
+    "createdAt": "2026-01-01T00:00:00.000Z",
+    "fiatAmount": USD,
+}
 
 
 def payment(*transfers: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -80,6 +90,31 @@ def test_a_payment_that_failed_says_why_and_shows_no_transfer(
 
     assert "failed: The buyer left." in shown
     assert "No transfer was seen" in shown
+
+
+def test_payments_are_listed_with_what_was_asked_for(
+    begun: Terminal, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers["payment.list"] = {"data": [LISTED], "nextCursor": "abc"}
+
+    shown = begun("payment", "list", "--reference", "ORDER 1", "--status", "succeeded", "--limit", "1").output
+
+    for words in (LIVE, "ORDER 1", "25.00 USD", "succeeded", "2026-01-01 00:00:00"):
+        assert words in shown
+    again = "payment list --reference 'ORDER 1' --status succeeded --limit 1 --cursor abc --mode test\n"
+    assert f"payd {again}" in shown
+    asked = {"mode": "test", "reference": "ORDER 1", "status": "succeeded", "limit": 1}
+    assert answers["asked"] == [("payment.list", asked)]
+    assert begun.json("payment", "list")["data"] == [LISTED]
+    on_terminal(monkeypatch, columns=40)
+    assert click.unstyle(begun("payment", "list").output).startswith(f"{LIVE}  succeeded\n  2026-01-01")
+
+
+def test_a_reference_in_place_of_an_id_leads_to_the_payment(begun: Terminal) -> None:
+    for args in (("show", "ORDER 1"), ("match", "ORDER 1", TX)):
+        said = begun.error("payment", *args, "--mode", "live")
+        assert "payd payment list --reference 'ORDER 1' --mode live\n" in said
+    assert "There is no such payment." in begun("payment", "list", "--reference", "ORDER 1").output
 
 
 def test_the_id_says_which_mode_it_is_of(begun: Terminal, answers: dict[str, Any]) -> None:

@@ -22,6 +22,19 @@ async def test_every_command_is_named_after_its_subject() -> None:
     assert all(name.startswith("payment.") for name in PAYMENT_COMMANDS)
 
 
+async def test_payments_are_found_by_how_their_reference_begins(shop: Shop) -> None:
+    first, second = await shop.pay(reference="ORDER-1"), await shop.pay(reference="ORDER-2")
+
+    def ids(found: Any) -> list[str]:
+        return [one["paymentId"] for one in found["data"]]
+
+    assert ids(await do(shop, "payment.list", reference="ORDER-1")) == [first]
+    newest = await do(shop, "payment.list", reference="ORDER", merchant=shop.merchant_id, limit=1)
+    assert ids(newest) == [second]
+    assert ids(await do(shop, "payment.list", cursor=newest["nextCursor"])) == [first]
+    assert ids(await do(shop, "payment.list", status="succeeded")) == []
+
+
 async def test_a_payment_is_shown_as_the_api_shows_it(shop: Shop) -> None:
     payment = await shop.pay()
     assert (
