@@ -138,9 +138,13 @@ def insert_key(
 
 def find_key(tx: sqlite3.Connection, key_hash: bytes) -> Key | None:
     """The key with this hash unless it is revoked: one indexed read, made for every request."""
-    row = tx.execute(
-        f"SELECT {_COLUMNS} FROM api_keys WHERE hash = ? AND revoked_at_ms IS NULL", (key_hash,)
-    ).fetchone()
+    key = find_made_key(tx, key_hash)
+    return None if key is None or key.revoked_at_ms is not None else key
+
+
+def find_made_key(tx: sqlite3.Connection, key_hash: bytes) -> Key | None:
+    """The key with this hash, also when it is revoked."""
+    row = tx.execute(f"SELECT {_COLUMNS} FROM api_keys WHERE hash = ?", (key_hash,)).fetchone()
     return None if row is None else _key(row)
 
 

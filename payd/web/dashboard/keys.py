@@ -13,15 +13,23 @@ from typing import Any, Final
 
 import msgspec
 
-from payd.core.errors import Forbidden, IdempotencyConflict, InvalidParams, NotFound
+from payd.core.errors import Forbidden, InvalidParams, NotFound
 from payd.core.idempotency import fingerprint_of, scope_of
-from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
+from payd.core.ids import KEY_ENTROPY_BYTES, hash_api_key, make_api_key
 from payd.entropy import new_id
 from payd.store.api_log import last_used
 from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.db import Tx
 from payd.store.idempotency import IdempotentRequest, Outcome, once
-from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key, insert_key, list_keys, revoke_key
+from payd.store.keys import (
+    DEFAULT_SCOPES,
+    SCOPES,
+    Key,
+    find_made_key,
+    insert_key,
+    list_keys,
+    revoke_key,
+)
 from payd.store.merchants import list_merchants
 from payd.web.call import Answer
 from payd.web.dashboard.visit import Visit
@@ -47,6 +55,8 @@ RISKY: Final = ("settlements:write", "webhooks:secret")
 
 MERCHANTS_SHOWN: Final = 50
 REVOKED_SHOWN: Final = 20
+SHOWN_AGAIN_MS: Final = 60_000
+"""So long the form that made a key shows it again: its first answer is lost to who clicks twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,41 +199,42 @@ async def revoke_one_app(visit: Visit) -> Answer:
 
 
 async def _create(visit: Visit) -> Answer:
-    """Make a key once for each form, and show it once: it is stored nowhere."""
-    now_ms = visit.realm.clock.now_ms()
-    api_key = make_api_key("live" if visit.realm.live else "test", visit.house.entropy(KEY_ENTROPY_BYTES))
-    key_id = new_id("key_", now_ms, visit.house.entropy)
+    """Make a key once for each form, and show it: it is stored nowhere, and only its form finds it again."""
+    realm, now_ms = visit.realm, visit.realm.clock.now_ms()
     name, scopes = visit.typed("name"), visit.form.get("scope", [])
     merchants = visit.form.get("merchant") or None
-    made: list[Key] = []
+    api_key = make_api_key(realm.name, _entropy_of_form(visit, name, scopes, merchants))
+    key_id = new_id("key_", now_ms, visit.house.entropy)
 
-    def work(tx: Tx) -> Outcome:
-        key = insert_key(
+    def work(tx: Tx) -> Key:
+        return find_made_key(tx, hash_api_key(api_key)) or insert_key(
             tx, key_id=key_id, account_id=visit.account_id, api_key=api_key, name=name, scopes=scopes,
             merchants=merchants, actor=visit.actor, now_ms=now_ms,
         )  # fmt: skip
-        made.append(key)
-        return Outcome(201, msgspec.json.encode(key.last4))
 
-    asked = _request(visit, [name, scopes, merchants], now_ms)
-    try:
-        outcome = await visit.realm.db.write(once, asked, work)
-    except IdempotencyConflict:
-        raise InvalidParams("This form made a key before. Reload the page to make another.") from None
-    if not made:
-        last4 = msgspec.json.decode(outcome.body)
+    key = await realm.db.write(work)
+    if key.revoked_at_ms is not None or now_ms - key.created_at_ms > SHOWN_AGAIN_MS:
         raise InvalidParams(
-            f"This form made the key …{last4} before, and a key is shown once. If you have not saved it,"
+            f"This form made the key …{key.last4} before, and a key is shown once. If you have not saved it,"
             " revoke it and make another."
         )
-    seen = await visit.realm.db.read(_see, visit.account_id)
+    seen = await realm.db.read(_see, visit.account_id)
     return visit.page(
         "key_made.html",
-        key=_shown(visit, made[0], seen),
+        key=_shown(visit, key, seen),
         api_key=api_key,
-        sample=_sample(visit, api_key, made[0], seen),
+        sample=_sample(visit, api_key, key, seen),
         done=visit.to("keys"),
     )
+
+
+def _entropy_of_form(visit: Visit, *wanted: Any) -> bytes:
+    """The same bytes each time this form is sent; without its mark and the seal key nobody finds them."""
+    mark = visit.typed("once")
+    if not mark:
+        return visit.house.entropy(KEY_ENTROPY_BYTES)
+    whose = [visit.request.path, visit.account_id, visit.actor, mark, wanted]
+    return visit.realm.seal.derive(f"api key {msgspec.json.encode(whose).decode()}")
 
 
 def _see(tx: Tx, account_id: str) -> _Seen:

@@ -1,6 +1,7 @@
 // What pages do with a script beside what they do without: local times, copying, live parts, a question before harm.
 
 const TICK_MS = 3000;
+const TWICE_MS = 5000; // a second click; who waits for longer may try again
 
 const zone = -new Date().getTimezoneOffset();
 document.cookie = `payd-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${location.protocol === 'https:' ? '; Secure' : ''}`;
@@ -85,6 +86,14 @@ document.addEventListener('submit', async (event) => {
 document.addEventListener('submit', (event) => {
   const question = event.target.dataset?.confirm;
   if (question && !confirm(question)) event.preventDefault();
+});
+
+// A form on its way is not sent again: only the last answer would be seen, and it may not hold what the first one showed.
+const sent = new WeakMap();
+document.addEventListener('submit', (event) => {
+  if (event.defaultPrevented || event.target.method !== 'post') return;
+  if (event.timeStamp - sent.get(event.target) < TWICE_MS) event.preventDefault();
+  else sent.set(event.target, event.timeStamp);
 });
 
 // An open menu closes with Escape, and when something else is pressed.
