@@ -20,6 +20,7 @@ OpenPage = Callable[..., Page]
 
 WAITS: Final = "() => Boolean(window.done)"
 HOLDS_S: Final = 5
+SLEPT_S: Final = 7_200
 
 
 def opened(page: Page, link: str) -> Page:
@@ -91,6 +92,34 @@ def test_a_price_that_grew_old_while_the_wallet_changed_networks_is_not_sent(
         pay_button(page).click()
     expect(heading(page)).to_have_text("Paid")
     assert len(asked(page, SENT)) == 1
+    assert answers == 2
+
+
+def test_a_price_that_grew_old_while_the_page_slept_is_not_sent(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    answers = 0
+
+    def dear(route: Route) -> None:
+        nonlocal answers
+        answers += 1
+        told = route.fetch().json()
+        [option] = [one for one in told["options"] if one["amount"]["display"]["assetSymbol"] == "ETH"]
+        option["expiresAt"] = int(time.time()) + SLEPT_S // 2 if answers == 1 else None
+        option["amount"]["value"] = str(int(option["amount"]["value"]) + answers)
+        route.fulfill(json=told | {"options": [option]})
+
+    def later(route: Route) -> None:
+        told = route.fetch().json()
+        told["serverTime"] += SLEPT_S * 1_000
+        told["expiresAt"] += SLEPT_S
+        route.fulfill(json=told)
+
+    page.route("**/options", dear)
+    page.route("**/status", later)
+    opened(page, till.pay())
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_contain_text("The price changed")
+    assert asked(page, SENT) == []
     assert answers == 2
 
 

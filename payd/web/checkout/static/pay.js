@@ -152,18 +152,17 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (whose.heeded) return;
     whose.heeded = true;
     try {
-      whose.watch(Object.keys(network()), (changed) => heard(whose, changed));
+      whose.watch(Object.keys(network()), (changed) => {
+        if (whose !== wallet) return;
+        if (!changed && view === 'options' && !running) hush(); // another network: it may be the right one now
+        if (!changed || String(changed) === String(accounts)) return;
+        accounts = changed;
+        clearTimeout(soon);
+        soon = setTimeout(follow, SETTLED_MS);
+      });
     } catch (e) {
       console.info(e);
     }
-  }
-  function heard(whose, changed) {
-    if (whose !== wallet) return;
-    if (!changed && view === 'options' && !running) hush(); // another network: it may be the right one now
-    if (!changed || String(changed) === String(accounts)) return;
-    accounts = changed;
-    clearTimeout(soon);
-    soon = setTimeout(follow, SETTLED_MS);
   }
   function follow() {
     if (running || !['options', 'none'].includes(view)) return;
