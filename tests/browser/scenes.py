@@ -200,6 +200,13 @@ def unseen(on: Stage) -> None:
     expect(on.page.locator("#replaced")).to_be_visible()
 
 
+def reverted(on: Stage) -> None:
+    said = {"message": "No.", "code": "invalid_params", "details": {"reason": "reverted"}}
+    on.page.route("**/confirm", lambda route: route.fulfill(status=400, json=said))
+    on.kept(on.open())
+    on.alert()
+
+
 def no_hash(on: Stage) -> None:
     unseen(on)
     on.page.locator("#replaced").fill("0x12")
@@ -373,6 +380,7 @@ SCENES: Final[dict[str, Callable[[Stage], None]]] = {
     "sent": sent,
     "unseen": unseen,
     "unseen-no-hash": no_hash,
+    "reverted": reverted,
     "maybe": maybe,
     "declined": declined,
     **{f"wallet-{name}": refused(error) for name, error in REFUSALS.items() if name != "declined"},

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from payd.chains.evm.told import PAY_AGAIN, REVERTED
+from payd.core.errors import InvalidParams
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import (
     PAID_MS,
@@ -224,6 +226,28 @@ def test_a_transaction_that_no_node_shows_can_be_given_another_id(
     expect(paying(page)).to_have_text("Your wallet sent the payment")
     assert told[0] == "0x" + "ab" * 32
     assert told[-1] == "0x" + "cd" * 32
+
+
+def test_who_sent_what_the_chain_reverted_is_told_so_and_pays_again(
+    shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("status of 400", *THEY_SAY)
+    page = open_page()
+    wallets.install(page, "viem")
+    said = {"message": REVERTED, "code": InvalidParams.code, "details": PAY_AGAIN}
+    page.route("**/confirm", lambda route: route.fulfill(status=400, json=said), times=1)
+    page.goto(link := shop.pay())
+    sent = {"option": "opt_1", "results": ["0x" + "ab" * 32], "of": 1, "sends": True, "asking": False}
+    page.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(sent)])
+    page.reload()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The network refused the transaction")
+    expect(alert).to_contain_text("Your wallet kept the money, less any network fee. You can pay again.")
+    assert page.evaluate("localStorage.length") == 0
+    connect(page, "Client Wallet", "DAI")
+    pay_button(page).click()
+    expect(heading(page)).to_have_text("Paid", timeout=PAID_MS)
+    assert sends(wallets) == 1
 
 
 def test_however_many_wallets_there_are_what_pays_is_loaded_once(till: Till, open_page: OpenPage) -> None:

@@ -36,6 +36,8 @@ LOOK_EVERY_S: Final = 0.5
 WAITED_MAX: Final = 1024
 
 REVERTED: Final = "The transaction was reverted: nothing was paid. The payment is still open."
+PAY_AGAIN: Final = {"reason": "reverted"}
+"""For programs: what was asked for can be asked for again."""
 NOT_FOR_THIS: Final = (
     "The transaction does not pay what the option asks for. Send exactly what the option's action says; the"
     " payment is still open."
@@ -77,12 +79,12 @@ class Sent:
         Raises:
             ChainUnavailable: No node answers.
         """
-        problem: str | None = None
+        problem: InvalidParams | None = None
         for shown in await self._find(tx_hash):
             problem = self._problem(payment, quote, sending, shown)
             if problem is None:
                 return await self._accept(payment, quote, sending, shown.transaction, now_ms)
-        return Unseen() if problem is None else Refused(InvalidParams(problem))
+        return Unseen() if problem is None else Refused(problem)
 
     async def _find(self, tx_hash: str) -> list[Shown]:
         """What each node that knows the transaction shows of it."""
@@ -107,18 +109,21 @@ class Sent:
         views = [_shown(tx_hash, results) for _, results in answers]
         return [view for view in views if view is not None]
 
-    def _problem(self, payment: Payment, quote: Quote, sending: Sending, shown: Shown) -> str | None:
+    def _problem(
+        self, payment: Payment, quote: Quote, sending: Sending, shown: Shown
+    ) -> InvalidParams | None:
         """Why the transaction does not pay the quote, as this node shows it; None if it does, or will."""
         transaction, receipt = shown.transaction, shown.receipt
         tag = payment_tag(payment.id)
         destination = parse_account(quote.destination).address.lower()
         wrapped = sending.value == 0 and tag in tags_in(transaction.input, destination, quote.amount)
         if not (is_direct(transaction, sending) or wrapped):
-            return NOT_FOR_THIS
+            return InvalidParams(NOT_FOR_THIS)
         if receipt is None:
             return None
         if receipt.status == 0:
-            return REVERTED
+            # Who wrapped the call in another transaction may do so once more.
+            return InvalidParams(REVERTED, details=PAY_AGAIN if is_direct(transaction, sending) else None)
         asset = self._commitments.asset_key(quote)
         if sending.value:
             watched = Watched(tokens=set(), destinations={destination}, native=asset)
@@ -127,7 +132,7 @@ class Sent:
         paid = paid_by(self._commitments.chain, transaction, receipt, watched, {(tag, asset)})
         if any(one.binding == tag and one.value == quote.amount for one in paid):
             return None
-        return NOT_FOR_THIS
+        return InvalidParams(NOT_FOR_THIS)
 
     async def _accept(
         self, payment: Payment, quote: Quote, sending: Sending, transaction: Transaction, now_ms: int

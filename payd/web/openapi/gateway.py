@@ -80,7 +80,8 @@ OPERATIONS: Final[Operations] = {
         summary="Send what the wallet did",
         words=(
             "A result for each action, in the order of the actions; else the payment fails. The same results"
-            " are accepted again in every state. A signature that does not verify leaves the payment open."
+            " are accepted again in every state. A signature that does not verify leaves the payment open. So"
+            " does a transaction that was reverted: `details.reason` is `reverted`, and it can be paid again."
         ),
         path=GATEWAY_PATH,
         query=(MAX_POLL,),

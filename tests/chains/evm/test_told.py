@@ -14,7 +14,7 @@ from payd.chains.base import Accepted, Refused, Unseen
 from payd.chains.evm import told as evm_told
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.binding import payment_tag, tagged_transfer, transfer_call
-from payd.chains.evm.told import LOOKS, NOT_FOR_THIS, REVERTED
+from payd.chains.evm.told import LOOKS, NOT_FOR_THIS, PAY_AGAIN, REVERTED
 from payd.chains.evm.track import Told, Track
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.option import Quote
@@ -194,7 +194,10 @@ async def test_a_transaction_that_was_reverted_is_refused(scene: Scene) -> None:
     receipt = await scene.chain.receipt(tx_hash)
 
     assert receipt["status"] == "0x0"
-    assert words(await scene.check(payment, quote, tx_hash)) == REVERTED
+    refused = await scene.check(payment, quote, tx_hash)
+    assert words(refused) == REVERTED
+    assert isinstance(refused, Refused)
+    assert refused.error.details == PAY_AGAIN
 
 
 async def test_a_wrapped_call_that_was_mined_must_have_moved_the_money(scene: Scene) -> None:

@@ -19,6 +19,7 @@ const button = (text, onclick, className = '') => el('button', { type: 'button',
 const moves = (action) => isSending(action) && !/^0x095ea7b3/i.test(action.params[0].data);
 const isSignature = (text) => text.length <= RESULT_MAX && /^0x([0-9a-f]{2})+$/i.test(text);
 const isHash = (text) => /^0x[0-9a-f]{64}$/i.test(text);
+const isStale = (e) => ['quote_expired', 'route_expired'].includes(e?.refused);
 
 // `arrange` draws what there is to do into what the server has drawn; `choose` begins with a wallet.
 export function payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now }) {
@@ -38,26 +39,31 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
     }).catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
     const said = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.code ?? 'unknown' });
+    if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.details?.reason ?? said.code ?? 'unknown' });
     return said;
   }
   const ask = (what, body) => call(`/v1/gateway/payment/${id}/${what}`, body);
   const pause = (wait) => new Promise((done) => { wake = done; setTimeout(done, wait); });
 
+  async function until(done) {
+    for (let wait = RETRY_FIRST_MS; !await done(); wait = Math.min(wait * 2, RETRY_LAST_MS)) await pause(wait);
+  }
+
   // As often as it takes, for as long as the buyer waits for it.
   async function insist(mine, work) {
-    for (let wait = RETRY_FIRST_MS; ; wait = Math.min(wait * 2, RETRY_LAST_MS)) {
+    let said;
+    await until(async () => {
+      if (mine !== turn) throw new WalletError('gone');
       try {
-        const said = await work();
+        said = await work();
         calm('offline');
-        return said;
+        return true;
       } catch (e) {
         if (!e.offline || mine !== turn) throw e;
-        warn('offline');
+        return warn('offline');
       }
-      await pause(wait);
-      if (mine !== turn) throw new WalletError('gone');
-    }
+    });
+    return said;
   }
 
   // -- telling the server, until it has it
@@ -65,11 +71,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   async function tell() {
     if (telling) return;
     telling = true;
-    for (let wait = RETRY_FIRST_MS; ; wait = Math.min(wait * 2, RETRY_LAST_MS)) {
-      const what = kept();
-      if (!isWhole(what) || await told(what)) break;
-      await pause(wait);
-    }
+    await until(() => !isWhole(kept()) || told(kept()));
     telling = false;
   }
 
@@ -81,9 +83,10 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       ({ status } = await ask('confirm', { optionId: what.option, results }));
       calm('offline');
     } catch (e) {
-      if (e.offline) warn('offline');
-      if (e.offline || e.status >= 500 || e.status === 429) return false;
-      return refused(what, e);
+      if (e.offline) return warn('offline');
+      if (e.status >= 500 || e.status === 429) return false;
+      refused(what, e);
+      return true;
     }
     if (status === 'requires_action') { // no node shows it yet; the server looks for it by itself
       if (!what.told) keep({ ...what, told: now() });
@@ -101,19 +104,17 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   function refused(what, e) {
     console.info(e);
-    const over = [404, 410].includes(e.status) || e.refused === 'invalid_state';
-    if (over || what.sends) {
+    const over = [404, 410].includes(e.status) || e.refused === 'invalid_state', reverted = e.refused === 'reverted';
+    if (over || (what.sends && !reverted)) {
       settle({ ...what, doubted: !over });
-      arrange();
-      return true;
+      return arrange();
     }
-    keep(null); // a signature that the server does not take moves nothing
-    if (['quote_expired', 'route_expired'].includes(e.refused) && wallet) renew().catch(back);
+    keep(null); // a signature that is not taken moves nothing, nor does what was reverted
+    if (isStale(e) && wallet) renew().catch(back);
     else {
       draw(option ? 'options' : 'choose', true);
-      warn('unsigned');
+      warn(reverted ? 'reverted' : 'unsigned');
     }
-    return true;
   }
 
   // -- from the wallet to its options
@@ -172,30 +173,29 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   }
 
   // Some wallets know an account only as they write it; the server takes no address with a wrong checksum.
-  async function asked(mine, whose) {
-    const pairs = whose.slice(0, ACCOUNTS_MAX);
+  async function asked(mine, pairs) {
     try {
       return (await insist(mine, () => ask('options', { accounts: pairs }))).options;
     } catch (e) {
       const lower = pairs.map((one) => (one.startsWith('eip155:') ? one.toLowerCase() : one));
-      if (e.refused !== 'invalid_params' || lower.every((one, place) => one === pairs[place])) throw e;
-      return (await insist(mine, () => ask('options', { accounts: lower }))).options;
+      if (e.refused !== 'invalid_params' || String(lower) === String(pairs)) throw e;
+      return asked(mine, lower);
     }
   }
 
   async function offer(mine) {
-    const whose = accounts, fresh = whose.length ? await asked(mine, whose) : [];
+    const whose = accounts, pairs = whose.slice(0, ACCOUNTS_MAX), fresh = pairs.length ? await asked(mine, pairs) : [];
     if (mine !== turn) return;
     if (whose !== accounts) return void await offer(mine);
     if (!fresh) throw over();
     offered = whose;
-    const gas = (one) => Number(one.actions.some(isSending)); // who signs pays no fee
+    const gas = (one) => one.actions.some(isSending); // who signs pays no fee
     options = fresh.sort((a, b) => gas(a) - gas(b));
     const wanted = kept()?.option ?? option?.id;
     const like = option?.amount.unit; // another account pays with the same
     option = options.find((one) => one.id === wanted) ?? options.find((one) => one.amount.unit === like) ?? options[0];
     if (option) draw('options', view !== 'options');
-    const seen = whose.length ? await call(`/pay/${id}/funds`, { accounts: whose.slice(0, ACCOUNTS_MAX) }).catch(() => null) : null;
+    const seen = pairs.length && await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
     if (mine !== turn) return;
     funds = seen?.funds ?? [];
     if (option) return void (view === 'options' && !running && draw('options'));
@@ -325,19 +325,15 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   }
 
   async function stopped(e) {
-    if (['quote_expired', 'route_expired'].includes(e?.refused)) {
-      await renew().catch(back);
-    } else if (e instanceof WalletError && e.kind === 'moved') {
-      try {
+    try {
+      if (isStale(e)) return void await renew();
+      if (problemOf(e).kind === 'moved') {
         accounts = await wallet.connect(Object.keys(network()));
         await offer(turn);
-        fail(e);
-      } catch (again) {
-        back(again);
-      }
-    } else {
-      draw('options', true);
+      } else draw('options', true);
       fail(e);
+    } catch (again) {
+      back(again);
     }
   }
 
@@ -349,7 +345,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (e?.refused === 'payment_expired') return warn('expired', { merchant });
     if (e?.offline || e?.refused) return warn(e.offline ? 'offline' : 'refused');
     const { kind, code } = problemOf(e), row = option && offers().fundsOf(option);
-    const values = { code: code && `(${code})`, amount: option && money(option.amount), network: option && networkOf(option), list: $('pay')?.dataset.accepted, merchant };
+    const values = { code: code && `(${code})`, amount: option && money(option.amount), network: option && networkOf(option), list: $('pay').dataset.accepted, merchant };
     if (kind !== 'insufficient' || !row) return warn(kind, values);
     warn('short', { ...values, fee: money(row.fee), have: haveOf(row) });
   }
@@ -446,7 +442,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (moved) (view === 'choose' ? $('heading') : $('paying')).focus();
     else if (at) ($(at) ?? $('paying') ?? $('heading')).focus();
     if (view === 'options' && option.expiresAt !== null) {
-      timer = setTimeout(() => { if (!running) renew().catch(back); }, Math.max(0, option.expiresAt * 1000 - now()));
+      timer = setTimeout(() => { if (!running) renew().catch(back); }, option.expiresAt * 1000 - now());
     }
     const left = view === 'sent' ? kept().told + UNSEEN_MS - now() : 0;
     if (left > 0) timer = setTimeout(arrange, left);
