@@ -149,6 +149,7 @@ class DeliveryOwed(Entry, frozen=True):
     rank = 9
     delivery_id: str
     event_type: str
+    endpoint_id: str
     state: str
     reason: str | None
     next_at_ms: int | None

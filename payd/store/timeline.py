@@ -200,7 +200,7 @@ _DELIVERIES: Final = "FROM events e JOIN deliveries d ON d.event_seq = e.seq WHE
 
 def _deliveries(tx: Tx, payment_id: str) -> Iterator[Entry]:
     rows = tx.execute(
-        "SELECT d.created_at_ms, d.id, d.event_type, d.state, d.reason, d.next_at_ms"
+        "SELECT d.created_at_ms, d.id, d.event_type, d.endpoint_id, d.state, d.reason, d.next_at_ms"
         f" {_DELIVERIES} ORDER BY d.seq",
         (payment_id,),
     )

@@ -71,7 +71,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A webhook of the payment, as it stands."""
+    """A webhook of the payment, as it stands; `is_held`: it waits until its endpoint is resumed."""
 
     id: str
     event: str
@@ -80,6 +80,7 @@ class Delivery:
     tries: int
     last: str
     next_at_ms: int | None
+    is_held: bool
 
 
 def lines_of(entries: tuple[Entry, ...], words: Words, people: dict[str, str]) -> tuple[Line, ...]:
@@ -157,8 +158,8 @@ def _plain(entry: Entry) -> Line:
     raise AssertionError(f"{type(entry).__name__} has no words")
 
 
-def deliveries_of(entries: tuple[Entry, ...]) -> tuple[Delivery, ...]:
-    """The payment's webhooks, in the order of its events."""
+def deliveries_of(entries: tuple[Entry, ...], paused: str | None) -> tuple[Delivery, ...]:
+    """The payment's webhooks, in the order of its events; `paused` is the endpoint that is."""
     tried: dict[str, list[DeliveryTried]] = {}
     for entry in entries:
         if isinstance(entry, DeliveryTried):
@@ -178,6 +179,7 @@ def deliveries_of(entries: tuple[Entry, ...]) -> tuple[Delivery, ...]:
                     len(tries),
                     last,
                     entry.next_at_ms,
+                    entry.state == "pending" and entry.endpoint_id == paused,
                 )
             )
     return tuple(found)

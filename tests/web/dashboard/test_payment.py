@@ -190,6 +190,19 @@ async def test_a_webhook_is_sent_again_from_here(shop: Shop) -> None:
     assert acts(shop) == [(visitor.user_id, "webhook.resend")]
 
 
+async def test_a_webhook_of_a_paused_endpoint_says_that_it_waits_for_it(shop: Shop) -> None:
+    await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://203.0.114.9/hook"})
+    await shop.call("POST", "/v1/webhooks/endpoint/pause")
+    visitor, payment = await sign_in(shop), await shop.pay()
+    page = await visitor.get(at(payment))
+    assert "when the endpoint is resumed" in page.text
+    assert "Resend" not in page.text
+    await shop.call("POST", "/v1/webhooks/endpoint/resume")
+    page = await visitor.get(at(payment))
+    assert "when the endpoint is resumed" not in page.text
+    assert "Resend" in page.text
+
+
 async def test_a_payment_that_is_not_there(shop: Shop) -> None:
     visitor = await sign_in(shop)
     for payment in ("pay_t" + "0" * 36, "x", "pay_l1"):

@@ -100,6 +100,7 @@ def test_a_transaction_leads_to_its_chains_explorer() -> None:
 
 
 def test_a_delivery_counts_its_tries_and_says_how_the_last_one_ended() -> None:
-    owed = DeliveryOwed(1, "dlv_1", "payment.created", "pending", None, 5)
-    [found] = deliveries_of((owed, tried(1, None, "timeout"), tried(2, 500)))
+    owed = DeliveryOwed(1, "dlv_1", "payment.created", "ep_1", "pending", None, 5)
+    [found] = deliveries_of((owed, tried(1, None, "timeout"), tried(2, 500)), None)
     assert (found.tries, found.last, found.kind, found.next_at_ms) == (2, "500", "wait", 5)
+    assert not found.is_held
