@@ -58,6 +58,21 @@ OPENED: Final = """() => {
             .map((one) => [one.name, one.decodedBodySize]),
     };
 }"""
+# Text that sticks out of the card, row or button that it is in, where nothing scrolls.
+OUTSIDE: Final = """() => {
+    const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    const found = new Set();
+    for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+        const holder = node.parentElement, box = holder.closest('button, .button, tr, .card');
+        if (!node.data.trim() || !box || holder.closest('pre, .unseen, option, script, thead')) continue;
+        if (!holder.checkVisibility() || getComputedStyle(box).overflowX !== 'visible') continue;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const edge = box.getBoundingClientRect().right + 1;
+        if ([...range.getClientRects()].some((line) => line.right > edge)) found.add(node.data.trim());
+    }
+    return [...found];
+}"""
 # Each button that posts without a script: to where, and whether its form carries the token.
 FORMS: Final = """() => [...document.querySelectorAll('button:not([type=button])')]
     .filter((one) => one.form && one.form.method === 'post' && !one.closest('.scripted'))
@@ -120,6 +135,7 @@ class Tour:
         page.set_viewport_size(PHONE)
         opened = page.evaluate(OPENED)
         self.note("wide", scene, _wide(opened["wide"], PHONE))
+        self.note("outside", scene, page.evaluate(OUTSIDE))
         whole = sum(size for _, size in opened["loaded"])
         self.note("weight", scene, [] if 0 < whole <= WEIGHT_MAX else [f"{whole} bytes: {opened['loaded']}"])
         self.note("titled", scene, _title(scene, opened["title"], opened["headings"]))

@@ -53,6 +53,8 @@ def test_everyone_can_use_every_page(tour: Tour, subtests: pytest.Subtests) -> N
             assert tour.found[light] == {}
     with subtests.test("no page scrolls sideways on a phone"):
         assert tour.found["wide"] == {}
+    with subtests.test("no text sticks out of what it is in on a phone"):
+        assert tour.found["outside"] == {}
     with subtests.test("no page with its files is heavy"):
         assert tour.found["weight"] == {}
     with subtests.test("every page has one heading and a title that says its mode"):
