@@ -61,7 +61,8 @@ def list_payments(operator: Operator, limit: int | None, cursor: str | None, **f
     columns = {"at": "Created (UTC)", "referenceId": "Reference", "amount": "Amount"}
     columns |= {"status": "Status", "paymentId": "Payment"}
     rows = [
-        {**one, "at": moment(one["createdAt"]), "amount": amount_words(one["fiatAmount"])} for one in found["data"]
+        {**one, "at": moment(one["createdAt"]), "amount": amount_words(one["fiatAmount"])}
+        for one in found["data"]
     ]
     show_rows(rows, columns, "There is no such payment.", _brief_payment)
     if found["nextCursor"] is not None:

@@ -64,7 +64,7 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     ),
     (EventKept(1, "evt_1", "payment.created", 0), "Event payment.created", "soft", "Version 0."),
     (
-        DeliveryOwed(1, "dlv_1", "payment.created", "pending", None, 5),
+        DeliveryOwed(1, "dlv_1", "payment.created", "ep_1", "pending", None, 5),
         "Webhook payment.created is owed",
         "soft",
         "Now pending.",
