@@ -24,6 +24,7 @@ from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Told
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.witnesses import WITNESSES
 from payd.core.caip import AccountId, canonical_account, parse_account
 from payd.core.errors import InvalidParams
 from payd.core.option import Quote
@@ -37,7 +38,7 @@ WAITED_MAX: Final = 1024
 
 REVERTED: Final = "The transaction was reverted: nothing was paid. The payment is still open."
 PAY_AGAIN: Final = {"reason": "reverted"}
-"""For programs: what was asked for can be asked for again."""
+"""For programs: what was asked for can be asked for again, as two nodes show where there are two."""
 NOT_FOR_THIS: Final = (
     "The transaction does not pay what the option asks for. Send exactly what the option's action says; the"
     " payment is still open."
@@ -80,8 +81,10 @@ class Sent:
             ChainUnavailable: No node answers.
         """
         problem: InvalidParams | None = None
-        for shown in await self._find(tx_hash):
-            problem = self._problem(payment, quote, sending, shown)
+        views = await self._find(tx_hash)
+        is_witnessed = len(views) >= min(WITNESSES, len(self._rpc.nodes))
+        for shown in views:
+            problem = self._problem(payment, quote, sending, shown, is_witnessed)
             if problem is None:
                 return await self._accept(payment, quote, sending, shown.transaction, now_ms)
         return Unseen() if problem is None else Refused(problem)
@@ -110,7 +113,7 @@ class Sent:
         return [view for view in views if view is not None]
 
     def _problem(
-        self, payment: Payment, quote: Quote, sending: Sending, shown: Shown
+        self, payment: Payment, quote: Quote, sending: Sending, shown: Shown, is_witnessed: bool
     ) -> InvalidParams | None:
         """Why the transaction does not pay the quote, as this node shows it; None if it does, or will."""
         transaction, receipt = shown.transaction, shown.receipt
@@ -122,8 +125,9 @@ class Sent:
         if receipt is None:
             return None
         if receipt.status == 0:
-            # Who wrapped the call in another transaction may do so once more.
-            return InvalidParams(REVERTED, details=PAY_AGAIN if is_direct(transaction, sending) else None)
+            # Who wrapped the call may do so once more, and no node alone has anybody pay twice.
+            is_over = is_witnessed and is_direct(transaction, sending)
+            return InvalidParams(REVERTED, details=PAY_AGAIN if is_over else None)
         asset = self._commitments.asset_key(quote)
         if sending.value:
             watched = Watched(tokens=set(), destinations={destination}, native=asset)

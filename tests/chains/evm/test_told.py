@@ -291,6 +291,25 @@ async def test_a_node_that_lies_about_a_reverted_one_does_not_refuse_it(
         assert notes(await scene.check(payment, quote, tx_hash)).told
 
 
+async def test_one_node_of_two_that_calls_it_reverted_has_nobody_pay_again(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with two_nodes(realm_db, anvil) as (scene, first, second):
+        payment, quote = await offered(scene, scene.dai_asset)
+        tx_hash = await scene.send(quote)
+        await scene.chain.receipt(tx_hash)
+        first.rewrite = with_status(0)
+        second.rewrite = lambda request, result: None if "Transaction" in request["method"] else result
+
+        alone = await scene.check(payment, quote, tx_hash)
+        second.rewrite = with_status(0)
+        both = await scene.check(payment, quote, tx_hash)
+
+        said = [one.error for one in (alone, both) if isinstance(one, Refused)]
+        assert [error.message for error in said] == [REVERTED, REVERTED]
+        assert [error.details for error in said] == [{}, PAY_AGAIN]
+
+
 async def test_a_node_that_shows_another_transaction_under_the_hash_is_not_believed(
     realm_db: Database, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
