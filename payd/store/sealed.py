@@ -92,10 +92,12 @@ def _closed(tx: Tx, schema: Schema, seal: Seal | None) -> Iterator[_Sealed]:
     """Some values of each kind are tried: after a key was lost, each account has new ones made by itself."""
     for kind in _SEALED:
         if kind.schema == schema and _has_column(tx, kind.table, kind.column):
+            tried = f"SELECT max(rowid) {_chosen(kind)}"
+            if kind.tried_max:
+                oldest = f"SELECT rowid {_chosen(kind)} ORDER BY rowid LIMIT {kind.tried_max}"
+                tried += f" UNION SELECT * FROM ({oldest})"
             rows = tx.execute(
-                f"SELECT {kind.column}, {kind.owner} FROM {kind.table} WHERE rowid = (SELECT max(rowid)"
-                f" {_chosen(kind)}) OR rowid IN (SELECT rowid {_chosen(kind)} ORDER BY rowid LIMIT ?)",
-                (kind.tried_max,),
+                f"SELECT {kind.column}, {kind.owner} FROM {kind.table} WHERE rowid IN ({tried})"
             )
             if not all(_opens(seal, kind, row) for row in rows):
                 yield kind

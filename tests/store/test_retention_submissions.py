@@ -97,7 +97,7 @@ async def test_what_we_paid_for_is_known_for_a_quarter_and_what_is_out_for_ever(
     async def pruned(after_ms: int) -> tuple[int, int]:
         clock.move_to_offset(after_ms)
         counts = await chores.run_once()
-        return counts["builds"], counts["submissions"]
+        return counts["own_builds"] + counts["paid_builds"], counts["submissions"]
 
     assert await pruned(OWN_BUILDS_KEPT_MS) == (0, 0)
     assert await pruned(OWN_BUILDS_KEPT_MS + 1) == (1, 0)

@@ -315,7 +315,8 @@ async def test_arguments_that_are_no_json_are_refused(house: House) -> None:
 def test_what_only_looks_is_no_news_for_the_log() -> None:
     looks = {name for name, command in COMMANDS.items() if not command.changes}
     webhooks = {"show", "origins", "deliveries", "delivery", "jobs", "job", "watch", "explain"}
-    lists = {f"{noun}.list" for noun in ("account", "key", "app", "merchant", "destination", "user")}
+    nouns = ("account", "key", "app", "merchant", "destination", "user", "payment")
+    lists = {f"{noun}.list" for noun in nouns}
     assert looks == {
         "status",
         "backup.progress",

@@ -56,7 +56,19 @@ COVERED = (
 )
 READS_ROWS = re.compile(r"SEARCH (payments|deliveries) USING (INDEX|INTEGER)")
 # A realm has some dozens; what is looked through here is not what grows with payments.
-SMALL = {"m", "merchants", "used", "s", "settlements", "endpoints", "api_keys", "apps", "users", "u"}
+SMALL = {
+    "m",
+    "merchants",
+    "used",
+    "s",
+    "settlements",
+    "endpoints",
+    "endpoint_secrets",
+    "api_keys",
+    "apps",
+    "users",
+    "u",
+}
 
 
 @dataclass
