@@ -42,8 +42,8 @@ BUSY_INLINE_MAX_S: Final = 0.25
 # To empty the log, a checkpoint locks the writer out and waits for readers: it gives up before that shows.
 BUSY_CHECKPOINT_MAX_S: Final = 0.02
 
-# Each statement text of store/*.py is prepared once for a connection.
-CACHED_STATEMENTS: Final = 256
+# Each statement text of store/*.py is prepared once for a connection, those of store/rows.py for some counts.
+CACHED_STATEMENTS: Final = 512
 
 # Closing waits for the statements that are queued; a disk that hangs must not hold the others.
 CLOSE_MAX_S: Final = 5.0

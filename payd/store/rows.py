@@ -16,8 +16,10 @@ from typing import Any, Final, TypeAlias
 Tx: TypeAlias = sqlite3.Connection
 Row: TypeAlias = Sequence[object]
 
-# A power of two: so few texts are prepared, and kept, for any number of rows.
 ROWS_MAX: Final = 64
+# So many rows are one statement, more are their eights and what is left: few texts are prepared, and kept.
+FEW: Final = 16
+STRIDE: Final = 8
 
 # A value of a row, by its place.
 _PLACE: Final = re.compile(r"\bcolumn(\d+)\b")
@@ -98,7 +100,7 @@ def find_rows(tx: Tx, select: str, keys: Sequence[Row]) -> list[tuple[Any, ...]]
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[object, ...]]]:
     """Rows as few VALUES clauses, with what is in each."""
     while rows:
-        count = min(ROWS_MAX, 1 << (len(rows).bit_length() - 1))
+        count = len(rows) if len(rows) <= FEW else min(ROWS_MAX, len(rows) // STRIDE * STRIDE)
         part, rows = rows[:count], rows[count:]
         yield _values(len(part[0]), count), tuple(chain.from_iterable(part))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payd.store.rows import ROWS_MAX, change_rows, find_rows, insert_rows, upsert_rows
+from payd.store.rows import FEW, ROWS_MAX, STRIDE, change_rows, find_rows, insert_rows, upsert_rows
 
 INSERT = "INSERT INTO t (name, size)"
 
@@ -42,13 +43,38 @@ def test_rows_are_stored_in_their_order_and_their_rowids_are_in_a_row(counts: li
         assert stored(tx) == written
 
 
-def test_as_many_statements_as_its_number_has_powers_of_two(tx: sqlite3.Connection) -> None:
+@pytest.mark.parametrize(
+    ("count", "statements"), [(1, 1), (FEW, 1), (FEW + 1, 2), (ROWS_MAX - 1, 2), (2 * ROWS_MAX + 5, 3)]
+)
+def test_they_are_few_statements(tx: sqlite3.Connection, count: int, statements: int) -> None:
     said: list[str] = []
     tx.set_trace_callback(said.append)
 
-    insert_rows(tx, INSERT, [(str(number), number) for number in range(2 * ROWS_MAX + 5)])
+    insert_rows(tx, INSERT, [(str(number), number) for number in range(count)])
 
-    assert len(said) == 4  # twice 64, 4 and 1
+    assert len(said) == statements
+
+
+class Overheard(sqlite3.Connection):
+    """A connection that remembers each text that it was given."""
+
+    def __init__(self, database: str) -> None:
+        super().__init__(database)
+        self.texts: set[str] = set()
+
+    def execute(self, text: str, *args: Any) -> sqlite3.Cursor:
+        self.texts.add(text)
+        return super().execute(text, *args)
+
+
+def test_few_texts_serve_any_number_of_rows() -> None:
+    with closing(Overheard(":memory:")) as tx:
+        tx.execute("CREATE TABLE t (name TEXT, size INTEGER)")
+        tx.texts.clear()
+        for count in range(1, 3 * ROWS_MAX):
+            insert_rows(tx, INSERT, [("a", 1)] * count)
+
+        assert len(tx.texts) == FEW + ROWS_MAX // STRIDE - FEW // STRIDE
 
 
 def test_rows_go_on_behind_the_newest(tx: sqlite3.Connection) -> None:
