@@ -78,6 +78,7 @@ class Chain:
         self._by_hash: dict[str, FakeBlock] = {}
         self._mined: dict[str, FakeBlock] = {}
         self._signed: dict[str, Sent] = {}
+        self._believed: set[str] = set()
         for number in range(BEGINNING + 1):
             self.mine(now_s - (BEGINNING - number) * BLOCK_S)
 
@@ -124,7 +125,8 @@ class Chain:
     def reorg(self, depth: int, *, drops: int) -> None:
         """Other blocks in place of the newest ones, as many and one more.
 
-        What was in them waits in the pool again. Only what lies less than `drops` blocks deep may be lost.
+        What was in them waits in the pool again. Only what never lay `drops` blocks deep may be lost: what
+        did is believed, and may lie in the newest block since the reorg before.
         """
         assert 0 < depth < FINAL
         self._forks += 1
@@ -135,8 +137,9 @@ class Chain:
             for transaction in block.transactions:
                 del self._mined[transaction.hash]
                 signed = self._signed.pop(transaction.hash)
-                is_lost = len(taken) - place < drops and self._rng.random() < 0.3
-                if is_lost:
+                if len(taken) - place >= drops:
+                    self._believed.add(signed.hash)
+                if signed.hash not in self._believed and self._rng.random() < 0.3:
                     self.lost.append(signed)
                 else:
                     self.pool[signed.hash] = signed
@@ -193,7 +196,7 @@ class Chain:
         """Of the pool, in the order of each sender's nonces; of two with one nonce, the other is gone."""
         counts: dict[str, int] = {}
         chosen: list[Sent] = []
-        for one in sorted(self.pool.values(), key=lambda one: (one.nonce, self._rng.random())):
+        for one in sorted(self.pool.values(), key=self._turn):
             count = counts.setdefault(one.sender, self.count_of(one.sender))
             if one.nonce < count:
                 del self.pool[one.hash]
@@ -202,6 +205,10 @@ class Chain:
                 counts[one.sender] = count + 1
         self._rng.shuffle(chosen)
         return sorted(chosen, key=lambda one: one.nonce)
+
+    def _turn(self, sent: Sent) -> tuple[int, bool, float]:
+        """Of two with one nonce, what was believed comes again."""
+        return sent.nonce, sent.hash not in self._believed, self._rng.random()
 
 
 def digest(words: str) -> str:
