@@ -21,6 +21,7 @@ NOW_S = 1_780_000_000
         ((90.0, 0.5), 0.5),
         ((90.0, -90.0), 0.0),
         ((1.0, 90.0, 91.0), 90.0),
+        ((1.0, 2.0, 90.0, 91.0), 2.0),
     ],
 )
 def test_the_middle_holds(skews_s: tuple[float, ...], agreed_s: float | None) -> None:

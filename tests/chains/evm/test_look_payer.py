@@ -121,6 +121,12 @@ async def test_what_one_node_told_of_who_sent_a_wallets_transaction_is_not_who_g
         assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
 
 
+def executed(scene: Scene, payment: Payment) -> bytes:
+    """The data with which a contract is told to pay for a payment."""
+    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
+    return calldata("execute(address,uint256,bytes)", scene.dai, 0, call)
+
+
 async def test_who_names_a_smart_wallets_transaction_first_does_not_get_it_back(scene: Scene) -> None:
     wallet = await scene.chain.deploy("Wallet1271", ["address"], [address(BUYER)])
     for holder in (wallet, address(STRANGER)):
@@ -128,9 +134,7 @@ async def test_who_names_a_smart_wallets_transaction_first_does_not_get_it_back(
     payment = await scene.payment()
     await scene.quote(payment, scene.dai_asset, buyer=wallet)
     others = await scene.quote(payment, scene.dai_asset, buyer=address(STRANGER), option_id="opt_2")
-    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
-    wrapped = calldata("execute(address,uint256,bytes)", scene.dai, 0, call)
-    receipt = await scene.chain.done(account(BUYER), wallet, wrapped)
+    receipt = await scene.chain.done(account(BUYER), wallet, executed(scene, payment))
     payment = await scene.commit(payment, others, receipt["transactionHash"])
     await scene.watch(5)
     payment = await scene.follow(payment)
@@ -144,9 +148,7 @@ async def test_who_sent_what_a_contract_paid_is_the_buyer_as_its_wallet_told(sce
     await scene.chain.mint(scene.dai, router, UNITS)
     payment = await scene.payment()
     quote = await scene.quote(payment, scene.dai_asset)
-    call = tagged_transfer(SHOP, UNITS, payment_tag(payment.id))
-    wrapped = calldata("execute(address,uint256,bytes)", scene.dai, 0, call)
-    receipt = await scene.chain.done(account(BUYER), router, wrapped)
+    receipt = await scene.chain.done(account(BUYER), router, executed(scene, payment))
     payment = await scene.commit(payment, quote, receipt["transactionHash"])
     await scene.watch(5)
     payment = await scene.follow(payment)
