@@ -130,7 +130,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 def words_for(error: BaseException) -> str:
     """What is wrong and what to do, for people."""
-    return _MACHINE.get(_code(error), f"{type(error).__name__}: {error}")
+    return _MACHINE.get(code_of(error), f"{type(error).__name__}: {error}")
 
 
 def refuse_read(error: sqlite3.Error) -> None:
@@ -140,7 +140,7 @@ def refuse_read(error: sqlite3.Error) -> None:
         StoreUnavailable: It says what is wrong and what to do.
     """
     # The primary code alone is of a query that would write, a bug; where a log is read-only, there is more.
-    if _code(error) in _MACHINE and error.sqlite_errorcode != sqlite3.SQLITE_READONLY:
+    if code_of(error) in _MACHINE and error.sqlite_errorcode != sqlite3.SQLITE_READONLY:
         raise StoreUnavailable(f"The store cannot be read: {words_for(error)}.") from error
 
 
@@ -150,22 +150,26 @@ def run_batch(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
     A step that raises is rolled back alone. Where the whole batch fails, the outcomes mean nothing, and the
     connection is to be closed.
     """
+    return run_steps(tx, batch) or commit_steps(tx)
+
+
+def run_steps(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+    """As `run_batch`, up to the commit; where the transaction could not begin, it may be tried again."""
     try:
         tx.execute("BEGIN IMMEDIATE")
-    except sqlite3.Error as error:
+        return _run_steps(tx, batch)
+    except sqlite3.Error as error:  # of BEGIN, SAVEPOINT, ROLLBACK TO and RELEASE: nothing was committed
         return Failure("no", words_for(error), error)
-    try:
-        failure = _run_steps(tx, batch)
-        if failure is not None:
-            return failure
-    except sqlite3.Error as error:  # of SAVEPOINT, ROLLBACK TO and RELEASE: nothing was committed
-        return Failure("no", words_for(error), error)
+
+
+def commit_steps(tx: sqlite3.Connection) -> Failure | None:
+    """Commit what `run_steps` did, if there is anything left of it."""
     if not tx.in_transaction:
         return None
     try:
         tx.execute("COMMIT")
     except sqlite3.Error as error:
-        refused = _code(error) in _COMMIT_REFUSALS
+        refused = code_of(error) in _COMMIT_REFUSALS
         return Failure("no" if refused else "unknown", words_for(error), error)
     return None
 
@@ -240,7 +244,7 @@ def _call(
         ended = outcome.Value(function(tx, *args, **kwargs))
     except BaseException as error:  # also what would end the thread: it belongs to the waiter
         ended = outcome.Error(error)
-        if _code(error) in _MACHINE or not tx.in_transaction:
+        if code_of(error) in _MACHINE or not tx.in_transaction:
             # SQLite ends a transaction only with an error of its own; after another one, the step did.
             return Failure("no" if isinstance(error, sqlite3.Error) else "unknown", words_for(error), error)
         return ended
@@ -249,6 +253,6 @@ def _call(
     return ended
 
 
-def _code(error: BaseException) -> int:
+def code_of(error: BaseException) -> int:
     """SQLite's primary result code, 0 where there is none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF if isinstance(error, sqlite3.Error) else 0

@@ -85,6 +85,13 @@ class StagedConnection(sqlite3.Connection):
         """Whether a row of a watched table was written since somebody set it back."""
 
         self._running = False
+        self._waits_s: float | None = None
+
+    def wait_for_lock(self, at_most_s: float) -> None:
+        """Have BEGIN wait so long for who has the database; 0: it fails at once."""
+        if at_most_s != self._waits_s:
+            self.execute(f"PRAGMA busy_timeout = {at_most_s * 1000:.0f}").close()
+            self._waits_s = at_most_s
 
     def touch(self) -> None:
         """A row of a watched table is written."""
@@ -187,6 +194,11 @@ class Connection(Generic[Raw]):
         """How many functions wait for the thread."""
         return len(self.raw.staged)
 
+    def check(self) -> None:
+        """Raise ConnectionGone when nothing can run on it any more."""
+        if not self.alive or _rows_written(self.raw) is None:
+            raise ConnectionGone("the connection to the database was lost")
+
     async def run(self, function: Callable[[], T]) -> T:
         """Run a plain function on the connection's thread, after those that wait already.
 
@@ -198,8 +210,7 @@ class Connection(Generic[Raw]):
         """
         if self._on_thread is None:
             await trio.lowlevel.checkpoint()  # before the look: it may be closed meanwhile
-        if not self.alive or _rows_written(self.raw) is None:
-            raise ConnectionGone("the connection to the database was lost")
+        self.check()
         if self._on_thread is None:
             return function()
         results: list[outcome.Maybe[T]] = []

@@ -1,8 +1,9 @@
 """The seam to SQLite: writes that share a commit, reads that never wait for them, and what a bad disk does.
 
-Steps that are ready at the same moment run in one transaction with one fsync (`payd/store/batch.py`), on a
-thread of their own. Point reads run on the loop's thread; requests' lists, the house's looks and checkpoints
-each on another. A database that cannot be written refuses at once, says why, and comes back by itself.
+Steps that are ready at the same moment run in one transaction with one fsync (`payd/store/writer.py`), which
+is waited for on a thread of its own. Point reads run on the loop's thread; requests' lists, the house's looks
+and checkpoints each on another. A database that cannot be written refuses at once, says why, and comes back
+by itself.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """
@@ -24,7 +25,7 @@ import trio
 from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
 from payd.core.histogram import Histogram
-from payd.store.batch import Failure, Step, refuse_read, run_batch, words_for
+from payd.store.batch import Failure, Step, refuse_read, words_for
 from payd.store.bridge import check_bridge
 from payd.store.connection import (
     Connection,
@@ -40,6 +41,7 @@ from payd.store.connection import (
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
 from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of
+from payd.store.writer import next_batch, write_batch
 
 __all__ = ["Database", "Tx", "open_database"]
 
@@ -47,8 +49,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
 
-# A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
-BATCH_MAX: Final = 1000
 # About a second of work on a fast disk; who comes later is better refused than kept waiting.
 STAGED_MAX: Final = 10_000
 READS_MAX: Final = 1000  # lists wait in one line for one thread
@@ -280,7 +280,8 @@ class Database:
         with self._committing:
             try:
                 while await self._something_to_do():
-                    self._batch, self._staged = self._staged[:BATCH_MAX], self._staged[BATCH_MAX:]
+                    count = next_batch(self._staged)
+                    self._batch, self._staged = self._staged[:count], self._staged[count:]
                     if not self._staged:
                         self._hurry = trio.Event()
                     failure = self._lost or await self._commit()
@@ -318,7 +319,7 @@ class Database:
         started_s = monotonic_s()
         with trio.CancelScope() as self._in_flight:
             try:
-                failure = await writer.run(partial(run_batch, writer.raw, self._batch))
+                failure = await write_batch(writer, self._batch)
             except ConnectionGone as error:
                 failure = Failure("no", str(error), error)
         if self._in_flight.cancelled_caught:

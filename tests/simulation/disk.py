@@ -15,7 +15,7 @@ from random import Random
 from typing import Final, Literal
 from unittest.mock import patch
 
-from payd.store.batch import Failure, Step, run_batch
+from payd.store.batch import Failure, Step, commit_steps, run_batch
 
 Fault = Literal["dies before", "dies within", "dies after", "is full", "fails, not stored", "fails, stored"]
 
@@ -50,12 +50,19 @@ class Disk:
         if not self.heir.exists():
             shutil.copytree(self.folder, self.heir, ignore=shutil.ignore_patterns(f"*{_FORGOTTEN}", "*.sock"))
 
-    def commit(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
-        """Stands in for `run_batch`."""
+    def run_batch(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+        """Stands in for the real one."""
+        return self._commit(tx, lambda: run_batch(tx, batch))
+
+    def commit_steps(self, tx: sqlite3.Connection) -> Failure | None:
+        """Stands in for the real one."""
+        return self._commit(tx, lambda: commit_steps(tx))
+
+    def _commit(self, tx: sqlite3.Connection, commit: Callable[[], Failure | None]) -> Failure | None:
         self.commits += 1
         fault = self.faults.get(self.commits)
         if fault is None or self.heir.exists():
-            return run_batch(tx, batch)
+            return commit()
         self.happened.append(fault)
         match fault:
             case "is full":
@@ -63,22 +70,22 @@ class Disk:
             case "fails, not stored":
                 return Failure("unknown", "the disk answers with errors")
             case "fails, stored":
-                return run_batch(tx, batch) or Failure("unknown", "the disk answers with errors")
+                return commit() or Failure("unknown", "the disk answers with errors")
             case "dies before":
                 self.leave()
             case "dies within":
-                return self._tear(tx, batch)
-        found = run_batch(tx, batch)
+                return self._tear(tx, commit)
+        found = commit()
         self.leave()
         self._die()
         return found
 
-    def _tear(self, tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+    def _tear(self, tx: sqlite3.Connection, commit: Callable[[], Failure | None]) -> Failure | None:
         [path] = [path for _, name, path in tx.execute("PRAGMA database_list") if name == "main"]
         log = Path(f"{path}-wal")
         self.leave()
         before = log.read_bytes() if log.exists() else b""
-        found = run_batch(tx, batch)
+        found = commit()
         after = log.read_bytes()
         cut = self._rng.randrange(len(after) + 1)
         (self.heir / log.relative_to(self.folder)).write_bytes(after[:cut] + before[cut:])
@@ -89,5 +96,5 @@ class Disk:
 @contextmanager
 def under(disk: Disk) -> Iterator[None]:
     """All databases of this process commit to this disk."""
-    with patch("payd.store.db.run_batch", disk.commit):
+    with patch.multiple("payd.store.writer", run_batch=disk.run_batch, commit_steps=disk.commit_steps):
         yield

@@ -16,6 +16,7 @@ import trio
 
 from payd.core.errors import InvalidState, StoreUnavailable
 from payd.store import db as seam
+from payd.store import writer
 from payd.store.bridge import bridge
 from payd.store.copying import pinned
 from payd.store.db import Database, Tx, open_database
@@ -109,7 +110,7 @@ async def test_there_is_a_new_generation_after_each_commit_and_only_then(db: Dat
 
 
 async def test_a_batch_is_bounded(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seam, "BATCH_MAX", 10)
+    monkeypatch.setattr(writer, "BATCH_MAX", 10)
 
     async with trio.open_nursery() as nursery:
         for n in range(35):

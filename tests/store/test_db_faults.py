@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import outcome
 import pytest
 import trio
 
@@ -29,8 +30,12 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20
 
 
-@pytest.fixture(params=["threads", "inline"])
-async def db(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+@pytest.fixture(params=["threads", "inline", "together"])
+async def db(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Database]:
+    if request.param == "together":
+        monkeypatch.setattr(sys.modules[__name__], "write", write_together)
     with bridge():
         async with open_database(
             tmp_path / "office.db", "office", inline=request.param == "inline"
@@ -42,6 +47,19 @@ async def db(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Da
 def add(tx: Tx, n: int, size: int = 0) -> int:
     tx.execute("INSERT INTO accounts VALUES (?, ?, 'v', 0)", (f"acct_{n}", f"{n} {'x' * size}"))
     return n
+
+
+def add_all(tx: Tx, asked: list[tuple[int, int]]) -> list[outcome.Outcome[int]]:
+    return [outcome.Value(add(tx, *one)) for one in asked]
+
+
+async def write(db: Database, n: int, size: int = 0) -> int:
+    return await db.write(add, n, size)
+
+
+async def write_together(db: Database, n: int, size: int = 0) -> int:
+    found: int = await db.write_together(None, add_all, (n, size))
+    return found
 
 
 def run_sql(tx: Tx, sql: str) -> object:
@@ -56,15 +74,15 @@ async def outcomes(db: Database, *numbers: int, size: int = 0) -> list[type[Payd
     """Write all at once; what each waiter is told."""
     told: dict[int, type[PaydError] | int] = {}
 
-    async def write(n: int) -> None:
+    async def tell(n: int) -> None:
         try:
-            told[n] = await db.write(add, n, size)
+            told[n] = await write(db, n, size)
         except PaydError as error:
             told[n] = type(error)
 
     async with trio.open_nursery() as nursery:
         for n in numbers:
-            nursery.start_soon(write, n)
+            nursery.start_soon(tell, n)
     return [told[n] for n in numbers]
 
 
@@ -111,7 +129,7 @@ def _name_of(fd: str) -> str:
 async def test_a_full_database_refuses_the_whole_batch_and_comes_back(db: Database) -> None:
     reloads: list[set[int]] = []
     db.on_reload(lambda: reloads.append(db.point(ids)))
-    await db.write(add, 0)
+    await write(db, 0)
     await db.write(run_sql, "PRAGMA max_page_count = 1")
 
     assert await outcomes(db, 1, 2, 3, size=50_000) == [StoreUnavailable] * 3
@@ -119,7 +137,7 @@ async def test_a_full_database_refuses_the_whole_batch_and_comes_back(db: Databa
     assert reloads == [{0}], "memory is read again before a waiter goes on, and rows can be read by then"
     await until_healthy(db)
     assert db.failure is None
-    assert await db.write(add, 4) == 4
+    assert await write(db, 4) == 4
     assert db.point(ids) == {0, 4}
     assert db.stats().failures == 1
 
@@ -128,7 +146,7 @@ async def test_a_full_database_refuses_the_whole_batch_and_comes_back(db: Databa
 async def test_while_it_is_unhealthy_writes_are_refused_at_once_in_words_and_reads_go_on(
     db: Database,
 ) -> None:
-    await db.write(add, 0)
+    await write(db, 0)
     await db.write(run_sql, "PRAGMA max_page_count = 1")
     db._retry_s = 3600
     readers = db._connections.reader, db._connections.point
@@ -137,7 +155,7 @@ async def test_while_it_is_unhealthy_writes_are_refused_at_once_in_words_and_rea
     assert not db.healthy
     assert "the disk is full" in (db.failure or "")
     with pytest.raises(StoreUnavailable, match="disk is full: free some space"):
-        await db.write(add, 2)
+        await write(db, 2)
     assert db.point(ids) == {0}
     assert await db.read(ids) == {0}
     assert (db._connections.reader, db._connections.point) == readers, (
@@ -150,7 +168,7 @@ async def test_a_read_only_database_refuses_and_comes_back(db: Database) -> None
     await db.write(run_sql, "PRAGMA query_only = ON")
 
     with pytest.raises(StoreUnavailable, match="read-only: let payd write"):
-        await db.write(add, 1)
+        await write(db, 1)
 
     await until_healthy(db)
     assert await outcomes(db, 1, 2) == [1, 2]
@@ -158,7 +176,7 @@ async def test_a_read_only_database_refuses_and_comes_back(db: Database) -> None
 
 @pytest.mark.real_time
 async def test_a_disk_error_in_a_read_is_told_in_words_and_the_next_one_is_read(db: Database) -> None:
-    await db.write(add, 0, 100_000)
+    await write(db, 0, 100_000)
     with unreadable(db):
         for read in (db.read, db.look):
             for _ in range(2):
@@ -176,7 +194,7 @@ async def test_a_disk_error_in_a_read_is_told_in_words_and_the_next_one_is_read(
 async def test_a_disk_error_in_the_commit_is_an_unknown_outcome_and_rows_tell_the_truth(db: Database) -> None:
     reloads: list[set[int]] = []
     db.on_reload(lambda: reloads.append(db.point(ids)))
-    stored = {n for n in range(20) if await db.write(add, n, 5000) == n}
+    stored = {n for n in range(20) if await write(db, n, 5000) == n}
 
     with files_up_to(150_000):
         told = await outcomes(db, 100, 101, 102, size=20_000)
@@ -185,7 +203,7 @@ async def test_a_disk_error_in_the_commit_is_an_unknown_outcome_and_rows_tell_th
         assert not db.healthy or await outcomes(db, 103, size=90_000) != [103]
 
     await until_healthy(db)
-    assert await db.write(add, 104) == 104
+    assert await write(db, 104) == 104
     assert db.point(ids) >= stored | {104}
     assert db.point(run_sql, "PRAGMA integrity_check") == ("ok",)
 
@@ -197,7 +215,7 @@ async def test_writes_are_refused_until_one_would_succeed_and_memory_is_read_aga
     reloads: list[set[int]] = []
     async with open_database(tmp_path / "office.db", "office", inline=True) as db:
         db.on_reload(lambda: reloads.append(db.point(ids)))
-        await db.write(add, 0)
+        await write(db, 0)
         with closing(sqlite3.connect(tmp_path / "office.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert await outcomes(db, 1, 2) == [StoreUnavailable] * 2
@@ -206,24 +224,24 @@ async def test_writes_are_refused_until_one_would_succeed_and_memory_is_read_aga
             assert reloads == [{0}]
         await trio.sleep(2 * seam.RETRY_MAX_S)
         assert db.healthy
-        assert await db.write(add, 3) == 3
+        assert await write(db, 3) == 3
     assert reloads == [{0}]
 
 
 async def test_it_waits_longer_each_time_and_comes_back_by_itself_when_there_is_space(tmp_path: Path) -> None:
     """In virtual time: an hour on a disk that is full."""
     async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        await db.write(add, 0)
+        await write(db, 0)
         with files_up_to(1):
             assert await outcomes(db, 1) == [OutcomeUnknown]
             await trio.sleep(3600)
             assert "the disk answers with errors" in (db.failure or "")
             assert db.stats().failures == 1, "the probes are none"
             with pytest.raises(StoreUnavailable):
-                await db.write(add, 2)
+                await write(db, 2)
         await trio.sleep(3 * seam.RETRY_MAX_S)
         assert db.healthy
-        assert await db.write(add, 3) == 3
+        assert await write(db, 3) == 3
 
 
 async def test_a_database_that_is_unhealthy_closes_without_waiting(tmp_path: Path) -> None:
@@ -238,7 +256,7 @@ async def test_a_database_that_is_unhealthy_closes_without_waiting(tmp_path: Pat
 
 async def test_an_idle_database_waits_for_no_time(tmp_path: Path) -> None:
     async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        await db.write(add, 1)
+        await write(db, 1)
         await trio.sleep(60)
         assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
 
@@ -257,7 +275,7 @@ async def test_a_step_that_closes_its_connection_harms_one_batch(db: Database) -
 async def test_a_connection_that_is_lost_is_opened_again(tmp_path: Path, role: str) -> None:
     with bridge(), trio.fail_after(PATIENCE_S):
         async with open_database(tmp_path / "office.db", "office") as db:
-            await db.write(add, 0)
+            await write(db, 0)
             lost = getattr(db._connections, role)
             lost._on_thread.stop()
             if role == "checkpointer":
@@ -268,7 +286,7 @@ async def test_a_connection_that_is_lost_is_opened_again(tmp_path: Path, role: s
             while getattr(db._connections, role) in (None, lost):
                 await trio.lowlevel.checkpoint()
             await until_healthy(db)
-            assert await db.write(add, 2) == 2
+            assert await write(db, 2) == 2
             assert {0, 2} <= await db.read(ids)
             assert (await db._checkpoint("PASSIVE")).pages >= 0
 

@@ -24,7 +24,7 @@ from payd.core.errors import (
 )
 from payd.core.payment import Payment
 from payd.entropy import new_id
-from payd.store import db as store
+from payd.store import writer as store
 from payd.store.batch import Failure, run_batch
 from payd.store.events import SET_BACK_MAX_MS
 from payd.store.keys import active_keys_named, list_keys, revoke_key
