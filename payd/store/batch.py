@@ -11,7 +11,9 @@ Source: DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 import msgspec
@@ -38,10 +40,14 @@ _MACHINE: Final[Mapping[int, str]] = {
 _COMMIT_REFUSALS: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY}
 
 
+HANDED_OVER: Final[ContextVar[bool]] = ContextVar("handed_over", default=False)
+"""Whether who waits for a step here is no task, but a coroutine that yields the step to who runs it."""
+
+
 class Step:
     """One write: what to run, who waits for it, and how it ended.
 
-    Made by the task that waits.
+    Made by the task that waits, or where `HANDED_OVER` is set.
 
     Args:
         function: Called with the connection, `args` and `kwargs`.
@@ -52,9 +58,10 @@ class Step:
 
     Attributes:
         outcome: How the step ended; None until its batch did.
+        then: Given what came of it, where no task waits.
     """
 
-    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome", "together")
+    __slots__ = ("_task", "_tell", "args", "function", "kwargs", "outcome", "then", "together")
 
     def __init__(
         self,
@@ -70,17 +77,24 @@ class Step:
         self.kwargs = kwargs
         self.together = together
         self.outcome: outcome.Outcome[Any] | None = None
-        self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        self.then: Callable[[outcome.Outcome[Any]], None] | None = None
+        self._task: trio.lowlevel.Task | None = None if HANDED_OVER.get() else trio.lowlevel.current_task()
         self._tell = tell
 
     async def wait(self) -> Any:
         """What came of it, once its batch ended; a waiter that is cancelled leaves, and the step runs."""
+        if self._task is None:
+            return await self._handed_over()
 
         def abandon(_: object) -> trio.lowlevel.Abort:
             self._task = None
             return trio.lowlevel.Abort.SUCCEEDED
 
         return await trio.lowlevel.wait_task_rescheduled(abandon)
+
+    @types.coroutine
+    def _handed_over(self) -> Generator[Step, Any, Any]:
+        return (yield self)
 
     def end(self) -> BaseException | None:
         """Its batch is committed: tell who must hear of it, and wake the waiter.
@@ -103,6 +117,9 @@ class Step:
     def _wake(self, result: outcome.Outcome[Any]) -> BaseException | None:
         if self._task is not None:
             trio.lowlevel.reschedule(self._task, result)
+            return None
+        if self.then is not None:
+            self.then(result)
             return None
         return result.error if isinstance(result, outcome.Error) else None
 

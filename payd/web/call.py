@@ -45,7 +45,7 @@ class Recalled(Protocol):
 
     @property
     def prompt(self) -> bool:
-        """Whether they are answered without waiting for anything."""
+        """Whether they wait for a commit at most."""
 
 
 class Seen:

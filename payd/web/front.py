@@ -130,6 +130,7 @@ class Front:
         async with trio.open_nursery() as chores:
             chores.start_soon(self._sockets.heartbeat)
             chores.start_soon(self._lane.parked.run)
+            chores.start_soon(self._lane.driver.run)
             chores.start_soon(self._wires.end_idle)
             async with trio.open_nursery() as connections:
                 try:

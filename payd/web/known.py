@@ -43,7 +43,7 @@ class Known:
 
     @property
     def prompt(self) -> bool:
-        """Whether it is answered without waiting for anything."""
+        """Whether it waits for a commit at most."""
         return self.route.prompt
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
+import outcome
 import structlog
 import trio
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -20,6 +22,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from payd.web.asgi import BODY_S, BROKEN, CLOSES, METHODS, PATHS, is_short, late_body, whole_headers
 from payd.web.call import Answer, Answering, Request, Seen, parse_query
 from payd.web.client import TrustedProxies, client_ip
+from payd.web.driver import Driver
 from payd.web.parked import Parked
 from payd.web.wire import CHUNK_BYTES, END, HEAD_BYTES_MAX, Wire, send_now
 
@@ -76,6 +79,7 @@ class Lane:
 
     Attributes:
         parked: Its connections that wait for their next request; runs beside it.
+        driver: What it answers without the connection's task; runs beside it.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class Lane:
         self._once: set[int] = set()
         self._peers: dict[Wire, str] = {}
         self.parked = Parked(self._answer_now)
+        self.driver: Driver[Answer] = Driver()
 
     async def serve(self, wire: Wire, peer: str, data: bytes) -> bytes | None:
         """Answer one request after the other.
@@ -155,24 +160,43 @@ class Lane:
                 wire.end_request(parks=True)
 
     def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
-        """Answer a request that is known and waits for nothing; else, give back what the task has to do."""
-        request, length = self._heads.get(data, (None, 0))
-        if request is None or length or not is_prompt(request):
+        """Answer what is known and waits for a commit at most; else, give back what the task has to do."""
+        found, end = self._heads.get(data), len(data)
+        if found is None:
+            end = data.find(END) + len(END)
+            found = self._heads.get(data[:end]) or self._with_own_key(data[:end])
+        if found is None or len(data) - end != found[1] or not is_prompt(found[0]):
             return data
+        request = self._from(found[0], self._peers[wire])
+        request.body = data[end:]
+        ended = self.driver.start(self._answer(request), partial(self._answer_later, wire, request))
+        if ended is None:
+            wire.begin_request()
+            self.parked.hold(wire)
+            return None
         wire.note_answered()
-        answering = self._answer(self._from(request, self._peers[wire]))
-        try:
-            answering.send(None)
-        except StopIteration as done:
-            found = done.value
-        except Exception as bug:
-            log.error("lane.answer_raised", path=request.path, exc_info=bug)
+        return self._send_now(wire, request, ended, closes=False)
+
+    def _answer_later(self, wire: Wire, request: Request, ended: outcome.Outcome[Answer]) -> None:
+        """Answer a request whose commit was waited for; its client may be gone."""
+        left = self._send_now(wire, request, ended, closes=self._is_stopping())
+        wire.end_request(parks=True)
+        self.parked.go_on(wire, left)
+
+    def _send_now(
+        self, wire: Wire, request: Request, ended: outcome.Outcome[Answer], *, closes: bool
+    ) -> bytes | None:
+        """Send an answer without waiting.
+
+        Returns:
+            None; empty where the task has to see to the rest of it, or to the end of the connection.
+        """
+        if isinstance(ended, outcome.Error):
+            log.error("lane.answer_raised", path=request.path, exc_info=ended.error)
             found = BROKEN
         else:
-            answering.close()
-            log.error("lane.answer_waits", path=request.path)
-            found = BROKEN
-        whole, closes = encode(found, closes=False)
+            found = ended.unwrap()
+        whole, closes = encode(found, closes=closes)
         try:
             wire.unsent = whole[send_now(wire.socket, whole) :]
         except trio.BrokenResourceError:
@@ -300,7 +324,7 @@ def length_of(headers: Mapping[str, str]) -> int | None:
 
 
 def is_prompt(read: Request) -> bool:
-    """Whether requests with the head that was read are known, and answered without waiting for anything.
+    """Whether requests with the head that was read are known, and wait for a commit at most.
 
     One with a query may be a long poll.
     """

@@ -18,10 +18,12 @@ from typing import Final
 import outcome
 import trio
 
+from payd.store.db import COMPANY
 from payd.web.wire import CHUNK_BYTES, Wire, receive_now
 
-# So many are read before others have their turn: some milliseconds' worth of answers.
-AT_ONCE: Final = 128
+# So many are read before others have their turn: as many creations as a commit waits for. It begins while the
+# next are read.
+AT_ONCE: Final = COMPANY
 
 AnswerNow = Callable[[Wire, bytes], bytes | None]
 """Deals with what came, without waiting. Returns what the connection's own task has to deal with, or None."""
@@ -40,6 +42,8 @@ class Parked:
         self._known: dict[int, Wire] = {}
         self._numbers: dict[Wire, int] = {}
         self._tasks: dict[Wire, trio.lowlevel.Task] = {}
+        # Answered later, and not read until then.
+        self._held: set[Wire] = set()
         # Something came while their tasks were at work: the kernel will not say so again.
         self._ready: set[Wire] = set()
         # Nothing comes after what is there: nor will it say that again.
@@ -95,8 +99,22 @@ class Parked:
         assert isinstance(data, bytes), "what `_wake` gave"
         return data
 
+    def hold(self, wire: Wire) -> None:
+        """What comes next on a connection waits until `go_on`."""
+        self._held.add(wire)
+
+    def go_on(self, wire: Wire, left: bytes | None) -> None:
+        """Read it again; `left` is what its task has to deal with first."""
+        self._held.discard(wire)
+        if left is not None:
+            self._wake(wire, outcome.Value(left))
+        elif wire in self._ready or wire in self._over:
+            self._ready.discard(wire)
+            self._read(wire)
+
     def leave(self, wire: Wire) -> None:
         """A connection does not come back here."""
+        self._held.discard(wire)
         self._ready.discard(wire)
         self._over.discard(wire)
         number = self._numbers.pop(wire, None)
@@ -107,7 +125,7 @@ class Parked:
             self._epoll.unregister(number)
 
     def _read(self, wire: Wire) -> None:
-        if wire not in self._tasks:
+        if wire not in self._tasks or wire in self._held:
             self._ready.add(wire)
             return
         while True:
@@ -120,7 +138,7 @@ class Parked:
                 return self._wake(wire, outcome.Error(bug))
             if left is not None:
                 return self._wake(wire, outcome.Value(left))
-            if wire not in self._over or wire not in self._tasks:
+            if wire not in self._over or wire not in self._tasks or wire in self._held:
                 return
 
     def _whole(self, wire: Wire, data: bytes) -> bytes:

@@ -63,8 +63,8 @@ class Route:
         account_wide: Whether it shows or changes what belongs to all merchants of the account, so that a key
             that is limited to some of them is refused.
         body_max: Bytes of a body, where more are taken than elsewhere.
-        prompt: Whether the handler waits for nothing, unless it is a long poll: from memory, or by an index.
-            It runs in the task in which all idle connections wait; one that waited would end the server.
+        prompt: Whether the handler waits for one commit at most, unless it is a long poll: it answers from
+            memory, or by an index. It has no task of its own: whoever waits for more is refused.
     """
 
     method: str
@@ -86,7 +86,9 @@ def _account(method: str, path: str, handler: Handler, scope: str, idempotency: 
 
 
 def _new_payment(path: str, handler: Handler) -> Route:
-    return Route("POST", path, handler, "payments:write", merchant="required", idempotency="optional")
+    return Route(
+        "POST", path, handler, "payments:write", merchant="required", idempotency="optional", prompt=True
+    )
 
 
 def _events(path: str, handler: Handler) -> Route:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+import outcome
 import pytest
+import trio
 
 from payd.store.db import Tx
 from payd.store.keys import revoke_key
 from payd.web import auth, dispatch
 from payd.web.call import Answer, Call, Request
+from payd.web.driver import Driver
 from payd.web.limits import RateLimit
 from payd.web.routes import ROUTES
 from tests.shop import Got, Shop
@@ -145,36 +149,98 @@ async def test_who_shows_no_key_is_looked_at_each_time(shop: Shop) -> None:
     assert [seen.known is None for seen in shop.seen.values()] == [True, True, False]
 
 
-PROMPT = [route.path for route in ROUTES if route.prompt]
+PROMPT = [route.path for route in ROUTES if route.prompt and route.method == "GET"]
+COMMITS = [route.path for route in ROUTES if route.prompt and route.method == "POST"]
+ORDER = b'{"referenceId":"1","amount":{"unit":"iso4217/EUR","value":"100"}}'
 
 
-def answered_at_once(shop: Shop, path: str) -> Answer:
-    """The answer of the door, which must not wait for anything: who waits there, has all others wait."""
-    head = [(b"api-key", shop.key.encode()), (b"merchant-id", shop.merchant_id.encode())]
-    answering = dispatch.answer(shop.house, Request.from_head("GET", path, b"", head))
-    with pytest.raises(StopIteration) as done:
-        answering.send(None)
-    found: Answer = done.value.value
-    return found
+class Door:
+    """The door of those who have no task, and what it was told after a commit."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        self.driver: Driver[Answer] = Driver()
+        self.told: list[outcome.Outcome[Answer]] = []
+
+    def ask(self, method: str, path: str, body: bytes = b"", key: str = "") -> Answer | None:
+        """What is answered at once; None where there is a commit to wait for."""
+        head = {"api-key": self.shop.key, "merchant-id": self.shop.merchant_id, "idempotency-key": key}
+        request = Request(method, path, headers={name: value for name, value in head.items() if value})
+        request.body = body
+        ended = self.driver.start(dispatch.answer(self.shop.house, request), self.told.append)
+        return None if ended is None else ended.unwrap()
+
+    def status(self, method: str, path: str, body: bytes = b"") -> int:
+        """Of an answer that nothing is waited for."""
+        found = self.ask(method, path, body)
+        assert found is not None
+        return found.status
+
+    async def create(self, path: str, body: bytes = ORDER, key: str = "") -> Answer:
+        """An answer that a commit is waited for."""
+        assert self.ask("POST", path, body, key) is None
+        while not self.told:
+            await trio.sleep(0.001)
+        return self.told.pop().unwrap()
+
+
+@pytest.fixture
+async def door(shop: Shop) -> AsyncIterator[Door]:
+    async with trio.open_nursery() as nursery:
+        opened = Door(shop)
+        nursery.start_soon(opened.driver.run)
+        yield opened
+        nursery.cancel_scope.cancel()
+    assert opened.told == []
 
 
 @pytest.mark.parametrize("path", PROMPT)
-async def test_what_is_prompt_waits_for_nothing_whatever_comes_of_it(shop: Shop, path: str) -> None:
+async def test_what_is_prompt_waits_for_nothing_whatever_comes_of_it(
+    shop: Shop, door: Door, path: str
+) -> None:
     payment_id = await shop.pay()
     asleep = path.replace("{id}", payment_id.replace("pay_t0", "pay_t1"))
     there = path.replace("{id}", payment_id)
     shop.realm.payments.turns.forget_all()
 
-    assert answered_at_once(shop, there).status == 200
-    assert answered_at_once(shop, there).status == 200
-    assert answered_at_once(shop, asleep).status == 404
+    assert door.status("GET", there) == 200
+    assert door.status("GET", there) == 200
+    assert door.status("GET", asleep) == 404
     shop.house.limits = replace(shop.house.limits, per_key=RateLimit(1, burst=0.5, now_s=lambda: 0.0))
-    assert answered_at_once(shop, there).status == 429
+    assert door.status("GET", there) == 429
     shop.key = "svc_test_" + "0" * 52
-    assert answered_at_once(shop, there).status == 401
+    assert door.status("GET", there) == 401
 
 
-def test_what_polls_for_a_status_is_prompt() -> None:
+@pytest.mark.parametrize("path", COMMITS)
+async def test_what_creates_waits_for_its_commit_alone_whatever_comes_of_it(
+    shop: Shop, door: Door, path: str
+) -> None:
+    made = await door.create(path, key="k")
+    again = await door.create(path, key="k")
+    other = await door.create(path, ORDER.replace(b"100", b"200"), key="k")
+    assert (made.status, again.status, other.status) == (201, 201, 409)
+    assert made.body == again.body
+    assert dict(again.headers)["Idempotent-Replayed"] == "true"
+    assert door.status("POST", path, b"{}") == 400
+    assert door.status("POST", path, b"{") == 400
+
+    async with shop.after_writes(0):
+        refused = door.ask("POST", path, ORDER)
+        assert refused is not None
+        assert refused.status == 503
+    await shop.realm.db.write(disable_all)
+    assert (await door.create(path)).status == 400
+    shop.key = "svc_test_" + "0" * 52
+    assert door.status("POST", path, ORDER) == 401
+
+
+def disable_all(tx: Tx) -> None:
+    tx.execute("UPDATE merchants SET status = 'paused'")
+
+
+def test_what_is_asked_for_all_day_is_prompt() -> None:
     assert set(PROMPT) == {
         "/v1/payments/{id}", "/v1/payments/{id}/status", "/v1/merchant/payment/{id}/status",
     }  # fmt: skip
+    assert set(COMMITS) == {"/v1/payments", "/v1/merchant/payment"}
