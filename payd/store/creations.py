@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import outcome
 
-from payd.core.errors import InvalidParams, NotFound
+from payd.core.errors import InvalidParams, NotFound, PaydError
 from payd.core.idempotency import Record
 from payd.core.payment import Payment
 from payd.store.idempotency import IdempotentRequest, Outcome, find_answers, keep_answers, replay_of
@@ -53,29 +53,28 @@ def create_payments(tx: Tx, asked: Sequence[Creation]) -> list[outcome.Outcome[C
     kept = find_answers(tx, [one.request for one in asked if one.request is not None])
     new: list[Creation] = []
 
-    def replay_or_begin(one: Creation) -> Outcome | None:
+    def refuse_or_replay(one: Creation) -> outcome.Outcome[Created] | None:
+        """None where a payment is to be made."""
         request, answer, payment = one.request, one.answer, one.move.payment
-        if request is not None and (replay := replay_of(kept.get(request.place), request)) is not None:
-            return replay
-        _check_payable(merchant(payment.merchant_id), payment)
+        try:
+            if request is not None and (replay := replay_of(kept.get(request.place), request)) is not None:
+                return outcome.Value(Created(replay, None))
+            _check_payable(merchant(payment.merchant_id), payment)
+        except PaydError as refusal:
+            return outcome.Error(refusal)
         if request is not None:
             kept[request.place] = Record(answer.status, answer.body, request.fingerprint, request.request_id)
         new.append(one)
         return None
 
-    begun = [outcome.capture(replay_or_begin, one) for one in asked]
+    ends = [refuse_or_replay(one) for one in asked]
     endpoints = iter(insert_payments(tx, [one.move for one in new]) if new else ())
     if answered := [(one.request, one.answer) for one in new if one.request is not None]:
         keep_answers(tx, answered)
-    ends: list[outcome.Outcome[Created]] = []
-    for one, end in zip(asked, begun, strict=True):
-        if isinstance(end, outcome.Error):
-            ends.append(end)
-        elif end.value is not None:
-            ends.append(outcome.Value(Created(end.value, None)))
-        else:
-            ends.append(outcome.Value(Created(one.answer, next(endpoints))))
-    return ends
+    return [
+        end or outcome.Value(Created(one.answer, next(endpoints)))
+        for one, end in zip(asked, ends, strict=True)
+    ]
 
 
 def _check_payable(known: tuple[str, str, bool] | None, draft: Payment) -> None:
