@@ -153,11 +153,13 @@ class Lane:
             if not wire.unsent:
                 return data
             rest, wire.unsent = wire.unsent, b""
-            wire.begin_request()
             try:
                 await wire.send_whole(rest)
             finally:
                 wire.end_request(parks=True)
+            if wire.closes or self._is_stopping():
+                wire.hang_up()
+                return b""
 
     def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
         """Answer what is known and waits for a commit at most; else, give back what the task has to do."""
@@ -189,7 +191,7 @@ class Lane:
         """Send an answer without waiting.
 
         Returns:
-            None; empty where the task has to see to the rest of it, or to the end of the connection.
+            None; empty where the task has to see to the rest of it, or to the end of a client that is gone.
         """
         if isinstance(ended, outcome.Error):
             log.error("lane.answer_raised", path=request.path, exc_info=ended.error)
@@ -201,9 +203,13 @@ class Lane:
             wire.unsent = whole[send_now(wire.socket, whole) :]
         except trio.BrokenResourceError:
             return b""
+        if wire.unsent:
+            wire.closes = closes
+            wire.begin_request()  # it is answered when its task has sent the rest
+            return b""
         if closes:
             wire.hang_up()
-        return b"" if wire.unsent else None
+        return None
 
     def _from(self, read: Request, peer: str) -> Request:
         """The request of somebody with the head that was read."""

@@ -125,7 +125,7 @@ class Wire:
 
     __slots__ = (
         "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread", "_wires",
-        "active", "ended", "scope", "socket", "unsent", "upgrade",
+        "active", "closes", "ended", "scope", "socket", "unsent", "upgrade",
     )  # fmt: skip
 
     def __init__(self, stream: trio.SocketStream, wires: Wires) -> None:
@@ -139,8 +139,9 @@ class Wire:
         self.upgrade: Request | None = None
         self._stream = stream
         self._unread = b""
-        # Of an answer, what the client has not taken yet and its task has to send.
+        # Of an answer, what the client has not taken yet and its task has to send; whether it is the last.
         self.unsent = b""
+        self.closes = False
         self._head = b""
         self._in_head = False
         self._is_over = False

@@ -17,7 +17,8 @@ from payd.core.errors import StoreUnavailable
 from payd.store.batch import Failure, Step
 from payd.web.call import Answer, Request
 from payd.web.driver import Driver, WaitsForMore
-from payd.web.wire import send_now
+from payd.web.front import GRACE_S
+from payd.web.wire import Wire, send_now
 from tests.web.street import Client, Street, open_street, shrink
 
 HEAD = "POST /v1/payments/known HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
@@ -278,11 +279,48 @@ async def test_at_stop_it_is_answered_and_then_closed(store: Store, monkeypatch:
 async def test_an_answer_that_is_taken_slowly_is_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_shop(store, monkeypatch, size=1 << 20) as (street, client):
         shrink(street)
+        active: list[int] = []
+        wake = street.front._lane.parked._wake
+
+        def note_and_wake(wire: Wire, found: outcome.Outcome[bytes]) -> None:
+            active.append(wire.active)
+            wake(wire, found)
+
+        monkeypatch.setattr(street.front._lane.parked, "_wake", note_and_wake)
         for _ in range(2):
             await client.send(f"{HEAD}ab")
             await until(lambda: len(store.steps) == 1)
             store.store()
             assert len((await client.answer()).body) == 2 + (1 << 20)
+        assert active == [1, 1]  # who is idle is ended at stop, and where somebody needs room
+        await wait_all_tasks_blocked()
+        assert len(street.front._wires._busy) == 0
+
+
+@pytest.mark.parametrize("stops", ["before", "meanwhile", "never"])
+async def test_the_last_answer_is_whole_also_where_it_is_taken_slowly(
+    store: Store, monkeypatch: pytest.MonkeyPatch, stops: str
+) -> None:
+    broken = Answer(500, bytes(1 << 20), (("connection", "close"),))
+    monkeypatch.setattr("payd.web.lane.BROKEN", broken)
+    async with open_shop(store, monkeypatch, size=1 << 20) as (street, client):
+        shrink(street)
+        await client.send(f"{HEAD}ab")
+        await until(lambda: len(store.steps) == 1)
+        if stops == "before":
+            street.stop.set()
+            await wait_all_tasks_blocked()
+        if stops == "never":
+            store.fail()
+        else:
+            store.store()
+        if stops == "meanwhile":
+            await wait_all_tasks_blocked()
+            street.stop.set()
+        assert len((await client.answer()).body) >= 1 << 20
+        assert await client.rest() == b""
+        await until(lambda: len(street.front) == 0)
+        assert trio.current_time() < GRACE_S
 
 
 async def test_it_is_busy_until_it_is_answered_and_idle_from_then_on(
