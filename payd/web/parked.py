@@ -133,7 +133,9 @@ class Parked:
                 data = receive_now(wire.socket, CHUNK_BYTES)
                 if data is None:
                     return
-                left = self._answer_now(wire, self._whole(wire, data))
+                # Behind a full chunk there may be more, of which nobody tells: its task reads on.
+                full = len(data) == CHUNK_BYTES
+                left = self._whole(wire, data) if full else self._answer_now(wire, data)
             except Exception as bug:  # noqa: BLE001  # its own task's to raise: all the others wait here
                 return self._wake(wire, outcome.Error(bug))
             if left is not None:

@@ -147,6 +147,16 @@ async def test_more_than_is_read_at_once_arrives_whole(side: Side) -> None:
     assert b"".join(part for part in side.reached[wire] if isinstance(part, bytes)) == sent
 
 
+async def test_what_comes_behind_a_full_chunk_is_not_lost(side: Side) -> None:
+    near, wire = side.add()
+    await wait_all_tasks_blocked()
+    first = b"now".ljust(CHUNK_BYTES)
+    assert send_now(near.socket, first + b"later") == CHUNK_BYTES + 5
+    await wait_all_tasks_blocked()
+
+    assert side.reached[wire] == [first, b"later"]
+
+
 async def test_the_end_and_a_reset_reach_the_task(side: Side) -> None:
     (left, its), (reset, other) = side.add(), side.add()
     await wait_all_tasks_blocked()
