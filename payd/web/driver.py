@@ -66,13 +66,13 @@ class Driver(Generic[T]):
         send: Callable[[Any], object] = sent.send
         try:
             step = self._context.run(send, coroutine)
+            if not isinstance(step, Step):
+                coroutine.close()  # raises where it goes on waiting
+                raise WaitsForMore(f"{coroutine} waits for more than a commit")
         except StopIteration as done:
             return outcome.Value(done.value)
         except Exception as bug:  # noqa: BLE001  # told to who asked
             return outcome.Error(bug)
-        if not isinstance(step, Step):
-            coroutine.close()
-            return outcome.Error(WaitsForMore(f"{coroutine} waits for more than a commit"))
         step.then = partial(self._note, coroutine, tell)
         return None
 

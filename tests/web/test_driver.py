@@ -103,8 +103,9 @@ async def test_who_waits_for_steps_goes_on_with_what_came_of_them_each_in_its_tu
     assert told == [outcome.Value(words) for words in ("a 1 4", "b 2, then nothing", "c 3 6")]
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
 async def test_who_waits_for_anything_else_is_told_so_and_holds_up_nobody(
-    driver: Driver[str], store: Store
+    driver: Driver[str], store: Store, goes_on: bool
 ) -> None:
     ended: list[str] = []
     told: list[outcome.Outcome[str]] = []
@@ -115,16 +116,20 @@ async def test_who_waits_for_anything_else_is_told_so_and_holds_up_nobody(
             await trio.sleep(1)
         finally:
             ended.append("closed")
+            if goes_on:
+                await trio.lowlevel.cancel_shielded_checkpoint()
         return ""
 
-    assert driver.start(answer(), told.append) is None
-    store.store()
-    await wait_all_tasks_blocked()
+    for _ in range(2):
+        assert driver.start(answer(), told.append) is None
+        store.store()
+        await wait_all_tasks_blocked()
 
-    [found] = told
-    assert ended == ["closed"]
-    with pytest.raises(WaitsForMore):
-        found.unwrap()
+    assert ended == ["closed"] * 2
+    assert len(told) == 2
+    for found in told:
+        with pytest.raises(RuntimeError if goes_on else WaitsForMore):
+            found.unwrap()
 
 
 async def test_a_task_waits_for_its_steps_as_ever_also_beside_who_is_driven(
