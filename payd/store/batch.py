@@ -181,10 +181,9 @@ def run_steps(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
 
 def commit_steps(tx: sqlite3.Connection) -> Failure | None:
     """Commit what `run_steps` did, if there is anything left of it."""
-    if not tx.in_transaction:
-        return None
     try:
-        tx.execute("COMMIT")
+        if tx.in_transaction:
+            tx.execute("COMMIT")
     except sqlite3.Error as error:
         refused = code_of(error) in _COMMIT_REFUSALS
         return Failure("no" if refused else "unknown", words_for(error), error)

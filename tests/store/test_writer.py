@@ -12,7 +12,7 @@ import outcome
 import pytest
 import trio
 
-from payd.core.errors import StoreUnavailable
+from payd.core.errors import InternalError, StoreUnavailable
 from payd.store import writer
 from payd.store.batch import Failure, Step, commit_steps, run_steps
 from payd.store.bridge import bridge
@@ -165,3 +165,28 @@ async def test_a_writer_that_is_gone_has_nothing_run_and_comes_back(db: Database
     assert db.point(count) == 1
     await together(db, 3)
     assert db.point(count) == 2
+
+
+@pytest.mark.parametrize("when", ["between", "before the commit"])
+async def test_a_connection_that_is_closed_under_a_batch_ends_no_committer(
+    db: Database, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    name = "run_steps" if when == "between" else "commit_steps"
+    real = getattr(writer, name)
+
+    def with_close(tx: Tx, *more: Sequence[Step]) -> Failure | None:
+        if when == "between":
+            found: Failure | None = real(tx, *more)
+            tx.close()
+            return found
+        tx.close()
+        return commit_steps(tx)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, name, with_close)
+        with pytest.raises(InternalError, match="The store cannot be written"):
+            await db.write_together(None, add_all, 1)
+    while not db.healthy:
+        await trio.sleep(0.01)
+    await together(db, 2)
+    assert db.point(count) == 1
