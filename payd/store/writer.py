@@ -2,7 +2,7 @@
 
 On a thread of its own each statement gives the interpreter away some five times, and waits for it behind the
 loop: under load a batch takes three times as long as alone, and the loop waits as well. What goes together is
-few statements, which cost the loop less where it runs them itself. It never waits for the disk, or for others
+few statements, which cost the loop less where it runs them itself. It never waits for the fsync, or for others
 who write.
 
 Source: DESIGN.md, "5. A payment is an actor".
@@ -23,7 +23,7 @@ from payd.store.connection import BUSY_MAX_S, Connection, StagedConnection
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000
-# Some 4 ms of the loop.
+# Some 4 to 7 ms of the loop.
 BRIEF_MAX: Final = 100
 
 Run: TypeAlias = Callable[[sqlite3.Connection, Sequence[Step]], Failure | None]

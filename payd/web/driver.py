@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import outcome
 import trio
@@ -19,6 +19,7 @@ import trio
 from payd.store.batch import HANDED_OVER, Step
 
 T = TypeVar("T")
+Tell: TypeAlias = Callable[[T | Exception], None]
 
 
 class WaitsForMore(RuntimeError):
@@ -31,22 +32,20 @@ class Driver(Generic[T]):
     def __init__(self) -> None:
         self._context = copy_context()
         self._context.run(HANDED_OVER.set, True)
-        self._stored: list[Callable[[], None]] = []
+        self._stored: list[tuple[Coroutine[Any, Any, T], Tell[T], outcome.Outcome[Any]]] = []
         self._woken = trio.Event()
 
-    def start(
-        self, coroutine: Coroutine[Any, Any, T], tell: Callable[[outcome.Outcome[T]], None]
-    ) -> outcome.Outcome[T] | None:
+    def start(self, coroutine: Coroutine[Any, Any, T], tell: Tell[T]) -> T | Exception | None:
         """Run it here and now.
 
         Args:
             coroutine: It waits for nothing but steps.
-            tell: Given what came of it, where it had to wait; must not raise.
+            tell: Given what it came to, or what it raised, where it had to wait; must not raise.
 
         Returns:
-            What came of it; None where it waits.
+            What it came to, or what it raised; None where it waits.
         """
-        return self._go_on(coroutine, tell, outcome.Value(None))
+        return self._go_on(coroutine, tell, coroutine.send, None)
 
     async def run(self) -> None:
         """Go on with those whose steps are stored, for ever."""
@@ -54,40 +53,28 @@ class Driver(Generic[T]):
             await self._woken.wait()
             self._woken = trio.Event()
             stored, self._stored = self._stored, []
-            for go_on in stored:
-                go_on()
+            for coroutine, tell, result in stored:
+                ended = self._go_on(coroutine, tell, result.send, coroutine)
+                if ended is not None:
+                    tell(ended)
 
     def _go_on(
-        self,
-        coroutine: Coroutine[Any, Any, T],
-        tell: Callable[[outcome.Outcome[T]], None],
-        sent: outcome.Outcome[Any],
-    ) -> outcome.Outcome[T] | None:
-        send: Callable[[Any], object] = sent.send
+        self, coroutine: Coroutine[Any, Any, T], tell: Tell[T], send: Callable[[Any], Any], what: object
+    ) -> T | Exception | None:
         try:
-            step = self._context.run(send, coroutine)
+            step = self._context.run(send, what)
             if not isinstance(step, Step):
                 coroutine.close()  # raises where it goes on waiting
                 raise WaitsForMore(f"{coroutine} waits for more than a commit")
         except StopIteration as done:
-            return outcome.Value(done.value)
+            found: T = done.value
+            return found
         except Exception as bug:  # noqa: BLE001  # told to who asked
-            return outcome.Error(bug)
+            return bug
         step.then = partial(self._note, coroutine, tell)
         return None
 
-    def _note(
-        self,
-        coroutine: Coroutine[Any, Any, T],
-        tell: Callable[[outcome.Outcome[T]], None],
-        result: outcome.Outcome[Any],
-    ) -> None:
+    def _note(self, coroutine: Coroutine[Any, Any, T], tell: Tell[T], result: outcome.Outcome[Any]) -> None:
         """A step is stored, or not; the committer goes on before it is told."""
-
-        def go_on() -> None:
-            ended = self._go_on(coroutine, tell, result)
-            if ended is not None:
-                tell(ended)
-
-        self._stored.append(go_on)
+        self._stored.append((coroutine, tell, result))
         self._woken.set()

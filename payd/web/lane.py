@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-import outcome
 import structlog
 import trio
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -163,41 +162,39 @@ class Lane:
 
     def _answer_now(self, wire: Wire, data: bytes) -> bytes | None:
         """Answer what is known and waits for a commit at most; else, give back what the task has to do."""
-        found, end = self._heads.get(data), len(data)
-        if found is None:
+        known, end = self._heads.get(data), len(data)
+        if known is None:
             end = data.find(END) + len(END)
-            found = self._heads.get(data[:end]) or self._with_own_key(data[:end])
-        if found is None or len(data) - end != found[1] or not is_prompt(found[0]):
+            known = self._heads.get(data[:end]) or self._with_own_key(data[:end])
+        if known is None or len(data) - end != known[1] or not is_prompt(known[0]):
             return data
-        request = self._from(found[0], self._peers[wire])
+        request = self._from(known[0], self._peers[wire])
         request.body = data[end:]
-        ended = self.driver.start(self._answer(request), partial(self._answer_later, wire, request))
-        if ended is None:
+        found = self.driver.start(self._answer(request), partial(self._answer_later, wire, request))
+        if found is None:
             wire.begin_request()
             self.parked.hold(wire)
             return None
         wire.note_answered()
-        return self._send_now(wire, request, ended, closes=False)
+        return self._send_now(wire, request, found, closes=False)
 
-    def _answer_later(self, wire: Wire, request: Request, ended: outcome.Outcome[Answer]) -> None:
+    def _answer_later(self, wire: Wire, request: Request, found: Answer | Exception) -> None:
         """Answer a request whose commit was waited for; its client may be gone."""
-        left = self._send_now(wire, request, ended, closes=self._is_stopping())
+        left = self._send_now(wire, request, found, closes=self._is_stopping())
         wire.end_request(parks=True)
         self.parked.go_on(wire, left)
 
     def _send_now(
-        self, wire: Wire, request: Request, ended: outcome.Outcome[Answer], *, closes: bool
+        self, wire: Wire, request: Request, found: Answer | Exception, *, closes: bool
     ) -> bytes | None:
         """Send an answer without waiting.
 
         Returns:
             None; empty where the task has to see to the rest of it, or to the end of a client that is gone.
         """
-        if isinstance(ended, outcome.Error):
-            log.error("lane.answer_raised", path=request.path, exc_info=ended.error)
+        if isinstance(found, Exception):
+            log.error("lane.answer_raised", path=request.path, exc_info=found)
             found = BROKEN
-        else:
-            found = ended.unwrap()
         whole, closes = encode(found, closes=closes)
         try:
             wire.unsent = whole[send_now(wire.socket, whole) :]

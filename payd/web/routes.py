@@ -64,7 +64,8 @@ class Route:
             that is limited to some of them is refused.
         body_max: Bytes of a body, where more are taken than elsewhere.
         prompt: Whether the handler waits for one commit at most, unless it is a long poll: it answers from
-            memory, or by an index. It has no task of its own: whoever waits for more is refused.
+            memory, or by an index. It has no task of its own and starts none; whoever waits for more is
+            refused.
     """
 
     method: str
