@@ -5,6 +5,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -42,9 +43,8 @@ def folder() -> Iterator[Path]:
 def deaths(what: str, folder: Path, names: list[str]) -> dict[str, Died]:
     """What came of a death at each step."""
     words = [sys.executable, "-m", "tests.crash.moments", what, str(folder), *names]
-    done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, timeout=ENDS_MAX_S, check=False, env={"PYTHONPATH": str(ROOT)}
-    )
+    env = {"PYTHONPATH": str(ROOT), "PAYD_TESTS": os.environ.get("PAYD_TESTS", "")}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=ENDS_MAX_S, check=False, env=env)
     assert done.returncode == 0, done.stderr.decode()
     return msgspec.json.decode(done.stdout, type=dict[str, Died])
 

@@ -1,6 +1,7 @@
 """kill -9 with live payments under way: each is paid once, told once, and settles, whatever moment it was.
 
-The random moments come from `PAYD_CRASH_SEED`, else from a seed that a failure shows.
+The random moments come from `PAYD_CRASH_SEED`, else from a seed that a failure shows. A short run
+has fewer of them.
 
 Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
 """
@@ -38,13 +39,14 @@ from tests.live.street import (
     mine_for_ever,
     prepare,
 )
+from tests.short import IS_SHORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.real_time]
 
 AMOUNT = 25_000_000
 BLOCK_S: Final = 0.2
-PAYMENTS: Final = 20
-DEATHS: Final = 10
+PAYMENTS: Final = 12 if IS_SHORT else 20
+DEATHS: Final = 4 if IS_SHORT else 10
 LIFE_MAX_S: Final = 0.8
 DYING: Final = ("tests.live.dying", "serve")
 WELL: Final = ("payd", "serve")

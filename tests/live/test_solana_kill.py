@@ -1,6 +1,7 @@
 """kill -9 with payments on Solana under way: each is paid once, told once, and settles, at any moment.
 
-The random moments come from `PAYD_CRASH_SEED`, else from a seed that a failure shows.
+The random moments come from `PAYD_CRASH_SEED`, else from a seed that a failure shows. A short run
+has fewer of them.
 
 Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
 """
@@ -52,6 +53,7 @@ from tests.live.solana_street import (
 )
 from tests.live.street import write_keystore
 from tests.live.svm_node import ServedNode
+from tests.short import IS_SHORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.real_time]
 
@@ -59,8 +61,8 @@ AMOUNT = 25_000_000
 SLOT_S: Final = 0.05
 # A blockhash has to outlive some deaths.
 SLOW_SLOT_S: Final = 0.25
-PAYMENTS: Final = 20
-DEATHS: Final = 10
+PAYMENTS: Final = 12 if IS_SHORT else 20
+DEATHS: Final = 4 if IS_SHORT else 10
 LIFE_MAX_S: Final = 0.8
 DYING: Final = ("tests.live.solana_dying", "serve")
 
