@@ -87,10 +87,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shorten(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each slow test that comes in variants, keep one: another for each test."""
+    """Of each slow test that comes in variants, keep one: another for each test.
+
+    Outside the slow folders those that start processes are marked `alike`.
+    """
     variants: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.path.parent.name in SLOW:
+        if item.path.parent.name in SLOW or item.get_closest_marker("alike"):
             variants[item.nodeid.partition("[")[0]].append(item)
     kept = {id(of[zlib.crc32(name.encode()) % len(of)]) for name, of in variants.items()}
     left_out = [one for of in variants.values() for one in of if id(one) not in kept]

@@ -72,6 +72,7 @@ def test_events_are_forwarded_in_order_signed_and_told_and_no_key_is_left(kept: 
     assert all(kept.listener_keys()), "its key is revoked"
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_every_way_to_end_it_revokes_its_key(kept: Shop, number: int) -> None:
     with listening(kept) as listener:
@@ -174,6 +175,7 @@ def signed(shop: Shop, hook: Hook, *secrets: str) -> None:
     assert len(hook.received[-1][0]["webhook-signature"].split()) == len(secrets)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_it_signs_with_what_the_endpoint_signs_with_now_though_nothing_reconnects(
     shop: Shop, hook: Hook, elsewhere: bool

@@ -32,6 +32,7 @@ def nowhere(kind: str) -> int:
 
 
 @pytest.mark.real_time
+@pytest.mark.alike
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["people", "json"])
 @pytest.mark.parametrize(
     ("kind", "reason"),
@@ -60,6 +61,7 @@ def test_the_first_key_of_a_house_is_one_of_them_and_another_can_be_made(payd: T
 
 
 @pytest.mark.real_time
+@pytest.mark.alike
 @pytest.mark.parametrize(("lines", "made"), [("1", ("key", "create")), ("4", ("init",))], ids=["key", "init"])
 def test_a_reader_that_leaves_with_the_key_keeps_it_valid(
     payd: Terminal, lines: str, made: tuple[str, ...]

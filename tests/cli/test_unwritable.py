@@ -65,6 +65,7 @@ def test_a_directory_that_cannot_be_made(folder: Path, args: tuple[str, ...]) ->
     check(folder, *args)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("mode", [0o555, 0o000])
 def test_a_directory_of_somebody_else(payd: Terminal, folder: Path, args: tuple[str, ...], mode: int) -> None:
@@ -73,6 +74,7 @@ def test_a_directory_of_somebody_else(payd: Terminal, folder: Path, args: tuple[
     check(folder, *args)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
 def test_a_database_of_somebody_else(payd: Terminal, folder: Path, args: tuple[str, ...]) -> None:
     payd("init", "--data-dir", str(folder / "data"))

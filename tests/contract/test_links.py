@@ -96,6 +96,7 @@ class Reader:
         return self.do(to, given)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_link_leads_to_what_is_done(running: Server, version: str) -> None:
     document = httpx.get(f"{running.url}/openapi/{version}.json").json()

@@ -216,6 +216,7 @@ def test_generated_typescript_types_drive_the_main_flow(
     check_flow(json.loads(done.stdout), described, documents, door)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("version", VERSIONS)
 def test_schemathesis_finds_nothing(
     described: Server, documents: dict[str, Path], tmp_path: Path, version: str

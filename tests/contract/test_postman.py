@@ -56,6 +56,7 @@ def requests_of(folder: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield item
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_collection_makes_a_payment_and_reads_its_status(
     running: Server, programs: Path, tmp_path: Path, version: str

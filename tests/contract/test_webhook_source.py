@@ -88,6 +88,7 @@ def test_a_family_without_a_chosen_address_is_not_called(tmp_path: Path) -> None
         assert peers == []
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::7"])
 def test_an_address_of_another_machine_is_refused_at_the_start_in_words(tmp_path: Path, address: str) -> None:
     server = Server("", environment_of(tmp_path, f'{OPEN}bind = ["{address}"]\n'))

@@ -164,6 +164,7 @@ async def test_deaths_while_the_receiver_holds_the_request_cost_no_attempt(till:
     till.assert_one_message()
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("status", [200, 500])
 async def test_an_answer_that_the_server_did_not_live_to_read_counts_for_nothing(
     till: Till, status: int
@@ -179,6 +180,7 @@ async def test_an_answer_that_the_server_did_not_live_to_read_counts_for_nothing
     await assert_it_comes_again_as_if_new(till)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("status", [200, 500])
 async def test_an_answer_that_was_read_and_not_recorded_counts_for_nothing(till: Till, status: int) -> None:
     lock = sqlite3.connect(till.database, isolation_level=None)
