@@ -22,6 +22,7 @@ import structlog
 import trio
 from trio.abc import Clock, Instrument
 from trio.testing import MockClock
+from werkzeug.routing import Rule
 
 from tests.short import IS_SHORT
 
@@ -102,23 +103,50 @@ def _shorten(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if id(item) not in dropped]
 
 
+def pytest_collection_finish() -> None:
+    """Have garbage collection never look at the tests themselves: there are many, and they stay."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def the_process_stays_as_it_is() -> Iterator[None]:
-    """A command that runs inside a test sets up logging and garbage collection for the process.
-
-    The tests after it want theirs, and a server's memory back: it keeps what is there when it starts from
-    ever being looked at again, which here is all that earlier tests have left.
-    """
+    """A command that runs inside a test sets up logging for the process; the tests after it want theirs."""
     configured, root = structlog.get_config(), logging.getLogger()
-    handlers, level, thresholds = root.handlers[:], root.level, gc.get_threshold()
+    handlers, level = root.handlers[:], root.level
     yield
     structlog.configure(**configured)
     root.handlers[:], root.level = handlers, level
-    if gc.get_threshold() != thresholds:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def garbage_collection_stays_as_it_is() -> Iterator[None]:
+    """A server tunes it for the process, for good, and keeps what is there from ever being looked at again.
+
+    In a test's process that is all that earlier tests have left. To undo it after each such test was to look
+    at all objects of all tests: a third of what a live test took.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("payd.server._tune_gc", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def routes_are_compiled_once() -> Iterator[None]:
+    """Compile what builds the path of a route once: each house has the same routes in an app of its own."""
+    made: dict[tuple[object, ...], Callable[..., tuple[str, str]]] = {}
+    compile_builder = Rule._compile_builder
+
+    def compiled(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        # It takes its rule as an argument, so that all it depends on is this.
+        depends = (rule.rule, *rule._trace, str(rule.defaults), append_unknown)
+        if depends not in made:
+            made[depends] = compile_builder(rule, append_unknown)
+        return made[depends]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "_compile_builder", compiled)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
