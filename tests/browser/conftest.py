@@ -54,8 +54,9 @@ def _other_chromium() -> str | None:
     return next((path for name in OTHER_NAMES if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """One for all files: each page has a context of its own. It ends before a test elsewhere begins."""
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=find_headless_chromium(), args=list(FLAGS))
         yield opened

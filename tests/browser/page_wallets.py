@@ -14,9 +14,10 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,8 +67,9 @@ def installed() -> Path:
     return from_npm(CACHE / "page-wallets", PACKAGES, "--legacy-peer-deps")
 
 
-def bundles() -> dict[str, str]:
-    """The scripts of the wallets in the page, by name."""
+@cache
+def bundles() -> Mapping[str, str]:
+    """The scripts of the wallets in the page, by name; made once, which takes a second of a core."""
     folder = installed()
     made = {}
     with tempfile.TemporaryDirectory() as out:
@@ -96,7 +98,7 @@ class Wallets:
     """
 
     port: int
-    scripts: dict[str, str]
+    scripts: Mapping[str, str]
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     answering: Callable[[str], None] = lambda method: None
     held: set[str] = field(default_factory=set)
