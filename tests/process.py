@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 READY_S: Final = 60.0
@@ -100,6 +103,12 @@ class Server:
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
 
+    def init(self) -> Any:
+        """Have what `payd init` makes in its folder, and give what it printed: made once, and copied."""
+        made, printed = _made()
+        shutil.copytree(made.name, self.folder)
+        return printed
+
     def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any, dict[str, str]]:
@@ -123,6 +132,13 @@ class Server:
             "GET", path, headers={n.replace("_", "-"): v for n, v in headers.items()}
         )
         return status, body
+
+
+@cache
+def _made() -> tuple[TemporaryDirectory[str], Any]:
+    """A data directory and what `payd init` printed of it: a command takes as long as a server's start."""
+    made = TemporaryDirectory()
+    return made, Server(Path(made.name)).payd("init")
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Till:
 @pytest.fixture(scope="module")
 def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till]:
     server = Server(tmp_path_factory.mktemp("checkout") / "data")
-    made = server.payd("init")
+    made = server.init()
     session = seat(server.folder, made["accountId"])
     try:
         server.start()

@@ -37,7 +37,7 @@ PHONES: Final = {
 def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Till]:
     """A server that buyers reach by https, as its configuration says."""
     server = Server(tmp_path_factory.mktemp("phones") / "data", {"PAYD_BASE_URL": BASE_URL})
-    made = server.payd("init")
+    made = server.init()
     session = seat(server.folder, made["accountId"])
     try:
         server.start()

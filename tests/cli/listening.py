@@ -36,7 +36,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.server = Server(folder)
-        made = self.server.payd("init")
+        made = self.server.init()
         self.key, self.merchant = made["apiKey"], made["merchantId"]
         self.server.start()
 
