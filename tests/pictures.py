@@ -54,8 +54,10 @@ def bomb(width: int, height: int) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     packer = zlib.compressobj(9)
-    row = bytes((width + 7) // 8 + 1)
-    rows = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    row, at_once = bytes((width + 7) // 8 + 1), 1000
+    some = at_once * row
+    rows = b"".join(packer.compress(some) for _ in range(height // at_once))
+    rows += packer.compress(height % at_once * row) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
