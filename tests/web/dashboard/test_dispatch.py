@@ -42,15 +42,16 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
         yield opened
 
 
-def dump(shop: Shop) -> list[str]:
+def dump(shop: Shop) -> list[object]:
     """Everything that is stored, but for what a mere visit may write."""
 
-    def rows(tx: Tx) -> list[str]:
-        return [line for line in tx.iterdump() if not line.startswith('INSERT INTO "sessions"')]
+    def rows(tx: Tx) -> list[object]:
+        tables = tx.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'sessions'")
+        return [(name, tx.execute(f'SELECT * FROM "{name}"').fetchall()) for (name,) in tables.fetchall()]
 
     return [
         *shop.house.office.point(rows),
-        *(line for one in shop.house.realms.values() for line in one.db.point(rows)),
+        *(table for one in shop.house.realms.values() for table in one.db.point(rows)),
     ]
 
 
