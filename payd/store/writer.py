@@ -2,8 +2,8 @@
 
 On a thread of its own each statement gives the interpreter away some five times, and waits for it behind the
 loop: under load a batch takes three times as long as alone, and the loop waits as well. What goes together is
-few statements, which cost the loop less where it runs them itself. It never waits for the fsync, or for others
-who write.
+few statements, which cost the loop less where it runs them itself. It never waits for the fsync, nor for
+others who write.
 
 Source: DESIGN.md, "5. A payment is an actor".
 """
