@@ -180,7 +180,11 @@ class Lane:
 
     def _answer_later(self, wire: Wire, request: Request, found: Answer | Exception) -> None:
         """Answer a request whose commit was waited for; its client may be gone."""
-        left = self._send_now(wire, request, found, closes=self._is_stopping())
+        left: bytes | Exception | None
+        try:
+            left = self._send_now(wire, request, found, closes=self._is_stopping())
+        except Exception as bug:  # noqa: BLE001  # its own task's to raise: others are answered here
+            left = bug
         wire.end_request(parks=True)
         self.parked.go_on(wire, left)
 

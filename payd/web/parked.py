@@ -103,10 +103,12 @@ class Parked:
         """What comes next on a connection waits until `go_on`."""
         self._held.add(wire)
 
-    def go_on(self, wire: Wire, left: bytes | None) -> None:
-        """Read it again; `left` is what its task has to deal with first."""
+    def go_on(self, wire: Wire, left: bytes | Exception | None) -> None:
+        """Read it again; `left` is what its task has to deal with first, or to raise."""
         self._held.discard(wire)
-        if left is not None:
+        if isinstance(left, Exception):
+            self._wake(wire, outcome.Error(left))
+        elif left is not None:
             self._wake(wire, outcome.Value(left))
         elif wire in self._ready or wire in self._over:
             self._ready.discard(wire)

@@ -263,6 +263,22 @@ async def test_what_raises_ends_its_connection_and_no_other(
         ]
 
 
+async def test_an_answer_that_cannot_be_written_ends_its_connection_and_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_shop(store, monkeypatch) as (street, client):
+        other = await street.connect()
+        monkeypatch.setattr("payd.web.lane.encode", lambda answer, *, closes: answer.nothing)
+        await client.send(f"{HEAD}ab")
+        await until(lambda: len(store.steps) == 1)
+        store.store()
+        assert await client.rest() == b""
+        assert street.front.caught == 1
+        monkeypatch.undo()
+        await other.send(f"{HEAD}cd")
+        assert (await other.answer()).status == 200
+
+
 async def test_at_stop_it_is_answered_and_then_closed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_shop(store, monkeypatch) as (street, client):
         await client.send(f"{HEAD}ab")
