@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.release.build import PYTHONS
+from tests.short import IS_SHORT
 
 PYTHON: Final = f"{sys.version_info[0]}.{sys.version_info[1]}"
 """The one that the tests run with."""
@@ -38,5 +39,13 @@ def _programs(python: str, env: Mapping[str, str]) -> Iterator[Path]:
     yield from sorted(pyenv.glob(f"versions/{python}.*/bin/python{python}"), reverse=True)
 
 
-HERE: Final = pythons_of(os.environ)
+def few_of(pythons: Mapping[str, Path]) -> dict[str, Path]:
+    """The tests' own and the newest other one: a build with another takes a third more."""
+    others = sorted(pythons.keys() - {PYTHON}, key=lambda python: int(python.partition(".")[2]))
+    return {python: pythons[python] for python in (PYTHON, *others[-1:])}
+
+
+HERE: Final = few_of(pythons_of(os.environ)) if IS_SHORT else pythons_of(os.environ)
+"""In a short run, few of them."""
+
 OTHERS: Final = [python for python in HERE if python != PYTHON]
