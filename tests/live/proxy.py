@@ -130,7 +130,7 @@ class FlakyProxy(Proxy):
         node: anvil.
         lag: So many blocks behind anvil, in everything that it says.
         chain_id: What `eth_chainId` says; None: the truth.
-        hidden: Hashes of transactions that it says it does not know, in lower case.
+        hidden: Hashes of transactions, in lower case, that it says it does not know, nor lists in blocks.
         censors: Whether it says ok to each transaction that is sent, and drops it.
     """
 
@@ -147,6 +147,9 @@ class FlakyProxy(Proxy):
         if method == "eth_sendRawTransaction" and self.censors:
             return "0x" + "00" * 32
         result = Lagging(self.node, self.lag).result(request) if self.lag else super().answer(request)
+        if method == "eth_getBlockByNumber" and result is not None:
+            listed = [one for one in result["transactions"] if str(one) not in self.hidden]
+            result = {**result, "transactions": listed}
         return None if self._is_hidden(request, result) else result
 
     def _is_hidden(self, request: Request, result: Any) -> bool:

@@ -13,7 +13,7 @@ import structlog
 from payd.chains.asking import answered
 from payd.chains.defaults import Depth
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
-from payd.chains.evm.codec import from_count, to_quantity
+from payd.chains.evm.codec import from_count, from_list, from_object, to_quantity
 from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Track
 from payd.chains.following import is_account
@@ -66,7 +66,8 @@ class Evidence(Witnesses):
             transaction = decode_transaction(answered(results[0]))
             receipt = decode_receipt(answered(results[1]))
             if transaction is None or receipt is None:
-                return transaction is None and receipt is None
+                # Behind one address may be several nodes: one that lags does not know it yet.
+                return transaction is None and receipt is None and not _lists(results[2], sighting.tx_id)
             if receipt.block_hash != sighting.block_hash:
                 return True
             watched = watched_for(sighting.asset, sighting.recipient)
@@ -150,6 +151,11 @@ def _calls(sighting: Sighting, depth: Depth) -> list[Call]:
         ("eth_getBlockByNumber", to_quantity(sighting.block_number), False),
         depth_call(depth),
     ]
+
+
+def _lists(block: object, tx_id: str) -> bool:
+    """Whether a block, as a node gave it without its transactions, has this one."""
+    return any(str(one).lower() == tx_id for one in from_list(from_object(block).get("transactions")))
 
 
 def _is_deep(sighting: Sighting, depth: Depth, results: Results) -> bool:
