@@ -7,7 +7,8 @@ one transfer from paying for two payments, and one's own payment from being paid
 - An authorization is the word of the payer and of the token: its transfer takes no tag. Authorizations are
   paired with all transfers of their token, not only with those that are watched.
 - A tag is the word of whoever sent the transaction. Where that is not the payer, as with bundlers of smart
-  wallets, and more payments claim a sum than were paid with it, none of them gets it.
+  wallets, and more payments claim a sum than were paid with it, none of them gets it. What was minted has no
+  payer, and takes none: a bridge mints for whoever brings it its message, and with whatever behind it.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -24,7 +25,7 @@ import msgspec
 from payd.chains.base import SeenTransfer
 from payd.chains.evm.answers import Receipt, Transaction
 from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR, tagged_calls
-from payd.chains.evm.codec import WORD_BYTES, word_of_address
+from payd.chains.evm.codec import WORD_BYTES, ZERO_ADDRESS, word_of_address
 from payd.chains.evm.events import decode_transfer, decode_used_authorization
 from payd.chains.rpc_errors import BadAnswer
 from payd.core.caip import AccountId, AssetId, ChainId
@@ -199,7 +200,7 @@ def _bindings(
             bindings.give(authorized[one.place], [one])
         elif (tag := _own_tag(transaction, one)) is not None:
             bindings.give(tag, [one])
-        else:
+        elif one.sender != ZERO_ADDRESS:
             untied[one.recipient, one.value].append(one)
     for call, tags in tagged_calls(transaction.input).items():
         paid = untied[call]

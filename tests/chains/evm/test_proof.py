@@ -212,6 +212,12 @@ def test_whoever_submits_a_wallets_call_cannot_put_his_own_payment_in_the_place_
     assert bound(*paid(given, transfer_log(WALLET, SHOP, 500))) == [None]
 
 
+def test_whoever_brings_a_bridge_its_message_cannot_claim_with_a_tag_what_it_mints_for_a_shop() -> None:
+    receive_message = b"\x57\xec\xfd\x28" + encode(["bytes", "bytes"], [bytes(248), bytes(130)])
+    given = sent(receive_message + tagged_transfer(SHOP, 500, TAGS[0]), sender=THIRD, to=WALLET)
+    assert bound(*paid(given, transfer_log(ZERO_ADDRESS, SHOP, 500))) == [None]
+
+
 # Authorizations
 
 
