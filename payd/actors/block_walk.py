@@ -287,12 +287,18 @@ class BlockWalk:
         elif head.number - cursor.number <= BY_HASH_MAX:
             piece = await self.reader.blocks(node, watched, (cursor.number, cursor.hash), head)
         else:
-            piece = await self._range(self.reader, node, watched, cursor, head.number - BY_HASH_MAX)
+            to = head.number - BY_HASH_MAX
+            piece = await self._range(self.reader, node, watched, cursor, to, is_first=True)
         noted = await self._commit("head", cursor, piece)
         return _cursor(piece.last), noted
 
-    async def _range(self, reader: Reader, node: Node, watched: Watched, after: Cursor, to: int) -> Piece:
-        """As many blocks as the node gives at once, of those that are wanted."""
+    async def _range(
+        self, reader: Reader, node: Node, watched: Watched, after: Cursor, to: int, *, is_first: bool = False
+    ) -> Piece:
+        """As many blocks as the node gives at once, of those that are wanted.
+
+        `is_first`: windows may close by it alone, so that who gives the logs has to have the last block.
+        """
         if not watched.destinations:
             [last] = await self.reader.headers(node, [to])
             if last is None:
@@ -300,8 +306,10 @@ class BlockWalk:
             return Piece((last,), ())
         while True:
             width = min(self._width, to - after.number, _width_max(watched))
+            number = after.number + width
+            last = await self._header(node, number) if is_first else None
             try:
-                piece = await reader.range(node, watched, (after.number, after.hash), after.number + width)
+                piece = await reader.range(node, watched, (after.number, after.hash), number, last)
             except TooWide:
                 self._width = max(1, width // 2)
                 log.info("chain.range_halved", chain=self._name, node=node.name, blocks=self._width)

@@ -57,6 +57,24 @@ async def test_where_no_window_ends_no_other_node_is_asked(two: Watching) -> Non
     assert two.rpc.nodes[1].posts == asked
 
 
+async def test_a_range_of_a_machine_that_does_not_have_all_of_it_closes_no_window(realm_db: Database) -> None:
+    """It gives the logs that it has, and the one node's other machines have newer blocks."""
+    async with open_watching(realm_db) as one:
+        payment, ends_s = await sell(one)
+        before = one.chain.head.number
+        paid = one.pay(payment)
+        await pass_until(one, ends_s + 60)
+        one.views[0].ghosts = one.chain.head.number - before
+        one.views[0].has_final = False  # nor is it read again before the payment has expired
+        assert not await one.watcher.run_once()
+        assert closed_s(one) < ends_s
+        one.views[0].ghosts = 0
+        assert await one.watcher.run_once()
+
+        assert closed_s(one) > ends_s
+        assert one.till.kinds(paid.hash) == ["matched"]
+
+
 async def test_what_the_node_that_is_read_hides_another_one_shows_before_the_window_closes(
     two: Watching,
 ) -> None:

@@ -142,7 +142,9 @@ class Reader:
         paid = [one for row, block in zip(rows, blocks, strict=False) for one in _payers(row, block, watched)]
         return Piece(tuple(blocks), await self._transfers(node, watched, logs, paid, blocks))
 
-    async def range(self, node: Node, watched: Watched, after: tuple[int, str], to: int) -> Piece:
+    async def range(
+        self, node: Node, watched: Watched, after: tuple[int, str], to: int, last: Block | None = None
+    ) -> Piece:
         """Read many blocks at once, far enough below the head for no reorg to be about.
 
         The last one's header is asked for in the POST that asks for the logs.
@@ -152,6 +154,8 @@ class Reader:
             watched: What is looked for.
             after: Number and hash of the block that was read last.
             to: The number of the last block.
+            last: That block, if who gives the logs must have it: a machine that is behind leaves out what it
+                does not have, and says nothing of it.
 
         Raises:
             TooWide: Ask for fewer.
@@ -162,8 +166,11 @@ class Reader:
         numbers = range(first, to + 1) if full else sorted({first, to})
         filters = [{"fromBlock": to_quantity(first), "toBlock": to_quantity(to)}]
         calls = [_header(number, full) for number in numbers]
-        asked = [*_log_calls(watched, filters), *calls]
+        known = [] if last is None else _log_calls(watched, [{"blockHash": last.hash}])[:1]
+        asked = [*known, *_log_calls(watched, filters), *calls]
         results = await self._rpc.batch(asked, node=node)
+        for _ in known:
+            _good(results.pop(0))
         found = results[: len(results) - len(calls)]
         if to > first and any(isinstance(one, RpcError) and one.kind != "cannot" for one in found):
             raise TooWide
