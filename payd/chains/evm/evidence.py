@@ -65,11 +65,11 @@ class Evidence(Witnesses):
                 return False
             transaction = decode_transaction(answered(results[0]))
             receipt = decode_receipt(answered(results[1]))
-            if transaction is None or receipt is None:
-                # Behind one address may be several nodes: one that lags does not know it yet.
-                return transaction is None and receipt is None and not _lists(results[2], sighting.tx_id)
-            if receipt.block_hash != sighting.block_hash:
-                return True
+            if (transaction is None) != (receipt is None):
+                return False
+            if transaction is None or receipt is None or receipt.block_hash != sighting.block_hash:
+                # Behind one address may be several nodes: one that lags, or is on a fork, knows no better.
+                return not _lists(results[2], sighting.tx_id)
             watched = watched_for(sighting.asset, sighting.recipient)
             paid = paid_by(self._chain, transaction, receipt, watched, set())
         except BadAnswer:

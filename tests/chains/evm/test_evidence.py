@@ -341,6 +341,7 @@ def not_yet_known(request: Request, result: Any) -> Any:
         (LIES["the receipt is junk"], False),
         (LIES["there is no receipt"], False),
         (LIES["there is no transaction"], False),
+        (LIES["the receipt is of another block"], False),
         (not_yet_known, False),
     ],
 )
