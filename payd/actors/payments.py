@@ -182,13 +182,14 @@ class Payments:
     # Asking.
 
     def find(self, payment_id: str) -> Payment:
-        """The payment at its newest stored version: from memory, else one point read.
+        """The payment at its newest stored version: from memory, or by one point read.
 
         Raises:
             PaymentNotFound: Unknown or malformed; they read the same.
         """
         actor = self.turns.peek(payment_id)
-        if actor is not None and actor.payment is not None:
+        # While it has a turn its row may be ahead of memory, and lists show the row.
+        if actor is not None and actor.payment is not None and not actor.busy:
             return actor.payment
         if not is_id(payment_id, self._prefix):
             raise PaymentNotFound("There is no such payment.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.actors.feed import Bell
@@ -16,6 +17,7 @@ from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound
 from payd.core.payment import Payment, PaymentCancelled, PaymentFailed
 from payd.core.status import Status
 from payd.store.db import Tx
+from payd.store.payments import find_payment
 from payd.store.transfers import Transfer, transfers_of_payment
 from tests.inserts import insert_transfer
 from tests.shop import BUYER, SIGNATURE, Shop
@@ -42,6 +44,28 @@ async def test_nothing_is_told_before_it_is_stored(shop: Shop) -> None:
     await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
 
     assert stored_when_told == ["processing", "succeeded"]
+
+
+async def test_who_saw_a_move_in_a_list_finds_the_payment_moved(shop: Shop) -> None:
+    behind: list[str] = []
+
+    async def look(payment: str) -> None:
+        while True:
+            listed = shop.realm.db.point(find_payment, payment)
+            assert listed is not None
+            if shop.realm.payments.find(payment).version < listed.version:
+                behind.append(payment)
+            await trio.lowlevel.checkpoint()
+
+    # From a commit to what follows from it in memory others have a turn, or have none: in no order.
+    for _ in range(10):
+        payment = await shop.pay()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look, payment)
+            await shop.call("POST", f"/v1/payments/{payment}/cancel", {})
+            nursery.cancel_scope.cancel()
+
+    assert behind == []
 
 
 async def test_a_step_that_fails_its_own_check_leaves_row_event_and_memory_as_they_were(shop: Shop) -> None:
@@ -136,8 +160,6 @@ async def test_a_request_that_repeats_after_the_move_gets_the_stored_answer(shop
 
 
 async def test_stored_payments_read_back_as_they_were(shop: Shop) -> None:
-    from payd.store.payments import find_payment
-
     payment = await shop.pay(
         reference="Ärger № 1",
         unit="iso4217/JPY",
