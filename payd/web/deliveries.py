@@ -169,8 +169,10 @@ async def read_delivery(call: Call) -> Answer:
 
     The id may be the delivery's own, its webhook-id (`msg_…`), or its event's (`evt_…`).
     """
-    row = _own_delivery(call)
-    return Answer.json(_detail(row, call.realm.db.point(attempts_of, row.id)))
+    found = await call.realm.db.read(_with_log, call.account_id, call.params["id"])
+    if found is None or not is_shown(call, found[0].payment_id):
+        raise _unknown()
+    return Answer.json(_detail(*found))
 
 
 async def resend(call: Call) -> Answer:
@@ -320,8 +322,18 @@ def _audit_step(call: Call, act: str, subject: str, **details: str) -> Callable[
 def _own_delivery(call: Call) -> DeliveryRow:
     row = call.realm.db.point(find_delivery, call.account_id, call.params["id"])
     if row is None or not is_shown(call, row.payment_id):
-        raise NotFound("There is no such delivery.")
+        raise _unknown()
     return row
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no such delivery.")
+
+
+def _with_log(tx: Tx, account_id: str, any_id: str) -> tuple[DeliveryRow, list[AttemptRow]] | None:
+    """A delivery and its log as they are at one moment: to be run in one transaction."""
+    row = find_delivery(tx, account_id, any_id)
+    return None if row is None else (row, attempts_of(tx, row.id))
 
 
 def _detail(row: DeliveryRow, attempts: list[AttemptRow]) -> DeliveryDetail:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from payd.actors.deliveries import BY_HAND_MAX
 from payd.actors.feed import Listener
 from payd.core.advice import advice
 from payd.core.event import iso_ms
+from payd.store.attempts import AttemptRow, attempts_of
+from payd.store.db import Tx
 from payd.store.events import get_event
 from payd.store.webhook_jobs import running_jobs
 from tests.receiver import Does, always
@@ -76,6 +81,29 @@ async def test_a_payment_is_told_of_and_its_delivery_is_in_the_log(tmp_path: Pat
             "truncated": False,
             "fault": None,
         }
+
+
+async def test_a_delivery_and_its_log_are_of_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_hooked(tmp_path, always(Does(status=500))) as hooked:
+        row = await delivered(hooked)
+
+        def a_little_later(tx: Tx, delivery_id: str) -> list[AttemptRow]:
+            with closing(sqlite3.connect(tmp_path / "test.db")) as other, other:
+                other.execute(
+                    "INSERT INTO attempts (delivery_id, n, trigger, at_ms, duration_ms, body, truncated)"
+                    " SELECT delivery_id, n + 1, trigger, at_ms, duration_ms, body, truncated FROM attempts"
+                )
+            return attempts_of(tx, delivery_id)
+
+        monkeypatch.setattr("payd.web.deliveries.attempts_of", a_little_later)
+        detail = (await hooked.shop.call("GET", f"/v1/webhooks/deliveries/{row['id']}")).body
+        assert (detail["attempts"], len(detail["attemptLog"])) == (1, 1)
+
+        monkeypatch.undo()
+        detail = (await hooked.shop.call("GET", f"/v1/webhooks/deliveries/{row['id']}")).body
+        assert (detail["attempts"], len(detail["attemptLog"])) == (2, 2)
 
 
 async def test_deliveries_are_filtered_and_paged(tmp_path: Path) -> None:
