@@ -59,14 +59,16 @@ class SettlementsCreated(msgspec.Struct):
 
 async def create(call: Call) -> Answer:
     """POST /v1/merchants/{merchantId}/settlements/crypto → 201, all or nothing."""
-    merchant = own_merchant(call)
     body = call.json(CreateSettlements)
     request = idempotent(call, body)
-    asset_keys = check_settlements(call.realm, body.settlements)
-    # Before the chains are asked: a repeated request gets its answer also while no node does.
+    # Before all else: a repeated request gets its answer also while no node does, and when its merchant or
+    # its chain is gone.
     replay = call.realm.db.point(find_replay, request)
     if replay is not None:
+        call.check_merchant(call.params["merchantId"])
         return outcome_answer(replay)
+    merchant = own_merchant(call)
+    asset_keys = check_settlements(call.realm, body.settlements)
     for place, item in enumerate(body.settlements):
         await check_on_chain(call.realm, item.asset, item.destination, f"settlements[{place}].destination")
     now_ms = call.realm.clock.now_ms()

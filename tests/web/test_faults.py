@@ -12,7 +12,7 @@ from payd.core.fault import FAULT_KINDS
 from payd.store.db import Tx
 from payd.web.faults import DELIVERIES_MAX
 from tests.shop import Shop
-from tests.web.hooked import Hooked, open_hooked
+from tests.web.hooked import ENDPOINT, Hooked, open_hooked
 
 PATH = "/v1/test/webhooks/inject"
 
@@ -112,11 +112,12 @@ async def test_one_or_all_are_ended(hooked: Hooked) -> None:
     assert len(audited(shop)) == 6
 
 
-async def test_the_same_key_injects_once(hooked: Hooked) -> None:
-    for _ in range(2):
-        made = await hooked.shop.call("POST", PATH, {"fault": "drop"}, idempotency_key="once")
-        assert made.status == 201
+async def test_the_same_key_injects_once_and_is_answered_when_the_endpoint_is_gone(hooked: Hooked) -> None:
+    made = [await hooked.shop.call("POST", PATH, {"fault": "drop"}, idempotency_key="once") for _ in range(2)]
     assert len((await hooked.shop.call("GET", PATH)).body["data"]) == 1
+    assert (await hooked.shop.call("DELETE", ENDPOINT)).status == 200
+    made.append(await hooked.shop.call("POST", PATH, {"fault": "drop"}, idempotency_key="once"))
+    assert [(one.status, one.raw) for one in made] == 3 * [(201, made[0].raw)]
 
 
 async def test_live_keys_and_keys_without_the_scope_are_refused_and_no_row_is_written(hooked: Hooked) -> None:

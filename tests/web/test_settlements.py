@@ -439,16 +439,28 @@ async def test_while_no_node_answers_nothing_is_registered_or_changed(
     assert await kept(live) == before
 
 
-async def test_a_repeated_registration_is_answered_while_no_node_is(
+async def test_a_repeated_registration_is_answered_while_no_node_is_and_when_all_of_it_is_gone(
     on_solana: tuple[LiveShop, Solana],
 ) -> None:
     live, chain = on_solana
+    other = [await live.shop.new_merchant(key=live.key, pays=False)]
+    limited = await live.shop.new_key(realm="live", merchants=other)
     body = {"settlements": [{"asset": USDC_SOLANA, "destination": f"{SOLANA}:{SOLANA_WALLET}"}]}
-    path = f"/v1/merchants/{live.merchant}/settlements/crypto"
-    first = await live.shop.call("POST", path, body, key=live.key, idempotency_key="once")
+    path = f"/v1/merchants/{live.merchant}"
+
+    async def ask(key: str) -> Got:
+        where = f"{path}/settlements/crypto"
+        return await live.shop.call("POST", where, body, key=key, idempotency_key="once")
+
+    answers = [await ask(live.key)]
     chain.is_down = True
-    again = await live.shop.call("POST", path, body, key=live.key, idempotency_key="once")
-    assert (first.status, again.status, again.raw) == (201, 201, first.raw)
+    answers.append(await ask(live.key))
+    live.shop.house.realms["live"].payments.chains = ()
+    answers.append(await ask(live.key))
+    assert (await live.shop.call("DELETE", path, key=live.key)).status == 200
+    answers.append(await ask(live.key))
+    assert [(one.status, one.raw) for one in answers] == 4 * [(201, answers[0].raw)]
+    assert (await ask(limited)).code == "forbidden"
 
 
 async def test_an_operator_is_told_the_same(on_solana: tuple[LiveShop, Solana]) -> None:
