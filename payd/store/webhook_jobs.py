@@ -211,23 +211,29 @@ class _Page(NamedTuple):
     more: bool
 
 
+# Whether nobody queued it again since.
+_IS_LAST: Final = (
+    "NOT EXISTS (SELECT 1 FROM webhook_job_deliveries later"
+    " WHERE later.delivery_id = d.id AND later.job_id > j.job_id)"
+)
 # What a job queued and nobody sent or queued again: by way of what its endpoint is owed, which gets less.
 _NOT_SENT: Final = (
     "SELECT d.seq FROM deliveries d CROSS JOIN webhook_job_deliveries j"
     " ON j.job_id = ? AND j.delivery_id = d.id"
-    " WHERE d.endpoint_id = ? AND d.priority = ? AND d.state = 'pending' AND NOT EXISTS ("
-    "SELECT 1 FROM webhook_job_deliveries later WHERE later.delivery_id = d.id AND later.job_id > j.job_id)"
+    f" WHERE d.endpoint_id = ? AND d.priority = ? AND d.state = 'pending' AND {_IS_LAST}"
 )
 _ROW: Final = "SELECT id, kind, since_ms, state, matched, queued FROM webhook_jobs"
 
 
 def _with_counts(tx: Tx, row: tuple[str, str, int, str, int, int]) -> JobRow:
     job_id, kind, since_ms, state, matched, queued = row
+    # What ended, and was queued again by a later job, is that one's: a job that is done stays so.
     done, ended, taken_back, pending, retrying = tx.execute(
         "SELECT coalesce(sum(d.state = 'succeeded'), 0),"
         " coalesce(sum(d.state IN ('failed', 'cancelled')), 0),"
         " coalesce(sum(d.state IN ('failed', 'cancelled') AND d.reason = 'job_cancelled'), 0),"
-        " coalesce(sum(d.state = 'pending'), 0), coalesce(sum(d.state = 'pending' AND d.attempts > 0), 0)"
+        f" coalesce(sum(d.state = 'pending' AND {_IS_LAST}), 0),"
+        f" coalesce(sum(d.state = 'pending' AND d.attempts > 0 AND {_IS_LAST}), 0)"
         " FROM webhook_job_deliveries j JOIN deliveries d ON d.id = j.delivery_id WHERE j.job_id = ?",
         (job_id,),
     ).fetchone()

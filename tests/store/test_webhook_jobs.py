@@ -109,6 +109,26 @@ async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> 
     assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
 
 
+async def test_a_job_that_is_done_stays_so_when_a_later_one_queues_what_failed_again(
+    realm_db: Database,
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 0)
+    await fail_all(realm_db)
+    await start(realm_db, "recover")
+    await advance(realm_db, fresh_ids())
+    await fail_all(realm_db)
+    assert job(realm_db).state == "done"
+
+    await start(realm_db, "recover", "job_2")
+    await realm_db.write(advance_job, "job_2", 1_000_000, fresh_ids())
+    await realm_db.write(lambda tx: tx.execute("UPDATE deliveries SET attempts = 1"))
+    later = realm_db.point(find_job, "acct_1", "job_2")
+    assert later is not None
+    assert (job(realm_db).state, job(realm_db).retrying) == ("done", 0)
+    assert (later.state, later.retrying) == ("running", 1)
+
+
 async def test_what_was_refused_and_is_tried_again_is_counted_apart(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
     for number in range(3):
