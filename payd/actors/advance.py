@@ -81,7 +81,12 @@ class Advance:
     async def run(self) -> None:
         """Work on jobs for ever; one that a restart interrupted comes first."""
         # Of the last write before it, nobody may have known that it was stored.
-        self._clock.move_to_offset(max(self._db.point(get_clock).offset_ms, self._clock.offset_ms))
+        row = self._db.point(get_clock)
+        self._clock.move_to_offset(max(row.offset_ms, self._clock.offset_ms))
+        if not row.running:
+            # What its last step had fall due may have been cut off.
+            self._at_work = True
+            await self._work_done()
         while True:
             self._wanted = trio.Event()
             self._at_work = self._db.point(get_clock).running

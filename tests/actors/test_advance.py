@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
+from payd.actors.advance import Advance
 from payd.core.errors import OutcomeUnknown
 from payd.core.event import iso_ms
 from payd.entropy import new_id
@@ -105,6 +107,28 @@ async def test_a_job_that_a_restart_interrupted_is_finished(tmp_path: Path) -> N
         assert await done(later) >= 1
         assert later.realm.clock.offset_ms == 3_600_000
         assert later.realm.payments.find(payment).status.value == "expired"
+
+
+async def test_a_job_that_a_restart_interrupted_in_its_last_step_is_done_when_its_work_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    realm, worked = shop.realm, trio.Event()
+    await realm.db.write(start_clock_job, JOB, 3_600_000)
+    await realm.db.write(move_clock, 3_600_000)
+
+    async def idle_until(now_ms: int) -> None:
+        await worked.wait()
+
+    monkeypatch.setattr(realm.payments.tending, "idle_until", idle_until)
+    later = Advance(realm.db, realm.clock, realm.payments, realm.deliveries, shop.house.entropy)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(later.run)
+        await wait_all_tasks_blocked()
+        assert later.state().state == "running"
+        worked.set()
+        await wait_all_tasks_blocked()
+        assert later.state().state == "done"
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_offset_survives_a_restart(tmp_path: Path) -> None:
