@@ -186,16 +186,23 @@ async def list_all(call: Call) -> Answer:
 
 async def read(call: Call) -> Answer:
     """GET /v1/merchants/{id}."""
-    merchant = own_merchant(call)
-    logo = _logo(call, call.realm.db.point(find_logo, merchant.id))
-    out = merchant_out(merchant, call.realm.db.point(list_origins, merchant.id), logo)
-    return Answer.json(MerchantWithSettlements(**msgspec.structs.asdict(out), settlements=_settlements(call)))
+    merchant_id = own_merchant(call).id
+
+    def whole(tx: Tx) -> MerchantWithSettlements:
+        merchant = find_merchant(tx, merchant_id)
+        if merchant is None:
+            raise _gone()
+        logo = _logo(call, find_logo(tx, merchant_id))
+        out = msgspec.structs.asdict(merchant_out(merchant, list_origins(tx, merchant_id), logo))
+        return MerchantWithSettlements(**out, settlements=_settlements(tx, merchant_id))
+
+    # In one transaction: a change is in all that is shown, or in nothing of it.
+    return Answer.json(await call.realm.db.read(whole))
 
 
 async def read_settlements(call: Call) -> Answer:
     """GET /v1/merchants/{id}/settlements."""
-    own_merchant(call)
-    return Answer.json(_settlements(call))
+    return Answer.json(await call.realm.db.read(_settlements, own_merchant(call).id))
 
 
 async def patch(call: Call) -> Answer:
@@ -334,10 +341,9 @@ def _store_origins(tx: Tx, call: Call, merchant_id: str, origins: tuple[str, ...
     return origins
 
 
-def _settlements(call: Call) -> SettlementsOut:
-    merchant_id = call.params["merchantId"]
-    pending = call.realm.db.point(changes_of, merchant_id)
-    found = call.realm.db.point(list_settlements, merchant_id)
+def _settlements(tx: Tx, merchant_id: str) -> SettlementsOut:
+    pending = changes_of(tx, merchant_id)
+    found = list_settlements(tx, merchant_id)
     return SettlementsOut([settlement_out(one, pending.get(one.id)) for one in found], [])
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 import trio
 
 from payd.entropy import new_id
 from payd.store.audit import list_audit
+from payd.store.db import Tx
+from payd.store.origins import list_origins, replace_origins
 from tests.shop import Got, Shop
 
 NEW = {"merchantName": "Café Größe", "merchantEmail": "shop@example.com"}
@@ -295,6 +300,25 @@ async def test_origins_are_echoed_wherever_a_merchant_is_shown(shop: Shop) -> No
         made["id"]: ORIGINS,
         shop.merchant_id: [],
     }
+
+
+async def test_a_merchant_is_shown_as_it_was_at_one_moment(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/v1/merchants/{shop.merchant_id}"
+    before = (await shop.call("GET", path)).body
+
+    def a_little_later(tx: Tx, merchant_id: str) -> tuple[str, ...]:
+        with closing(sqlite3.connect(shop.folder / "test.db")) as other, other:
+            other.execute("UPDATE merchants SET name = 'later' WHERE id = ?", (merchant_id,))
+            replace_origins(other, merchant_id, ("https://later.example",))
+        return list_origins(tx, merchant_id)
+
+    monkeypatch.setattr("payd.web.merchants.list_origins", a_little_later)
+    assert (await shop.call("GET", path)).body == before
+    monkeypatch.undo()
+    after = (await shop.call("GET", path)).body
+    assert (after["name"], after["checkoutOrigins"]) == ("later", ["https://later.example"])
 
 
 async def test_origins_stay_until_they_are_replaced_as_a_whole(shop: Shop) -> None:
