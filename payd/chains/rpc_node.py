@@ -43,6 +43,9 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 LONG_BYTES: Final = 1024 * 1024
 # Providers refuse longer batches; some take only a few calls, which is learnt from their refusal.
 BATCH_MAX: Final = 100
+# So long that is believed. A node in trouble refuses in the same words: of a few such moments in a year, each
+# would halve what it is given, and soon leave it one call a POST.
+BATCH_LEARNT_S: Final = 3600.0
 # POSTs at once to one node; more wait their turn.
 POSTS_MAX: Final = 32
 BACKOFF_MIN_S: Final = 0.5
@@ -100,6 +103,7 @@ class Node:
         self._check = trio.Lock()
         self._next_id = 1
         self._batch_max = BATCH_MAX
+        self._batch_until_s = -float("inf")
         self._aside_until_s = -float("inf")
         self._rests_until_s = -float("inf")
         self._other_chain: Identity | None = None
@@ -186,6 +190,8 @@ class Node:
     async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
         results: Results = []
         most, is_refused = len(calls), False
+        if trio.current_time() >= self._batch_until_s:
+            self._batch_max = BATCH_MAX
         while len(results) < len(calls):
             chunk = calls[len(results) : len(results) + min(most, self._batch_max)]
             try:
@@ -203,6 +209,8 @@ class Node:
         return results
 
     def _shorten(self, calls_max: int) -> None:
+        if self._batch_max == BATCH_MAX:
+            self._batch_until_s = trio.current_time() + BATCH_LEARNT_S
         self._batch_max = min(self._batch_max, calls_max)
         log.info("rpc.batch_shortened", node=self.name, calls_max=self._batch_max)
 

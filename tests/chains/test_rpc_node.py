@@ -15,18 +15,18 @@ from structlog.testing import capture_logs
 from payd.chains import rpc_node
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc_errors import RpcError
-from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_MAX, POSTS_MAX, Node, names_of
+from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_LEARNT_S, BATCH_MAX, POSTS_MAX, Node, names_of
 from payd.chains.rpc_wire import Call, Fault
 from payd.core.errors import InvalidParams
 from payd.net.http import Client
 from tests.chains.rpc_node import CHAIN_ID, KEY, FakeNode, Says, open_client, urls
-from tests.receiver import Does
+from tests.receiver import Does, Received, Script
 
 HEAD: list[Call] = [("eth_blockNumber",)]
 
 
 @asynccontextmanager
-async def open_node(fake: FakeNode) -> AsyncIterator[Node]:
+async def open_node(fake: Script) -> AsyncIterator[Node]:
     async with open_client(fake) as client:
         yield Node(urls(1)[0], EvmDialect(CHAIN_ID), client=client, calls=Counter(), name="http://node0.test")
 
@@ -280,6 +280,28 @@ async def test_a_node_that_refused_everything_for_a_while_gets_batches_again(wor
         fake.does = None
         assert await node.ask(calls) == list(range(20))
         assert len(fake.asked[-1]) == 20
+
+
+async def test_a_node_that_refused_some_batches_in_a_year_is_given_long_ones_again() -> None:
+    fake = FakeNode({"eth_call": lambda place: place})
+    calls: list[Call] = [("eth_call", place) for place in range(20)]
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": 19, "message": "Temporary internal error"}}
+    troubles: list[Does] = []
+
+    def script(received: Received) -> Does:
+        return troubles.pop() if troubles and received.body.startswith(b"[") else fake(received)
+
+    async with open_node(script) as node:
+        await node.ask(calls)
+        for _ in range(10):
+            troubles = [Does(body=msgspec.json.encode(error))]
+            assert await node.ask(calls) == list(range(20))
+            await trio.sleep(BATCH_LEARNT_S / 5)
+        troubles.clear()
+        await trio.sleep(BATCH_LEARNT_S)
+        assert await node.ask(calls) == list(range(20))
+
+    assert len(fake.asked[-1]) == 20
 
 
 async def test_the_newest_block_that_it_named_is_known() -> None:
