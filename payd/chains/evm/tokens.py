@@ -1,7 +1,7 @@
 """What a token's contract says of its row in the asset table, before anybody is asked to pay with it.
 
 A signature over a wrong domain never pays, and wrong decimals ask for ten times too much, or a tenth. So each
-row is compared with its chain once in the life of the process, and again after a while if it does not fit.
+row is compared with its chain before it is offered: once a day, and again after a while if it does not fit.
 
 Source: DESIGN.md, "10. Live realm"; EIP-20; EIP-3009; EIP-5267.
 """
@@ -45,6 +45,8 @@ log = structlog.get_logger("payd.chains")
 
 # A row that did not fit is compared again after this: the contract may be upgraded, or the node was odd.
 AGAIN_MS: Final = 600_000
+# So is one that fitted: tokens are upgraded and renamed, and their domain changes with that.
+FITS_MS: Final = 86_400_000
 
 # Signatures of 65 bytes go another way; this is what a smart wallet's may look like.
 _LONG_SIGNATURE: Final = bytes(96)
@@ -113,7 +115,7 @@ class Tokens:
         self._lock = trio.Lock()
 
     async def read(self, rows: Iterable[Asset], now_ms: int) -> None:
-        """Compare those rows that were not yet, or that did not fit a while ago; all in one go.
+        """Compare those rows that were not yet, or a while ago; all in one go.
 
         Raises:
             ChainUnavailable: No node answers.
@@ -129,7 +131,7 @@ class Tokens:
                 self._tell(row, report)
 
     async def report(self, row: Asset, now_ms: int) -> Report:
-        """What the token of a row says; from memory where the row fits, or was found not to just now.
+        """What the token of a row says; from memory where that was asked a while ago at most.
 
         Raises:
             ChainUnavailable: No node answers.
@@ -142,7 +144,7 @@ class Tokens:
         if kept is None:
             return False
         at_ms, report = kept
-        return not report.problems(row) or 0 <= now_ms - at_ms < AGAIN_MS
+        return 0 <= now_ms - at_ms < (AGAIN_MS if report.problems(row) else FITS_MS)
 
     def _tell(self, row: Asset, report: Report) -> None:
         """Log what is wrong with a row, once for each thing that is."""

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from payd.chains.assets import Asset, Domain
 from payd.chains.evm.authorization import TokenDomain, domain_separator
-from payd.chains.evm.tokens import AGAIN_MS, Report, Tokens, examine_tokens
+from payd.chains.evm.tokens import AGAIN_MS, FITS_MS, Report, Tokens, examine_tokens
 from payd.core.errors import ChainUnavailable
 from tests.chains.evm.scene import CHAIN, Scene, dai_row, usdc_row
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
@@ -161,16 +161,26 @@ async def test_a_row_without_signing_needs_no_domain() -> None:
     assert report.problems(row) == ()
 
 
-async def test_a_row_that_fits_is_compared_once() -> None:
+async def test_a_row_that_fits_is_compared_once_a_day() -> None:
     node = token_node(USDC)
     async with open_rpc(node, chain_id=31337) as rpc:
         tokens = Tokens(rpc, CHAIN)
         async with trio.open_nursery() as nursery:
             for _ in range(10):
                 nursery.start_soon(tokens.report, ROW, NOW_MS)
-        await tokens.report(ROW, NOW_MS + 10**9)
+        await tokens.report(ROW, NOW_MS + FITS_MS - 1)
 
     assert node.count("eth_getCode") == 1
+
+
+async def test_a_token_that_is_renamed_while_the_server_runs_is_not_signed_for_by_its_old_domain() -> None:
+    calls = dict(USDC)
+    async with open_rpc(token_node(calls), chain_id=31337) as rpc:
+        tokens = Tokens(rpc, CHAIN)
+        assert (await tokens.report(ROW, NOW_MS)).is_signable(ROW)
+        calls[SEPARATOR] = "0x" + domain_separator(msgspec.structs.replace(DOMAIN, name="USD0")).hex()
+
+        assert not (await tokens.report(ROW, NOW_MS + FITS_MS)).is_signable(ROW)
 
 
 async def test_a_row_that_does_not_fit_is_told_once_and_compared_again_after_a_while() -> None:
