@@ -8,6 +8,7 @@ Source: DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 
 from payd import __version__
+from payd.core.attention import MIB, SPACE_NONE
 from payd.core.event import iso_ms
 from payd.store.copying import (
     DATABASES,
@@ -96,13 +98,15 @@ def make_backup(
         look: Told what is done; what it raises ends the backup, and nothing is left of it.
 
     Raises:
-        BackupRefused: `dest` cannot be used, there is nothing to copy, or a database is damaged.
+        BackupRefused: `dest` cannot be used or has no room, there is nothing to copy, or a database is
+            damaged.
         DraftBusy: Another backup into the same folder is under way.
         DraftForeign: Somebody put something in the place of the draft.
         OSError: Something cannot be read or written.
     """
     _check_dest(directory, dest)
     with draft_folder(dest.parent / DRAFT) as draft, _readable():
+        _check_room(directory, draft)
         files = [
             *_copy_databases(directory, draft, look),
             *_copy_others(directory, draft, keystore, look),
@@ -149,6 +153,23 @@ def _check_dest(directory: Path, dest: Path) -> None:
         raise BackupRefused(
             f"{dest} lies in the data directory, and would be lost with it. Choose a place outside, best on"
             " another disk"
+        )
+
+
+def _check_room(directory: Path, draft: Path) -> None:
+    """Before anything is copied: while a backup fills the server's disk, no payment can be stored.
+
+    Raises:
+        BackupRefused: There is too little room for the databases, and beside the server for what it writes.
+    """
+    needed = sum((directory / name).stat().st_size for name, _ in databases_in(directory))
+    if draft.stat().st_dev == directory.stat().st_dev:
+        needed += min(needed // 2, SPACE_NONE)
+    free = shutil.disk_usage(draft).free
+    if free < needed:
+        raise BackupRefused(
+            f"The backup needs {needed // MIB} MiB, and {free // MIB} MiB are free in {draft.parent}. Take"
+            " old backups away, or choose another disk"
         )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import stat
+from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from tests.stored.fill import stored, unpack
 
 NOW_MS = 1_790_000_000_000
 NEWEST = max(stored())
+Usage = namedtuple("Usage", "total used free")
 KEYSTORE = b'{"version": 3, "crypto": {"kdf": "scrypt"}}'
 
 
@@ -167,6 +171,32 @@ def test_a_place_that_cannot_be_is_refused_with_what_to_do(data: Path, tmp_path:
         make(data, data / "backup")
     with pytest.raises(BackupRefused, match="nothing to back up"):
         make(tmp_path / "empty", tmp_path / "backup")
+
+
+def test_a_backup_that_would_fill_the_disk_is_refused_before_it_does(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum((data / name).stat().st_size for name in ("office.db", "test.db"))
+    (data.parent / DRAFT).mkdir()
+    (data.parent / DRAFT / "left").write_bytes(b"by one that was killed")
+    free = size + size // 2 - 1
+    written: list[str] = []
+
+    def usage(path: Path) -> Usage:
+        assert os.listdir(path) == []
+        return Usage(10**12, 0, free)
+
+    def look(_what: str, file: str, _done: int, _total: int) -> None:
+        written.append(file)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    with pytest.raises(BackupRefused, match="old backups away"):
+        make_backup(data, data.parent / "b", Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
+    assert written == []
+    assert {each.name for each in data.parent.iterdir()} == {"data"}
+
+    free += 1
+    make(data, data.parent / "backup")
 
 
 def test_a_damaged_database_makes_no_backup(data: Path) -> None:
