@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import example, given
@@ -277,8 +280,26 @@ def test_systemd_takes_each_unit_of_readme(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(text)
         check_taken(tmp_path / name)
-    (tmp_path / "payd-backup.timer").write_text(timer.replace("03:30", "at night"))
+    (tmp_path / "payd-backup.timer").write_text(timer.replace("04:30", "at night"))
     assert "lacks value" in verify(tmp_path / "payd-backup.timer").stderr
+
+
+def test_the_hour_of_backups_is_there_once_each_night_wherever_clocks_are_changed() -> None:
+    at = re.search(r"OnCalendar=\*-\*-\* (\d\d):(\d\d)$", of_readme("unit")[2], re.M)
+    assert at is not None
+    hour, minute = int(at[1]), int(at[2])
+    [cron] = of_readme("cron")
+    assert cron.startswith(f"{minute} {hour} * * * ")
+    zones = [ZoneInfo(name) for name in available_timezones()]
+    assert zones
+    # systemd leaves a time out that a night does not have; one that it has twice is of two offsets.
+    nights = [datetime(2027, 1, 1, hour, minute) + timedelta(days=night) for night in range(365)]
+    assert not [
+        (zone, night)
+        for zone in zones
+        for night in nights
+        if zone.utcoffset(night) != zone.utcoffset(night.replace(fold=1))
+    ]
 
 
 def commands_of_backups() -> dict[str, list[str]]:
