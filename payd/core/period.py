@@ -1,13 +1,14 @@
 """Days as a person counts them: by an offset from UTC, over Unix milliseconds.
 
 An offset and no zone: what a browser says without being asked for a place. Every offset in use is whole
-quarters of an hour, so that numbers kept by the quarter add up to anybody's day.
+quarters of an hour, so that numbers kept by the quarter add up to anybody's day. Days that somebody names may
+be of another season, though, and an offset of today's moves the end of a year: there a place counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
 import msgspec
@@ -77,13 +78,16 @@ def last_days(now_ms: int, count: int, offset_min: int) -> Days:
     return Days(today - timedelta(days=count - 1), today, offset_min)
 
 
-def bounds_ms(first: str | None, last: str | None, offset_min: int) -> tuple[int | None, int | None]:
+def bounds_ms(
+    first: str | None, last: str | None, offset_min: int, place: tzinfo | None = None
+) -> tuple[int | None, int | None]:
     """From when up to when a filter reaches: the first day's beginning, and the end of the last one.
 
     Args:
         first: Such as `2026-05-18`; None or empty: no bound.
         last: Likewise; the day belongs to it.
-        offset_min: Of the person's clock.
+        offset_min: Of the person's clock, today.
+        place: Where that clock is, and what it showed on each day; None: nobody knows, and the offset holds.
 
     Raises:
         InvalidParams: One is no date, or they are the wrong way round.
@@ -93,9 +97,15 @@ def bounds_ms(first: str | None, last: str | None, offset_min: int) -> tuple[int
     if start is not None and end is not None and end < start:
         raise InvalidParams("The first day is after the last one.")
     return (
-        None if start is None else day_start_ms(start, offset_min),
-        None if end is None else day_start_ms(end, offset_min) + DAY_MS,
+        None if start is None else _begins_ms(start, offset_min, place),
+        None if end is None else _begins_ms(end + timedelta(days=1), offset_min, place),
     )
+
+
+def _begins_ms(day: date, offset_min: int, place: tzinfo | None) -> int:
+    if place is None:
+        return day_start_ms(day, offset_min)
+    return round(datetime(day.year, day.month, day.day, tzinfo=place).timestamp() * 1000)
 
 
 def _day(text: str | None) -> date | None:

@@ -28,6 +28,7 @@ from payd.web.dashboard.cookies import (
     token_hash,
     unpack_flash,
     zone_offset_min,
+    zone_place,
 )
 from payd.web.dashboard.joining import check_email
 from payd.web.dashboard.passkeys import _credential_id, check_new
@@ -161,6 +162,7 @@ def _forwarded(text: str) -> None:
 def _cookies(text: str) -> None:
     headers = {"cookie": text}
     zone_offset_min(headers)
+    zone_place(headers)
     value = read_cookie(headers, "payd")
     is_token(value)
     token_hash(value)
@@ -294,7 +296,11 @@ TARGETS: Final = {
         seeds("1.2.3.4:5, [2001:db8::1]:6, ::ffff:1.2.3.4, fe80::1%eth0", "10.0.0.1"),
         (),
     ),
-    "cookie": Target(of_header(_cookies), seeds("payd=VGhl; payd-zone=-120", "payd-zone=" + "9" * 5000), ()),
+    "cookie": Target(
+        of_header(_cookies),
+        seeds("payd=VGhl; payd-zone=-120; payd-place=Asia/Tokyo", "payd-zone=" + "9" * 5000),
+        (),
+    ),
     "upgrade": Target(
         _upgrade,
         seeds(

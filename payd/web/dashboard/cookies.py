@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from payd.core.ids import ENTROPY_BYTES, make_id
 from payd.entropy import Entropy
@@ -23,6 +24,7 @@ FLASH_S: Final = 60
 ZONE_MAX_MIN: Final = 14 * 60
 
 _TOKEN: Final = re.compile("[0-9a-z]{36}")
+_PLACE: Final = re.compile("[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}")
 
 Header = tuple[str, str]
 
@@ -86,6 +88,15 @@ def zone_offset_min(headers: dict[str, str]) -> int:
     except ValueError:
         return 0
     return offset if -ZONE_MAX_MIN <= offset <= ZONE_MAX_MIN else 0
+
+
+def zone_place(headers: dict[str, str]) -> ZoneInfo | None:
+    """Where the user's clock is, as the page's own script says; None where that says nothing known here."""
+    name = read_cookie(headers, "payd-place")
+    try:
+        return ZoneInfo(name) if _PLACE.fullmatch(name) else None
+    except (KeyError, ValueError, OSError):  # there is none of this name, a file of another kind, or a folder
+        return None
 
 
 def new_token(entropy: Entropy, now_ms: int) -> str:

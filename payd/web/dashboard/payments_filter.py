@@ -19,7 +19,7 @@ from payd.store.ledger import currencies_used
 from payd.store.merchants import list_merchants
 from payd.store.payments import PaymentFilter
 from payd.store.settlements import assets_taken
-from payd.web.dashboard.cookies import zone_offset_min
+from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.payments_view import STATUS_WORDS
 from payd.web.dashboard.visit import Visit
 from payd.web.schema import Words
@@ -88,7 +88,8 @@ def filter_of(visit: Visit, chosen: Chosen) -> PaymentFilter:
     Raises:
         InvalidParams: Something in the query is not what the page offers.
     """
-    start_ms, end_ms = bounds_ms(chosen.since, chosen.until, offset_of(visit))
+    place = zone_place(visit.request.headers)
+    start_ms, end_ms = bounds_ms(chosen.since, chosen.until, offset_of(visit), place)
     if chosen.status and chosen.status not in STATUS_WORDS:
         raise InvalidParams("There is no such status.")
     if chosen.currency and chosen.currency not in MINOR_UNITS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from payd.web.dashboard.cookies import (
     token_hash,
     unpack_flash,
     zone_offset_min,
+    zone_place,
 )
 
 
@@ -80,12 +83,29 @@ def test_a_sentence_survives_its_cookie(text: str) -> None:
 def test_whatever_a_browser_brings_is_no_error(text: str) -> None:
     assert isinstance(unpack_flash(text), str)
     assert -14 * 60 <= zone_offset_min({"cookie": f"payd-zone={text}"}) <= 14 * 60
+    assert zone_place({"cookie": f"payd-place={text}"}) is None or text.strip()
 
 
 def test_the_zone_is_what_the_page_measured() -> None:
     assert zone_offset_min({"cookie": "payd-zone=-210"}) == -210
     assert zone_offset_min({"cookie": "payd-zone=9999"}) == 0
     assert zone_offset_min({}) == 0
+
+
+def test_the_place_is_one_that_this_machine_knows() -> None:
+    assert zone_place({"cookie": "payd-place=America/Argentina/Ushuaia"}) == ZoneInfo(
+        "America/Argentina/Ushuaia"
+    )
+    for name in (
+        "",
+        "Europe",
+        "Europe/Atlantis",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "tzdata.zi",
+        "undefined",
+    ):
+        assert zone_place({"cookie": f"payd-place={name}"}) is None
 
 
 def test_a_forms_token_is_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from payd.core.errors import InvalidParams
+from payd.core.event import iso_ms
 from payd.core.period import DAY_MS
 from payd.store.payments import PaymentFilter
 from payd.web.dashboard.payments import words_of
@@ -36,6 +37,22 @@ async def test_days_are_those_of_the_users_clock(shop: Shop) -> None:
     assert found.start_ms is not None
     assert found.end_ms == found.start_ms + DAY_MS
     assert (found.start_ms + 330 * 60_000) % DAY_MS == 0
+
+
+@pytest.mark.parametrize("now_min", [60, 120])
+async def test_a_year_ends_when_it_did_there_and_not_by_the_clock_of_another_season(
+    shop: Shop, now_min: int
+) -> None:
+    here = visit(shop)
+    here.request.headers["cookie"] = f"payd-zone={now_min}; payd-place=Europe/Berlin"
+    ends = [filter_of(here, Chosen(since=f"{year}-01-01", until=f"{year}-12-31")) for year in (2026, 2027)]
+    assert [iso_ms(one.end_ms or 0) for one in ends] == [
+        "2026-12-31T23:00:00.000Z",
+        "2027-12-31T23:00:00.000Z",
+    ]
+    assert ends[1].start_ms == ends[0].end_ms
+    june = filter_of(here, Chosen(since="2026-06-01", until="2026-06-30"))
+    assert iso_ms(june.start_ms or 0) == "2026-05-31T22:00:00.000Z"
 
 
 @pytest.mark.parametrize(("said", "meant"), [(330, 330), (-1, -15), (7, 0), (-840, -720), (840, 840)])

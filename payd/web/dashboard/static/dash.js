@@ -3,8 +3,10 @@
 const TICK_MS = 3000;
 const TWICE_MS = 5000; // a second click; who waits for longer may try again
 
-const zone = -new Date().getTimezoneOffset();
-document.cookie = `payd-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${location.protocol === 'https:' ? '; Secure' : ''}`;
+const clock = { zone: -new Date().getTimezoneOffset(), place: Intl.DateTimeFormat().resolvedOptions().timeZone };
+for (const [name, value] of Object.entries(clock)) {
+  document.cookie = `payd-${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax${location.protocol === 'https:' ? '; Secure' : ''}`;
+}
 
 function localTimes(within) {
   for (const one of within.querySelectorAll('time[data-local]')) {
