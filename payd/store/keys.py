@@ -148,9 +148,13 @@ def find_made_key(tx: sqlite3.Connection, key_hash: bytes) -> Key | None:
     return None if row is None else _key(row)
 
 
-def list_keys(tx: sqlite3.Connection, account_id: str) -> list[Key]:
-    """The account's keys, revoked ones too, oldest first."""
-    rows = tx.execute(f"SELECT {_COLUMNS} FROM api_keys WHERE account_id = ? ORDER BY id", (account_id,))
+def list_keys(tx: sqlite3.Connection, account_id: str, revoked_since_ms: int = 0) -> list[Key]:
+    """The account's keys, oldest first; of revoked ones those that were it since then."""
+    rows = tx.execute(
+        f"SELECT {_COLUMNS} FROM api_keys"
+        " WHERE account_id = ? AND coalesce(revoked_at_ms, ?) >= ? ORDER BY id",
+        (account_id, revoked_since_ms, revoked_since_ms),
+    )
     return [_key(row) for row in rows]
 
 

@@ -102,7 +102,9 @@ def _filter(visit: Visit, offset_min: int) -> LogFilter:
 
 
 def _keys(visit: Visit) -> list[tuple[str, str]]:
-    keys = visit.realm.db.point(list_keys, visit.account_id)
+    """Those whose requests may be in the log; each `payd listen` had one of its own, and there were many."""
+    since_ms = visit.realm.clock.now_ms() - REQUESTS_KEPT_MS
+    keys = visit.realm.db.point(list_keys, visit.account_id, since_ms)
     apps = visit.realm.db.point(list_apps, visit.account_id)
     return [
         ("", "Any"),

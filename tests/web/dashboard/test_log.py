@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from payd.actors.maintenance import REQUESTS_KEPT_MS
 from payd.core.roles import Role
 from payd.store.api_log import Logged, insert_logged
+from payd.store.keys import list_keys, revoke_key
 from tests.shop import Shop
 from tests.visitor import sign_in
 
@@ -54,6 +56,21 @@ async def test_a_refusal_is_shown_as_text_whatever_it_holds(shop: Shop) -> None:
     assert "&lt;script&gt;1&lt;/script&gt;" in page.html
     assert "<script>" not in page.html
     assert "<img src=x>" not in page.html
+
+
+async def test_a_revoked_key_can_be_chosen_as_long_as_its_requests_are_kept(shop: Shop) -> None:
+    key = await shop.new_key()
+    made = next(one for one in shop.realm.db.point(list_keys, shop.account_id) if one.last4 == key[-4:])
+    visitor, clock = await sign_in(shop, Role.DEVELOPER), shop.realm.clock
+    await shop.realm.db.write(
+        revoke_key, account_id=shop.account_id, key_id=made.id, actor="test", now_ms=clock.now_ms()
+    )
+    clock.move_to_offset(REQUESTS_KEPT_MS - 60_000)
+    assert made.id in (await visitor.get(PAGE)).html
+    clock.move_to_offset(REQUESTS_KEPT_MS + 60_000)
+    page = await visitor.get(PAGE)
+    assert made.id not in page.html
+    assert shop.key[-4:] in page.html
 
 
 async def test_filters_combine(shop: Shop) -> None:
