@@ -159,6 +159,8 @@ class NodeChoice:
             if stuck_s < SECOND_WAIT_S or any(one.is_healthy for one in left):
                 return
         self._stuck.clear()
-        if len(skipped) < SKIPPED_MAX:
-            log.error("chain.transaction_skipped", tx_id=tx_id, why=words)
-            skipped.add(tx_id)
+        if len(skipped) >= SKIPPED_MAX:
+            # It was read past long ago, and this one is in everybody's way now.
+            skipped.remove(min(skipped))
+        log.error("chain.transaction_skipped", tx_id=tx_id, why=words)
+        skipped.add(tx_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from payd.actors import node_choice
 from payd.actors.node_choice import (
     REST_S,
     SECOND_WAIT_S,
@@ -56,6 +57,25 @@ async def test_a_transaction_that_no_node_can_tell_of_does_not_hold_up_the_other
     assert watching.till.kinds(paid.hash) == ["matched"]
     assert watching.till.shown(strange.hash) == []
     assert watching.watcher.stats().skipped == 1
+
+
+async def test_however_many_were_read_past_in_a_year_the_next_one_holds_up_nobody_either(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_choice, "SKIPPED_MAX", 2)
+    payment = await watching.till.sell()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        for _ in range(3):
+            strange = token_transfer(PRICE)
+            watching.views[0].denies.add(strange.hash)
+            watching.chain.mine(strange)
+            await trio.sleep(2 * UNREADABLE_S)
+        paid = watching.pay(payment)
+        await trio.sleep(2 * UNREADABLE_S)
+        nursery.cancel_scope.cancel()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+    assert watching.watcher.stats().skipped == 2
 
 
 @pytest.mark.parametrize("tells", [True, False])
