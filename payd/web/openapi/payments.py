@@ -56,7 +56,12 @@ _INSTANT: Final[dict[str, Any]] = {"type": "string", "format": "date-time"}
 
 LISTED: Final = (
     Param("startTs", "Created then or later; RFC 3339, with a time zone.", _INSTANT),
-    Param("endTs", "Created before then.", _INSTANT),
+    Param(
+        "endTs",
+        "Created before then. A payment has its time a moment before it is stored: who fetches what is new,"
+        " window by window, ends the last one a minute ago.",
+        _INSTANT,
+    ),
     Param("status", "One or more.", _list(names.one_of(*(status.value for status in Status)))),
     Param("merchantId", "One or more.", _list({"type": "string", "pattern": "^[^,]+$"})),
     Param("asset", "What was paid with; CAIP-19.", names.ASSET),
