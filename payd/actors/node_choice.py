@@ -160,7 +160,7 @@ class NodeChoice:
                 return
         self._stuck.clear()
         if len(skipped) >= SKIPPED_MAX:
-            # It was read past long ago, and this one is in everybody's way now.
+            # Whichever: should it still be in the way, it is read past again, and this one is in it now.
             skipped.remove(min(skipped))
         log.error("chain.transaction_skipped", tx_id=tx_id, why=words)
         skipped.add(tx_id)
