@@ -34,10 +34,11 @@ UNKNOWN_OPTION: Final = "This option does not belong to the payment. Ask for opt
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a wallet's own form asked: `(field id, value)`, and what to seal it with."""
+    """What a wallet's own form asked: `(field id, value)`, what to seal it with, and how it was written."""
 
     values: tuple[tuple[str, str], ...]
     seal: Seal
+    by_name: bool = False
 
 
 def fields_for(payments: Payments, payment: Payment, account: AccountId) -> tuple[Field, ...]:
@@ -107,7 +108,7 @@ async def _take_given(payments: Payments, actor: PaymentActor, option_id: str, g
     if payment.status is not Status.REQUIRES_ACTION and not _is_owed(payments, payment, account):
         return
     fields = fields_for(payments, payment, account)
-    taken = check_answers(fields, given.values)
+    taken = check_answers(fields, given.values, by_name=given.by_name)
     if fields:
         await _store(payments, given.seal, payment, [account], taken)
 

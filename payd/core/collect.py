@@ -96,8 +96,10 @@ def answers(fields: Sequence[Field], given: Mapping[str, str]) -> list[Answered]
     ]
 
 
-def check_answers(fields: Sequence[Field], given: Sequence[tuple[str, str]]) -> list[Answered]:
-    """Answers as a wallet sends them, checked.
+def check_answers(
+    fields: Sequence[Field], given: Sequence[tuple[str, str]], *, by_name: bool = False
+) -> list[Answered]:
+    """Answers as a wallet sends them, checked: as a list, or `by_name` in an object.
 
     Raises:
         ParamsValidation: With an issue for each that is missing, wrong, twice there or not asked for.
@@ -107,13 +109,15 @@ def check_answers(fields: Sequence[Field], given: Sequence[tuple[str, str]]) -> 
     issues = []
     for place, (field_id, _) in enumerate(given):
         if field_id not in asked:
-            issues.append(Issue(_place(place, "id"), "This is not asked for."))
+            where = place_of(field_id) if by_name else _place(place, "id")
+            issues.append(Issue(where, "This is not asked for."))
         elif field_id in places:
             issues.append(Issue(_place(place, "id"), "Each field once."))
         places.setdefault(field_id, place)
     values = dict(given)
     for field_id, problem in problems(fields, values).items():
-        where = _place(places[field_id], "value") if field_id in places else f"collectedData.{field_id}"
+        is_listed = field_id in places and not by_name
+        where = _place(places[field_id], "value") if is_listed else place_of(field_id)
         issues.append(Issue(where, PROBLEMS[problem]))
     if issues:
         raise ParamsValidation.of(*issues)
@@ -138,6 +142,11 @@ def holder_of(account: AccountId) -> str:
     """
     namespace, _, address = canonical_account(account).split(":", 2)
     return f"{namespace}:{address}"
+
+
+def place_of(field_id: str) -> str:
+    """Where an answer stands in an object of answers by name."""
+    return f"collectedData.{field_id[:NAME_MAX]}"
 
 
 def _place(place: int, name: str) -> str:

@@ -17,7 +17,7 @@ from payd.actors.collecting import Given, unanswered
 from payd.actors.confirm import confirm as confirm_payment
 from payd.actors.offers import fetch_actions, offer_options
 from payd.core.caip import AccountId, parse_account
-from payd.core.collect import FIELDS_MAX, Field, holder_of, schema_of
+from payd.core.collect import FIELDS_MAX, Field, holder_of, place_of, schema_of
 from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotFound
 from payd.core.money import AmountWire
 from payd.core.option import Quote, Result
@@ -26,7 +26,7 @@ from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.accounts import accounts_in
 from payd.web.actions import ActionOut, BuildData, render_action
-from payd.web.call import Answer, Call
+from payd.web.call import Answer, Call, issue_of
 from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.logos import logo_url
@@ -50,10 +50,14 @@ class CollectedField(_Wire):
     value: str
 
 
-class CollectedData(_Wire):
-    """What a buyer filled in."""
+class CollectedFields(_Wire):
+    """What a buyer filled in, as wallets' kits send it."""
 
     fields: list[CollectedField]
+
+
+CollectedData = dict[str, Any]
+"""What a buyer filled in: `CollectedFields`, or the object that `collectData.schema` describes."""
 
 
 class FetchIn(_Wire):
@@ -270,10 +274,32 @@ def _collect_data(call: Call, payment: Payment, asked: Asked) -> CollectData | N
 def _given(realm: Realm, collected: CollectedData | None) -> Given | None:
     if collected is None:
         return None
-    if len(collected.fields) > FIELDS_MAX:
-        issue = Issue("collectedData.fields", f"At most {FIELDS_MAX} items.")
+    by_name = not isinstance(collected.get("fields"), list)
+    values = _by_schema(collected) if by_name else _listed(collected)
+    if len(values) > FIELDS_MAX:
+        issue = Issue("collectedData" if by_name else "collectedData.fields", f"At most {FIELDS_MAX} items.")
         raise ParamsValidation.of(issue)
-    return Given(tuple((field.id, field.value) for field in collected.fields), realm.seal)
+    return Given(values, realm.seal, by_name)
+
+
+def _by_schema(collected: CollectedData) -> tuple[tuple[str, str], ...]:
+    issues = [
+        Issue(place_of(field_id), "Expected a string.")
+        for field_id, value in collected.items()
+        if not isinstance(value, str)
+    ]
+    if issues:
+        raise ParamsValidation.of(*issues[:FIELDS_MAX])
+    return tuple(collected.items())
+
+
+def _listed(collected: CollectedData) -> tuple[tuple[str, str], ...]:
+    try:
+        read = msgspec.convert(collected, CollectedFields)
+    except msgspec.ValidationError as error:
+        issue = issue_of(str(error))
+        raise ParamsValidation.of(Issue(f"collectedData.{issue.field}", issue.message)) from None
+    return tuple((field.id, field.value) for field in read.fields)
 
 
 def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Asked) -> OptionOut:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -50,6 +51,27 @@ async def test_a_confirm_without_the_answers_is_refused_in_words_and_the_payment
     assert (await shown(shop, payment))["fields"] == SHOWN
 
 
+async def test_the_object_that_the_schema_describes_is_taken_as_it_is(shop: Shop) -> None:
+    """Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm"."""
+    fields = [*FIELDS, {"id": "fields", "type": "text", "name": "Fields of work", "required": False}]
+    await ask_for(shop, fields)
+    payment = await shop.pay()
+    [option] = await shop.options(payment, [BUYER])
+    answers = VALUES | {"fields": "mathematics"}
+    assert jsonschema_rs.is_valid(option["collectData"]["schema"], answers)
+    assert (await confirm(shop, payment, option["id"], answers)).body["status"] == "processing"
+    found = (await shown(shop, payment))["fields"]
+    assert {one["id"]: one["value"] for one in found} == answers
+
+
+async def test_what_nobody_knows_beside_a_list_of_answers_is_passed_over(shop: Shop) -> None:
+    await ask_for(shop)
+    payment, option = await offered(shop)
+    answers = {**ANSWERS, "schemaVersion": 2}
+    assert (await confirm(shop, payment, option, answers)).body["status"] == "processing"
+    assert (await shown(shop, payment))["fields"] == SHOWN
+
+
 async def test_a_refused_confirm_keeps_its_transaction_for_matching(shop: Shop) -> None:
     await ask_for(shop)
     await shop.register(shop.merchant_id, "eip155:8453/slip44:60", f"eip155:8453:{WALLET}")
@@ -74,7 +96,14 @@ async def test_a_refused_confirm_keeps_its_transaction_for_matching(shop: Shop) 
         {"fields": [{"id": "note", "value": "x"}] * 13},
         {"fields": [{"id": "fullName"}]},
         {"fields": [{"id": "fullName", "value": 7}]},
+        {"fields": ["Ada"]},
         {},
+        VALUES | {"dob": 18151210},
+        VALUES | {"dob": "10.12.1815"},
+        VALUES | {"fields": None},
+        VALUES | {"iban": "DE"},
+        {"fullName": "Ada Lovelace-Byron"},
+        dict.fromkeys(map(str, range(13)), "x"),
     ],
 )
 async def test_answers_that_are_not_what_is_asked_change_nothing(shop: Shop, answers: Any) -> None:

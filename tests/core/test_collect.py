@@ -109,6 +109,21 @@ def test_what_a_wallet_sends_is_refused_by_its_place(given: Any, places: list[st
     assert [issue.field for issue in refused.value.issues] == places
 
 
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        (GOOD | {"iban": "x"}, ["collectedData.iban"]),
+        (GOOD | {"dob": "x"}, ["collectedData.dob"]),
+        (GOOD | {"x" * (NAME_MAX + 1): "x"}, ["collectedData." + "x" * NAME_MAX]),
+        ({}, ["collectedData.fullName", "collectedData.dob", "collectedData.tosConfirmed"]),
+    ],
+)
+def test_what_a_wallet_sends_by_name_is_refused_by_its_name(given: dict[str, str], places: list[str]) -> None:
+    with pytest.raises(ParamsValidation) as refused:
+        check_answers(ALL, [*given.items()], by_name=True)
+    assert [issue.field for issue in refused.value.issues] == places
+
+
 def test_where_nothing_is_asked_nothing_is_taken() -> None:
     assert check_answers((), []) == []
     with pytest.raises(ParamsValidation):

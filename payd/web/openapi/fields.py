@@ -187,6 +187,27 @@ _INSTANTS: Final = (
 
 _BUILD: Final[Mapping[str, Schema]] = MappingProxyType({"data": {"description": "That of the build action."}})
 _ANSWER: Final[Schema] = {"type": "string", "description": "What the buyer answered."}
+_COLLECTED: Final[Schema] = {
+    "type": "object",
+    "description": "The object that `schema` of `collectData` describes; or the same as a list, `fields`.",
+    "anyOf": [
+        {"maxProperties": FIELDS_MAX, "propertyNames": FIELD_ID, "additionalProperties": _ANSWER},
+        {
+            "required": ["fields"],
+            "properties": {
+                "fields": {
+                    "type": "array",
+                    "maxItems": FIELDS_MAX,
+                    "items": {
+                        "type": "object",
+                        "required": ["id", "value"],
+                        "properties": {"id": FIELD_ID, "value": _ANSWER},
+                    },
+                }
+            },
+        },
+    ],
+}
 
 # What has no rule that could be written down.
 _WORDS: Final = {
@@ -287,9 +308,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "required": {"description": "True unless it says otherwise."},
         },
         "Answered": {"id": FIELD_ID, "value": _ANSWER},
-        "CollectedField": {"id": FIELD_ID, "value": _ANSWER},
         "CollectData": {"url": {"type": "string", "description": "A page that asks, for these accounts."}},
-        "CollectedData": {"fields": {"maxItems": FIELDS_MAX}},
         "CreatePayment": {
             "expiresAt": UNIX | {"description": "Unix seconds, in the future, at most 24 hours ahead."}
         },
@@ -326,7 +345,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         },
         "Option": {"id": identifier("opt_")},
         "Options": {"options": {"maxItems": OPTIONS_PER_ANSWER_MAX}},
-        "ConfirmIn": {"results": {"maxItems": 16}},
+        "ConfirmIn": {"results": {"maxItems": 16}, "collectedData": _COLLECTED},
         "AccountsIn": {"refresh": {"description": "Taken, and changes nothing: ids are stable."}},
         "PutEndpoint": {
             "url": URL | {"description": "Absolute, https, on a public address."},
@@ -372,7 +391,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "since": UNIX | {"description": "From when on: RFC 3339 with a time zone, or Unix seconds."},
             "preview": {"description": "Only count what the job would send; false unless it says so."},
         },
-        "FetchIn": _BUILD,
+        "FetchIn": {**_BUILD, "collectedData": _COLLECTED},
         "BuildData": _BUILD,
         "Build": _BUILD,
         "Fee": {"kind": {"description": "`base_plus_percent`; there may be others."}},

@@ -209,7 +209,7 @@ _INFO: Final = gateway.PaymentInfo(
 _CALL: Final = WalletRpc(
     CHAIN, "eth_signTypedData_v4", [BUYER.rpartition(":")[2], '{"types":{},"message":{}}']
 )
-_GIVEN: Final = gateway.CollectedData([gateway.CollectedField("fullName", "Ada Lovelace")])
+_GIVEN: Final = {"fullName": "Ada Lovelace"}
 
 
 def _asked(status: str) -> gateway.GatewayStatus:
