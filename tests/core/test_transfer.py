@@ -126,6 +126,12 @@ def test_of_quotes_of_one_moment_the_dearest_says_whether_it_is_too_little() -> 
         assert kind(PAID, Claim(Status.REQUIRES_ACTION, quotes_in_order)) == "partial"
 
 
+def test_a_transfer_between_the_times_of_two_quotes_is_late_and_no_strangers() -> None:
+    newer = msgspec.structs.replace(QUOTE, valid_from_ms=3 * UNTIL_MS, valid_until_ms=4 * UNTIL_MS)
+    claim = Claim(Status.REQUIRES_ACTION, [newer, QUOTE])
+    assert kind(paid(block_at_ms=2 * UNTIL_MS), claim) == "late"
+
+
 def test_between_two_quotes_the_newest_says_whether_it_is_too_little() -> None:
     newer = msgspec.structs.replace(QUOTE, amount=480, valid_from_ms=FROM_MS + 200_000)
     assert kind(paid(value=490), Claim(Status.REQUIRES_ACTION, [newer, QUOTE])) == "surplus"
@@ -145,7 +151,7 @@ def test_a_quote_in_another_asset_or_to_another_destination_is_paid_by_nothing_h
 @pytest.mark.parametrize("value", [499, 500, 501])
 def test_whatever_comes_after_the_end_of_an_unpaid_payment_is_late(status: Status, value: int) -> None:
     found = classify(paid(value=value), Claim(status, [QUOTE]))
-    assert found.kind == "late"
+    assert found.kind == kind(paid(value=value), Claim(status, [QUOTE], paid_by_another=True)) == "late"
     assert status.value in found.reason
 
 
