@@ -85,6 +85,14 @@ async def test_what_is_owed_is_found_by_due_time_and_priority(realm_db: Database
     assert realm_db.point(next_due_ms, 10) == 20
 
 
+async def test_what_is_put_off_is_never_due_sooner_than_it_was(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 0, now_ms=40)
+    await realm_db.write(postpone, "dlv_0", 35)
+
+    assert realm_db.point(next_due_ms) == 40
+
+
 async def test_the_due_query_reads_its_index_in_order(realm_db: Database) -> None:
     def plan(tx: Tx) -> str:
         rows = tx.execute(

@@ -19,6 +19,7 @@ from payd.store.relay_transactions import (
     add_filler,
     add_transaction,
     next_nonce,
+    note_lost,
     note_mined,
     open_transactions,
 )
@@ -83,6 +84,17 @@ async def test_what_was_settled_long_ago_goes_and_the_last_nonce_stays(till: Til
     assert await prune(till) == 2
     assert counts(till) == [1, 1, 2]
     assert till.db.point(next_nonce, CHAIN, SENDER, 0) == 3
+
+
+async def test_the_last_nonce_is_the_last_of_its_key_that_was_not_lost(till: Till) -> None:
+    await settled(till, 0)
+    lost = await till.db.write(add_filler, CHAIN, SENDER, 1, 21_000, attempt("0xf"), START_MS)
+    assert lost is not None
+    await till.db.write(note_lost, lost, START_MS)
+    await till.db.write(add_filler, CHAIN, "0x" + "22" * 20, 7, 21_000, attempt("0xe"), START_MS)
+
+    assert await prune(till) == 0
+    assert till.db.point(next_nonce, CHAIN, SENDER, 0) == 1
 
 
 @pytest.mark.parametrize("then", ["processing", "succeeded", "open"])

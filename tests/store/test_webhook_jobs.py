@@ -12,6 +12,7 @@ from payd.core.errors import EndpointDisabled, NotFound, RateLimited
 from payd.store.db import Database, Tx
 from payd.store.deliveries import REPLAY, list_deliveries
 from payd.store.endpoints import switch_endpoint
+from payd.store.retention import prune_jobs
 from payd.store.webhook_jobs import (
     _NOT_SENT,
     BATCH_ROWS_MAX,
@@ -107,6 +108,20 @@ async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> 
     await realm_db.write(end)
     ended = job(realm_db)
     assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
+
+
+async def test_a_job_that_still_looks_is_not_forgotten_however_old(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(BATCH_ROWS_MAX):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    await start(realm_db, "recover")
+    await advance(realm_db, fresh_ids())
+
+    assert await realm_db.write(prune_jobs, YEAR_MS, 500) == 0
+    assert not await advance(realm_db, fresh_ids())
+    assert await realm_db.write(prune_jobs, YEAR_MS, 500) == BATCH_ROWS_MAX
+    assert await realm_db.write(prune_jobs, YEAR_MS, 500) == 1
 
 
 async def test_a_job_that_is_done_stays_so_when_a_later_one_queues_what_failed_again(
