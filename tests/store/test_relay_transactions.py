@@ -78,11 +78,11 @@ async def test_the_next_nonce_is_above_the_chains_and_all_of_ours_that_are_not_l
 
 async def test_all_forms_are_kept_and_the_dearest_is_the_newest(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
-    assert await realm_db.write(add_attempt, sent.seq, form("0xb", 10**20), 2000)
-    assert await realm_db.write(add_attempt, sent.seq, form("0xa", 10**19), 2000)
+    assert await realm_db.write(add_attempt, sent.seq, form("0xa", 10**20), 2000)
+    assert await realm_db.write(add_attempt, sent.seq, form("0xb", 10**19), 2000)
     [found] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
     assert [one.fees.max_fee for one in found.attempts] == [100, 10**19, 10**20]
-    assert found.newest.hash == "0xb"
+    assert found.newest.hash == "0xa"
     assert found.reserved == 2000 * 10**20
 
 
@@ -178,7 +178,7 @@ async def test_a_filler_belongs_to_no_job_and_takes_a_free_nonce_only(realm_db: 
 
 
 async def test_what_was_spent_since_is_summed_however_large(realm_db: Database) -> None:
-    coins = 8 * 10**18
+    coins = 8 * 10**18 + 1
     for number in range(3):
         sent = await send(realm_db, await owe(realm_db, f"pay_{number}"), number)
         await realm_db.write(note_mined, sent, Mined(10, 1, coins), landed=None, retry_at_ms=0)

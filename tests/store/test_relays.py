@@ -19,6 +19,7 @@ from payd.store.relay_transactions import (
     add_transaction,
     note_lost,
     note_mined,
+    note_sent,
     open_transactions,
 )
 from payd.store.relays import (
@@ -179,6 +180,7 @@ async def test_deaths_are_untold_while_their_payments_are_processing(realm_db: D
 async def test_a_reorg_reopens_what_was_mined_above_and_nothing_below(realm_db: Database) -> None:
     for number in range(4):
         sent = await send(realm_db, await owe(realm_db, f"pay_{number}"), number)
+        await realm_db.write(note_sent, [sent.newest.hash], 1600)
         await mine(realm_db, sent, 100 + number, status=0 if number == 3 else 1)
     assert await realm_db.write(reopen_above, CHAIN, 101) == 2
     states = [job(realm_db, f"pay_{number}").state for number in range(4)]
@@ -239,6 +241,7 @@ async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for
     )
     doubted = [await realm_db.write(doubt_job, one.seq) for one in (brought, killed, own, open_one)]
     assert doubted == [True, False, False, False]
+    await realm_db.write(reopen_above, CHAIN, 50)
     assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq]
     assert job(realm_db, "pay_0").reason == "Somebody else."
 
