@@ -212,6 +212,11 @@ async def test_strangers_do_not_keep_a_person_out_of_a_browser_they_used_before(
     assert (await knock(shop, browser=browser)).status == 303
     forged = Visitor(shop, cookies={"__Host-payd-known": "x." + "0" * 64})
     assert (await knock(shop, browser=forged)).status == 429
+    hashed = await shop.house.passwords.hash(PASSWORD)
+    await add_user(shop.house, shop.account_id, email="eve@example.com", password_hash=hashed)
+    eves = Visitor(shop)
+    await knock(shop, email="eve@example.com", browser=eves)
+    assert (await knock(shop, browser=eves)).status == 429
 
 
 async def test_strangers_at_ones_own_address_do_not_keep_a_person_out_either(shop: Shop) -> None:

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payd.entropy import new_id
-from payd.store.second_factors import list_passkeys
+from payd.store.second_factors import factors_of, list_passkeys
 from payd.web.dashboard.passkeys import from_base64, host_for_passkeys, to_base64
 from tests.authenticator import PRESENT, VERIFIED, Authenticator
 from tests.shop import Shop
 from tests.visitor import Page, Visitor, sign_in
+from tests.web.dashboard.test_proof import INVITE, invitations, person
 
 ORIGIN = "https://pay.example"
 
@@ -128,9 +129,21 @@ async def test_one_that_was_removed_opens_nothing(shop: Shop) -> None:
     owner, device = await with_passkey(shop)
     [stored] = shop.house.office.point(list_passkeys, owner.user_id)
     assert (await owner.post("/settings/security/passkeys/remove", {"id": stored.id})).status == 303
+    assert shop.house.office.point(factors_of, owner.user_id) == (False, 0, 0), "no codes without a factor"
     browser = Visitor(shop)
     options, challenge = asked(await browser.get("/login"))
     assert (await enters(shop, device.sign(options, ORIGIN), challenge, browser)).status == 403
+
+
+async def test_anothers_passkey_proves_nothing(shop: Shop) -> None:
+    _, device = await with_passkey(shop)
+    visitor = await person(shop)
+    options, challenge = asked(await visitor.post("/settings/users", INVITE))
+    options["allowCredentials"] = []
+    form = {"proof_passkey": device.sign(options, ORIGIN), "proof_challenge": challenge}
+    found = await visitor.post("/settings/users", INVITE | form)
+    assert (found.status, "another person" in found.text) == (403, True)
+    assert invitations(shop) == 0
 
 
 async def test_making_one_needs_what_was_asked_for(shop: Shop) -> None:

@@ -11,7 +11,7 @@ from payd.core.totp import STEP_MS
 from payd.store.audit import list_audit
 from payd.store.seal import Seal
 from payd.store.sealed import closed_kinds
-from payd.store.second_factors import factors_of
+from payd.store.second_factors import app_step, factors_of
 from payd.store.sessions import end_sessions
 from payd.store.users import find_user
 from payd.web.command import real_ms
@@ -51,6 +51,8 @@ async def test_an_app_is_on_once_its_first_code_is_right_and_brings_recovery_cod
     assert not shop.house.office.point(factors_of, visitor.user_id).any
     codes = await set_up(shop, visitor)
     assert len({*codes}) == 10
+    used = shop.house.office.point(app_step, visitor.user_id)
+    assert real_ms(shop.house) // STEP_MS - used <= 1, "that code is used up"
     assert shop.house.office.point(factors_of, visitor.user_id) == (True, 0, 10)
 
 
