@@ -191,6 +191,7 @@ NEVER = [
     "64:ff9b:1::a9fe:a9fe",
     "2002:a9fe:a9fe::1",
     "2001:0:a9fe:a9fe::1",
+    "2001:0:808:808:0:0:5601:5601",
     "2001:470::5efe:a9fe:a9fe",
 ]
 EVERYTHING = [ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")]
