@@ -169,6 +169,9 @@ def test_a_place_that_cannot_be_is_refused_with_what_to_do(data: Path, tmp_path:
         make(data, tmp_path / "unmounted" / "backup")
     with pytest.raises(BackupRefused, match="lies in the data directory"):
         make(data, data / "backup")
+    (tmp_path / "link").symlink_to(data / "mine")
+    with pytest.raises(BackupRefused, match="lies in the data directory"):
+        make(data, tmp_path / "link" / "backup")
     with pytest.raises(BackupRefused, match="nothing to back up"):
         make(tmp_path / "empty", tmp_path / "backup")
 

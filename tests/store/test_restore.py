@@ -76,6 +76,21 @@ def test_a_seal_key_that_is_there_already_is_tried(data: Path) -> None:
     assert len(put_back(source, wrong).lost) == 3
 
 
+def test_of_two_seal_keys_the_one_that_comes_along_is_tried(data: Path) -> None:
+    source = backed_up(data, with_keys=True)
+    (data / "seal.key").write_text("00" * 32)
+    assert put_back(source, data, overwrite=True).lost == ()
+
+
+def test_payments_that_the_backup_does_not_have_are_not_taken_away_unless_that_is_said(data: Path) -> None:
+    there = data.parent / "there"
+    there.mkdir()
+    shutil.copy(data / "test.db", there / "live.db")
+    with pytest.raises(RestoreRefused, match=r"There is live\.db"):
+        put_back(backed_up(data), there)
+    assert set(contents(there)) == {"live.db"}
+
+
 def test_what_is_there_is_not_overwritten_unless_that_is_said_and_then_kept(data: Path) -> None:
     source = backed_up(data, with_keys=True)
     shutil.copy(data / "test.db", data / "live.db")
@@ -258,6 +273,12 @@ def test_checksums_are_not_all_that_is_looked_at(data: Path) -> None:
     (source / "test.db").write_bytes(b"no database at all")
     forged(source)
     with pytest.raises(BackupUnusable, match=r"test\.db is damaged"):
+        put_back(source, data.parent / "new")
+    shutil.copy(data / "test.db", source / "test.db")
+    with closing(sqlite3.connect(source / "test.db")) as tx:
+        tx.execute("PRAGMA user_version = 1")
+    forged(source)
+    with pytest.raises(BackupUnusable, match=f"its schema version is 1, and not {NEWEST[1]}"):
         put_back(source, data.parent / "new")
     forged(source, schema="office")
     with pytest.raises(BackupUnusable, match="no database of payd's"):

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from payd.store import upgrade as module
+from payd.store.durable import sync_file
 from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
 from payd.store.self_check import broken_places, row_counts, schema_differences
 from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name
+from payd.store.swap import Swap, commit
 from payd.store.upgrade import look_at_schemas, try_upgrade, upgrade
 from tests.shop import open_shop
 from tests.stored.fill import FILES, read_told, stored, unpack
@@ -165,6 +167,25 @@ def test_an_upgrade_that_goes_wrong_leaves_everything_as_it_was(
         assert "Nothing was changed" in str(caught.value)
         assert contents(tmp_path) == before
         assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()
+
+
+def test_copies_are_on_the_disk_before_they_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpack(OLDEST, tmp_path)
+    done: list[str] = []
+
+    def synced(path: Path) -> None:
+        sync_file(path)
+        done.append(path.name)
+
+    def committed(directory: Path, swap: Swap) -> None:
+        done.append("commit")
+        commit(directory, swap)
+
+    monkeypatch.setattr("payd.store.upgrade.sync_file", synced)
+    monkeypatch.setattr("payd.store.upgrade.commit", committed)
+    upgrade(tmp_path, NOW_MS)
+
+    assert done == [*(name for name, _ in FILES), "commit"]
 
 
 def test_a_schema_that_is_not_that_of_a_new_database_is_found(tmp_path: Path) -> None:
