@@ -23,6 +23,7 @@ from payd.store.options import (
     quotes_in,
     quotes_of,
     routes_of,
+    told_before,
 )
 from payd.store.settlements import Settlement, delete_settlement, insert_settlement, set_destination
 
@@ -253,6 +254,19 @@ async def test_hints_are_kept_once_and_so_many_an_option(realm_db: Database) -> 
     assert {("0xa", 1000), ("0xb", 1000)} <= set(rows)
     await realm_db.write(keep_hints, "pay_1", "opt_1", ["0xnew"], 4000)
     assert await stored(realm_db, "hints") == HINTS_STORED_MAX
+
+
+async def test_only_all_that_was_told_for_an_option_of_the_payment_was_told_before(
+    realm_db: Database,
+) -> None:
+    await hand(realm_db, offer(), "opt_1")
+    await realm_db.write(keep_hints, "pay_1", "opt_1", ["0xa"], 1000)
+    await realm_db.write(keep_hints, "pay_1", "opt_x", ["0xb"], 1000)
+
+    assert realm_db.point(told_before, "pay_1", ["0xa"])
+    for told in (["0xa", "0xc"], ["0xb"]):
+        assert not realm_db.point(told_before, "pay_1", told)
+    assert not realm_db.point(told_before, "pay_2", ["0xa"])
 
 
 async def test_options_that_were_never_handed_out_leave_few_hints_and_take_no_room(

@@ -6,7 +6,15 @@ import pytest
 
 from payd.core.errors import AlreadyRefunded
 from payd.store.db import Database
-from payd.store.refunds import Refund, insert_refund, refunds_of
+from payd.store.refunds import (
+    Refund,
+    RefundOut,
+    forget_out,
+    insert_refund,
+    refund_out,
+    refunds_of,
+    send_out,
+)
 
 
 async def test_a_refund_is_recorded_once_a_payment(realm_db: Database) -> None:
@@ -27,3 +35,13 @@ async def test_the_refunds_of_some_payments_are_found_at_once(realm_db: Database
         "pay_2": Refund(2, "0xa", None),
     }
     assert realm_db.point(refunds_of, []) == {}
+
+
+async def test_who_forgets_what_cannot_land_does_not_forget_what_was_brought_since(
+    realm_db: Database,
+) -> None:
+    newer = RefundOut("0xb", 900)
+    await realm_db.write(send_out, "pay_1", newer, 1000)
+    await realm_db.write(forget_out, "pay_1", "0xa")
+
+    assert realm_db.point(refund_out, "pay_1") == newer
