@@ -381,6 +381,24 @@ async def test_who_asks_for_it_is_told_of_a_changed_secret_before_the_events_it_
         assert await feed.events_after(0, 10) == events, "it is told once"
 
 
+async def test_a_secret_that_changes_while_events_are_read_is_told_before_those_that_it_signs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await register(shop)
+    feed, db = await secret_listener(shop), shop.realm.db
+    look = db.look
+
+    async def rotate_first(query: Any, *args: Any) -> Any:
+        monkeypatch.setattr(db, "look", look)
+        assert (await shop.call("POST", "/v1/webhooks/endpoint/rotate")).status == 200
+        await shop.pay()
+        return await look(query, *args)
+
+    monkeypatch.setattr(db, "look", rotate_first)
+    first, event = await feed.events_after(0, 10)
+    assert (first, event[0]) == ((0, SECRET_CHANGED), 1)
+
+
 async def test_another_url_is_no_other_secret_and_one_that_has_run_out_is(shop: Shop) -> None:
     await register(shop)
     feed = await secret_listener(shop)

@@ -189,6 +189,12 @@ async def test_the_default_lifetime_is_what_is_configured(tmp_path: Path) -> Non
         assert made.body["expiresAt"] == shop.realm.clock.now_ms() // 1000 + 120
 
 
+async def test_no_payment_lives_shorter_than_is_configured(shop: Shop) -> None:
+    await trio.sleep(1 - shop.realm.clock.now_ms() % 1000 / 1000 + 0.5)
+    made = await create(shop)
+    assert 900_000 <= made.body["expiresAt"] * 1000 - shop.realm.clock.now_ms() < 901_000
+
+
 GOOD = "https://shop.example/thanks?order=1#top"
 NOT_HTTPS = (
     "http://shop.example/", "ftp://shop.example", "//shop.example", "shop.example",
