@@ -119,6 +119,8 @@ async def test_old_watches_are_forgotten_a_few_at_a_time_but_for_payments_that_w
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 5
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 1
     assert await realm_db.write(prune_watches, over_ms + 1, 5) == 0
+    await till.commit("pay_l1")
+    assert await realm_db.write(prune_watches, over_ms + 1, 5) == 0
     assert realm_db.point(chains_watched, ["pay_l1"]) == [("pay_l1", CHAIN)]
     assert till.count("watches") == 2
 

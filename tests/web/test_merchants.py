@@ -16,7 +16,7 @@ from payd.entropy import new_id
 from payd.store.audit import list_audit
 from payd.store.db import Tx
 from payd.store.origins import list_origins, replace_origins
-from tests.shop import Got, Shop
+from tests.shop import ETH_BASE, WALLET, Got, Shop
 
 NEW = {"merchantName": "Café Größe", "merchantEmail": "shop@example.com"}
 ISO_MS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -241,6 +241,19 @@ async def test_a_change_names_at_least_one_field_and_a_known_status(shop: Shop) 
         assert issues_of(await shop.call("PATCH", path, body)) == {"body"}
     for status in ("closed", "", "ACTIVE", None):
         assert issues_of(await shop.call("PATCH", path, {"status": status})) == {"status"}
+
+
+async def test_a_merchant_that_is_deleted_while_nodes_are_asked_takes_no_destination(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def deleting(*_: object) -> None:
+        assert (await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")).status == 200
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "destination_problem", deleting)
+    body = {"settlements": [{"asset": ETH_BASE, "destination": f"eip155:8453:{WALLET}"}]}
+    path = f"/v1/merchants/{shop.merchant_id}/settlements/crypto"
+    found = await shop.call("POST", path, body, idempotency_key=new_id("k", 0))
+    assert (found.status, found.code) == (404, "not_found")
 
 
 async def test_a_deleted_merchant_is_gone_and_its_payments_stay(shop: Shop) -> None:
