@@ -47,6 +47,9 @@ async def test_a_transfer_to_the_buyer_is_a_refund_from_whichever_wallet(scene: 
     tx_id = await refunded(scene, place, scene.dai, transfer(BUYER, UNITS // 2))
 
     assert await scene.evm.refund_problem(payment, tx_id) is None
+    block = await scene.chain.rpc("eth_getBlockByNumber", "latest", False)
+    within = msgspec.structs.replace(payment, created_at_ms=int(block["timestamp"], 16) * 1000 + 999)
+    assert await scene.evm.refund_problem(within, tx_id) is None
     assert await scene.evm.refund_problem(payment, tx_id.upper().replace("0X", "0x")) is None
 
 
@@ -103,3 +106,13 @@ async def test_a_node_that_answers_junk_refuses_no_refund(
         )
         with pytest.raises(ChainUnavailable):
             await scene.evm.refund_problem(msgspec.structs.replace(payment), "0x" + "12" * 32)
+
+
+async def test_what_is_in_no_block_of_the_chain_is_no_refund(realm_db: Database, anvil: Anvil) -> None:
+    async with open_proxy(anvil) as proxy, open_scene(realm_db, anvil, urls=[proxy.url]) as scene:
+        payment = await paid(scene, ETH)
+        back = await refunded(scene, MERCHANT, address(BUYER), value=1)
+        proxy.rewrite = lambda request, result: (
+            {**result, "hash": "0x" + "12" * 32} if request["method"] == "eth_getBlockByNumber" else result
+        )
+        assert await scene.evm.refund_problem(payment, back) == NOT_FOUND

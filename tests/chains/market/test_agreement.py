@@ -114,6 +114,8 @@ def test_ten_minutes_after_the_last_price_any_source_is_heard_again() -> None:
 
     assert outcome(within, a="2500", b="2501", c="1000") == Fraction(5001, 2)
     assert outcome(after, a="2500", b="2501", c="1000") is Problem.SPREAD
+    ahead = Accepted(Fraction(2500), NOW_MS + JUMP_WINDOW_MS + 1)
+    assert outcome(ahead, a="2500", b="2501", c="1000") is Problem.SPREAD, "the clock was set back"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from solders.pubkey import Pubkey
 
 from payd.chains.base import Accepted, Misaligned, Refused, Verdict
 from payd.chains.defaults import DepthPolicy
-from payd.chains.solana.build import fee_of, split, unsigned, with_signature
+from payd.chains.solana.build import SET_UNIT_LIMIT, fee_of, split, unsigned, with_signature
 from payd.chains.solana.checks import ASK_AGAIN, BLOCKS_LEFT_MIN, CHANGED, ONE_TEXT, TAKEN
 from payd.chains.solana.failures import FROZEN, NO_FUNDS
 from payd.chains.solana.keys import LIGHTHOUSE, TOKEN, TOKEN_2022, token_account
@@ -148,7 +148,14 @@ def guards(scene: Scene) -> Scene:
     return scene
 
 
-def guarded(quote: Quote, buyer: int = BUYER, named: Pubkey | None = None) -> str:
+def with_units(data: bytes, more: int) -> bytes:
+    """What sets the limit of compute units, for so many more; anything else as it is."""
+    if len(data) != 5 or data[0] != SET_UNIT_LIMIT:
+        return data
+    return data[:1] + (int.from_bytes(data[1:], "little") + more).to_bytes(4, "little")
+
+
+def guarded(quote: Quote, buyer: int = BUYER, named: Pubkey | None = None, more_units: int = 0) -> str:
     """What a wallet gives that adds an assertion about an account, its user's own if none is named."""
     own = token_account(pubkey(buyer), USDC_MINT, TOKEN)
     built = Message.from_bytes(split(transaction_of(quote))[1])
@@ -162,7 +169,7 @@ def guarded(quote: Quote, buyer: int = BUYER, named: Pubkey | None = None) -> st
     ours = [
         Instruction(
             keys[one.program_id_index],
-            bytes(one.data),
+            with_units(bytes(one.data), more_units),
             [AccountMeta(keys[at], built.is_signer(at), is_writable(at)) for at in one.accounts],
         )
         for one in built.instructions
@@ -185,7 +192,7 @@ async def test_a_wallets_guard_is_taken_with_the_transaction(guards: Scene) -> N
 async def test_where_we_pay_a_guarded_transaction_is_signed_anew_and_reserved(guards: Scene) -> None:
     payment = await guards.payment()
     quote = await guards.quote(payment, buyer=POOR)
-    result = guarded(quote, POOR)
+    result = guarded(quote, POOR, more_units=50_000)
     verdict = await guards.check(payment, quote, result)
     submission, _ = accepted(verdict)
     handed, changed = split(transaction_of(quote))[1], split(submission.raw)[1]
@@ -195,7 +202,7 @@ async def test_where_we_pay_a_guarded_transaction_is_signed_anew_and_reserved(gu
     assert build is not None
     assert first is not None
     assert build.tx_id == submission.tx_id != first.tx_id
-    assert build.cost == first.cost - fee_of(handed) + fee_of(changed)
+    assert build.cost == first.cost - fee_of(handed) + fee_of(changed) > first.cost
     assert (build.payment_id, build.buyer) == (payment.id, account_id(POOR))
     # Again, it is the same one: nothing more is reserved.
     assert await guards.check(payment, quote, result) == verdict

@@ -66,6 +66,7 @@ MOVING = {
     "what PYUSD has": (PYUSD_EXTENSIONS, WITHHELD + HOOKED),
     "a fee of nothing": (NO_FEE, WITHHELD),
     "a fee of nothing at most": (fees((0, 0, 100), (0, 0, 100)), WITHHELD),
+    "no share of a fee": (fees((0, 10**9, 0), (0, 10**9, 0)), WITHHELD),
     "a fee that is over": (fees((0, 10**9, 100), (EPOCH, 0, 0)), WITHHELD),
     "a hook without a program": (extension(Kind.TRANSFER_HOOK, KEY + bytes(32)), HOOKED),
     "not paused": (extension(Kind.PAUSABLE, KEY + b"\0"), extension(Kind.PAUSABLE_ACCOUNT)),
