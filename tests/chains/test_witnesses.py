@@ -17,12 +17,13 @@ CALLS = [("eth_gasPrice",)]
 DEEP = FakeNode({"eth_gasPrice": "deep"})
 SHALLOW = FakeNode({"eth_gasPrice": "shallow"})
 NOTHING = FakeNode({"eth_gasPrice": "nothing"})
+ELSEWHERE = FakeNode({"eth_gasPrice": "elsewhere"})
 DOWN = FakeNode(does=Does(status=503))
 
 
 def view(results: Results) -> View:
     """What an answer of these nodes says."""
-    return View(shows=results[0] in ("deep", "shallow"), is_deep=results[0] == "deep")
+    return View(shows=results[0] in ("deep", "shallow"), is_deep=results[0] in ("deep", "elsewhere"))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ def view(results: Results) -> View:
         ([DEEP, NOTHING], "none"),
         ([NOTHING, DEEP, DEEP], "deep"),
         ([NOTHING, SHALLOW, DEEP], "shallow"),
+        ([ELSEWHERE, SHALLOW, DEEP], "shallow"),
         ([NOTHING, NOTHING, DEEP], "none"),
         ([DOWN, DEEP, DEEP], "deep"),
     ],

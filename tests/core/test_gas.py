@@ -39,6 +39,7 @@ def test_an_offer_holds_while_the_base_fee_doubles_and_stays_in_the_limit(
         (Fees(80 * GWEI, GWEI), Market(GWEI, 20 * GWEI), 500 * GWEI, Fees(90 * GWEI + 1, 20 * GWEI)),
         (Fees(80 * GWEI, GWEI), Market(60 * GWEI, GWEI), 95 * GWEI, Fees(95 * GWEI, GWEI + GWEI // 8 + 1)),
         (Fees(80 * GWEI, GWEI), Market(GWEI, GWEI), 90 * GWEI, None),
+        (Fees(80, 8), Market(1, 1), 91, Fees(91, 10)),
         (Fees(80 * GWEI, GWEI), Market(500 * GWEI, GWEI), 500 * GWEI, None),
         (Fees(0, 0), Market(0, 0), 10, Fees(1, 1)),
     ],

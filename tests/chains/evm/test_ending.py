@@ -392,6 +392,21 @@ async def test_a_node_whose_count_is_behind_fails_nobody(realm_db: Database, anv
         assert await scene.look(payment) is None
 
 
+async def test_a_transaction_that_a_block_has_is_not_replaced_where_its_receipt_is_missing(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with two_nodes(realm_db, anvil) as (scene, *nodes):
+        payment = await sent(scene)
+        await scene.watch(3)
+        await scene.db.write(lambda tx: tx.execute("DELETE FROM transfers"))
+        for node in nodes:
+            node.rewrite = lambda request, result: (
+                None if request["method"] == "eth_getTransactionReceipt" else result
+            )
+
+        assert await scene.look(payment) is None
+
+
 async def test_a_call_that_failed_inside_of_one_that_did_not_paid_nothing(scene: Scene) -> None:
     payment = await scene.payment()
     quote = await scene.quote(payment, scene.dai_asset)

@@ -330,6 +330,13 @@ def not_yet_known(request: Request, result: Any) -> Any:
     return None if request["method"] in ("eth_getTransactionByHash", "eth_getTransactionReceipt") else result
 
 
+def known_by_half(request: Request, result: Any) -> Any:
+    """Who is asked for the block has another form of it, and who is asked for the rest has no receipt."""
+    if request["method"] == "eth_getBlockByNumber":
+        return {**result, "transactions": []}
+    return None if request["method"] == "eth_getTransactionReceipt" else result
+
+
 @pytest.mark.parametrize(
     ("lie", "denied"),
     [
@@ -343,6 +350,7 @@ def not_yet_known(request: Request, result: Any) -> Any:
         (LIES["there is no transaction"], False),
         (LIES["the receipt is of another block"], False),
         (not_yet_known, False),
+        (known_by_half, False),
     ],
 )
 async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half(
