@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from payd.actors.node_choice import SECOND_WAIT_S
+from payd.core.payment import PaymentCancelled
 from payd.store.chain_cursors import closed_until_s, find_cursor
 from payd.store.db import Database
 from tests.actors.watching import DOWN, Watching, open_watching
@@ -266,3 +267,30 @@ async def test_of_one_node_alone_no_time_is_believed_that_is_far_ahead_of_ours(w
     await watching.watcher.run_once()
 
     assert closed_s(watching) > ends_s
+
+
+async def test_who_was_away_for_a_window_that_ended_otherwise_is_waited_for_anew(two: Watching) -> None:
+    payment, ends_s = await sell(two)
+    two.nodes[1].does = DOWN
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+    assert closed_s(two) < ends_s
+    await two.till.move(payment, PaymentCancelled("cancelled_by_user"))
+    two.chain.mine()
+    await two.watcher.run_once()
+    await trio.sleep(SECOND_WAIT_S + 60)
+    _, ends_s = await sell(two, "2")
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+
+    assert closed_s(two) < ends_s
+
+
+async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_that_is_ahead(
+    realm_db: Database,
+) -> None:
+    async with open_watching(realm_db, begun=False) as watching:
+        watching.views[0].ahead_s = 3600
+        await watching.watcher.run_once()
+
+        assert closed_s(watching) < watching.clock.now_ms() // 1000

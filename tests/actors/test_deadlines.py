@@ -158,6 +158,28 @@ async def test_a_reload_while_the_index_is_read_reads_it_once_more() -> None:
         assert [key for key, _ in rows.tended] == ["unseen"]
 
 
+async def test_a_reload_while_a_later_page_is_read_loses_none_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "LOADED_MAX", 2)
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {key: START_MS + at_s * 1000 for key, at_s in (("a", 10), ("b", 10), ("c", 20), ("d", 20))}
+    heap, load = Deadlines(rows.clock, lambda *args: reading(*args), rows.tend), rows.load
+
+    async def reading(after: Due, until_ms: int, limit: int) -> list[Due]:
+        found = await load(after, until_ms, limit)
+        if rows.loads == 2:
+            heap.reload()
+        return found
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(40)
+        nursery.cancel_scope.cancel()
+
+    assert sorted(rows.tended) == [("a", 10_000), ("b", 10_000), ("c", 20_000), ("d", 20_000)]
+
+
 async def test_rows_that_stay_due_hide_none_behind_them_and_are_read_once_a_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

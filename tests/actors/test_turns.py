@@ -134,12 +134,14 @@ async def test_what_waits_for_a_reservation_comes_after_it_in_its_order() -> Non
 
         async def commit(actor: Counter) -> None:
             order.append("commit")
+            nursery.start_soon(actors.ask, "a", note("later"))
+            await trio.sleep(1)
+            actors.release(actor)
 
         await actors.ask("a", commit, waits=False)
-        actors.release(actors.wake("a"))
         await trio.sleep(1)
 
-        assert order == ["reserve", "commit", "cancel", "expire"]
+        assert order == ["reserve", "commit", "cancel", "expire", "later"]
 
 
 async def test_a_full_inbox_is_refused_in_words_and_loses_nothing() -> None:

@@ -20,6 +20,7 @@ from payd.chains.solana.track import read_track
 from payd.core.errors import ChainUnavailable
 from payd.core.failure import BROADCAST_FAILED, PAID_NOTHING
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, WindowClosed
+from payd.store.chain_cursors import find_cursor
 from payd.store.db import Database
 from payd.store.submissions import end_submission, find_submission
 from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
@@ -27,6 +28,7 @@ from tests.live.proxy import Request
 from tests.live.solana import (
     BUYER,
     BUYER_2,
+    CHAIN,
     MERCHANT,
     STRANGER,
     USDC,
@@ -296,6 +298,10 @@ async def test_of_transactions_that_name_it_a_few_are_read_and_what_more_do_was_
         await scene.local.send(named, keypair(BUYER_2))
     await scene.watch(LIFE + FINAL)
     assert await scene.look(payment) is None
+    read = scene.db.point(find_cursor, CHAIN, "final")
+    assert read is not None
+    just = msgspec.structs.replace(payment, expires_at_ms=read.time_s * 1000)
+    assert await scene.look(just) is None, "another block may be of the same second"
     newest = next(reversed(scene.node.ledger.landed))
     scene.node.forgotten.add(newest)
     assert isinstance(end(await scene.look(payment)), WindowClosed)
