@@ -53,6 +53,9 @@ async def test_the_same_message_is_stored_once_as_it_was_first(realm_db: Databas
     await put(realm_db, b"one", payment_id="pay_2", cost=1)
 
     assert realm_db.point(find_build, hash_message(b"one")) == build
+    await realm_db.write(end_builds, [(build.message_hash, "landed", 7)])
+    await put(realm_db, b"one")
+    assert realm_db.point(reserved_on_builds, CHAIN) == Spending(0, 0), "what has landed is not out again"
 
 
 async def test_what_is_out_is_reserved_and_what_can_not_land_any_more_is_free_again(

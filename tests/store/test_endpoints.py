@@ -9,8 +9,10 @@ from payd.core.endpoint import ALL, CANARY, NOTIFY, SECRET_OVERLAP_MS, Endpoint
 from payd.core.errors import InvalidState, NotFound
 from payd.store import endpoints
 from payd.store.db import Database, Tx
+from payd.store.deliveries import count_pending
 from payd.store.endpoints import SealedSecret
 from payd.store.seal import KEY_BYTES, Seal
+from tests.store.test_deliveries import happen
 
 URL = "https://a.test/hook"
 
@@ -189,3 +191,19 @@ async def test_enabled_urls_are_of_merchants_alone_and_bounded(realm_db: Databas
     await realm_db.write(endpoints.delete_endpoint, account_id="acct_3", now_ms=1001, actor="key_1")
     assert realm_db.point(endpoints.enabled_urls, limit=9) == [URL, "https://acct_2.test/"]
     assert realm_db.point(endpoints.enabled_urls, limit=1) == [URL]
+
+
+async def test_what_a_disabled_endpoint_is_owed_is_cancelled_to_the_last_of_it(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "CANCEL_BATCH_MAX", 2)
+    await put(realm_db)
+    for number in range(5):
+        await happen(realm_db, number)
+    await realm_db.write(
+        endpoints.switch_endpoint, account_id="acct_1", act="disable", now_ms=2000, actor="key_1"
+    )
+
+    assert realm_db.point(count_pending) == 3
+    assert [await realm_db.write(endpoints.sweep_endpoint, "ep_1") for _ in range(3)] == [True, False, False]
+    assert realm_db.point(count_pending) == 0

@@ -20,6 +20,7 @@ from payd.store.links import (
     list_invitations,
     prune_links,
     take_back,
+    take_back_of,
     use_link,
 )
 
@@ -88,6 +89,17 @@ async def test_an_account_sees_and_takes_back_its_own(office: Database) -> None:
         "link.take_back",
         "link.invite",
     ]
+
+
+async def test_what_a_person_made_is_taken_back_in_one_account_and_no_reset_with_it(office: Database) -> None:
+    await make(office, "1")
+    await make(office, "2", account="acct_2")
+    await make(office, "3", "reset", "usr_1")
+
+    assert await office.write(take_back_of, "acct_1", "usr_9") == 1
+    assert not await office.write(take_back, account_id="acct_1", link_id="inv_3", actor="usr_9", now_ms=NOW)
+    opens = [office.point(find_link, "invite", b"2", NOW), office.point(find_link, "reset", b"3", NOW)]
+    assert None not in opens
 
 
 async def test_there_are_so_many_at_once(office: Database) -> None:

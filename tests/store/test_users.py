@@ -11,6 +11,8 @@ from payd.core.errors import InvalidParams
 from payd.core.roles import Role
 from payd.store.accounts import Account, insert_account
 from payd.store.db import Database, Tx, open_database
+from payd.store.links import Link, find_link, insert_link
+from payd.store.sessions import Session, insert_session, list_sessions
 from payd.store.users import (
     User,
     accounts_of,
@@ -20,6 +22,7 @@ from payd.store.users import (
     is_anyone,
     list_members,
     put_membership,
+    remove_membership,
     role_in,
 )
 
@@ -86,6 +89,7 @@ async def test_the_last_owner_stays_one(office: Database) -> None:
         await office.write(insert_user, user(number))
     await join(office, 1, Role.OWNER)
     await join(office, 2, Role.DEVELOPER)
+    await join(office, 2, Role.OWNER, 2)
     with pytest.raises(InvalidParams, match="only owner"):
         await join(office, 1, Role.VIEWER)
     await join(office, 2, Role.OWNER)
@@ -99,3 +103,27 @@ async def test_a_person_has_a_part_in_several_accounts(office: Database) -> None
     await join(office, 1, Role.VIEWER, 1, at_ms=2)
     assert office.point(accounts_of, "usr_1") == [("acct_2", "Shop 2"), ("acct_1", "Shop 1")]
     assert office.point(list_members, "acct_1")[0].since_ms == 2
+
+
+async def test_who_is_removed_is_signed_out_there_and_in_the_end_forgotten(office: Database) -> None:
+    for number in (1, 2):
+        await office.write(insert_user, user(number))
+    for account in (1, 2):
+        await join(office, 1, Role.OWNER, account)
+        await join(office, 2, Role.VIEWER, account)
+        session = Session(f"ses_{account}", "usr_2", f"acct_{account}", "test", 0, 0, 0, "", "")
+        await office.write(insert_session, session, bytes([account]))
+    link = Link("lnk_1", "reset", None, "usr_2", None, None, "cli", 0, 9)
+    await office.write(insert_link, link, b"token")
+
+    async def remove(account: int) -> None:
+        await office.write(
+            remove_membership, account_id=f"acct_{account}", user_id="usr_2", actor="usr_1", now_ms=6
+        )
+
+    await remove(1)
+    assert [one.id for one in office.point(list_sessions, "usr_2", 0)] == ["ses_2"]
+    await remove(2)
+    assert office.point(find_user, "usr_2") is None
+    assert office.point(list_sessions, "usr_2", 0) == []
+    assert office.point(find_link, "reset", b"token", 0) is None

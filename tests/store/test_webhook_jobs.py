@@ -11,7 +11,7 @@ import pytest
 from payd.core.errors import EndpointDisabled, NotFound, RateLimited
 from payd.store.db import Database, Tx
 from payd.store.deliveries import REPLAY, list_deliveries
-from payd.store.endpoints import switch_endpoint
+from payd.store.endpoints import delete_endpoint, switch_endpoint
 from payd.store.retention import prune_jobs
 from payd.store.webhook_jobs import (
     _NOT_SENT,
@@ -108,6 +108,8 @@ async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> 
     await realm_db.write(end)
     ended = job(realm_db)
     assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=1, actor="test")
+    assert job(realm_db) == ended
 
 
 async def test_a_job_that_still_looks_is_not_forgotten_however_old(realm_db: Database) -> None:
@@ -285,6 +287,23 @@ async def test_a_job_of_another_account_is_not_found(realm_db: Database) -> None
     await start(realm_db, "recover")
 
     assert realm_db.point(find_job, "acct_2", "job_1") is None
+    with pytest.raises(NotFound):
+        await realm_db.write(cancel_job, "acct_2", "job_1")
+    assert job(realm_db).state == "running"
+
+
+async def test_what_failed_at_an_endpoint_that_was_deleted_is_not_recovered_at_the_next(
+    realm_db: Database,
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+    await fail_all(realm_db)
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=1, actor="test")
+    await register(realm_db, "acct_1", "ep_2")
+    await start(realm_db, "recover")
+    await advance(realm_db, fresh_ids())
+
+    assert (job(realm_db).state, job(realm_db).matched) == ("done", 0)
 
 
 @pytest.mark.parametrize("kind", ["recover", "replay-missing"])
