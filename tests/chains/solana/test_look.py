@@ -188,6 +188,25 @@ async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scen
     assert await scene.look(payment) is None
 
 
+async def test_an_assigned_transfer_that_the_store_lost_fails_nobody(scene: Scene) -> None:
+    """Its transaction is there and pays: that it has no binding is no proof that it paid nothing."""
+    payment = await scene.payment()
+    await scene.quote(payment)
+    plain = [pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, PRICE)]
+    tx_id = await scene.local.send(plain, keypair(BUYER_2))
+    await scene.watch()
+    await scene.db.write(assign, payment.id, CHAIN, tx_id, "merchant", scene.now_ms())
+    found = await scene.look(payment)
+    assert found is not None
+    assert found.trigger is not None
+    payment = await scene.move(payment, found.trigger)
+    await scene.db.write(lambda tx: tx.execute("DELETE FROM transfers"))
+    await scene.watch(BLOCKHASH_BLOCKS + 10)
+
+    assert payment.status is Status.PROCESSING
+    assert await scene.look(payment) is None
+
+
 async def test_an_open_payment_without_a_transfer_is_left_alone(scene: Scene) -> None:
     payment = await scene.payment()
     await scene.quote(payment)
