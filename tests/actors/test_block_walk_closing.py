@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from copy import deepcopy
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 
+from payd.actors.block_walk import _together
 from payd.actors.node_choice import SECOND_WAIT_S
+from payd.chains.evm.answers import Block
+from payd.chains.evm.reading import Piece
+from payd.chains.unread import Unread
 from payd.core.payment import PaymentCancelled
 from payd.store.chain_cursors import closed_until_s, find_cursor
 from payd.store.db import Database
 from tests.actors.watching import DOWN, Watching, open_watching
-from tests.till import CHAIN
+from tests.chains.evm.json import OTHER_SHOP
+from tests.store.shown import seen
+from tests.till import CHAIN, EURC, account
 
 WINDOW_S = 30
 
@@ -294,3 +302,18 @@ async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_tha
         await watching.watcher.run_once()
 
         assert closed_s(watching) < watching.clock.now_ms() // 1000
+
+
+@pytest.mark.parametrize(
+    "other", [{"value": 1}, {"binding": None}, {"recipient": account(OTHER_SHOP)}, {"asset": EURC}], ids=str
+)
+def test_nodes_that_do_not_show_the_same_of_a_transfer_are_both_not_believed(other: dict[str, Any]) -> None:
+    block = Block(number=100, hash="0xa100", parent_hash="0xa99", time_s=7)
+    one = Piece((block,), (seen("pay_l1"), seen(tx_id="0x02")))
+
+    hidden = msgspec.structs.replace(one, transfers=one.transfers[:1])
+    assert (
+        set(_together(one, hidden).transfers) == set(_together(hidden, one).transfers) == set(one.transfers)
+    )
+    with pytest.raises(Unread):
+        _together(one, Piece((block,), (seen("pay_l1", **other),)))
