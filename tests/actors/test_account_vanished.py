@@ -59,6 +59,13 @@ async def test_what_no_node_knows_or_what_failed_after_all_is_gone(two_solanas: 
     assert (await find_missing(two_solanas.rpc, [one], [failed])).gone == (one,)
 
 
+async def test_what_failed_in_a_block_that_a_fork_may_take_is_not_gone(two_solanas: SolanaWatching) -> None:
+    _, one = await shown(two_solanas)
+    landed = two_solanas.ledger.landed[one.tx_id]
+    landed.err, landed.block = {"InstructionError": [0, {"Custom": 1}]}, two_solanas.ledger.tip
+    assert (await find_missing(two_solanas.rpc, [one], [])).gone == ()
+
+
 async def test_where_nobody_says_nothing_is_known(solana: SolanaWatching) -> None:
     _, one = await shown(solana)
     solana.nodes[0].does = DOWN

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import trio
 
-from payd.chains.following import block_of, is_committed, is_here, later, paying, until_final
+from payd.chains.following import block_of, is_committed, is_here, later, paying, proven, until_final
+from payd.chains.witnesses import Proof
 from payd.core.money import AmountWire
 from payd.core.payment import Payment, Processing, Success
 from payd.store.sightings import Sighting
@@ -63,3 +65,22 @@ def test_notes_of_another_chain_are_not_read() -> None:
     assert not is_here(elsewhere, CHAIN)
     assert is_here(elsewhere, "solana:5eykt")
     assert not is_here(PAYMENT, CHAIN)
+
+
+async def test_who_is_shown_to_have_paid_instead_has_to_be_proven_to_have() -> None:
+    payment = committed("a", "r", "1")
+    processing = payment.processing
+    assert processing is not None
+    asked: list[str | None] = []
+
+    async def prove(processing: Processing, payer: str | None) -> Proof:
+        await trio.lowlevel.checkpoint()
+        asked.append(payer)
+        return "none"
+
+    async def show() -> Processing:
+        await trio.lowlevel.checkpoint()
+        return msgspec.structs.replace(processing, buyer="another")
+
+    again, proof = await proven(payment, processing, prove, show, is_signed=True)
+    assert (again.buyer, proof, asked) == ("another", "none", ["s", "another"])
