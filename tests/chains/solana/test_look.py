@@ -207,6 +207,17 @@ async def test_an_assigned_transfer_that_the_store_lost_fails_nobody(scene: Scen
     assert await scene.look(payment) is None
 
 
+async def test_what_was_stored_of_another_amount_than_nodes_show_commits_nothing(scene: Scene) -> None:
+    payment = await scene.payment()
+    await scene.quote(payment)
+    await scene.local.send(transfer_to_merchant(payment, BUYER, PRICE - 1), keypair(BUYER))
+    await scene.watch()
+    lie = "UPDATE transfers SET kind = 'matched', value = ?"
+    await scene.db.write(lambda tx: tx.execute(lie, (str(PRICE),)))
+
+    assert await scene.look(payment) is None
+
+
 async def test_an_open_payment_without_a_transfer_is_left_alone(scene: Scene) -> None:
     payment = await scene.payment()
     await scene.quote(payment)
@@ -277,12 +288,15 @@ async def test_a_fee_that_the_chain_shows_is_told(realm_db: Database) -> None:
         assert after.processing.fee.total_amount.value == "500000"
 
 
-async def test_a_fee_that_was_left_out_is_told_to_nobody(realm_db: Database) -> None:
+@pytest.mark.parametrize("part", [0, 499_999])
+async def test_a_fee_that_was_left_out_is_told_to_nobody(realm_db: Database, part: int) -> None:
     """The merchant has what was asked for; what the operator did not get is not booked as got."""
     async with open_scene(realm_db, fee=FEE) as scene:
         payment = await scene.payment()
         await scene.quote(payment)
-        await scene.local.send(transfer_to_merchant(payment, BUYER, 24_500_000), keypair(BUYER))
+        paid = transfer_to_merchant(payment, BUYER, 24_500_000)
+        paid += [pay_token(pubkey(BUYER), pubkey(OPERATOR), USDC_MINT, part)] if part else []
+        await scene.local.send(paid, keypair(BUYER))
         await scene.watch()
         after = committed(payment, await scene.look(payment))
 
