@@ -153,7 +153,8 @@ class Flight:
         job = self._db.point(job_of_seq, transaction.job_seq)
         is_empty = job is not None and self._is_empty(form)
         status = 0 if is_empty else receipt.status
-        spent = receipt.spent or receipt.gas_used * transaction.newest.fees.max_fee
+        untold = 0 if receipt.gas_price else receipt.gas_used * transaction.newest.fees.max_fee
+        spent = receipt.spent + untold
         landed = None
         if status == 0 and job is not None:
             legs = legs_of(job.target, job.data)
