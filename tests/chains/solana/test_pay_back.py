@@ -182,6 +182,23 @@ async def test_a_token_account_that_the_buyer_gave_away_is_not_paid(scene: Scene
     assert await scene.local.tokens(pubkey(MERCHANT), USDC_MINT) == before
 
 
+async def test_a_refund_that_failed_is_in_no_other_ones_way(scene: Scene) -> None:
+    payment = await succeeded(scene)
+    unsigned = await written(scene, payment)
+    everything = await scene.local.tokens(pubkey(MERCHANT), USDC_MINT)
+    empty = pay_token(pubkey(MERCHANT), pubkey(BUYER_2), USDC_MINT, everything)
+    await scene.local.send([empty], keypair(MERCHANT))
+    await scene.local.confirm()
+    assert (await brought(scene, payment, unsigned)).state == "sent"
+    await scene.local.finalize()
+    again = pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, everything)
+    await scene.local.send([again], keypair(BUYER_2))
+    await scene.local.confirm()
+    second = await brought(scene, payment, await written(scene, payment))
+    await scene.local.finalize()
+    assert await scene.solana.refund_problem(payment, second.tx_id) is None
+
+
 async def test_another_account_of_the_merchant_may_pay_back(scene: Scene) -> None:
     payment = await succeeded(scene)
     unsigned = await written(scene, payment, BUYER_2)
