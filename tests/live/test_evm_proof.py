@@ -205,15 +205,14 @@ async def test_an_aggregate_reads_tokens_and_coins_and_survives_a_call_that_fail
     assert decode_uint(said[4].data) == 6
 
 
-async def test_logs_and_whole_blocks_of_a_node_are_read(chain: LocalChain, token: str) -> None:
+async def test_logs_and_blocks_of_a_node_are_read(chain: LocalChain, token: str) -> None:
     sent = await chain.send_as(account(BUYER), token, tagged_transfer(SHOP, 500, TAG))
     receipt = decode_receipt(await chain.receipt(sent))
     assert receipt is not None
     assert receipt.spent == receipt.gas_used * receipt.gas_price > 0
-    block = decode_block(await chain.rpc("eth_getBlockByNumber", to_quantity(receipt.block_number), True))
+    block = decode_block(await chain.rpc("eth_getBlockByNumber", to_quantity(receipt.block_number), False))
     assert block is not None
-    assert block.transactions is not None
-    assert (block.hash, [one.hash for one in block.transactions]) == (receipt.block_hash, [sent])
+    assert block.hash == receipt.block_hash
     asked = {
         "fromBlock": to_quantity(block.number),
         "toBlock": to_quantity(block.number),

@@ -53,7 +53,6 @@ class Transaction(msgspec.Struct, frozen=True):
     input: bytes
     nonce: int
     block_hash: str | None = None
-    block_number: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -81,10 +80,9 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A block.
+    """A block, without its transactions.
 
     Attributes:
-        transactions: None where only their hashes were asked for.
         base_fee: Smallest units of the native coin for a unit of gas; None on a chain without.
     """
 
@@ -92,7 +90,6 @@ class Block(msgspec.Struct, frozen=True):
     hash: str
     parent_hash: str
     time_s: int
-    transactions: tuple[Transaction, ...] | None = None
     base_fee: int | None = None
 
 
@@ -147,7 +144,6 @@ def decode_transaction(answer: object) -> Transaction | None:
         input=from_data(row.get("input"), "transaction.input"),
         nonce=from_count(row.get("nonce"), "transaction.nonce"),
         block_hash=_optional(from_hash, row.get("blockHash"), "transaction.blockHash"),
-        block_number=_optional(from_count, row.get("blockNumber"), "transaction.blockNumber"),
     )
 
 
@@ -193,20 +189,8 @@ def decode_block(answer: object) -> Block | None:
         hash=from_hash(row.get("hash"), "block.hash"),
         parent_hash=from_hash(row.get("parentHash"), "block.parentHash"),
         time_s=from_count(row.get("timestamp"), "block.timestamp"),
-        transactions=_transactions(row.get("transactions")),
         base_fee=_optional(from_quantity, row.get("baseFeePerGas"), "block.baseFeePerGas"),
     )
-
-
-def _transactions(answer: object) -> tuple[Transaction, ...] | None:
-    rows = from_list(answer, "block.transactions")
-    if rows and all(isinstance(row, str) for row in rows):
-        return None
-    found = [decode_transaction(row) for row in rows]
-    whole = tuple(transaction for transaction in found if transaction is not None)
-    if len(whole) != len(rows):
-        raise BadAnswer("block.transactions has a hole")
-    return whole
 
 
 def _topic(answer: object) -> bytes:

@@ -21,12 +21,12 @@ _PREFIXES: Final = ("execution reverted", "vm execution error", "reverted", "rev
 _BROKEN_OFF: Final = ("invalid opcode", "out of gas", "stack underflow", "bad jump destination")
 
 
-def eth_call(to: str, data: bytes, *, sender: str | None = None, block: str = "latest") -> Call:
-    """A call of a contract that changes nothing."""
+def eth_call(to: str, data: bytes, *, sender: str | None = None) -> Call:
+    """A call of a contract that changes nothing, on the newest block."""
     transaction = {"to": to, "data": to_data(data)}
     if sender is not None:
         transaction["from"] = sender
-    return ("eth_call", transaction, block)
+    return ("eth_call", transaction, "latest")
 
 
 def decoded(result: object, decode: Callable[[bytes], T]) -> T | None:

@@ -85,7 +85,7 @@ class EvmChain:
         self._offers = Offers(terms, book, prices, facts, Tokens(rpc, terms.chain), ways)
         self._checks = Checks(Signed(rpc, terms.relayer, commitments), Sent(rpc, commitments))
         endings = Endings(terms, self.evidence)
-        self._looks = Looks(terms, rpc, db, commitments, self.evidence, endings)
+        self._looks = Looks(terms, db, commitments, self.evidence, endings)
 
     def serves(self, chain: str) -> bool:
         """Whether this CAIP-2 chain is mine."""

@@ -36,7 +36,7 @@ from payd.chains.following import (
     recipient_of,
     until_final,
 )
-from payd.chains.rpc import Call, Rpc, RpcError
+from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.witnesses import Proof
@@ -80,7 +80,6 @@ class Looks:
 
     Args:
         terms: What the operator set.
-        rpc: The chain's nodes.
         db: The realm's store.
         commitments: Makes what is stored of what the chain shows first.
         evidence: Proves what moves a payment.
@@ -90,7 +89,6 @@ class Looks:
     def __init__(
         self,
         terms: Terms,
-        rpc: Rpc,
         db: Database,
         commitments: Commitments,
         evidence: Evidence,
@@ -98,7 +96,6 @@ class Looks:
     ) -> None:
         self._terms = terms
         self._name = str(terms.chain)
-        self._rpc = rpc
         self._db = db
         self._commitments = commitments
         self._evidence = evidence

@@ -106,16 +106,16 @@ class Reader:
             calls.append(_header(cursor))
         head, last_final, *at_cursor = await self._rpc.batch(calls, node=node)
         newest = _block(head, "newest")
-        settled = None if isinstance(last_final, RpcError) else _decoded(last_final)
+        settled = None if isinstance(last_final, RpcError) else decode_block(last_final)
         if settled is not None and settled.number > newest.number:
             settled = None
-        at = None if not at_cursor else _decoded(_good(at_cursor[0]))
+        at = None if not at_cursor else decode_block(_good(at_cursor[0]))
         return Tips(newest, at, settled)
 
     async def headers(self, node: Node, numbers: Sequence[int]) -> list[Block | None]:
         """The blocks of these numbers, without their transactions; None where the node has none."""
         results = await self._rpc.batch([_header(number) for number in numbers], node=node)
-        return [_decoded(_good(result)) for result in results]
+        return [decode_block(_good(result)) for result in results]
 
     async def blocks(self, node: Node, watched: Watched, after: tuple[int, str], head: Block) -> Piece:
         """Read every block after that one up to the head, each by its hash: no other can answer for it.
@@ -360,15 +360,10 @@ def _header(number: int | str, full: bool = False) -> Call:
 
 
 def _block(row: object, which: str) -> Block:
-    block = _decoded(_good(row))
+    block = decode_block(_good(row))
     if block is None:
         raise Unread(f"the node does not have the {which} block")
     return block
-
-
-def _decoded(row: object) -> Block | None:
-    """A block without its transactions, which nobody asks for here."""
-    return decode_block({**row, "transactions": []} if isinstance(row, dict) else row)
 
 
 def _good(result: object) -> object:

@@ -18,7 +18,7 @@ def test_a_call_is_made_in_somebodys_name_or_in_nobodys() -> None:
         {"to": TOKEN, "data": "0x01", "from": BUYER},
         "latest",
     )
-    assert eth_call(TOKEN, b"\1", block="0x7") == ("eth_call", {"to": TOKEN, "data": "0x01"}, "0x7")
+    assert eth_call(TOKEN, b"\1") == ("eth_call", {"to": TOKEN, "data": "0x01"}, "latest")
 
 
 def test_what_a_contract_refuses_or_returns_in_another_form_is_nothing() -> None:
