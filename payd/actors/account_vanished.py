@@ -47,7 +47,7 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     said = await _statuses(rpc, tx_ids)
     gone = {tx_id for tx_id in tx_ids if all(_is_void(words[tx_id]) for words in said)}
     elsewhere = {
-        tx_id: Listed(tx_id, status.slot, None, None, "finalized")
+        tx_id: Listed(tx_id, status.slot, None)
         for words in said
         for tx_id, status in words.items()
         if status is not None and status.err is None and status.commitment == "finalized"

@@ -175,11 +175,11 @@ async def test_a_transaction_of_a_version_to_come_is_read_past(solana: SolanaWat
 
 
 async def listed_of(solana: SolanaWatching, tx_id: str) -> Listed:
-    return Listed(tx_id, solana.ledger.landed[tx_id].block.slot, None, None, "confirmed")
+    return Listed(tx_id, solana.ledger.landed[tx_id].block.slot, None)
 
 
 def test_a_transaction_in_many_listings_is_one_and_the_oldest_comes_first() -> None:
     places = (("a", 7), ("b", 5), ("c", 7))
-    one, two, three = [Listed(name, slot, None, None, "confirmed") for name, slot in places]
+    one, two, three = [Listed(name, slot, None) for name, slot in places]
     listings = [Listing(SHOP, [two, one]), Listing(SHOP, [one, three])]
     assert unique(listings) == [two, one, three]

@@ -24,7 +24,7 @@ async def shown(solana: SolanaWatching) -> tuple[str, Sighting]:
 async def test_what_is_listed_in_its_slot_is_not_asked_for(solana: SolanaWatching) -> None:
     _, one = await shown(solana)
     posts = solana.rpc.posts
-    listed = Listed(one.tx_id, one.block_number, None, None, "finalized")
+    listed = Listed(one.tx_id, one.block_number, None)
     assert await find_missing(solana.rpc, [one], [listed]) == Missing()
     assert solana.rpc.posts == posts
 
@@ -55,7 +55,7 @@ async def test_what_no_node_knows_or_what_failed_after_all_is_gone(two_solanas: 
         node.unknown.clear()
     two_solanas.ledger.landed[one.tx_id].err = {"InstructionError": [0, {"Custom": 1}]}
     assert (await find_missing(two_solanas.rpc, [one], [])).gone == (one,)
-    failed = Listed(one.tx_id, one.block_number, "AccountInUse", None, "finalized")
+    failed = Listed(one.tx_id, one.block_number, "AccountInUse")
     assert (await find_missing(two_solanas.rpc, [one], [failed])).gone == (one,)
 
 

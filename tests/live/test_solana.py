@@ -41,9 +41,10 @@ def chain_of(folder: Path, text: str) -> tuple[Config, SolanaChainConfig]:
 
 
 def test_terms_carry_what_the_operator_set(tmp_path: Path) -> None:
-    terms = terms_of(*chain_of(tmp_path, f"{text_of(LINES)}[fee]\n{FEE}"), PAYER)
+    config, chain = chain_of(tmp_path, f"{text_of(LINES)}[fee]\n{FEE}")
+    terms = terms_of(config, chain, PAYER)
 
-    assert str(terms.chain) == f"solana:{terms.genesis}"
+    assert str(terms.chain) == chain.id
     assert (terms.depth.depth_for(100), terms.sponsor, terms.fee_payer) == ("finalized", True, PAYER)
     assert (terms.price_max, terms.spend_per_day, terms.relays_per_buyer) == (7, 9, 3)
     assert terms.fee == FeeTerms(*TAKEN, OPERATOR, mandatory=True)

@@ -46,13 +46,12 @@ _Encoded = tuple[str, Literal["base64"]]
 
 
 class Account(msgspec.Struct, frozen=True):
-    """An account as it is; `slot` is the one that the node looked from."""
+    """An account as it is."""
 
     lamports: int
     owner: Pubkey
     data: bytes
     is_executable: bool = False
-    slot: int = 0
 
 
 class TokenBalance(msgspec.Struct, frozen=True):
@@ -108,8 +107,6 @@ class Listed(msgspec.Struct, frozen=True):
     tx_id: str
     slot: int
     err: object
-    block_time_s: int | None
-    commitment: Commitment
 
 
 class Blockhash(msgspec.Struct, frozen=True):
@@ -131,10 +128,7 @@ class Clock(msgspec.Struct, frozen=True):
 class Simulated(msgspec.Struct, frozen=True):
     """What a transaction would do now. `err` is None when it would do what it says."""
 
-    slot: int
     err: object
-    logs: tuple[str, ...]
-    units: int | None
 
 
 class _Context(msgspec.Struct):
@@ -197,12 +191,10 @@ class _Statuses(msgspec.Struct):
     value: list[_Status | None]
 
 
-class _Listed(msgspec.Struct, rename="camel"):
+class _Listed(msgspec.Struct):
     signature: str
     slot: _Count
     err: Any
-    confirmation_status: Commitment
-    block_time: _Time | None = None
 
 
 class _Hash(msgspec.Struct, rename="camel"):
@@ -215,14 +207,11 @@ class _LatestBlockhash(msgspec.Struct):
     value: _Hash
 
 
-class _Simulation(msgspec.Struct, rename="camel"):
+class _Simulation(msgspec.Struct):
     err: Any
-    logs: list[str] | None = None
-    units_consumed: _Count | None = None
 
 
 class _Simulated(msgspec.Struct):
-    context: _Context
     value: _Simulation
 
 
@@ -239,12 +228,11 @@ def decode_accounts(answer: object, count: int | None = None) -> tuple[int, list
     told = _read(answer, _Accounts, "accounts")
     if count is not None and len(told.value) != count:
         raise BadAnswer(f"accounts: {len(told.value)} of {count}")
-    slot = told.context.slot
-    return slot, [None if one is None else _account(one, slot) for one in told.value]
+    return told.context.slot, [None if one is None else _account(one) for one in told.value]
 
 
-def _account(one: _Account, slot: int) -> Account:
-    return Account(one.lamports, one.owner, _bytes(one.data, "account.data"), one.executable, slot)
+def _account(one: _Account) -> Account:
+    return Account(one.lamports, one.owner, _bytes(one.data, "account.data"), one.executable)
 
 
 def decode_landed(answer: object, tx_id: str | None = None) -> Landed | None:
@@ -346,13 +334,7 @@ def decode_listing(answer: object) -> list[Listed]:
         BadAnswer: It is none.
     """
     return [
-        Listed(
-            tx_id=from_signature(one.signature, "listing.signature"),
-            slot=one.slot,
-            err=one.err,
-            block_time_s=one.block_time,
-            commitment=one.confirmation_status,
-        )
+        Listed(from_signature(one.signature, "listing.signature"), one.slot, one.err)
         for one in _read(answer, list[_Listed], "listing")
     ]
 
@@ -374,8 +356,7 @@ def decode_simulation(answer: object) -> Simulated:
         BadAnswer: It is none.
     """
     told = _read(answer, _Simulated, "simulation")
-    value = told.value
-    return Simulated(told.context.slot, value.err, tuple(value.logs or ()), value.units_consumed)
+    return Simulated(told.value.err)
 
 
 def decode_clock(data: bytes) -> Clock:

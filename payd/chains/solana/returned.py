@@ -48,14 +48,12 @@ class Returned(msgspec.Struct, frozen=True):
         raw: As it goes over the wire; the fee payer's signature is empty where it is missing.
         message: What is signed.
         tx_id: Its first signature, base58; None while we, the fee payer, have yet to sign it.
-        is_changed: The wallet added guards, or set another network fee: it is not the one that we built.
         fee: Lamports that the chain takes.
     """
 
     raw: bytes
     message: bytes
     tx_id: str | None
-    is_changed: bool
     fee: int
 
 
@@ -113,7 +111,6 @@ def check_returned(
         raw=raw,
         message=message,
         tx_id=None if signatures[0] == _VOID else str(Signature.from_bytes(signatures[0])),
-        is_changed=message != built,
         fee=fee_of(message),
     )
 

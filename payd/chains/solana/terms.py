@@ -46,11 +46,6 @@ class Terms(msgspec.Struct, frozen=True):
     block_ms: int = 400
 
     @property
-    def genesis(self) -> str:
-        """What the genesis hash of each of its nodes starts with."""
-        return self.chain.reference
-
-    @property
     def sponsor_key(self) -> Pubkey | None:
         """Who pays the fee of who has no SOL for it; None: nobody."""
         return self.fee_payer if self.sponsor else None

@@ -256,7 +256,7 @@ async def open_desk(
         await furnish_solana(solana)
         await solana.fund(pubkey(FEE_PAYER), fee_payer_sol)
         await solana.confirm()
-        rpc = Rpc([node.url], SolanaDialect(TERMS.genesis))
+        rpc = Rpc([node.url], SolanaDialect(TERMS.chain.reference))
         try:
             yield Desk(
                 node=node,

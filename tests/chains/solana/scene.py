@@ -355,7 +355,7 @@ async def open_scene(
             await local.fund(pubkey(place), LAMPORTS)
         changed = msgspec.structs.replace(TERMS, **terms)
         urls = [one.url for one in made] or [node.url]
-        rpc = Rpc(urls, SolanaDialect(changed.genesis))
+        rpc = Rpc(urls, SolanaDialect(changed.chain.reference))
         stack.push_async_callback(rpc.aclose)
         solana = SolanaChain(
             changed,

@@ -70,7 +70,7 @@ async def test_a_node_that_is_down_or_of_another_chain_is_named(realm_db: Databa
     async with clinic(realm_db) as (scene, first, second):
         first.status = 503
         second.node.genesis = "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"
-        scene.solana.rpc = Rpc([first.url, second.url], SolanaDialect(scene.solana.terms.genesis))
+        scene.solana.rpc = Rpc([first.url, second.url], SolanaDialect(scene.solana.terms.chain.reference))
         found = await findings_of(scene)
         await scene.solana.rpc.aclose()
 

@@ -157,7 +157,7 @@ async def test_an_answer_that_is_none_is_no_account_that_is_not_there(
 
 
 async def test_without_a_node_nothing_is_known() -> None:
-    rpc = Rpc(["http://127.0.0.1:9"], SolanaDialect(TERMS.genesis))
+    rpc = Rpc(["http://127.0.0.1:9"], SolanaDialect(TERMS.chain.reference))
     facts = Facts(rpc)
     with pytest.raises(ChainUnavailable):
         await facts.account(HOLDING, NOW_MS)

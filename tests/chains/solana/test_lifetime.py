@@ -35,7 +35,7 @@ async def height(node: ServedNode) -> int:
 
 
 async def last(*nodes: ServedNode, told: int) -> int:
-    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
+    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.chain.reference))
     try:
         return await last_valid_height(rpc, Blockhash(HASH, told, 1))
     finally:
@@ -87,7 +87,7 @@ async def test_where_nobody_answers_the_word_of_the_first_is_left(
 async def test_what_is_stored_of_a_fetched_transaction_is_not_one_nodes_word(desk: Desk) -> None:
     async with open_svm_node() as other:
         await other.rpc("payd_slot", await height(desk.node) + 20)
-        rpc = Rpc([desk.node.url, other.url], SolanaDialect(TERMS.genesis))
+        rpc = Rpc([desk.node.url, other.url], SolanaDialect(TERMS.chain.reference))
         desk.rpc = rpc
         desk.open()
         payment = await desk.payment()
@@ -100,14 +100,14 @@ async def test_what_is_stored_of_a_fetched_transaction_is_not_one_nodes_word(des
 async def test_what_is_in_a_block_can_land_again_for_a_blockhashs_life_by_the_further_node(
     nodes: tuple[ServedNode, ServedNode],
 ) -> None:
-    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.genesis))
+    rpc = Rpc([node.url for node in nodes], SolanaDialect(TERMS.chain.reference))
     assert await lands_until(rpc) == await height(nodes[1]) + BLOCKHASH_BLOCKS
     await rpc.aclose()
 
 
 async def test_where_no_node_says_how_far_it_is_nobody_knows(nodes: tuple[ServedNode, ServedNode]) -> None:
     nodes[0].genesis = "1" * 44
-    rpc = Rpc([nodes[0].url], SolanaDialect(TERMS.genesis))
+    rpc = Rpc([nodes[0].url], SolanaDialect(TERMS.chain.reference))
     with pytest.raises(ChainUnavailable):
         await lands_until(rpc)
     await rpc.aclose()
