@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import structlog
-from quart import Blueprint, has_request_context
+from quart import has_request_context
 from quart import request as quart_request
 from quart.sessions import SessionInterface
 from quart_trio import QuartTrio
@@ -28,7 +28,7 @@ from werkzeug.exceptions import (
 )
 
 from payd.core.errors import BodyTooLarge
-from payd.web.asgi import BODY_S, BROKEN, NO_CONTENT, Larger, ShortWay, late_body
+from payd.web.asgi import BODY_S, BROKEN, CLOSES, NO_CONTENT, Larger, ShortWay, late_body
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 
@@ -40,7 +40,6 @@ ANSWER_S: Final = 60
 PARTS_S: Final = 3600
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_CLOSE: Final = ("connection", "close")
 
 
 class Routed(Protocol):
@@ -73,8 +72,7 @@ class Door:
     async def __call__(self, **_: str) -> TrioResponse:
         """Answer the current request."""
         request = await self._read()
-        head = request.method == "HEAD"
-        if head:
+        if request.method == "HEAD":
             request.method = "GET"
         try:
             answer = await self._answer(request)
@@ -101,7 +99,7 @@ class Door:
 
 def respond(answer: Answer, *, closes: bool = False) -> TrioResponse:
     """An answer as Quart's response; `closes` ends the connection after it."""
-    headers = [*answer.headers, _CLOSE] if closes else list(answer.headers)
+    headers = [*answer.headers, CLOSES] if closes else list(answer.headers)
     response = TrioResponse(answer.parts or answer.body, answer.status, Headers(headers))
     if answer.parts is not None:
         response.timeout = PARTS_S
@@ -123,17 +121,15 @@ def make_app(
     trusted: TrustedProxies,
     body_max: int = BODY_BYTES_MAX,
     larger: Larger | None = None,
-    pages: Iterable[Blueprint] = (),
 ) -> QuartTrio:
     """The ASGI application.
 
     Args:
-        answer: Answers every request that is not for a page; it does not raise.
+        answer: Answers every request; it does not raise.
         routes: The route table. Paths and methods that are not in it go to `answer` too.
         trusted: Whose `X-Forwarded-For` is believed.
         body_max: Bytes of a request's body; over it: 413.
         larger: Says what may be larger, and how large.
-        pages: What people look at.
     """
     app = QuartTrio("payd", static_folder=None)
     app.config.update(
@@ -152,8 +148,6 @@ def make_app(
         app.add_url_rule(
             rule, f"api{number}", door.__call__, methods=[route.method], provide_automatic_options=False
         )
-    for page in pages:
-        app.register_blueprint(page)
 
     async def unrouted(error: HTTPException) -> TrioResponse | HTTPException:
         return await door() if has_request_context() else error  # else it is a websocket's

@@ -39,7 +39,7 @@ METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 BROKEN: Final = Answer(
     500,
     b'{"message":"Something broke on our side. Try again.","code":"internal_error"}',
-    (("connection", "close"),),
+    (CLOSES,),
 )
 
 

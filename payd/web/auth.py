@@ -93,7 +93,7 @@ def _by_key(house: House, api_key: str) -> Caller:
     name = api_key_realm(api_key)
     realm = None if name is None or len(api_key) > CREDENTIAL_MAX else house.realms.get(name)
     key = None if realm is None else realm.db.remember(find_key, hash_api_key(api_key))
-    if realm is None or key is None or key.revoked_at_ms is not None:
+    if realm is None or key is None:
         raise InvalidApiKey("This API key is unknown or was revoked.")
     return Caller(realm, key.account_id, key.id, key.scopes, key.merchants)
 
@@ -102,6 +102,6 @@ def _by_app(house: House, app_id: str) -> Caller:
     name = realm_of(app_id)
     realm = None if name is None or len(app_id) > CREDENTIAL_MAX else house.realms.get(name)
     app = None if realm is None else realm.db.remember(find_app, app_id)
-    if realm is None or app is None or app.revoked_at_ms is not None:
+    if realm is None or app is None:
         raise InvalidAppId("This app id is unknown or was revoked.")
     return Caller(realm, app.account_id, app.id, GATEWAY_SCOPES, None)

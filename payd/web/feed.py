@@ -137,7 +137,7 @@ class Feeds:
             payment = realm.payments.find(payment_id)
         except PaymentNotFound:
             return None
-        return page_bytes(realm, payment), is_last(payment)
+        return page_bytes(realm, payment), payment.is_final
 
     async def authenticate(self, request: Request) -> AccountEvents:
         """The events of the caller's account.
@@ -303,8 +303,3 @@ async def revoke_left_keys(realm: Realm) -> None:
             actor=HOUSE_ACTOR,
             now_ms=realm.clock.now_ms(),
         )
-
-
-def is_last(payment: Payment) -> bool:
-    """Whether no later snapshot follows for a buyer: the payment is final."""
-    return payment.is_final

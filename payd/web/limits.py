@@ -64,32 +64,20 @@ class RateLimit:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def wait_s(self, key: str) -> float:
-        """Seconds until `key` has a token, 0 if it has one now; takes nothing."""
-        if not self._per_s:
-            return 0.0
-        return self._wait_for(self._tokens(key, self._now_s()))
-
     def take(self, key: str) -> float:
         """Take a token of `key`: 0 if there was one, else the seconds to wait, and nothing is taken."""
         if not self._per_s:
             return 0.0
         now_s = self._now_s()
-        tokens = self._tokens(key, now_s)
-        wait_s = self._wait_for(tokens)
-        if not wait_s:
-            self._buckets[key] = (tokens - 1, now_s)
-            self._buckets.move_to_end(key)
-            if len(self._buckets) > self._keys_max:
-                self._buckets.popitem(last=False)
-        return wait_s
-
-    def _tokens(self, key: str, now_s: float) -> float:
         left, counted_s = self._buckets.get(key, (self._burst, now_s))
-        return min(self._burst, left + (now_s - counted_s) * self._per_s)
-
-    def _wait_for(self, tokens: float) -> float:
-        return 0.0 if tokens >= 1 else (1 - tokens) / self._per_s
+        tokens = min(self._burst, left + (now_s - counted_s) * self._per_s)
+        if tokens < 1:
+            return (1 - tokens) / self._per_s
+        self._buckets[key] = (tokens - 1, now_s)
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > self._keys_max:
+            self._buckets.popitem(last=False)
+        return 0.0
 
 
 class Slots:
@@ -154,7 +142,7 @@ def refuse_for(wait_s: float) -> None:
 
 
 def failed_auth_limit(per_minute: int, now_s: Callable[[], float] = monotonic_s) -> RateLimit:
-    """Failed authentications: ask `wait_s` before looking at a credential, `take` after a failure."""
+    """Failed authentications, by address; see `web.dispatch.known_caller`."""
     return RateLimit(per_minute / MINUTE_S, burst=per_minute, now_s=now_s)
 
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 import structlog.testing
 import trio
-from quart import Blueprint
 
 from payd.core.errors import BodyTooLarge, InvalidParams
 from payd.web.app import make_app, respond
@@ -31,8 +30,8 @@ class House:
         return self.given
 
 
-def client_of(house: House, pages: tuple[Blueprint, ...] = ()) -> object:
-    app = make_app(house.answer, ROUTES, trusted=TrustedProxies(), body_max=100, pages=pages)
+def client_of(house: House) -> object:
+    app = make_app(house.answer, ROUTES, trusted=TrustedProxies(), body_max=100)
     return app.test_client()
 
 
@@ -133,22 +132,6 @@ async def test_a_house_that_raises_tells_nothing() -> None:
     assert b"secret" not in body
     assert headers["connection"] == "close"
     assert lines[0]["event"] == "app.answer_raised"
-
-
-async def test_pages_stand_beside_the_api() -> None:
-    pages = Blueprint("pages", __name__)
-
-    @pages.get("/pay/<payment_id>")
-    async def page(payment_id: str) -> str:
-        return f"<p>{payment_id}"
-
-    house = House()
-    client = client_of(house, (pages,))
-    response = await client.get("/pay/pay_t1")  # type: ignore[attr-defined]
-
-    assert await response.get_data() == b"<p>pay_t1"
-    assert house.requests == []
-    assert "set-cookie" not in response.headers
 
 
 async def test_a_trusted_proxy_names_the_client() -> None:

@@ -30,6 +30,9 @@ ROW_NUMBER: Final = 64.0
 # So many letters fit above a bar; the whole text is in the bar's title and in the table.
 ROW_LETTERS: Final = 76
 
+# What is said of a point without a value, and of a chart without points.
+NO_DATA: Final = "no data"
+
 
 class Point(msgspec.Struct, frozen=True):
     """One value; None where there is nothing to say, which is not zero."""
@@ -64,7 +67,6 @@ class BarChart(msgspec.Struct, frozen=True):
         ticks: Lines across, with `at` from the top.
         labels: Below the bars, with `at` from the left; not every bar has one.
         rows: The table: a label and a value each, for every point.
-        is_empty: Whether every value is zero or missing.
     """
 
     title: str
@@ -72,12 +74,10 @@ class BarChart(msgspec.Struct, frozen=True):
     width: float
     height: float
     left: float
-    baseline: float
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     labels: tuple[Tick, ...]
     rows: tuple[tuple[str, str], ...]
-    is_empty: bool
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -103,18 +103,17 @@ class RowChart(msgspec.Struct, frozen=True):
     table: tuple[tuple[str, str], ...]
 
 
-def row_chart(title: str, counts: Sequence[tuple[str, int]], *, nothing: str = "no data") -> RowChart:
+def row_chart(title: str, counts: Sequence[tuple[str, int]]) -> RowChart:
     """A chart of what has names that are sentences, in the order in which it is given.
 
     Args:
         title: What it shows.
         counts: Names, and how often; none is negative.
-        nothing: What is said when there is none.
     """
     assert all(count >= 0 for _, count in counts), "bars begin at the left"
     largest = max((count for _, count in counts), default=0)
     if not largest:
-        return RowChart(title, f"{title}: {nothing}.", WIDTH, 0, ROW_BAR, (), ())
+        return RowChart(title, f"{title}: {NO_DATA}.", WIDTH, 0, ROW_BAR, (), ())
     first, most = max(counts, key=lambda one: one[1])
     return RowChart(
         title=title,
@@ -140,7 +139,6 @@ def bar_chart(
     show: Callable[[int], str],
     *,
     highest: int | None = None,
-    nothing: str = "no data",
 ) -> BarChart:
     """A chart of values that are not negative.
 
@@ -149,21 +147,19 @@ def bar_chart(
         points: From left to right.
         show: A value in words, such as `12.50 USD`.
         highest: Where the axis ends; None: at a round number above the largest value.
-        nothing: What is said of a point without a value.
     """
     values = [point.value or 0 for point in points]
     assert all(value >= 0 for value in values), "bars stand on the baseline"
     largest = max(values, default=0)
     top = max(highest or 0, largest) if highest is not None else round_above(largest)
-    rows = tuple((point.label, nothing if point.value is None else show(point.value)) for point in points)
+    rows = tuple((point.label, NO_DATA if point.value is None else show(point.value)) for point in points)
     place = (WIDTH - LEFT) / max(1, len(points))
     return BarChart(
         title=title,
-        summary=_summary(title, points, show, nothing),
+        summary=_summary(title, points, show),
         width=WIDTH,
         height=HEIGHT,
         left=LEFT,
-        baseline=HEIGHT - BOTTOM,
         bars=tuple(
             _bar(n, value, top, place, f"{label}: {words}")
             for n, (value, (label, words)) in enumerate(zip(values, rows, strict=True))
@@ -172,7 +168,6 @@ def bar_chart(
         ticks=tuple(_tick(n, top, show) for n in range(TICKS + 1) if top * n % TICKS == 0),
         labels=_labels(points, place),
         rows=rows,
-        is_empty=largest == 0,
     )
 
 
@@ -205,10 +200,10 @@ def _labels(points: Sequence[Point], place: float) -> tuple[Tick, ...]:
     return tuple(Tick(_near(LEFT + place * (n + 0.5)), points[n].label) for n in reversed(shown))
 
 
-def _summary(title: str, points: Sequence[Point], show: Callable[[int], str], nothing: str) -> str:
+def _summary(title: str, points: Sequence[Point], show: Callable[[int], str]) -> str:
     known = [point for point in points if point.value]
     if not known:
-        return f"{title}: {nothing}."
+        return f"{title}: {NO_DATA}."
     most = max(known, key=lambda point: point.value or 0)
     assert most.value is not None
     return f"{title}, {points[0].label} to {points[-1].label}. Highest: {show(most.value)} on {most.label}."

@@ -59,7 +59,6 @@ class Frame:
         home: The path of this mode's pages, with a slash at its end.
         mode: Of the page; None on pages of no mode.
         modes: The same home in each mode that runs.
-        live_runs: Whether there is a live mode.
         navigation: The pages of the mode.
         settings: The pages of the account and of the person.
         account: The name of the account; empty while nobody is signed in.
@@ -79,7 +78,6 @@ class Frame:
     home: str
     mode: str | None
     modes: tuple[Link, ...]
-    live_runs: bool
     navigation: tuple[Link, ...]
     settings: tuple[Link, ...]
     account: str
@@ -111,7 +109,6 @@ def frame_of(visit: Visit) -> Frame:
             Link(visit.to(f"/d/{name}/"), name.capitalize(), in_mode and name == visit.mode)
             for name in house.realms
         ),
-        live_runs="live" in house.realms,
         navigation=tuple(
             Link(visit.to(home + below), name, _is_current(path, home + below, home))
             for below, name, permission in NAVIGATION

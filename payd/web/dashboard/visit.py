@@ -109,10 +109,9 @@ class Visit:
         """Whether this person may do it, so that only what works is shown."""
         return may(self.role, permission)
 
-    def typed(self, name: str, default: str = "") -> str:
+    def typed(self, name: str) -> str:
         """What was typed into a field, without spaces around it."""
-        found = self.form.get(name)
-        return found[0].strip() if found else default
+        return self.form.get(name, [""])[0].strip()
 
     def is_changed(self, name: str) -> bool:
         """Whether a field says something else than when its form was shown. An empty one always is changed:

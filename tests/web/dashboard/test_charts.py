@@ -44,7 +44,6 @@ def test_a_bar_is_as_tall_as_its_value_and_says_it() -> None:
 def test_nothing_at_all_is_said_and_not_drawn() -> None:
     for points in ([], days(0, None, 0)):
         chart = bar_chart("Volume in EUR", points, str)
-        assert chart.is_empty
         assert chart.bars == ()
         assert chart.summary == "Volume in EUR: no data."
 
@@ -67,7 +66,7 @@ def test_every_bar_is_inside_and_none_touches_the_next(values: list[int | None])
         assert LEFT <= bar.x <= bar.x + bar.width <= WIDTH + 0.01
         assert TOP - 0.01 <= bar.y <= HEIGHT - BOTTOM
         assert bar.height >= HEIGHT_MIN
-        assert bar.y + bar.height == pytest.approx(chart.baseline, abs=0.02)
+        assert bar.y + bar.height == pytest.approx(HEIGHT - BOTTOM, abs=0.02)
     for left, right in zip(chart.bars, chart.bars[1:], strict=False):
         assert left.x + left.width < right.x
     if values:
