@@ -15,6 +15,7 @@ import structlog
 import trio
 from solders.pubkey import Pubkey
 
+from payd.actors.walk import LATE_MS
 from payd.chains.assets import AssetBook
 from payd.chains.rpc import Node, Rpc, RpcError
 from payd.chains.solana.answers import decode_accounts
@@ -35,8 +36,6 @@ log = structlog.get_logger("payd.watcher")
 Pair = tuple[str, str]
 """An asset and the destination that it is looked for at, both canonical."""
 
-# Money that comes after a window has closed is looked for this long.
-LATE_MS: Final = 24 * 3_600_000
 # What is watched in closed windows, and settlements, are many rows and change slowly. A token that no node
 # knew is looked for again as often.
 REFRESH_S: Final = 60.0

@@ -15,6 +15,7 @@ import trio
 
 from payd.actors.supervisor import do_all
 from payd.clock import Clock
+from payd.core.endpoint import REPLAY_REACH_MS
 from payd.store.api_log import prune_logged
 from payd.store.builds import prune_own_builds, prune_paid_builds
 from payd.store.collected import prune_collected, sort_collected
@@ -54,7 +55,7 @@ OWN_BUILDS_KEPT_MS: Final = DAY_MS
 """How long a transaction that was built for a wallet is known: it could land for some minutes."""
 STRAY_ANSWERS_KEPT_MS: Final = DAY_MS
 """How long the answers of who did not pay are kept after the payment's last change."""
-REQUESTS_KEPT_MS: Final = 14 * DAY_MS
+REQUESTS_KEPT_MS: Final = REPLAY_REACH_MS
 """How long the log of API requests is kept: as far as events can be sent again."""
 
 AUDIT_DAYS: Final = 3650

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import structlog
 import trio
 
-from payd.actors.maintenance import AUDIT_DAYS, DAY_MS, FIRST_S
+from payd.actors.maintenance import AUDIT_DAYS, BATCH_MAX, DAY_MS, EVERY_S, FIRST_S
 from payd.actors.supervisor import do_all
 from payd.clock import WallMs
 from payd.core.tries import FORGOTTEN_MS
@@ -25,10 +24,6 @@ from payd.store.sign_ins import KEPT_MS, prune_sign_ins
 from payd.store.tries import prune_tries
 
 log = structlog.get_logger("payd.office")
-
-EVERY_S: Final = 3600.0
-# A prune must never hold the writer for long.
-BATCH_MAX: Final = 500
 
 
 class OfficeChores:

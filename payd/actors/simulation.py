@@ -12,6 +12,7 @@ from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
 from payd.core.failure import SIMULATED
 from payd.core.payment import (
+    CANCELLED_BY_MERCHANT,
     FundsCommitted,
     Payment,
     PaymentCancelled,
@@ -124,7 +125,7 @@ def _one_trigger(payments: Payments, payment: Payment, to: Target, reason: str |
         case "expired":
             return WindowClosed()
         case "cancelled":
-            return PaymentCancelled(reason or "cancelled_by_merchant")
+            return PaymentCancelled(reason or CANCELLED_BY_MERCHANT)
         case "settled":
             return SettlementCompleted(f"test:{payment.id}")
         case "succeeded":

@@ -23,6 +23,8 @@ T = TypeVar("T")
 # A node that is behind catches up within moments; else what it is behind of may not be the chain.
 LAG_S: Final = 120.0
 GONE_S: Final = 900.0
+# Money that comes after a window has closed is looked for this long.
+LATE_MS: Final = 24 * 3_600_000
 
 
 class Lagging(Unread):

@@ -10,16 +10,15 @@ from typing import Final
 
 import trio
 
+from payd.actors.walk import LATE_MS
 from payd.chains.assets import AssetBook
 from payd.chains.evm.proof import Watched
 from payd.clock import Clock
 from payd.core.caip import ChainId, canonical_account, canonical_asset, parse_account, parse_asset
 from payd.store.db import Database, Tx
-from payd.store.settlements import destinations_on
+from payd.store.settlements import settled_on
 from payd.store.watches import watched_by_open, watched_on
 
-# Money that comes after a window has closed is looked for this long.
-LATE_MS: Final = 24 * 3_600_000
 # What is watched in closed windows, and settlements, are many rows and change slowly.
 REFRESH_S: Final = 60.0
 
@@ -77,7 +76,7 @@ class WatchList:
 
     def _load(self, tx: Tx, since_ms: int) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
         name = str(self._chain)
-        settled = destinations_on(tx, name)
+        settled = {destination for _, destination in settled_on(tx, name)}
         accounts = frozenset(canonical_account(parse_account(one)) for one in settled)
         return frozenset(watched_on(tx, name, since_ms) | watched_by_open(tx, name)), accounts
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
+from payd.core.endpoint import REPLAY_REACH_MS, Endpoint, EndpointState, disables_at_ms
 from payd.core.option import QUOTE_GRACE_MS
 from payd.core.skew import side
 
@@ -52,7 +52,7 @@ SKEW_HIGH_S: Final = QUOTE_GRACE_MS / 1000
 # More blocks than a chain has in the time that a few looks take.
 BEHIND_MAX: Final = 50
 # As far as webhooks can be sent again; what is older has been looked at, or never will be.
-REACH_MS: Final = 14 * 86_400_000
+REACH_MS: Final = REPLAY_REACH_MS
 
 
 class Matter(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 from payd.core.fee import Fee
 from payd.core.money import AmountWire
 from payd.core.payment import (
+    CANCELLED_BY_MERCHANT,
     Cancelled,
     Expired,
     Failed,
@@ -192,7 +193,7 @@ def _sample_payment(event_type: str, payment_id: str, merchant_id: str, now_ms: 
         ),
         success=Success(now_ms - 1000, tx_id) if status is Status.SUCCEEDED else None,
         failed=Failed(now_ms, "Sample failure") if status is Status.FAILED else None,
-        cancelled=Cancelled(now_ms, "cancelled_by_merchant") if status is Status.CANCELLED else None,
+        cancelled=Cancelled(now_ms, CANCELLED_BY_MERCHANT) if status is Status.CANCELLED else None,
         expired=Expired(now_ms) if status is Status.EXPIRED else None,
         settled=Settled(now_ms, tx_id, paid) if event_type == "payment.settled" else None,
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from payd.core.errors import InvalidState, PaymentExpired
 from payd.core.fee import Fee
-from payd.core.money import AmountWire
+from payd.core.money import AmountWire, fiat_amount
 from payd.core.status import FINAL, Status
 
 CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
@@ -113,7 +113,7 @@ class Payment(msgspec.Struct, frozen=True, gc=False):
     @property
     def amount(self) -> AmountWire:
         """The requested amount as the wire shows it."""
-        return AmountWire(f"iso4217/{self.currency}", str(self.value))
+        return fiat_amount(self.currency, self.value)
 
 
 class Trigger(msgspec.Struct, frozen=True):

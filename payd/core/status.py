@@ -23,6 +23,9 @@ class Status(enum.StrEnum):
 FINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.EXPIRED, Status.CANCELLED})
 """Those that a payment never leaves."""
 
+OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
+"""How a payment ends that nothing pays any more."""
+
 _MERCHANT_WORDS: Final = {Status.REQUIRES_ACTION: "pending", Status.CANCELLED: "failed"}
 
 

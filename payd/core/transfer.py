@@ -14,7 +14,7 @@ import msgspec
 
 from payd.core.caip import canonical_account, canonical_asset, parse_account, parse_asset
 from payd.core.option import Quote
-from payd.core.status import Status
+from payd.core.status import OVER, Status
 
 Kind = Literal["matched", "late", "partial", "surplus", "unmatched"]
 """matched: it pays. late: the payment is over, or its quotes are. partial, surplus: another amount than was
@@ -69,7 +69,7 @@ def classify(transfer: Sighting, claim: Claim | None) -> Classified:
     quotes = [quote for quote in claim.quotes if _is_for(quote, transfer)]
     if not quotes:
         return Classified("unmatched", "The payment was never offered in this asset to this destination.")
-    if claim.status in (Status.EXPIRED, Status.CANCELLED, Status.FAILED):
+    if claim.status in OVER:
         return Classified("late", f"The payment was {claim.status.value} when the transfer was found.")
     if claim.paid_by_another:
         return Classified("surplus", "Another transfer pays for the payment.")

@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from payd.store.rows import SEQ_MAX
+
 Tx: TypeAlias = sqlite3.Connection
 
 
@@ -55,7 +57,7 @@ def list_audit(tx: Tx, account_id: str, before_seq: int | None, limit: int) -> l
     rows = tx.execute(
         "SELECT seq, at_ms, actor, act, subject, details FROM audit WHERE account_id = ? AND seq < ?"
         " ORDER BY seq DESC LIMIT ?",
-        (account_id, before_seq if before_seq is not None else 1 << 62, limit),
+        (account_id, SEQ_MAX if before_seq is None else before_seq, limit),
     )
     return [
         Act(seq, at_ms, actor, act, subject, json.loads(details))

@@ -14,7 +14,7 @@ from payd.core.fault import HELD
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
 from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.events import of_merchants, sold_few
-from payd.store.rows import insert_rows
+from payd.store.rows import SEQ_MAX, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 MessageKind: TypeAlias = Literal["notice", "canary"]
@@ -24,8 +24,6 @@ FRESH: Final = 0
 RETRY: Final = 1
 REPLAY: Final = 2
 PRIORITIES: Final = (FRESH, RETRY, REPLAY)
-
-_SEQ_MAX: Final = 2**63 - 1
 
 
 class Head(NamedTuple):
@@ -408,7 +406,7 @@ def list_deliveries(
     With `merchants`, only of theirs; test deliveries are of no merchant.
     """
     where = ["account_id = ?", "seq < ?"]
-    values: list[str | int] = [account_id, _SEQ_MAX if before_seq is None else before_seq]
+    values: list[str | int] = [account_id, SEQ_MAX if before_seq is None else before_seq]
     if state is not None:
         where.append("state = ?")
         values.append(state)

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from payd.store.rows import SEQ_MAX
+
 Tx: TypeAlias = sqlite3.Connection
 
 # More than this is shown as "more than": nobody counts on, and the look stays short.
 COUNT_MAX: Final = 1000
 # Endpoints that an account had, one after the other; the newest are what a person looks for.
 ENDPOINTS_MAX: Final = 20
-_SEQ_MAX: Final = 2**63 - 1
 
 
 class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ def page_of_deliveries(tx: Tx, chosen: DeliveryFilter, before_seq: int | None, l
     rows = tx.execute(
         f"{_LISTED} WHERE d.seq IN (SELECT seq FROM deliveries {_road(chosen)} WHERE {where} AND seq < ?"
         " ORDER BY seq DESC LIMIT ?) ORDER BY d.seq DESC",
-        (*values, _SEQ_MAX if before_seq is None else before_seq, limit),
+        (*values, SEQ_MAX if before_seq is None else before_seq, limit),
     )
     return [Listed(*row) for row in rows]
 

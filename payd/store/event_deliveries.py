@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from payd.store.deliveries import narrow
 from payd.store.events import COLUMNS, EventRow
+from payd.store.rows import SEQ_MAX
 
 Tx: TypeAlias = sqlite3.Connection
 
-_SEQ_MAX: Final = 2**63 - 1
 # An event that was owed to several endpoints, one after the other, stands as it does with the last of them.
 _LAST: Final = (
     "event_seq IS NOT NULL AND NOT EXISTS"
@@ -55,7 +55,7 @@ def events_by_delivery(
         limit: How many at most.
     """
     where = ["account_id = ?", "state = ?", "seq < ?", _LAST]
-    values: list[str | int] = [account_id, state, _SEQ_MAX if before_seq is None else before_seq]
+    values: list[str | int] = [account_id, state, SEQ_MAX if before_seq is None else before_seq]
     if event_type is not None:
         where.append("event_type = ?")
         values.append(event_type)
@@ -69,6 +69,3 @@ def events_by_delivery(
         (*values, limit),
     )
     return [Told(row[0], EventRow(*row[1:])) for row in rows]
-
-
-# By way of the events, which have an index on the payment.

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from payd.store.rows import Row, insert_rows
+from payd.store.rows import SEQ_MAX, Row, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -71,7 +71,7 @@ def list_events(
 ) -> list[EventRow]:
     """A page of the account's events, newest first, older than `before_seq`; of these merchants, if given."""
     where = ["account_id = ?", "seq < ?"]
-    values: list[str | int] = [account_id, _SEQ_MAX if before_seq is None else before_seq]
+    values: list[str | int] = [account_id, SEQ_MAX if before_seq is None else before_seq]
     is_few = payment_id is not None
     if payment_id is not None:
         where.append("seq IN (SELECT seq FROM events WHERE payment_id = ?)")
@@ -169,6 +169,3 @@ def seq_in_history(tx: Tx, account_id: str, seq: int, at_ms: int, start_seq: int
     if event_time(tx, seq) == at_ms:
         return seq
     return min(seq, start_seq, cursor_before(tx, account_id, at_ms - SET_BACK_MAX_MS))
-
-
-_SEQ_MAX: Final = 2**63 - 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from payd.core.status import Status
+from payd.core.status import OVER
 from payd.store.payments import decode_payment, find_payment
 from payd.store.relay_transactions import NO_JOB
 
@@ -248,11 +248,7 @@ def _was_over(tx: Tx, payment_id: str, before_ms: int) -> bool:
     payment = find_payment(tx, payment_id)
     if payment is None or payment.updated_at_ms >= before_ms:
         return False
-    return payment.settled is not None or payment.status in (
-        Status.FAILED,
-        Status.EXPIRED,
-        Status.CANCELLED,
-    )
+    return payment.settled is not None or payment.status in OVER
 
 
 def _transactions_of(tx: Tx, job_seq: int) -> list[Any]:

@@ -16,6 +16,9 @@ from typing import Any, Final, TypeAlias
 Tx: TypeAlias = sqlite3.Connection
 Row: TypeAlias = Sequence[object]
 
+# No row has a higher number.
+SEQ_MAX: Final = 2**63 - 1
+
 ROWS_MAX: Final = 64
 # So many rows are one statement, more are their eights and what is left: few texts are prepared, and kept.
 FEW: Final = 16

@@ -77,15 +77,6 @@ def has_settlement(tx: Tx, merchant_id: str) -> bool:
     return row.fetchone() is not None
 
 
-def destinations_on(tx: Tx, chain: str) -> set[str]:
-    """Where merchants want anything on this chain to go, as they wrote it. Each settlement is looked at."""
-    rows = tx.execute(
-        "SELECT DISTINCT destination FROM settlements WHERE asset_key > ? AND asset_key < ?",
-        (f"{chain}/", f"{chain}0"),  # "0" comes after "/"
-    )
-    return {str(row[0]) for row in rows}
-
-
 def settled_on(tx: Tx, chain: str) -> set[tuple[str, str]]:
     """What merchants want on this chain, and where: canonical assets, and destinations as they wrote them."""
     rows = tx.execute(

@@ -17,7 +17,7 @@ import msgspec
 
 import payd.core.transfer as rule
 from payd.core.payment import Payment
-from payd.core.status import Status
+from payd.core.status import OVER, Status
 from payd.core.transfer import Kind
 from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, turn_back
@@ -35,8 +35,6 @@ _COLUMNS: Final = (
     "account_id, payment_id, chain, tx_id, log_index, asset, value, sender, recipient, kind, block_number,"
     " block_hash, block_time_s, awaits, look_at, assigned"
 )
-OVER: Final = (Status.EXPIRED, Status.CANCELLED, Status.FAILED)
-"""How a payment ends that nothing pays any more."""
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NamedTuple, TypeAlias
 
-from payd.store.sightings import OVER
+from payd.core.status import OVER
 
 Tx: TypeAlias = sqlite3.Connection
 

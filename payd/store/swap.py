@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from payd.store.durable import copy_file, make_folder, sync_folder, sync_folders, write_file
+from payd.store.manifest import MANIFEST
 
 STAGE: Final = ".staged"
 PLAN: Final = "plan.json"
@@ -115,7 +116,7 @@ def finish(directory: Path) -> bool:
         _keep(directory / name, kept / name)
         (directory / name).unlink(missing_ok=True)
     if swap.note is not None:
-        write_file(kept / "manifest.json", swap.note.encode())
+        write_file(kept / MANIFEST, swap.note.encode())
     _drop_empty(kept)
     sync_folder(directory)
     (folder / PLAN).unlink()

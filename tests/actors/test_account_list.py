@@ -7,7 +7,8 @@ import trio
 from solders.pubkey import Pubkey
 from structlog.testing import capture_logs
 
-from payd.actors.account_list import LATE_MS, REFRESH_S, AccountList, Lookout, mint_of
+from payd.actors.account_list import REFRESH_S, AccountList, Lookout, mint_of
+from payd.actors.walk import LATE_MS
 from payd.chains.assets import AssetBook
 from payd.chains.rpc import NodesDown
 from payd.chains.solana.keys import TOKEN, TOKEN_2022, token_account

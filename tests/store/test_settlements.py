@@ -13,7 +13,6 @@ from payd.store.settlements import (
     Settlement,
     account_at,
     delete_settlement,
-    destinations_on,
     find_settlement,
     has_settlement,
     insert_settlement,
@@ -94,9 +93,12 @@ async def test_destinations_are_listed_by_chain(realm_db: Database) -> None:
     for number, asset in enumerate(("eip155:1/slip44:60", "eip155:1/erc20:0xab", "eip155:10/slip44:60")):
         one = msgspec.structs.replace(settlement(number, asset), destination=f"eip155:1:0xA{number}")
         await realm_db.write(insert_settlement, one)
-    assert realm_db.point(destinations_on, "eip155:1") == {"eip155:1:0xA0", "eip155:1:0xA1"}
-    assert realm_db.point(destinations_on, "eip155:10") == {"eip155:1:0xA2"}
-    assert realm_db.point(destinations_on, "eip155:100") == set()
+    assert realm_db.point(settled_on, "eip155:1") == {
+        ("eip155:1/slip44:60", "eip155:1:0xA0"),
+        ("eip155:1/erc20:0xab", "eip155:1:0xA1"),
+    }
+    assert realm_db.point(settled_on, "eip155:10") == {("eip155:10/slip44:60", "eip155:1:0xA2")}
+    assert realm_db.point(settled_on, "eip155:100") == set()
 
 
 async def test_a_destination_leads_to_the_account_that_has_it_and_first_to_one_that_is_still_there(
