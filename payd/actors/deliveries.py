@@ -17,7 +17,7 @@ from payd.actors.backlog import look_back
 from payd.actors.faults import Faults
 from payd.actors.lane import Lane
 from payd.actors.poster import Poster
-from payd.actors.supervisor import RESTART, in_background, keep_running
+from payd.actors.supervisor import RESTART, STEADY_S, in_background, keep_running
 from payd.clock import Clock
 from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState, Secret
 from payd.core.errors import EndpointDisabled, InternalError, InvalidParams, RateLimited
@@ -58,8 +58,6 @@ BY_HAND_MAX: Final = 4
 POLL_S: Final = 30.0
 # Without a look for this long, something is wrong with whoever looks.
 POLL_LATE_S: Final = 120.0
-# An endpoint's actor that ran this long starts over with short delays.
-STEADY_S: Final = 60.0
 
 
 class Deliveries:

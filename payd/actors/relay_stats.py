@@ -26,7 +26,6 @@ class RelayerStats(msgspec.Struct, frozen=True):
         lost: Nonces that something else used; on Solana, what was confirmed and then gone.
         fillers: Empty transactions, sent to use up a nonce.
         alarms: What a person should look at.
-        day_budget: What may be spent in 24 hours; None: nothing is.
     """
 
     address: str
@@ -41,4 +40,3 @@ class RelayerStats(msgspec.Struct, frozen=True):
     lost: int
     fillers: int
     alarms: frozenset[Alarm]
-    day_budget: int | None = None

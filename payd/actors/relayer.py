@@ -147,7 +147,6 @@ class Relayer:
             lost=self._flight.counts["lost"],
             fillers=self._flight.counts["fillers"],
             alarms=self._alarms.active,
-            day_budget=self._limits.gas_per_day,
         )
 
     def _one_died(self) -> None:

@@ -120,7 +120,6 @@ class Submitter:
             lost=counts["lost"],
             fillers=0,
             alarms=self._alarms.active,
-            day_budget=self._purse.per_day,
         )
 
     def _oldest_ms(self) -> int | None:

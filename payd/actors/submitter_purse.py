@@ -83,11 +83,6 @@ class Purse:
         """Who pays; None: buyers do."""
         return self._terms.sponsor_key
 
-    @property
-    def per_day(self) -> int | None:
-        """What may be spent in 24 hours; None where buyers pay."""
-        return None if self.payer is None else self._terms.spend_per_day
-
     def spent(self) -> Spending:
         """In the last 24 hours, with what may still be."""
         return self._db.point(spent_on_builds, self._chain, self._clock.now_ms() - DAY_MS)

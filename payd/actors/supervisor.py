@@ -33,19 +33,15 @@ class Backoff:
         return float(min(self.first_s * 2 ** min(failures - 1, DOUBLINGS_MAX), self.last_s))
 
 
-RESTART: Backoff = Backoff(first_s=0.5, last_s=60.0)
+RESTART: Final = Backoff(first_s=0.5, last_s=60.0)
+# What ran this long starts over with short delays.
+STEADY_S: Final = 60.0
 
 
-async def keep_running(
-    name: str,
-    run: Callable[[], Awaitable[None]],
-    *,
-    backoff: Backoff = RESTART,
-    steady_s: float = 60.0,
-) -> None:
+async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """Run a task for ever: when it raises an exception or ends, log it and start it again.
 
-    A run that lasted `steady_s` clears the count of failures. Cancellation and errors that are not
+    A run that lasted `STEADY_S` clears the count of failures. Cancellation and errors that are not
     `Exception` pass through.
     """
     failures = 0
@@ -60,8 +56,8 @@ async def keep_running(
             problem, fatal = crashes.split(Exception)
             if fatal is not None:
                 raise
-        failures = 1 if trio.current_time() - started_s >= steady_s else failures + 1
-        delay_s = backoff.delay_s(failures)
+        failures = 1 if trio.current_time() - started_s >= STEADY_S else failures + 1
+        delay_s = RESTART.delay_s(failures)
         log.error("task.restarts", task=name, failures=failures, delay_s=delay_s, exc_info=problem)
         await trio.sleep(delay_s)
 

@@ -48,7 +48,6 @@ class Rpc:
         dialect: Of the chain that all of them must name; one that names another is put aside.
         client: Sends the requests, and stays open; None: one of its own, which `aclose` closes.
         deadline_s: Seconds for one request, up to its answer's status line.
-        lag_max: How many blocks behind the others a node may be before it is asked after them.
 
     Attributes:
         nodes: As the URLs came.
@@ -67,7 +66,6 @@ class Rpc:
         *,
         client: Client | None = None,
         deadline_s: float = DEADLINE_S,
-        lag_max: int = LAG_MAX,
     ) -> None:
         if not urls:
             raise ValueError("a chain needs a node")
@@ -75,7 +73,6 @@ class Rpc:
         self._own_client = Client(may_call=lambda _: True) if client is None else None
         sender = client or self._own_client
         assert sender is not None, "one of the two"
-        self._lag_max = lag_max
         self.dialect = dialect
         self.calls: Counter[str] = Counter()
         self.nodes: tuple[Node, ...] = tuple(
@@ -189,7 +186,7 @@ class Rpc:
 
     def is_laggard(self, node: Node) -> bool:
         """Whether it was so far behind the others that it is asked after them."""
-        return self.lag(node) > self._lag_max
+        return self.lag(node) > LAG_MAX
 
     def pick(self) -> Node:
         """The node that is asked first now, for a series of reads from one and the same.

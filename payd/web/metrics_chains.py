@@ -153,7 +153,7 @@ RELAYER_GAUGES: Final = (
         "payd_relayer_budget_day_coins",
         "Native coins that the relayer may spend in 24 hours (gas_per_day); absent where buyers pay. Worry"
         " when payd_relayer_spent_day_coins comes near it: from then on buyers pay gas themselves.",
-        lambda one, now_ms: one.day_budget,
+        lambda one, now_ms: one.per_day if one.address else None,
         is_amount=True,
     ),
     _Purse(

@@ -164,12 +164,12 @@ class Sockets:
                 for socket in tuple(group):
                     socket.ping()
 
-    def close_all(self, code: int = RESTART) -> None:
-        """Close every socket, and from now on each new one as soon as it is open."""
+    def close_all(self) -> None:
+        """The server stops: close every socket, and from now on each new one as soon as it is open."""
         self._stopping = True
         for group in self._groups:
             for socket in tuple(group):
-                socket.close(code)
+                socket.close(RESTART)
 
     async def serve_stream(self, stream: trio.SocketStream, request: Request, early: bytes) -> None:
         """Serve a feed on a connection that has sent an upgrade and, after it, `early`. Does not close it."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from payd.actors.maintenance import AUDIT_DAYS, DAY_MS, FIRST_S
-from payd.actors.office import BATCH_MAX, EVERY_S, OfficeChores
+from payd.actors.maintenance import AUDIT_DAYS, BATCH_MAX, DAY_MS, EVERY_S, FIRST_S
+from payd.actors.office import OfficeChores
 from payd.core.tries import ACCOUNT
 from payd.store.db import Database, Tx, open_database
 from payd.store.links import Link, insert_link

@@ -50,7 +50,7 @@ RELAYER = RelayerStats(
     address="0x1111111111111111111111111111111111111111",
     balance=2 * 10**18,
     spent_today=10**17,
-    per_day=10**18,
+    per_day=5 * 10**17,
     in_flight=6,
     queued=7,
     oldest_queued_ms=NOW_MS - 9000,
@@ -59,7 +59,6 @@ RELAYER = RelayerStats(
     lost=10,
     fillers=11,
     alarms=frozenset({"balance_low"}),
-    day_budget=5 * 10**17,
 )
 DEPTH = DepthPolicy.of(5)
 NODES = (SeenNode("https://a.example", True, 0, 0), SeenNode("https://b.example", False, 12, 40))
@@ -137,6 +136,8 @@ def test_what_is_not_known_is_absent_and_no_zero() -> None:
     families = families_of(unfunded)
     assert "payd_relayer_balance_coins" not in families
     assert samples_of(families["payd_relayer_oldest_queued_seconds"]) == {(CHAIN,): 0}
+    buyers_pay = BUSY._replace(relayer=msgspec.structs.replace(RELAYER, address=""))
+    assert "payd_relayer_budget_day_coins" not in families_of(buyers_pay)
 
 
 def test_each_alarm_is_there_whether_or_not_it_holds() -> None:

@@ -6,7 +6,6 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -15,7 +14,7 @@ import msgspec
 from payd import __version__
 from payd.chains.market.source import ASK_S, FRESH_MS, SourceFailed
 from payd.net.addresses import Network, may_call
-from payd.net.http import Client, Reply, Target, tls_context
+from payd.net.http import Client, Reply, Target
 
 # The longest known answer has 20 kB: every currency that one of the sources knows.
 BODY_BYTES_MAX: Final = 128 * 1024
@@ -49,10 +48,10 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
     age_ms: int
 
 
-def market_client(allow_networks: Iterable[Network] = (), ca_file: Path | None = None) -> Client:
+def market_client(allow_networks: Iterable[Network] = ()) -> Client:
     """The client for price services: public addresses and these networks only. Close it (`aclose`)."""
     networks = tuple(allow_networks)
-    return Client(may_call=lambda address: may_call(address, networks), tls=tls_context(ca_file))
+    return Client(may_call=lambda address: may_call(address, networks))
 
 
 class PublicService:

@@ -116,18 +116,15 @@ def height_call(commitment: Commitment = "finalized", min_slot: int | None = Non
     return ("getBlockHeight", _config(commitment, min_slot))
 
 
-def simulate_call(
-    raw: bytes, *, sig_verify: bool, commitment: Commitment = "confirmed", min_slot: int | None = None
-) -> Call:
-    """Try a transaction without sending it.
+def simulate_call(raw: bytes, *, sig_verify: bool, min_slot: int | None = None) -> Call:
+    """Try a transaction on a confirmed block, where its blockhash has to be known, without sending it.
 
     Args:
         raw: As for the wire.
         sig_verify: False: it is not signed by all yet.
-        commitment: Of the block that it is tried on; its blockhash has to be known there.
         min_slot: A node that is not there yet refuses.
     """
-    config = _config(commitment, min_slot, encoding="base64", sigVerify=sig_verify)
+    config = _config("confirmed", min_slot, encoding="base64", sigVerify=sig_verify)
     return ("simulateTransaction", b64encode(raw).decode(), config)
 
 

@@ -113,7 +113,6 @@ class Checks:
         db: The realm's store.
         budget: What we may pay for; None: nothing.
         commitments: Makes what is stored of what is good.
-        limits: What wallets may add.
     """
 
     def __init__(
@@ -123,14 +122,12 @@ class Checks:
         db: Database,
         budget: Budget | None,
         commitments: Commitments,
-        limits: GuardLimits = LIMITS,
     ) -> None:
         self._chain = str(terms.chain)
         self._rpc = rpc
         self._db = db
         self._budget = budget
         self._commitments = commitments
-        self._limits = limits
 
     async def check(self, payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
         """Whether results pay a quote; has no effect on the chain.
@@ -148,7 +145,7 @@ class Checks:
     async def _accepted(self, payment: Payment, quote: Quote, text: str, now_ms: int) -> Accepted:
         handed = self._handed_out(quote)
         try:
-            returned = check_returned(handed.raw, text, handed.buyer, handed.fee_payer, self._limits)
+            returned = check_returned(handed.raw, text, handed.buyer, handed.fee_payer, LIMITS)
         except InvalidParams:
             if self._was_handed_out(payment, text):
                 raise QuoteExpired(ASK_AGAIN) from None
