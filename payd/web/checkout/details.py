@@ -6,10 +6,10 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+import msgspec
 import trio
 
 from payd.core.caip import ChainId, parse_account, parse_asset
@@ -24,8 +24,7 @@ from payd.web.house import Realm
 RATES_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class DetailsView:
+class DetailsView(msgspec.Struct, frozen=True):
     """What the template shows, a line each.
 
     Attributes:

@@ -5,15 +5,15 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
+
+import msgspec
 
 from payd.web.call import Request
 from payd.web.checkout.words import LANGUAGES, Language, choose, known
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(msgspec.Struct, frozen=True):
     """Where the pages are for one buyer.
 
     Attributes:

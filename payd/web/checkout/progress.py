@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from payd.chains.base import CountsBlocks
 from payd.chains.following import paying
@@ -41,16 +42,14 @@ EXPLORERS: Final[Mapping[str, str]] = MappingProxyType(
 _TX_ID: Final = re.compile("0x[0-9a-fA-F]{64}|[1-9A-HJ-NP-Za-km-z]{64,88}")
 
 
-@dataclass(frozen=True, slots=True)
-class Explorer:
+class Explorer(msgspec.Struct, frozen=True):
     """A page about a transaction, of somebody else; `host` is what the buyer is told."""
 
     url: str
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """Where a transfer stands.
 
     Attributes:

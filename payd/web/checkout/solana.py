@@ -9,9 +9,9 @@ Source: DESIGN.md, "11. Pages"; the Solana Pay specification, version 1.1.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 import trio
 
@@ -35,8 +35,7 @@ WAY: Final = "solana"
 PRICES_S: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """An asset to pay in, as a link to the page with its code."""
 
     text: str
@@ -44,8 +43,7 @@ class Choice:
     chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SolanaView:
+class SolanaView(msgspec.Struct, frozen=True):
     """What the template shows.
 
     Attributes:

@@ -5,10 +5,11 @@ Source: DESIGN.md, "11. Pages"; SPEC.md, "POST /v1/merchant/payment".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 from payd.actors.simulation import Target, allowed_targets
 from payd.core.caip import parse_account
@@ -40,8 +41,7 @@ _ACCOUNT_ENDS: Final = 4
 RENEW_MS: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A button of the Test Console."""
 
     to: Target
@@ -50,8 +50,7 @@ class Move:
     allowed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(msgspec.Struct, frozen=True):
     """The way back to the shop, with the payment's id in the query; `host` is what the buyer is told.
 
     Before the end it is a link and no more: it cancels nothing, as the buyer may come back, and a wallet may
@@ -62,24 +61,21 @@ class Back:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """An instant for people and for scripts."""
 
     iso: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why a payment failed and what became of the money: keys of texts."""
 
     reason: str
     money: str
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """What pays.
 
     Attributes:
@@ -105,8 +101,7 @@ class Transfer:
     renew_at_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PaymentView:
+class PaymentView(msgspec.Struct, frozen=True):
     """What the template shows. Times are Unix milliseconds of the payment's realm.
 
     The merchant's own address is not in it: money that is sent there by hand is bound to no payment. `shop`

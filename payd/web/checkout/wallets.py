@@ -6,9 +6,10 @@ Source: DESIGN.md, "11. Pages"; SPEC.md, "POST /v1/gateway/payment/{id}/options"
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from payd.chains.assets import AssetBook
 from payd.core.caip import AssetId, ChainId, parse_asset
@@ -35,16 +36,14 @@ PUBLIC_RPC: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Phone:
+class Phone(msgspec.Struct, frozen=True):
     """A link that opens the page in the browser of a wallet on this phone."""
 
     name: str
     href: str
 
 
-@dataclass(frozen=True, slots=True)
-class WalletsView:
+class WalletsView(msgspec.Struct, frozen=True):
     """What the template shows.
 
     Attributes:

@@ -5,8 +5,9 @@ Source: DESIGN.md, "3. Two realms"; DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.errors import InvalidParams
 from payd.store.audit import Act, list_audit
@@ -20,8 +21,7 @@ SHOWN: Final = 50
 PLACES: Final = (("", "Everything"), ("office", "People"), ("test", "Test mode"), ("live", "Live mode"))
 
 
-@dataclass(frozen=True, slots=True)
-class ActLine:
+class ActLine(msgspec.Struct, frozen=True):
     """One act in the list."""
 
     at_ms: int

@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from payd.core.endpoint import Endpoint, EndpointState, disables_at_ms
 from payd.core.errors import StoreUnavailable
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from payd.web.dashboard.visit import Visit
 
 
-@dataclass(frozen=True, slots=True)
-class Banner:
+class Banner(msgspec.Struct, frozen=True):
     """One sentence: `words`, an instant if there is one, `then`, and a link to where it is set right."""
 
     kind: str

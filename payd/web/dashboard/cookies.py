@@ -10,10 +10,11 @@ import binascii
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from payd.core.ids import ENTROPY_BYTES, make_id
 from payd.entropy import Entropy
@@ -29,8 +30,7 @@ _PLACE: Final = re.compile("[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}")
 Header = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Cookies:
+class Cookies(msgspec.Struct, frozen=True):
     """Names and attributes, by where payd is reached.
 
     Over https the names begin with `__Host-`, so that no other host and no plain page sets them. Cookies know

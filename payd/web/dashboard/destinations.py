@@ -8,8 +8,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.caip import AccountId, MalformedCaip, parse_account, parse_asset, to_checksum_address
 from payd.core.errors import InvalidParams, NotFound
@@ -29,8 +30,7 @@ END: Final = 6
 EVM: Final = "eip155"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """An address in three parts, so that its ends can be compared; `checked` says what its capitals prove."""
 
     start: str
@@ -44,8 +44,7 @@ class Address:
         return self.start + self.middle + self.end
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """A change that is held back: where to, from when on, who asked for it, and where it is taken back."""
 
     address: Address
@@ -54,8 +53,7 @@ class Pending:
     cancel: str
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Where one asset goes."""
 
     id: str
@@ -68,8 +66,7 @@ class Destination:
     pending: Pending | None
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(msgspec.Struct, frozen=True):
     """A network with what can be taken there: CAIP-19 and name."""
 
     name: str

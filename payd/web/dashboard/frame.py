@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from payd.core.roles import Permission
 from payd.store.second_factors import factors_of
@@ -41,8 +42,7 @@ SETTINGS: Final[tuple[tuple[str, str, Permission], ...]] = (
 """The pages of no mode, in the account's menu."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """A way to a page; `current` when this is it or one below it."""
 
     href: str
@@ -50,8 +50,7 @@ class Link:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """What the templates know of a visit.
 
     Attributes:

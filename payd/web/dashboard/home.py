@@ -5,7 +5,7 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from payd.store.first_steps import FirstSteps, first_steps
 from payd.web.call import Answer
@@ -13,8 +13,7 @@ from payd.web.dashboard.home_numbers import home_numbers
 from payd.web.dashboard.visit import Visit
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One line of the checklist; `href` leads to where it is done, empty where that is not a page."""
 
     title: str

@@ -6,9 +6,10 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+import msgspec
 
 from payd.core.attention import Matter
 from payd.core.money import exponent, fiat_amount, format_units
@@ -35,16 +36,14 @@ REASONS_MAX: Final = 8
 _LEVELS: Final = {"error": "Broken", "warning": "Soon", "notice": "Waiting"}
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """A number of today."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """One thing to look at; `href` is empty where it is not a page."""
 
     level: str
@@ -55,8 +54,7 @@ class Look:
     href: str
 
 
-@dataclass(frozen=True, slots=True)
-class HomeNumbers:
+class HomeNumbers(msgspec.Struct, frozen=True):
     """All of it; without charts while nothing has ended."""
 
     today: tuple[Figure, ...]
@@ -65,8 +63,7 @@ class HomeNumbers:
     looks: tuple[Look, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
+class _Counts(msgspec.Struct, frozen=True):
     ended: EndedBlock
     since: tuple[Counted, ...]
     created: int

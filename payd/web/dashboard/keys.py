@@ -7,7 +7,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -59,8 +58,7 @@ SHOWN_AGAIN_MS: Final = 60_000
 """So long the form that made a key shows it again: its first answer is lost to who clicks twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownKey:
+class ShownKey(msgspec.Struct, frozen=True):
     """A key as people know it again."""
 
     id: str
@@ -75,8 +73,7 @@ class ShownKey:
     revoke: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShownApp:
+class ShownApp(msgspec.Struct, frozen=True):
     """An app id, which is public."""
 
     id: str
@@ -85,8 +82,7 @@ class ShownApp:
     revoke: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """Something that a new key may be allowed."""
 
     name: str
@@ -94,8 +90,7 @@ class Scope:
     ticked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True):
     """What is read for the page."""
 
     keys: list[Key]

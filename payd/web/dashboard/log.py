@@ -5,7 +5,6 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -32,8 +31,7 @@ CODES: Final[dict[str, tuple[str, tuple[int, int]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One request; `error` is the refusal as it was sent, for reading."""
 
     seq: int

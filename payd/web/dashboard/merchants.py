@@ -6,8 +6,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from payd.core.collect import FIELDS_MAX, NAME_MAX, Field
 from payd.core.errors import InvalidParams
@@ -28,8 +29,7 @@ KINDS: Final = (("text", "Text"), ("date", "Date"), ("checkbox", "Checkbox"))
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A merchant in the list."""
 
     href: str
@@ -40,8 +40,7 @@ class Row:
     logo: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A merchant with its own page."""
 
     id: str

@@ -12,7 +12,6 @@ import base64
 import hashlib
 import ipaddress
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -36,8 +35,7 @@ ALGORITHMS: Final = (-8, -7, -257)
 WRONG: Final = "This passkey does not open anything here."
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What goes into a page: options for the browser's own function, and what comes back with its answer."""
 
     options: dict[str, Any]

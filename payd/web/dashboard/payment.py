@@ -6,9 +6,10 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+import msgspec
 
 from payd.actors.simulation import TARGETS
 from payd.core.caip import parse_account
@@ -34,8 +35,7 @@ from payd.web.qr import qr_svg
 from payd.web.schema import Words
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """A line of the summary.
 
     Attributes:
@@ -50,8 +50,7 @@ class Fact:
     href: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A payment as its page shows it."""
 
     id: str
@@ -65,8 +64,7 @@ class Shown:
     qr: str
 
 
-@dataclass(frozen=True, slots=True)
-class Acts:
+class Acts(msgspec.Struct, frozen=True):
     """What this person can do with it now; where it is empty, they cannot."""
 
     moves: tuple[Move, ...]

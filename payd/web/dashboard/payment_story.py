@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.caip import MalformedCaip, parse_account
 from payd.core.money import asset_amount
@@ -50,8 +51,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One line of the timeline.
 
     Attributes:
@@ -69,8 +69,7 @@ class Line:
     href: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """A webhook of the payment, as it stands; `is_held`: it waits until its endpoint is resumed."""
 
     id: str

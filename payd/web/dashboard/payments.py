@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.payment import Payment
 from payd.core.period import day_of
@@ -39,8 +40,7 @@ _WHY: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(msgspec.Struct, frozen=True):
     """Something that was found and is no payment; `href` is empty where it has no page."""
 
     what: str
@@ -49,8 +49,7 @@ class Other:
     href: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(msgspec.Struct, frozen=True):
     rows: list[tuple[int, Payment]]
     merchants: dict[str, str]
     newest: int

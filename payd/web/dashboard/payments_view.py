@@ -5,9 +5,10 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from payd.actors.simulation import Target, allowed_targets
 from payd.core.money import AmountWire, format_units
@@ -17,8 +18,7 @@ from payd.web.dashboard.visit import Visit
 from payd.web.schema import Words
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """A word for a state and the shape beside it: good, bad, wait or soft."""
 
     word: str
@@ -38,8 +38,7 @@ STATUS_WORDS: Final = MappingProxyType(
 """How each status is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A simulation that is possible now; `sends` are the events that the webhook hears."""
 
     to: Target
@@ -57,8 +56,7 @@ _LABELS: Final[dict[Target, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One line of the list.
 
     Attributes:

@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.errors import Forbidden, InvalidParams, NotFound
 from payd.core.roles import Role, may
@@ -31,8 +32,7 @@ ROLES: Final = (
 """Each role by what it is for."""
 
 
-@dataclass(frozen=True, slots=True)
-class PersonLine:
+class PersonLine(msgspec.Struct, frozen=True):
     """One person of the account."""
 
     id: str
@@ -43,8 +43,7 @@ class PersonLine:
     this: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InvitationLine:
+class InvitationLine(msgspec.Struct, frozen=True):
     """One invitation that is open."""
 
     id: str

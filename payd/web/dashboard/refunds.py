@@ -9,7 +9,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -35,8 +34,7 @@ NATIVE: Final = "slip44"
 TOKEN: Final = "erc20"
 
 
-@dataclass(frozen=True, slots=True)
-class WalletCall:
+class WalletCall(msgspec.Struct, frozen=True):
     """What a wallet of the browser is asked to send: `eth_sendTransaction`, numbers in hex."""
 
     to: str

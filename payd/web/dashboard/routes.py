@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.picture import BYTES_MAX as PICTURE_MAX
 from payd.core.roles import Permission
@@ -41,8 +42,7 @@ from payd.web.dashboard.visit import Handler
 from payd.web.route_table import RouteTable
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One method of one path.
 
     Attributes:

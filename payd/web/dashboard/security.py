@@ -6,8 +6,9 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from payd.core.errors import Forbidden, InvalidParams, NotFound
 from payd.core.totp import (
@@ -47,8 +48,7 @@ APP_MS: Final = 3_600_000
 """So long a code that was scanned can be confirmed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyLine:
+class PasskeyLine(msgspec.Struct, frozen=True):
     """A passkey in the list."""
 
     id: str

@@ -6,8 +6,9 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.errors import NotFound
 from payd.store.audit import insert_audit
@@ -42,8 +43,7 @@ _OUTCOMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionLine(msgspec.Struct, frozen=True):
     """One session in the list."""
 
     id: str
@@ -54,8 +54,7 @@ class SessionLine:
     this: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SignInLine:
+class SignInLine(msgspec.Struct, frozen=True):
     """One try in the list; `kind` is how it looks."""
 
     at_ms: int

@@ -8,9 +8,10 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 from payd.core.ids import Realm as Mode
 from payd.core.version import newer_stable
@@ -26,16 +27,14 @@ MERCHANTS_SHOWN: Final = 20
 """Of each mode; the page of merchants has the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """The keys of one section, by their names in it."""
 
     section: str
     keys: tuple[Setting, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MerchantLink:
+class MerchantLink(msgspec.Struct, frozen=True):
     """A merchant, whose own page has its settings."""
 
     name: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from payd import __version__
 from payd.actors.relay_alarms import WORDS
@@ -33,8 +34,7 @@ LEVELS: Final = {"error": "bad", "warning": "wait", "notice": "soft"}
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A node of a chain."""
 
     name: str
@@ -43,8 +43,7 @@ class Node:
     failures: int
 
 
-@dataclass(frozen=True, slots=True)
-class Purse:
+class Purse(msgspec.Struct, frozen=True):
     """Who brings transactions to a chain and pays for them; amounts in the chain's coin."""
 
     address: str
@@ -56,8 +55,7 @@ class Purse:
     alarms: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChainView:
+class ChainView(msgspec.Struct, frozen=True):
     """A chain as it is read."""
 
     id: str
@@ -73,8 +71,7 @@ class ChainView:
     purse: Purse | None
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A source of prices; whether it `works` is not known before it was asked."""
 
     name: str
@@ -82,8 +79,7 @@ class Source:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     """The webhooks of a mode."""
 
     mode: str
@@ -92,8 +88,7 @@ class Queue:
     canary: str
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(msgspec.Struct, frozen=True):
     """A database file with its log."""
 
     name: str

@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from payd.core.caip import MalformedCaip, canonical_chain, parse_chain
 from payd.core.errors import InvalidParams
@@ -38,8 +39,7 @@ KINDS: Final = {
 """How each kind is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One transfer. `payment` and `match` are links, empty where there is nothing to go to."""
 
     seen_at_ms: int

@@ -6,8 +6,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from payd.core.endpoint import EVENT_TYPES, REPLAY_REACH_MS, Endpoint, EndpointState
 from payd.core.errors import InvalidParams, NotFound, StoreUnavailable
@@ -28,8 +29,7 @@ from payd.web.dashboard.webhooks_view import (
 PATH: Final = "/v1/webhooks/endpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class Tested:
+class Tested(msgspec.Struct, frozen=True):
     """What a test event met; `word` says it in short."""
 
     type: str

@@ -5,9 +5,10 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
+
+import msgspec
 
 from payd.core.advice import advice
 from payd.core.endpoint import EVENT_TYPES
@@ -51,8 +52,7 @@ FILTERS: Final = ("state", "type", "payment", "endpoint", "since")
 TRIGGERS: Final = {"auto": "by schedule", "manual": "by hand", "replay": "replay", "test": "test"}
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptView:
+class AttemptView(msgspec.Struct, frozen=True):
     """One request and what came back; `headers` and `body` are a stranger's text."""
 
     n: int

@@ -5,9 +5,10 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.errors import InvalidParams, NotFound
@@ -21,8 +22,7 @@ from payd.web.dashboard.webhooks_view import STATES, TYPES, pretty
 PAGE_ROWS: Final = 25
 
 
-@dataclass(frozen=True, slots=True)
-class EventView:
+class EventView(msgspec.Struct, frozen=True):
     """An event in a list."""
 
     id: str

@@ -5,8 +5,9 @@ Source: DESIGN.md, "9. Test realm"; DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from payd.core.endpoint import Endpoint
 from payd.core.errors import InvalidParams
@@ -42,8 +43,7 @@ REACHES: Final = (
 SHOWN: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class FaultView:
+class FaultView(msgspec.Struct, frozen=True):
     """A fault as its row in the page."""
 
     id: str

@@ -5,8 +5,9 @@ Source: DESIGN.md, "11. Pages"; SPEC.md, "Delivery rules".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from payd.core.errors import InvalidParams
 from payd.core.event import iso_ms
@@ -33,8 +34,7 @@ REACHES: Final = {
 STATES: Final = {"running": "wait", "done": "good", "cancelled": "soft"}
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What a job would send, before anybody says yes."""
 
     kind: str
@@ -44,8 +44,7 @@ class Preview:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(msgspec.Struct, frozen=True):
     """A job and how far it is."""
 
     id: str

@@ -6,7 +6,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -49,8 +48,7 @@ REASONS: Final = {
 TYPES: Final = tuple((one, one) for one in EVENT_TYPES)
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointView:
+class EndpointView(msgspec.Struct, frozen=True):
     """The endpoint as a page shows it: no secret, and its URL's query only to who may change it."""
 
     id: str
@@ -119,8 +117,7 @@ def shown_url(url: str, *, whole: bool) -> str:
     return url if whole or not mark else f"{bare}?…"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A delivery in a list."""
 
     id: str
