@@ -386,7 +386,6 @@ def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:
         return before
     watch = None if seen.binding is None else find_watch(tx, seen.binding, seen.asset)
     if watch is not None:
-        assert (watch.asset_key, watch.chain) == (seen.asset, seen.chain), "known bindings only"
         return find_payment(tx, watch.payment_id)
     return before
 

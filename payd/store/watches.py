@@ -43,10 +43,10 @@ def chains_watched(tx: Tx, payment_ids: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def find_watch(tx: Tx, binding: bytes, asset_key: str) -> Watch | None:
-    """The watch of a binding in this asset; of another asset of the same payment if there is only that."""
+    """The watch of a binding in this asset."""
     row = tx.execute(
-        "SELECT binding, asset_key, payment_id, chain, destination, until_ms FROM watches WHERE binding = ?"
-        " ORDER BY asset_key = ? DESC LIMIT 1",
+        "SELECT binding, asset_key, payment_id, chain, destination, until_ms FROM watches"
+        " WHERE binding = ? AND asset_key = ?",
         (binding, asset_key),
     ).fetchone()
     return None if row is None else Watch(*row)

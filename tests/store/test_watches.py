@@ -20,6 +20,7 @@ from payd.store.watches import (
     watched_on,
 )
 from tests.chains.evm.json import SHOP
+from tests.store.shown import seen, show
 from tests.till import CHAIN, START_MS, WINDOW_MS, Till, account
 from tests.till import ETH as BASE_ETH
 from tests.till import USDC as BASE_USDC
@@ -41,13 +42,26 @@ async def test_a_binding_leads_to_its_payment(realm_db: Database) -> None:
     assert realm_db.point(find_watch, b"?" * 32, USDC) is None
 
 
-async def test_a_binding_found_in_another_asset_still_names_its_payment(realm_db: Database) -> None:
+async def test_a_binding_found_in_another_asset_than_it_was_handed_out_for_names_no_payment(
+    realm_db: Database,
+) -> None:
     await realm_db.write(insert_watches, [watch(), watch(asset=ETH)])
 
     assert realm_db.point(find_watch, TAG, ETH) == watch(asset=ETH)
-    found = realm_db.point(find_watch, TAG, "eip155:1/erc20:0xother")
-    assert found is not None
-    assert found.payment_id == "pay_1"
+    assert realm_db.point(find_watch, TAG, "eip155:1/erc20:0xother") is None
+
+
+async def test_a_binding_whose_watch_in_this_asset_was_pruned_since_it_was_read_names_no_payment(
+    realm_db: Database,
+) -> None:
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.offer(payment, asset=BASE_ETH)
+    await till.db.write(lambda tx: tx.execute("DELETE FROM watches WHERE asset_key = ?", (BASE_USDC,)))
+
+    await show(till, seen(payment))
+
+    assert till.kinds("0x01") == ["unmatched"]
 
 
 async def test_what_is_watched_already_stays_as_it_is(realm_db: Database) -> None:
