@@ -5,9 +5,9 @@
     │  └─ office, test, live         databases: a committer and a keeper each
     │     └─ turns                   of a realm: one short task for each payment that has something to do
     └─ chores                        each kept running by its supervisor
-       ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, held changes, API log
+       ├─ realm: deadlines, maintenance, clock, deliveries, canary, logos, held changes, followers, API log
        ├─ live chains: a watcher and a relayer each; what their nodes' clocks say of ours
-       ├─ listeners, admin socket
+       ├─ office's chores, listeners, admin socket
        └─ front                      accepts, guards, feeds; hypercorn and Quart behind it
 
 Stopped first, at once and within 15 s: the front and the deliveries, which finish what is under way. Then the

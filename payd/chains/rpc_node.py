@@ -67,6 +67,7 @@ class Node:
         client: Sends its requests.
         calls: Counts every call by method, here and in whoever gave it.
         name: What logs call it.
+        deadline_s: Seconds for one request, up to its answer's status line.
 
     Attributes:
         failures: In a row, each with a longer back-off; many requests that fail together are one.

@@ -74,8 +74,8 @@ class FolderDoor:
         operator: Whose folder, mode and account.
         secret: The receiver's, typed; None: that of the endpoint, or the account's own.
         cursor: Where the listener begins.
-        file: Where that is kept; it may be of another house, which is found out. None: it was typed.
         tell: Told that another secret signs.
+        file: Where the cursor is kept; it may be of another house, which is found out. None: it was typed.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def insert_audit(
         tx: The step's transaction.
         at_ms: The realm's time.
         account_id: Whose data was touched.
-        actor: The id of a key, "cli" or "server".
+        actor: The id of a key, an app or a person, "cli" or "server".
         act: Such as `endpoint.rotate`.
         subject: The id of what was touched.
         details: Whatever helps later; never a secret.

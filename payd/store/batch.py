@@ -51,6 +51,8 @@ class Step:
 
     Args:
         function: Called with the connection, `args` and `kwargs`.
+        args: Those by place, after the connection.
+        kwargs: Those by name.
         tell: Given what it returned once that is on the disk, whether or not anybody waits.
         together: The steps of a batch with this function are one call, with the connection and a list of the
             first argument of each. It returns as many outcomes in the same order; one that is an error has

@@ -36,10 +36,10 @@ DEFAULT_SCOPES: Final[dict[Literal["test", "live"], tuple[str, ...]]] = {
 }
 """What a key may do when its maker does not say."""
 
-KEYS_MAX: Final = (
-    200  # active keys of an account: one for each of its servers and people, and lists are not paged
-)
-MERCHANTS_MAX: Final = 100  # merchants a key is limited to: read on every request
+# Active keys of an account: one for each of its servers and people, and lists are not paged.
+KEYS_MAX: Final = 200
+# Merchants that a key is limited to: read on every request.
+MERCHANTS_MAX: Final = 100
 
 _COLUMNS: Final = "id, account_id, prefix, last4, name, scopes, merchants, created_at_ms, revoked_at_ms"
 
@@ -92,7 +92,7 @@ def insert_key(
         name: For people.
         scopes: Some of `SCOPES`; None is the default of its realm.
         merchants: Limit it to these merchants of the account; None is no limit.
-        actor: Who does it: a key id, "cli" or "server".
+        actor: Who does it, as `insert_audit` takes it.
         now_ms: The realm's time.
 
     Raises:

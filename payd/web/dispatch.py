@@ -79,10 +79,10 @@ async def answer(house: House, request: Request) -> Answer:
             found = _unrouted(request, headers)
         else:
             found = await _routed(house, request, request_id, route, params, headers, callers)
-    except PaydError as known:
-        if isinstance(known, InternalError):
-            log.error("request.failed", request_id=request_id, path=request.path, error=repr(known))
-        refusal, found = known, error_answer(known, request_id, house.base_url)
+    except PaydError as refused:
+        if isinstance(refused, InternalError):
+            log.error("request.failed", request_id=request_id, path=request.path, error=repr(refused))
+        refusal, found = refused, error_answer(refused, request_id, house.base_url)
     except Exception as bug:
         log.error("request.crashed", request_id=request_id, path=request.path, exc_info=bug)
         refusal = InternalError("Something broke on our side. Try again.")

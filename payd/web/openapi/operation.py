@@ -52,7 +52,6 @@ class Operation:
         refusals: What the handler refuses by itself; the rest follows from the route.
         body_optional: Whether the body may be left out.
         path: Schemas of its parameters in the path, by name.
-        replays: Whether an answer may be one that was given before.
     """
 
     id: str

@@ -161,12 +161,18 @@ async def test_whoever_follows_a_link_pays_by_it(scene: Scene) -> None:
     assert payment.processing.buyer == account_id(BUYER)
 
 
-async def test_a_transfer_that_a_merchant_names_needs_no_binding(scene: Scene) -> None:
+async def paid_plainly(scene: Scene) -> tuple[Payment, str]:
+    """A payment, and a transfer of its price that nothing binds to it."""
     payment = await scene.payment()
     await scene.quote(payment)
     plain = [pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, PRICE)]
     tx_id = await scene.local.send(plain, keypair(BUYER_2))
     await scene.watch()
+    return payment, tx_id
+
+
+async def test_a_transfer_that_a_merchant_names_needs_no_binding(scene: Scene) -> None:
+    payment, tx_id = await paid_plainly(scene)
     assert await scene.look(payment) is None
     await scene.db.write(assign, payment.id, CHAIN, tx_id, "merchant", scene.now_ms())
     payment = await scene.follow(payment)
@@ -177,11 +183,7 @@ async def test_a_transfer_that_a_merchant_names_needs_no_binding(scene: Scene) -
 
 async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scene) -> None:
     """As when the node lied that showed it: the looks ask again, and are not told the same."""
-    payment = await scene.payment()
-    await scene.quote(payment)
-    plain = [pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, PRICE)]
-    tx_id = await scene.local.send(plain, keypair(BUYER_2))
-    await scene.watch()
+    payment, tx_id = await paid_plainly(scene)
     await scene.db.write(assign, payment.id, CHAIN, tx_id, "merchant", scene.now_ms())
     await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET assigned = 0"))
 
@@ -190,11 +192,7 @@ async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scen
 
 async def test_an_assigned_transfer_that_the_store_lost_fails_nobody(scene: Scene) -> None:
     """Its transaction is there and pays: that it has no binding is no proof that it paid nothing."""
-    payment = await scene.payment()
-    await scene.quote(payment)
-    plain = [pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, PRICE)]
-    tx_id = await scene.local.send(plain, keypair(BUYER_2))
-    await scene.watch()
+    payment, tx_id = await paid_plainly(scene)
     await scene.db.write(assign, payment.id, CHAIN, tx_id, "merchant", scene.now_ms())
     found = await scene.look(payment)
     assert found is not None
