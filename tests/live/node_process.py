@@ -19,6 +19,7 @@ import trio
 ROOT: Final = Path(__file__).parents[2]
 START_MAX_S: Final = 30
 ANSWER_MAX_S: Final = 30
+END_MAX_S: Final = 60
 
 
 class Refused(Exception):
@@ -93,7 +94,17 @@ def started(
             yield process, _listening(process, output.fileno(), listens)
         finally:
             process.terminate()
-            process.wait()
+            _wait(process)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Raises TimeoutExpired where it does not end by itself, instead of waiting for ever."""
+    try:
+        process.wait(END_MAX_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _listening(process: subprocess.Popen[bytes], output: int, listens: re.Pattern[str]) -> list[int]:

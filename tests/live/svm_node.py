@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import trio
@@ -279,18 +279,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
 
     async def run() -> None:
-        async with open_svm_node(
-            genesis=asked.genesis,
-            finalized=asked.finalized,
-            slot_s=asked.slot_ms / 1000 or None,
-            port=asked.port,
-        ) as node:
-            print(f"Listening on {node.url} and {node.ws_url}", flush=True)
-            await trio.sleep_forever()
+        # An exception out of a signal would come anywhere, in Trio's own code as well, and be lost there.
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with open_svm_node(
+                genesis=asked.genesis,
+                finalized=asked.finalized,
+                slot_s=asked.slot_ms / 1000 or None,
+                port=asked.port,
+            ) as node:
+                print(f"Listening on {node.url} and {node.ws_url}", flush=True)
+                await anext(signals)
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        trio.run(run)
+    trio.run(run)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPException
+from itertools import repeat
 from typing import Any
 
 import httpx
@@ -10,6 +14,7 @@ import pytest
 import trio
 from trio_websocket import open_websocket_url
 
+from tests.live.node_process import END_MAX_S, NodeProcess
 from tests.live.solana import (
     BUYER,
     MERCHANT,
@@ -91,3 +96,19 @@ async def test_one_in_a_process_of_its_own_is_the_same() -> None:
 
     assert held == [25, 25, 25]
     assert refused["error"]["code"] == -32601
+
+
+def test_one_that_is_ended_while_it_works_ends_in_order() -> None:
+    def ask_for_ever(node: NodeProcess) -> None:
+        with suppress(OSError, HTTPException):
+            for method in repeat("getSlot"):
+                node.ask(method)
+
+    for _ in range(3):
+        with running_svm_node(slot_ms=1) as node, ThreadPoolExecutor() as busy:
+            for _ in range(2):
+                busy.submit(ask_for_ever, node)
+            while node.ask("getSlot") < 20:
+                pass
+            node.process.terminate()
+            assert node.process.wait(END_MAX_S) == 0
