@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 
 from payd.actors.deliveries import Deliveries
 from payd.actors.poster import Poster, WebhookRules
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.endpoint import ALL, Endpoint
 from payd.core.event import sample_event
 from payd.core.signature import make_secret
@@ -28,6 +28,7 @@ from payd.store.notices import Notices
 from payd.store.outbox import NewEvent, put_out
 from payd.store.seal import Seal
 from tests.receiver import Received, Receiver, Script
+from tests.virtual_wall import VirtualWall
 
 ACCOUNT = "acct_1"
 

@@ -17,7 +17,6 @@ import msgspec
 import pytest
 import trio
 
-from payd.clock import VirtualWall
 from payd.config import load
 from payd.core.errors import StoreUnavailable
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
@@ -35,6 +34,7 @@ from payd.web.dispatch import answer
 from payd.web.feed import CatchUp
 from payd.web.house import House, Realm
 from tests.described import Query, check_described
+from tests.virtual_wall import VirtualWall
 
 USDC_BASE: Final = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ETH_BASE: Final = "eip155:8453/slip44:60"

@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from payd.clock import RECHECK_S, Clock, VirtualWall, monotonic_s, system_wall_ms
+from payd.clock import RECHECK_S, Clock, monotonic_s, system_wall_ms
+from tests.virtual_wall import VirtualWall
 
 HOUR_MS = 3_600_000
 

@@ -20,7 +20,6 @@ import trio
 
 from payd.actors.lane import IN_FLIGHT_MAX
 from payd.actors.payments import PaymentActor
-from payd.clock import VirtualWall
 from payd.config import load
 from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
 from payd.server import TURNS_MAX_S, _open_turns, open_house, serve
@@ -31,6 +30,7 @@ from tests.crash.process import Server as FurnishedServer
 from tests.crash.process import furnish
 from tests.process import Server, free_port, running_server
 from tests.shop import START_MS, open_shop
+from tests.virtual_wall import VirtualWall
 
 PATIENCE_S: Final = 20.0
 UPGRADE: Final = {

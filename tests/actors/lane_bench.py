@@ -8,13 +8,14 @@ from collections.abc import Callable
 import trio
 
 from payd.actors.lane import Lane
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, Recorded, Trigger, record_attempt
 from payd.store.db import Database
 from payd.store.deliveries import Work
 from payd.store.notices import Notices
 from tests.store.test_deliveries import register
+from tests.virtual_wall import VirtualWall
 
 NOTICES = Notices(False, new_id)
 

@@ -16,7 +16,7 @@ from payd.chains.evm.binding import Leg, authorization_nonce
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.evm.signer import Signer
 from payd.chains.rpc import Rpc
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.relay import RelayJob, RelayLimits
 from payd.store.db import Database
@@ -24,6 +24,7 @@ from payd.store.relay_transactions import OpenTransaction, open_transactions
 from payd.store.relays import Job, find_job, insert_job
 from tests.actors.relay_chain import CHAIN_ID, GWEI, START_S, FakeChain, PoolNode, SignedTx
 from tests.chains.rpc_node import open_client, urls
+from tests.virtual_wall import VirtualWall
 
 CHAIN: Final = f"eip155:{CHAIN_ID}"
 TOKEN: Final = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"

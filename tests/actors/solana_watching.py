@@ -23,7 +23,7 @@ from payd.chains.assets import AssetBook
 from payd.chains.rpc import Rpc
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.dialect import SolanaDialect
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.caip import canonical_asset, parse_asset, parse_chain
 from payd.core.money import asset_amount
 from payd.core.option import Build, Offer
@@ -67,6 +67,7 @@ from tests.live.svm_ledger import Ledger
 from tests.live.svm_methods import SvmNode
 from tests.live.svm_node import answered
 from tests.receiver import Does, Received
+from tests.virtual_wall import VirtualWall
 
 PRICE: Final = 25_000_000
 WINDOW_S: Final = 900

@@ -15,9 +15,10 @@ from structlog.testing import capture_logs
 from payd.actors.clock_check import AGAIN_S, EVERY_S, ClockCheck
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import Rpc
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from tests.chains.rpc_node import CHAIN_ID, FakeNode, open_client, urls
 from tests.receiver import Does, Received
+from tests.virtual_wall import VirtualWall
 
 NOW_S = 1_780_000_000
 

@@ -12,7 +12,8 @@ import trio.testing
 
 from payd.actors import deadlines
 from payd.actors.deadlines import WINDOW_MS, Deadlines, Due
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
+from tests.virtual_wall import VirtualWall
 
 START_MS = 1_780_000_000_000
 

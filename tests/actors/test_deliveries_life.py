@@ -10,13 +10,14 @@ import trio
 
 from payd.actors.deliveries import IN_FLIGHT_MAX, POLL_S
 from payd.actors.lane import SPREAD_MAX_S
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.errors import StoreUnavailable
 from payd.core.retry import RETRY_DELAYS_S
 from payd.store.db import Database
 from payd.store.deliveries import astray
 from tests.outbox import make_outbox, open_outbox
 from tests.receiver import Does, always
+from tests.virtual_wall import VirtualWall
 
 HOUR_S = 3600
 

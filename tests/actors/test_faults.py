@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.fault import FORGED, REORDER_MAX_MS, Fault, FaultKind
 from payd.core.retry import ATTEMPTS_MAX
 from payd.core.signature import SignatureMismatch, StaleTimestamp, verify
@@ -19,6 +19,7 @@ from payd.store.faults import add_fault, list_faults
 from payd.store.webhook_jobs import start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, Received, Receiver, always
+from tests.virtual_wall import VirtualWall
 
 HOUR_S = 3600
 

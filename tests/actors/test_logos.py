@@ -13,13 +13,14 @@ import trio
 
 from payd.actors.logos import AT_ONCE_MAX, Logos, problem_of
 from payd.actors.poster import WebhookRules
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.picture import BYTES_MAX, RETRIES_S
 from payd.net.http import Client, Reply, tls_context
 from payd.store.db import Database
 from payd.store.logos import Logo, find_logo, find_picture, put_picture, shown_logo, wish_copy
 from tests.pictures import SVG, HerePictures, bomb, decoded, plain
 from tests.receiver import CA_FILE, Does, Receiver, Script, always, in_turn, server_tls
+from tests.virtual_wall import VirtualWall
 
 URL = "https://receiver.test/logo.png?size=512"
 PUBLIC = "93.184.216.34"

@@ -8,11 +8,12 @@ from typing import Final
 
 from payd.actors.relay_broadcast import REFUSED_WAIT_MS
 from payd.actors.relay_flight import DOUBT_MS, REFUSED_MS
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.relay import RETRY_FIRST_MS
 from payd.store.db import Database
 from tests.actors.relay_bench import LIMITS, Bench, buyer_address, open_bench
 from tests.actors.relay_chain import CHAIN_ID, Refusal, SignedTx
+from tests.virtual_wall import VirtualWall
 
 HOUR_MS: Final = 3_600_000
 AGAIN_S: Final = REFUSED_WAIT_MS // 1000 + 1

@@ -12,13 +12,14 @@ from payd.actors.watcher import Watcher
 from payd.chains.assets import AssetBook
 from payd.chains.evm.binding import payment_tag
 from payd.chains.rpc import Rpc
-from payd.clock import Clock, VirtualWall
+from payd.clock import Clock
 from payd.core.caip import parse_chain
 from payd.store.db import Database
 from tests.chains.fake_chain import FakeChain, FakeTransaction, View, token_transfer
 from tests.chains.rpc_node import FakeNode, open_rpc
 from tests.receiver import Does
 from tests.till import CHAIN, PRICE, START_MS, Till
+from tests.virtual_wall import VirtualWall
 
 DOWN: Final = Does(status=503)
 

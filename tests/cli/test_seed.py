@@ -13,7 +13,6 @@ import pytest
 import trio
 
 from payd.cli import seed
-from payd.clock import VirtualWall
 from payd.config import Config, load
 from payd.core.caip import destination_problem, parse_account, parse_asset
 from payd.server import open_house
@@ -21,6 +20,7 @@ from payd.web.call import Request
 from payd.web.dispatch import answer
 from payd.web.house import House
 from tests.terminal import Terminal
+from tests.virtual_wall import VirtualWall
 
 
 @pytest.fixture

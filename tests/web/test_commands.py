@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from payd.actors.feed import LEASE_S
-from payd.clock import VirtualWall
 from payd.config import load
 from payd.core.errors import InvalidParams, NotFound, PaydError
 from payd.core.ids import hash_api_key
@@ -26,6 +25,7 @@ from payd.web.dispatch import answer
 from payd.web.house import House
 from payd.web.webhook_commands import DELIVERIES_SHOWN
 from tests.shop import open_shop
+from tests.virtual_wall import VirtualWall
 
 USDC = "eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 WALLET = "eip155:8453:0x1111111111111111111111111111111111111111"
