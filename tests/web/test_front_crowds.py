@@ -219,6 +219,7 @@ def test_those_who_come_together_are_taken_together(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(trio.SocketListener, "accept", counted)
     with open_house() as house:
+        house.until(lambda: len(waits) == 1)
         house.meanwhile(lambda: [house.come() for _ in range(FULL)])
         house.until(lambda: len(house.front) == FULL and len(waits) >= 2)
     assert len(waits) == 2, "for the first of them, and for who comes next"
