@@ -46,7 +46,6 @@ from tests.live.solana_dying import MOMENTS
 from tests.live.solana_street import (
     FEE_PAYER,
     SolanaShopfront,
-    blocks_for_ever,
     furnish_shop,
     open_furnished,
     solana_configuration,
@@ -73,14 +72,23 @@ class Shop(SolanaShopfront):
 
     Attributes:
         server: The process.
+        is_halted: Whether the chain makes no blocks for now.
     """
 
     server: Server
+    is_halted: bool = False
 
     async def start(self) -> None:
         """Start the server; it answers then."""
         await self.server.start()
         self.url = f"http://127.0.0.1:{self.server.port}"
+
+    async def make_blocks(self, slot_s: float) -> None:
+        """Blocks at this pace, for ever."""
+        while True:
+            await trio.sleep(slot_s)
+            if not self.is_halted:
+                await self.chain.slots(1)
 
     async def insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """Do it again until the server lived long enough for an answer."""
@@ -130,9 +138,10 @@ async def open_shop(folder: Path, slot_s: float = SLOT_S, dies: str = "") -> Asy
             headers = await furnish_shop(house)
         server = Server(folder, {"PAYD_CONFIG": str(folder / "payd.toml"), VARIABLE: dies})
         async with httpx.AsyncClient(timeout=PATIENCE_S) as http, trio.open_nursery() as nursery:
-            nursery.start_soon(blocks_for_ever, solana, slot_s)
+            shop = Shop("", http, solana, server, headers=headers)
+            nursery.start_soon(shop.make_blocks, slot_s)
             try:
-                yield Shop("", http, solana, server, headers=headers)
+                yield shop
             finally:
                 await server.put_away()
                 nursery.cancel_scope.cancel()
@@ -172,8 +181,10 @@ async def test_a_death_at_this_moment_costs_nothing(tmp_path: Path, moment: str,
             return (shop.server.folder / MARK).exists()
 
         await shop.wait_for(died)
+        shop.is_halted = True  # else a slow machine's next start is after the end of the blockhash
         await shop.server.kill()
         await shop.start()
+        shop.is_halted = False
 
         await assert_settled_once(shop, [payment_id])
         assert await shop.received() == AMOUNT
