@@ -110,7 +110,7 @@ class _File:
         if len(data) > FILE_BYTES_MAX:
             raise ConfigError([f"{path}: cannot be read: it is longer than {FILE_BYTES_MAX} bytes"])
         try:
-            self._text = data.decode()
+            self._text = data.decode("utf-8-sig")  # some editors begin with a byte order mark
         except UnicodeDecodeError as error:
             raise ConfigError([f"{path}: cannot be read: {error}"]) from None
 

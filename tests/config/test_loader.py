@@ -168,6 +168,11 @@ def test_a_file_that_is_not_text_is_an_error(file: Path) -> None:
         load(file)
 
 
+def test_what_editors_of_windows_put_into_a_file_is_no_mistake(file: Path) -> None:
+    file.write_bytes("\ufeff[payments]\r\nlifetime_s = 60\r\n".encode())
+    assert load(file).payments.lifetime_s == 60
+
+
 def test_a_file_that_is_too_long_is_refused_rather_than_cut(file: Path, problems: Problems) -> None:
     last = "[payments]\nlifetime_s = 60\n"
     longest = last.rjust(FILE_BYTES_MAX, "\n")
