@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from payd.core.collect import FIELDS_MAX, NAME_MAX, Field
+from payd.core.collect import FIELDS_MAX, Field
 from payd.core.errors import InvalidParams
 from payd.store.logos import find_logo
 from payd.store.merchants import Merchant
@@ -96,7 +96,6 @@ async def show(visit: Visit) -> Answer:
         destinations=destinations_of(visit, merchant.id),
         questions=_rows_of(merchant.collect),
         kinds=KINDS,
-        name_max=NAME_MAX,
         statuses=tuple((one, one.capitalize()) for one in STATUSES),
         may_edit=visit.may("edit_merchants"),
         may_move_money=visit.may("change_destinations"),

@@ -101,7 +101,7 @@ async def page(visit: Visit) -> Answer:
     if not visit.is_fragment:
         return visit.page("payment.html", here=here, **values)
     same = visit.query("mark") == mark
-    return visit.page("payment_live.html", here=here, same=same, **values)
+    return visit.page("payment_live.html", same=same, **values)
 
 
 async def cancel(visit: Visit) -> Answer:

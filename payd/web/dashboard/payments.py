@@ -64,7 +64,7 @@ async def page(visit: Visit) -> Answer:
     others: tuple[Other, ...] = ()
     if chosen.is_text_alone and wanted.text is not None:
         found = await visit.realm.db.read(find_anything, visit.account_id, wanted.text)
-        jump = "" if found.jump is None else _page_of(visit, found.jump)
+        jump = "" if found.jump is None else _page_of(found.jump)
         if jump:
             return visit.redirect(jump)
         others = tuple(_other(visit, hit) for hit in found.hits if hit.kind != "payment")
@@ -140,7 +140,7 @@ def _list(tx: Tx, wanted: PaymentFilter, after: tuple[int, int] | None) -> _List
     return _Listed(rows, {merchant_id: name for merchant_id, (name, _) in named.items()}, newest)
 
 
-def _page_of(visit: Visit, hit: Hit) -> str:
+def _page_of(hit: Hit) -> str:
     """The page of something that was found, without root and mode; empty where it has none."""
     if hit.kind == "payment":
         return f"payments/{hit.id}"
@@ -157,6 +157,6 @@ def _other(visit: Visit, hit: Hit) -> Other:
     if hit.kind == "merchant":
         href = visit.to("payments", merchant=hit.id)
     else:
-        found = _page_of(visit, hit)
+        found = _page_of(hit)
         href = visit.to(found) if found else ""
     return Other(hit.kind, hit.label or hit.id, _WHY.get(hit.why, hit.why), href)

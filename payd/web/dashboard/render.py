@@ -37,9 +37,6 @@ SAFE: Final[tuple[tuple[str, str], ...]] = (
 )
 """Headers of every page."""
 
-WITH_PAGE: Final = ("dash.css", "dash.js", "htmx.min.js")
-"""The files that every page loads."""
-
 
 def html(template: str, base_url: str, frame: Frame, values: Mapping[str, Any], status: int = 200) -> Answer:
     """A page with its headers."""

@@ -200,7 +200,7 @@ async def _show_codes(visit: Visit, said: str) -> Answer:
         _audit(tx, visit, "recovery.make")
 
     await _write(visit, step)
-    return visit.page("security_codes.html", codes=codes, said=said, here=HERE)
+    return visit.page("security_codes.html", codes=codes, said=said)
 
 
 async def _write(visit: Visit, step: Callable[[Tx], T]) -> T:

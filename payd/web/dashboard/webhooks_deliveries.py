@@ -132,7 +132,6 @@ async def one(visit: Visit) -> Answer:
         url=shown_url(row.endpoint_url, whole=visit.may("manage_webhooks")),
         endpoint_state=row.endpoint_state,
         added=() if endpoint is None else endpoint.header_names,
-        logged=row.logged,
         attempts=[_attempt(attempt) for attempt in reversed(attempts)],
         body=pretty(visit.realm.db.point(body_of, visit.account_id, row.id)),
         live=visit.to(f"webhooks/deliveries/{row.id}", logged=str(row.logged)),

@@ -179,9 +179,9 @@ def _due_in(visit: Visit, row: Listed) -> str:
     return f"in {span(left_ms)}" if left_ms > 0 else "now"
 
 
-def excerpt(body: bytes, limit: int = EXCERPT_BYTES) -> tuple[str, bool]:
+def excerpt(body: bytes) -> tuple[str, bool]:
     """The beginning of a receiver's bytes as text, and whether there is more. A page has to escape it."""
-    return body[:limit].decode("utf-8", "replace"), len(body) > limit
+    return body[:EXCERPT_BYTES].decode("utf-8", "replace"), len(body) > EXCERPT_BYTES
 
 
 def pretty(body: bytes) -> str:

@@ -7,6 +7,7 @@ import pytest
 from payd.core.errors import InvalidParams
 from payd.core.event import iso_ms
 from payd.web.dashboard.webhooks_view import (
+    EXCERPT_BYTES,
     excerpt,
     host_of,
     instant_ms,
@@ -57,6 +58,7 @@ def test_a_query_is_for_those_who_may_change_it() -> None:
 
 
 def test_bytes_become_text_and_events_readable() -> None:
-    assert excerpt(b"ab\xffcd", 3) == ("ab\ufffd", True)
+    assert excerpt(b"ab\xffcd") == ("ab\ufffdcd", False)
+    assert excerpt(b"\xff" * (EXCERPT_BYTES + 1)) == ("\ufffd" * EXCERPT_BYTES, True)
     assert pretty(b'{"a":1}') == '{\n  "a": 1\n}'
     assert pretty(b"\xff<") == "\ufffd<"
