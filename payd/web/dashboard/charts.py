@@ -151,7 +151,7 @@ def bar_chart(
     values = [point.value or 0 for point in points]
     assert all(value >= 0 for value in values), "bars stand on the baseline"
     largest = max(values, default=0)
-    top = max(highest or 0, largest) if highest is not None else round_above(largest)
+    top = round_above(largest) if highest is None else max(highest, largest)
     rows = tuple((point.label, NO_DATA if point.value is None else show(point.value)) for point in points)
     place = (WIDTH - LEFT) / max(1, len(points))
     return BarChart(

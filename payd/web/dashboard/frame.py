@@ -119,7 +119,7 @@ def frame_of(visit: Visit) -> Frame:
             if known and visit.may(permission)
         ),
         account="" if account is None else account.name,
-        accounts=tuple(one for one in others if one[0] != visit.account_id) if known else (),
+        accounts=tuple(one for one in others if one[0] != visit.account_id),
         email=visit.user.email if known else "",
         needs_factor=known and not house.office.point(factors_of, visit.user.id).any,
         role=visit.role.value if known else "",

@@ -15,6 +15,7 @@ from payd.core.totp import (
     RECOVERY_BYTES,
     RECOVERY_CODES,
     SECRET_BYTES,
+    STEP_MS,
     link_for_app,
     make_recovery_codes,
     make_secret,
@@ -130,7 +131,7 @@ async def remove_app(visit: Visit) -> Answer:
     """POST /settings/security/app/remove: without it, what is left counts."""
 
     def step(tx: Tx) -> None:
-        set_app(tx, visit.user.id, None, visit.now_ms // 30_000)
+        set_app(tx, visit.user.id, None, visit.now_ms // STEP_MS)
         _audit(tx, visit, "totp.remove")
         _forget_codes(tx, visit)
 
