@@ -18,7 +18,7 @@ from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.running import interruptible
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import monotonic_s, system_wall_ms
 from payd.config import Config
@@ -49,7 +49,7 @@ payd backup /mnt/safe/payd --with-keys --json
     is_flag=True,
     help="With the seal key and the relayer's keystore: whoever has the backup has all of it then.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: Path, with_keys: bool) -> None:
     """Copy the whole data directory to a new folder DEST, also while the server runs.

@@ -10,7 +10,7 @@ import click
 
 from payd.chains.assets import shipped_book
 from payd.cli.options import config_options, load_config
-from payd.cli.show import show_json
+from payd.cli.show import json_option, show_json
 from payd.cli.teaching import teach
 from payd.config import KEYS, ROWS, Key, chain_config, unknown_variables
 from payd.config.shown import for_people, shown_value, value_of
@@ -27,7 +27,7 @@ payd check-config --config payd.toml
 PAYD_LISTEN=:80 payd check-config --json
 """),
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def check_config(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
     """Check payd.toml and the PAYD_* variables, and show what is in effect.

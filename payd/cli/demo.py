@@ -29,7 +29,7 @@ from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.receiver import Received, Receiver
 from payd.cli.running import base_url_of, do, interruptible, undo
-from payd.cli.show import show_json
+from payd.cli.show import json_option, show_json
 from payd.cli.teaching import teach
 from payd.cli.timeline import Timeline
 from payd.cli.wallet import Rest, close_shop
@@ -166,7 +166,7 @@ payd demo --mode live --chain eip155:31337
 @click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm. [test]")
 @click.option("--scratch", is_flag=True, help="Start a server of its own, even where one runs.")
 @_live_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def demo(
     config_file: str | None,

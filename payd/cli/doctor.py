@@ -27,7 +27,7 @@ from payd.cli.doctor_outside import examine_origins, examine_public_url, origins
 from payd.cli.finding import Finding, worst
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
-from payd.cli.show import Row, show_json, show_rows
+from payd.cli.show import Row, json_option, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.config import Config, ConfigError
@@ -50,7 +50,7 @@ payd doctor --json | python3 -m json.tool
     ),
 )
 @click.option("--deep", is_flag=True, help="Read all of every database, however long that takes.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 @click.pass_context
 def doctor(

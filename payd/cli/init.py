@@ -11,7 +11,7 @@ from payd import logs
 from payd.cli.failure import writing
 from payd.cli.options import Operator, config_options, is_named, load_config
 from payd.cli.pasted import pasted
-from payd.cli.show import show_json
+from payd.cli.show import json_option, show_json
 from payd.cli.shown_once import shown_or_revoked
 from payd.cli.teaching import teach
 from payd.config import Config
@@ -30,7 +30,7 @@ payd init --data-dir /srv/payd --json
         then="payd serve",
     )
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def init(config_file: str | None, data_dir: str | None, as_json: bool) -> None:
     """Make a data directory with an account, a test key, a demo merchant and its destinations.

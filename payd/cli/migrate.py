@@ -9,7 +9,7 @@ from payd import __version__, logs
 from payd.cli.failure import Refused, writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
-from payd.cli.show import Row, show_json, show_rows
+from payd.cli.show import Row, json_option, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.store.copying import databases_in
@@ -28,7 +28,7 @@ payd migrate
     )
 )
 @click.option("--dry-run", is_flag=True, help="Do it with copies that are thrown away, beside the server.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_run: bool) -> None:
     """Bring the databases to this version of payd, checked, or leave them as they are.

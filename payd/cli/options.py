@@ -16,6 +16,7 @@ from payd.cli.act import ask
 from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused, told, writing
 from payd.cli.pasted import pasted
+from payd.cli.show import json_option
 from payd.config import KEYS, Config, ConfigError, load
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,7 +111,6 @@ def operates(function: Callable[..., None]) -> Callable[..., None]:
         config = load_config(config_file, data_dir)
         function(Operator(config, as_json, scope, config_file, data_dir), **rest)
 
-    json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     return config_options(json_option(command))
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from payd.cli.failure import Refused
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ payd relayer create relayer.json --password-file relayer.password --json
     help="Its first line is the password. Without: PAYD_RELAYER_PASSWORD, or you are asked.",
 )
 @click.option("--small", is_flag=True, help="For machines with less than half a gigabyte of memory.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def create(file: Path, password_file: Path | None, small: bool, as_json: bool) -> None:
     """Make a key, encrypted with a password, in a new FILE."""
     from payd.chains.keystore import create as create_keystore
@@ -85,7 +85,7 @@ payd relayer show relayer.json --json
     metavar="FILE",
     help="For a file that does not say its addresses. Without: PAYD_RELAYER_PASSWORD.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def show(file: Path, password_file: Path | None, as_json: bool) -> None:
     """Show the addresses of the key in FILE.
 
@@ -108,7 +108,7 @@ payd relayer export relayer.json
 """),
 )
 @click.argument("file", type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def export(file: Path, as_json: bool) -> None:
     """Print the Solana key of FILE, to bring what is left on it elsewhere.
 

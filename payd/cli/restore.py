@@ -12,7 +12,7 @@ from payd.cli.failure import writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.store.lock import hold_data_dir
@@ -32,7 +32,7 @@ payd restore backup-1 --overwrite
 )
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--overwrite", is_flag=True, help="Also over what is there; that is kept in snapshots/.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @config_options
 def restore(
     config_file: str | None, data_dir: str | None, as_json: bool, source: Path, overwrite: bool

@@ -21,7 +21,7 @@ from payd.cli.failure import Refused
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import Paste, pasted
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.cli.unit import MARK, STATE, Unit
 from payd.config import FILE_NAME, Config
@@ -34,7 +34,6 @@ BOOTED: Final = Path("/run/systemd/system")
 HOMES: Final = (Path("/home"), Path("/root"), Path("/run/user"))
 
 user_option = click.option("--user", "of_user", is_flag=True, help="Your own service; needs no root.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 @click.group(

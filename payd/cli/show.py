@@ -26,6 +26,10 @@ def amount_words(amount: Row) -> str:
     return f"{format_units(int(amount['value']), display['decimals'])} {display['assetSymbol']}"
 
 
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+"""Adds what commands ask before `show_json`."""
+
+
 def show_json(value: Any) -> None:
     """Print JSON, indented."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

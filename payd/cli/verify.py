@@ -11,7 +11,7 @@ import click
 
 from payd.cli.failure import Refused, told
 from payd.cli.options import Operator, config_options, load_config, realm_options
-from payd.cli.show import moment, show_json
+from payd.cli.show import json_option, moment, show_json
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
 from payd.core.diagnosis import Kind, Received, diagnose
@@ -41,7 +41,7 @@ payd webhook verify --secret "$SECRET" --id "$ID" --timestamp "$TIMESTAMP" \\
 )
 @click.option("--at", metavar="TIME", help="When it was received: RFC 3339 or Unix seconds. Without: now.")
 @click.option("--offline", is_flag=True, help="Do not ask the server or data directory that is here.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @realm_options
 @config_options
 def verify(

@@ -10,7 +10,7 @@ import click
 
 import payd
 from payd.cli.libraries import libraries, vendored
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import json_option, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.core.event import API_VERSION
 from payd.core.version import VERSIONS
@@ -28,7 +28,7 @@ payd version --licenses --json  the same, with where the texts are
 
 @click.command(epilog=EPILOG)
 @click.option("--licenses", "with_licenses", is_flag=True, help="List what others made, with their licences.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 def version(with_licenses: bool, as_json: bool) -> None:
     """Show the version, and what payd runs on and is made of."""
     if with_licenses:
