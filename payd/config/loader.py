@@ -5,6 +5,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import difflib
 import re
@@ -110,7 +111,7 @@ class _File:
         if len(data) > FILE_BYTES_MAX:
             raise ConfigError([f"{path}: cannot be read: it is longer than {FILE_BYTES_MAX} bytes"])
         try:
-            self._text = data.decode("utf-8-sig")  # some editors begin with a byte order mark
+            self._text = data.removeprefix(codecs.BOM_UTF8).decode()  # some editors begin with such a mark
         except UnicodeDecodeError as error:
             raise ConfigError([f"{path}: cannot be read: {error}"]) from None
 
