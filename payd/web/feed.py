@@ -24,7 +24,7 @@ from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.feed_cursor import FeedCursor, read_feed_cursor
 from payd.web.house import House, Realm
-from payd.web.schema import Words, buyer_page
+from payd.web.schema import buyer_page
 from payd.web.sockets import READ_AGAIN_S
 
 # How long a listener may stay after its key was revoked.
@@ -58,7 +58,7 @@ async def not_an_upgrade(call: Call) -> Answer:
 
 def page_bytes(realm: Realm, payment: Payment) -> bytes:
     """What the payment feed sends for a payment at this version."""
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     return msgspec.json.encode(buyer_page(payment, words, realm.clock.now_ms()))
 
 

@@ -157,7 +157,7 @@ async def options(call: Call) -> Answer:
     accounts = accounts_in(call)
     quotes = await offer_options(realm.payments, payment.id, accounts)
     payment = realm.payments.find(payment.id)
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     asked = _asked(realm, payment, quotes or [])
     shown = None if quotes is None else [_option(call, words, one, payment, asked) for one in quotes]
     info = _info(call.house, realm, payment) if with_info or quotes is None else None
@@ -325,7 +325,7 @@ def _info(house: House, realm: Realm, payment: Payment) -> PaymentInfo:
     buyer = payment.processing.buyer if payment.processing else None
     return PaymentInfo(
         status=payment.status.value,
-        amount=Words(tuple(realm.payments.chains)).amount(payment.amount),
+        amount=realm.words.amount(payment.amount),
         expires_at=payment.expires_at_ms // 1000,
         merchant=MerchantInfo(name, icon_url or logo_url(house, realm, payment.merchant_id)),
         buyer=None if buyer is None else BuyerInfo(buyer, ""),
@@ -337,7 +337,7 @@ def _status(realm: Realm, payment: Payment) -> GatewayStatus:
         status=payment.status.value,
         is_final=payment.is_final,
         poll_in_ms=poll_in_ms(payment),
-        info=Words(tuple(realm.payments.chains)).info(payment),
+        info=realm.words.info(payment),
         failure_code=payment.failed.code if payment.failed else None,
     )
 

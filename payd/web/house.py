@@ -36,6 +36,7 @@ from payd.store.seal import Seal
 from payd.web.ended_days import EndedDays
 from payd.web.limits import RateLimit, Slots
 from payd.web.passwords import Passwords
+from payd.web.schema import Words
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
@@ -99,6 +100,11 @@ class Realm:
     def __post_init__(self) -> None:
         self.clock_check = ClockCheck(self.clock, [live.rpc for live in self.live_chains])
         self.requests = Requests(self.db, self.payments.nursery)
+
+    @property
+    def words(self) -> Words:
+        """How its amounts are shown."""
+        return Words(tuple(self.payments.chains))
 
 
 class Setting(NamedTuple):

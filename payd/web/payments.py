@@ -45,7 +45,6 @@ from payd.web.schema import (
     PaymentPage,
     PaymentRead,
     PaymentStatus,
-    Words,
     cancelled_body,
     poll_in_ms,
 )
@@ -89,7 +88,7 @@ async def status(call: Call) -> Answer:
     """GET /v1/payments/{id}/status."""
     wait_ms = query.poll_ms(call)
     payment = await wait_for_change(call, call.realm, own_payment(call), wait_ms)
-    info = words_of(call).info(payment)
+    info = call.realm.words.info(payment)
     return Answer.json(PaymentStatus(payment.status.value, payment.is_final, poll_in_ms(payment), info))
 
 
@@ -104,7 +103,7 @@ async def read(call: Call) -> Answer:
     """GET /v1/payments/{id}."""
     payment = own_payment(call)
     transfers = call.realm.db.point(transfers_of_payment, payment.id)
-    detail = words_of(call).detail(payment, transfers)
+    detail = call.realm.words.detail(payment, transfers)
     shown = PaymentRead(**msgspec.structs.asdict(detail), collected_data=_collected(call, payment))
     return Answer.json(shown)
 
@@ -131,7 +130,7 @@ async def list_all(call: Call) -> Answer:
     cursor = query.one(call, "cursor")
     order = f"{chosen.sort_by} {'desc' if chosen.descending else 'asc'}"
     after = None if cursor is None else _place_in(order, cursor)
-    words = words_of(call)
+    words = call.realm.words
 
     def work(tx: Tx) -> PaymentPage:
         rows = list_payments(tx, chosen, after, limit + 1)
@@ -191,11 +190,6 @@ def _collected(call: Call, payment: Payment) -> CollectedOut | None:
         log.error("payment.answers_unreadable", payment_id=payment.id, error=repr(broken))
         return CollectedOut(None, iso_ms(found.collected_at_ms))
     return CollectedOut(fields, iso_ms(found.collected_at_ms))
-
-
-def words_of(call: Call) -> Words:
-    """How amounts of the call's realm are shown."""
-    return Words(tuple(call.realm.payments.chains))
 
 
 async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answer:

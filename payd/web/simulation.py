@@ -21,7 +21,6 @@ from payd.web.acts import act_of
 from payd.web.call import Answer, Call
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
-from payd.web.schema import Words
 
 REASON_MAX: Final = 500
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -70,7 +69,7 @@ async def simulate_payment(call: Call) -> Answer:
     if body.reason is not None and not (1 <= len(body.reason) <= REASON_MAX and body.reason.isprintable()):
         _refuse("reason", f"1 to {REASON_MAX} printable characters.")
     request = idempotent(call, body)
-    words = Words(tuple(call.realm.payments.chains))
+    words = call.realm.words
 
     def render(tx: Tx, moved: Payment) -> bytes:
         return msgspec.json.encode(words.detail(moved, transfers_of_payment(tx, moved.id)))

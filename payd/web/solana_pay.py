@@ -30,7 +30,7 @@ from payd.web.html import NO_STORE
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
 from payd.web.lookup import linked_payment
-from payd.web.schema import Amount, Words
+from payd.web.schema import Amount
 from payd.web.static import ASSETS
 
 ICON: Final = "solana-pay.png"
@@ -152,7 +152,7 @@ def _words(realm: Realm, quote: Quote, payment: Payment, merchant: str) -> str:
 
 
 def _amount(realm: Realm, quote: Quote) -> Amount:
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     return words.amount(AmountWire(f"caip19/{quote.asset}", str(quote.amount)))
 
 

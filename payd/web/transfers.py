@@ -18,7 +18,7 @@ from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.limits import refuse_for
 from payd.web.lookup import own_payment
-from payd.web.schema import PaymentDetail, TransferOut, TransferPage, Words
+from payd.web.schema import PaymentDetail, TransferOut, TransferPage
 
 LIST_DEFAULT: Final = 50
 LIST_MAX: Final = 200
@@ -55,7 +55,7 @@ async def list_all(call: Call) -> Answer:
     rows = await call.realm.db.read(
         lambda tx: list_transfers(tx, call.account_id, matched=matched, before_seq=before, limit=limit + 1)
     )
-    words = _words_of(call)
+    words = call.realm.words
     data = [words.transfer(transfer) for _, transfer in rows[:limit]]
     return Answer.json(TransferPage(data, encode_cursor(rows[limit - 1][0]) if len(rows) > limit else None))
 
@@ -82,7 +82,7 @@ async def match(call: Call) -> Answer:
 
 
 def _matched(call: Call, payment_id: str, claimed: Claimed) -> Matched:
-    words, realm = _words_of(call), call.realm
+    words, realm = call.realm.words, call.realm
     payment = realm.payments.find(payment_id)
     transfers = [words.transfer(one) for one in claimed.transfers]
     return Matched(
@@ -101,7 +101,3 @@ def _chain(text: str) -> str:
         return str(canonical_chain(parse_chain(text)))
     except MalformedCaip as malformed:
         raise InvalidParams(f"chain: {malformed}, such as eip155:8453.") from None
-
-
-def _words_of(call: Call) -> Words:
-    return Words(tuple(call.realm.payments.chains))

@@ -37,7 +37,7 @@ async def read(call: Call) -> Answer:
     realm, payment = linked_payment(call)
     check_same_origin(call.request, call.house.base_url)
     refuse_for(call.house.limits.sign_requests.take(rate_key(call.request.client_ip)))
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     shown = await show_funds(realm.payments, payment.id, accounts_in(call))
     return Answer.json({"funds": [_out(words, one) for one in shown]}, headers=SAFE)
 

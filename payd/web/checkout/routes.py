@@ -35,7 +35,7 @@ from payd.web.html import root_of
 from payd.web.logos import logo_path
 from payd.web.lookup import linked_payment
 from payd.web.qr import qr_svg
-from payd.web.schema import Words, buyer_page, cancelled_body
+from payd.web.schema import buyer_page, cancelled_body
 
 OWN_PAGE: Final = "Open the payment's own page and use that."
 
@@ -47,7 +47,7 @@ async def page(call: Call) -> Answer:
     realm, payment = linked_payment(call)
     base_url, paths = call.house.base_url, paths_for(call)
     name, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     progress, now_ms = progress_of(realm, payment), realm.clock.now_ms()
     shown = view_of(payment, words, name, paths.language, progress, live=realm.live, now_ms=now_ms)
     way, asset = (call.request.query.get(name, [""])[0] for name in ("way", "asset"))
@@ -82,7 +82,7 @@ async def page(call: Call) -> Answer:
 async def status(call: Call) -> Answer:
     """GET /pay/{id}/status: the payment feed's snapshot, for a page whose websocket is down."""
     realm, payment = linked_payment(call)
-    snapshot = buyer_page(payment, Words(tuple(realm.payments.chains)), realm.clock.now_ms())
+    snapshot = buyer_page(payment, realm.words, realm.clock.now_ms())
     return Answer.json(snapshot, headers=SAFE)
 
 

@@ -23,7 +23,6 @@ from payd.store.options import Route
 from payd.web.checkout.paths import Paths
 from payd.web.checkout.words import Language
 from payd.web.house import Realm
-from payd.web.schema import Words
 from payd.web.solana_pay import amount_text, transaction_request
 
 log = structlog.get_logger("payd.checkout")
@@ -105,7 +104,7 @@ async def solana_view(
 
 def _text(realm: Realm, asset: str, link: PayLink | None, language: Language) -> str:
     """How much of an asset; its name alone where there is no price."""
-    words = Words(tuple(realm.payments.chains))
+    words = realm.words
     unit = f"caip19/{asset}"
     if link is None:
         return words.display(unit).asset_symbol

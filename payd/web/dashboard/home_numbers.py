@@ -20,7 +20,6 @@ from payd.store.db import Tx
 from payd.store.tallies import count_created, count_open, read_tallies
 from payd.web.attention import matters_of
 from payd.web.dashboard.charts import BarChart, Point, RowChart, bar_chart, row_chart
-from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_filter import offset_of
 from payd.web.dashboard.payments_view import amount_words
 from payd.web.dashboard.status import LEVELS
@@ -93,7 +92,7 @@ async def home_numbers(visit: Visit) -> HomeNumbers:
 
 def today_of(visit: Visit, numbers: Numbers, created: int, unfinished: int) -> tuple[Figure, ...]:
     """Today's figures; what is not known yet is not there."""
-    words = words_of(visit)
+    words = visit.realm.words
     figures = [
         Figure("Created today", count_words(created)),
         Figure("Open now", count_words(unfinished)),

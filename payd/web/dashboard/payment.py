@@ -27,7 +27,6 @@ from payd.store.users import list_members
 from payd.web.call import Answer
 from payd.web.checkout.progress import explorer_of
 from payd.web.dashboard.payment_story import deliveries_of, lines_of
-from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, Move, amount_words, moves_of
 from payd.web.dashboard.visit import Visit
 from payd.web.payments import gateway_url
@@ -78,7 +77,7 @@ class Acts(msgspec.Struct, frozen=True):
 async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/payments/{payment}: everything about it, kept up to date."""
     story = await own_story(visit)
-    payment, words = story.payment, words_of(visit)
+    payment, words = story.payment, visit.realm.words
     named = visit.realm.db.point(named_merchants, [payment.merchant_id])
     name, _ = named.get(payment.merchant_id, ("", None))
     members = visit.house.office.point(list_members, visit.account_id)

@@ -23,7 +23,6 @@ from payd.web.dashboard.payments_filter import Chosen, choices_of, chosen_of, fi
 from payd.web.dashboard.payments_view import row_of
 from payd.web.dashboard.render import SAFE
 from payd.web.dashboard.visit import Visit
-from payd.web.schema import Words
 
 ROWS: Final = 40
 """Of a page: with its forms it stays small."""
@@ -60,7 +59,7 @@ async def page(visit: Visit) -> Answer:
     chosen = chosen_of(visit)
     if visit.is_fragment:
         return await _live(visit, chosen)
-    wanted, words = filter_of(visit, chosen), words_of(visit)
+    wanted, words = filter_of(visit, chosen), visit.realm.words
     others: tuple[Other, ...] = ()
     if chosen.is_text_alone and wanted.text is not None:
         found = await visit.realm.db.read(find_anything, visit.account_id, wanted.text)
@@ -95,7 +94,7 @@ async def page(visit: Visit) -> Answer:
 
 async def export(visit: Visit) -> Answer:
     """GET /d/{mode}/payments.csv: the list with the same filter, all of it."""
-    parts = export_payments(visit.realm, words_of(visit), filter_of(visit, chosen_of(visit)))
+    parts = export_payments(visit.realm, visit.realm.words, filter_of(visit, chosen_of(visit)))
     day = day_of(visit.realm.clock.now_ms(), offset_of(visit))
     name = f"payments-{visit.mode}-{day}.csv"
     headers = (
@@ -108,7 +107,7 @@ async def export(visit: Visit) -> Answer:
 
 async def _live(visit: Visit, chosen: Chosen) -> Answer:
     """What of the rows that a page shows is not so any more, and how many are new."""
-    wanted, words = filter_of(visit, chosen), words_of(visit)
+    wanted, words = filter_of(visit, chosen), visit.realm.words
     known = dict(one.rpartition(".")[::2] for one in visit.request.query.get("row", [])[:ROWS])
     after = visit.query("after")
     since = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else 0
@@ -126,11 +125,6 @@ async def _live(visit: Visit, chosen: Chosen) -> Answer:
         is_more=new >= NEW_MAX,
         here=visit.to("payments", **chosen.query),
     )
-
-
-def words_of(visit: Visit) -> Words:
-    """How amounts of the mode are shown."""
-    return Words(tuple(visit.realm.payments.chains))
 
 
 def _list(tx: Tx, wanted: PaymentFilter, after: tuple[int, int] | None) -> _Listed:

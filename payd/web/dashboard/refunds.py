@@ -25,7 +25,6 @@ from payd.store.refunds import is_refunded
 from payd.store.sightings import matched_of
 from payd.web.call import Answer
 from payd.web.dashboard.payment import kept_under, own
-from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_view import amount_words
 from payd.web.dashboard.render import SAFE
 from payd.web.dashboard.visit import Visit
@@ -44,7 +43,7 @@ class WalletCall(msgspec.Struct, frozen=True):
 
 async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/payments/{payment}/refund: what to send, to whom, and the form that records it."""
-    payment, words = own(visit), words_of(visit)
+    payment, words = own(visit), visit.realm.words
     # Who paid may be unknown; what was paid back by hand is recorded all the same.
     known = _is_known(payment)
     repayment = repayment_of(payment) if known or payment.status is not Status.SUCCEEDED else None
@@ -177,4 +176,4 @@ def _is_known(payment: Payment) -> bool:
 
 
 def _network(visit: Visit, repayment: Repayment) -> str:
-    return words_of(visit).display(f"caip19/{repayment.asset}").network_name or repayment.chain
+    return visit.realm.words.display(f"caip19/{repayment.asset}").network_name or repayment.chain

@@ -20,7 +20,6 @@ from payd.web.call import Answer
 from payd.web.checkout.progress import explorer_of
 from payd.web.checkout.view import short_account
 from payd.web.dashboard.payment import own
-from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, amount_words
 from payd.web.dashboard.visit import Visit
 from payd.web.query import parse_instant_ms
@@ -91,7 +90,7 @@ async def choose(visit: Visit) -> Answer:
 
 async def preview(visit: Visit) -> Answer:
     """GET /d/{mode}/payments/{payment}/match: what is known of the transaction, before anything is done."""
-    payment, words = own(visit), words_of(visit)
+    payment, words = own(visit), visit.realm.words
     tx_id = visit.typed("tx") or visit.query("tx")
     chain = visit.typed("chain") or visit.query("chain")
     known: tuple[tuple[str, str], ...] = ()
@@ -133,7 +132,7 @@ def _row(visit: Visit, one: dict[str, Any]) -> Row:
     return Row(
         seen_at_ms=parse_instant_ms(one["seenAt"], "seenAt"),
         kind=KINDS[one["kind"]],
-        amount=amount_words(amount, words_of(visit)),
+        amount=amount_words(amount, visit.realm.words),
         network=one["amount"]["display"].get("networkName") or one["chain"],
         sender=short_account(one["from"].rpartition(":")[2]),
         tx_id=one["txId"],

@@ -8,7 +8,6 @@ from payd.core.errors import InvalidParams
 from payd.core.event import iso_ms
 from payd.core.period import DAY_MS
 from payd.store.payments import PaymentFilter
-from payd.web.dashboard.payments import words_of
 from payd.web.dashboard.payments_filter import Chosen, choices_of, filter_of, offset_of
 from payd.web.dashboard.visit import Visit
 from tests.shop import USDC_BASE, Shop
@@ -83,7 +82,7 @@ async def test_what_cannot_be_is_refused(shop: Shop, chosen: Chosen) -> None:
 
 
 async def test_only_what_the_account_has_can_be_chosen(shop: Shop) -> None:
-    words = words_of(visit(shop))
+    words = shop.realm.words
     found = await shop.realm.db.read(choices_of, shop.account_id, words)
     assert (USDC_BASE.lower(), "USDC on Base") in found.assets
     assert ("eip155:8453", "Base") in found.networks
