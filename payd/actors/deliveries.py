@@ -23,8 +23,8 @@ from payd.core.endpoint import RESPONSE_DEADLINE_S, Endpoint, EndpointState, Sec
 from payd.core.errors import EndpointDisabled, InternalError, InvalidParams, RateLimited
 from payd.entropy import Entropy, new_id
 from payd.net.addresses import is_never_called
-from payd.net.dns import DnsFailed
-from payd.net.http import DNS_DEADLINE_S, Target
+from payd.net.dns import DNS_DEADLINE_S, DnsFailed
+from payd.net.http import Target
 from payd.store.db import Database
 from payd.store.deliveries import (
     astray,

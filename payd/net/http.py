@@ -24,8 +24,7 @@ import trio
 from payd.core.endpoint import DEFAULT_PORTS, RESPONSE_DEADLINE_S, check_url
 from payd.net.connection import Connection, Failed, Stale, exchange, read_body, start_tls, take_body
 from payd.net.dial import Dial, connect_any, dial_from, reason_of
-from payd.net.dns import DNS_DEADLINE_S as DNS_DEADLINE_S
-from payd.net.dns import DnsFailed, Resolve, Resolver
+from payd.net.dns import DNS_DEADLINE_S, DnsFailed, Resolve, Resolver
 from payd.net.proxy import Proxy, ProxyFailed, dial_through
 
 IDLE_PER_ORIGIN_MAX: Final = 10
