@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -129,6 +130,23 @@ async def test_prices_that_the_operator_wrote_down_have_no_source(tmp_path: Path
     async with on_a_chain(tmp_path / "data", table) as shop:
         said = await prices_said(await sign_in(shop))
         assert said == "Prices They stand in the table of [rates] in payd.toml."
+
+
+async def test_who_pays_no_fee_of_buyers_has_no_balance_and_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats: dict[str, Any] = dict.fromkeys(RelayerStats.__struct_fields__, 0)
+    relayer = RelayerStats(**stats | {"alarms": frozenset(), "balance": None, "per_day": 10**18})
+    async with on_a_chain(tmp_path / "data", "") as shop:
+        visitor = await sign_in(shop)
+        for address, said in (
+            ("", "Relayer pays no fee of buyers Waiting, sent 0, 0"),
+            ("0x1", "Relayer 0x1 Copy Its balance – Spent in 24 h 0 of at most 1 Waiting, sent 0, 0"),
+        ):
+            purse = msgspec.structs.replace(relayer, address=address)
+            seen = SeenChain("eip155:8453", WATCHER, [], {}, 0, purse, DepthPolicy.of(5))
+            monkeypatch.setattr("payd.web.dashboard.status.see_chain", lambda _, seen=seen: seen)
+            assert said in (await visitor.get("/status")).text
 
 
 async def test_without_a_chain_nothing_is_said_of_prices(shop: Shop) -> None:
