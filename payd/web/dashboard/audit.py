@@ -5,6 +5,7 @@ Source: DESIGN.md, "3. Two realms"; DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -19,6 +20,8 @@ from payd.web.dashboard.visit import Visit
 HERE: Final = "/settings/audit"
 SHOWN: Final = 50
 PLACES: Final = (("", "Everything"), ("office", "People"), ("test", "Test mode"), ("live", "Live mode"))
+
+_OTHERS: Final = {"cli": "the command line", "server": "payd"}
 
 
 class ActLine(msgspec.Struct, frozen=True):
@@ -59,9 +62,14 @@ async def page(visit: Visit) -> Answer:
     return visit.page("audit.html", acts=lines, places=places, place=place, older=older, here=HERE)
 
 
+def called(actor: str, names: Mapping[str, str]) -> str:
+    """How people call an actor of the audit: a person by the e-mail that is in `names`, a key by its id."""
+    return names.get(actor) or _OTHERS.get(actor, actor)
+
+
 def _line(where: str, act: Act, names: dict[str, str]) -> ActLine:
     details = ", ".join(f"{name}: {value}" for name, value in act.details.items() if value not in (None, ""))
-    who = names.get(act.actor, {"cli": "the command line", "server": "payd"}.get(act.actor, act.actor))
+    who = called(act.actor, names)
     return ActLine(act.at_ms, dict(PLACES)[where], who, act.act, act.subject, details)
 
 

@@ -21,6 +21,7 @@ from payd.store.settlement_changes import changes_of, find_change
 from payd.store.settlements import Settlement, find_settlement, list_settlements
 from payd.store.users import names_of
 from payd.web.call import Answer
+from payd.web.dashboard.audit import called
 from payd.web.dashboard.visit import Visit
 from payd.web.settlements import check_destination, serves
 
@@ -238,7 +239,7 @@ def _shown(visit: Visit, row: Settlement, change: SettlementChange | None) -> De
 
 def _pending(visit: Visit, change: SettlementChange, cancel: str) -> Pending:
     names = visit.house.office.point(names_of, [change.actor])
-    who = names.get(change.actor, "the command line" if change.actor == "cli" else change.actor)
+    who = called(change.actor, names)
     return Pending(mark(parse_account(change.destination)), change.due_at_ms, who, cancel)
 
 

@@ -18,12 +18,12 @@ from payd.core.errors import Forbidden, InvalidParams, NotFound, PaymentNotFound
 from payd.core.money import WORTH_DECIMALS, format_units, round_worth
 from payd.core.payment import Payment
 from payd.core.status import Status
-from payd.core.timeline import Refunded
+from payd.core.timeline import Acted, Refunded
 from payd.store.deliveries import find_delivery
 from payd.store.endpoints import find_endpoint
 from payd.store.merchants import named_merchants
 from payd.store.timeline import Timeline, read_timeline
-from payd.store.users import list_members
+from payd.store.users import names_of
 from payd.web.call import Answer
 from payd.web.checkout.progress import explorer_of
 from payd.web.dashboard.payment_story import deliveries_of, lines_of
@@ -80,8 +80,8 @@ async def page(visit: Visit) -> Answer:
     payment, words = story.payment, visit.realm.words
     named = visit.realm.db.point(named_merchants, [payment.merchant_id])
     name, _ = named.get(payment.merchant_id, ("", None))
-    members = visit.house.office.point(list_members, visit.account_id)
-    people = {one.user.id: one.user.email for one in members}
+    actors = sorted({one.actor for one in story.entries if isinstance(one, Acted)})
+    people = visit.house.office.point(names_of, actors)
     refunded = any(isinstance(one, Refunded) for one in story.entries)
     values: dict[str, Any] = {
         "p": shown_of(visit, payment, words, name),

@@ -29,6 +29,7 @@ from payd.core.timeline import (
 )
 from payd.web.checkout.progress import explorer_of
 from payd.web.checkout.view import short_account
+from payd.web.dashboard.audit import called
 from payd.web.dashboard.payments_view import STATUS_WORDS, amount_words
 from payd.web.schema import Words
 
@@ -109,11 +110,10 @@ def line_of(entry: Entry, words: Words, people: dict[str, str]) -> Line:
             said = ", ".join(
                 f"{name}: {value}" for name, value in sorted(entry.details.items()) if value is not None
             )
-            who = people.get(entry.actor, entry.actor)
             return Line(
                 entry.at_ms,
                 _ACTS.get(entry.act, entry.act),
-                words=(f"By {who}.", *((said,) if said else ())),
+                words=(f"By {called(entry.actor, people)}.", *((said,) if said else ())),
             )
         case Relayed():
             title = {"owed": "Taken to be sent", "sent": "Sent to the chain"}.get(

@@ -56,6 +56,7 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
     (seen("late"), "Transfer of 1.5 USDC seen", "bad", "too late"),
     (seen("surplus", on_chain=False, by_hand=True), "Transfer of 1.5 USDC seen", "wait", "Matched by hand."),
     (Acted(1, "usr_1", "payment.cancel", {}), "Cancelled by hand", "soft", "By eva@example.com."),
+    (Acted(1, "cli", "payment.simulate", {}), "Simulated", "soft", "By the command line."),
     (
         Acted(1, "key_1", "transfer.assign", {"txId": TX, "before": None}),
         "Transfer matched by hand",
