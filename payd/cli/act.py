@@ -8,10 +8,9 @@ import msgspec
 import trio
 
 from payd import logs
-from payd.cli.failure import Refused, Unreachable, with_issues, writing
+from payd.cli.failure import Refused, Unreachable, check_there, with_issues, writing
 from payd.cli.pasted import Paste, pasted
 from payd.config import Config
-from payd.store.copying import check_office
 from payd.store.lock import DataDirectoryBusy
 
 # The first command of somebody who starts from nothing.
@@ -53,12 +52,8 @@ def _do_here(config: Config, command: str, args: dict[str, Any], paste: Paste) -
 
     try:
         with writing(config.data_dir):
-            if command != FIRST and not (config.data_dir / "office.db").exists():
-                check_office(config.data_dir)
-                raise Refused(
-                    f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs,"
-                    f" or give --data-dir; for a new one: {paste('init')}"
-                )
+            if command != FIRST:
+                check_there(config.data_dir, paste("init"))
             if COMMANDS[command].needs_server:
                 start = paste("serve")
                 raise Unreachable(f"This needs the running server. Start it in another terminal: {start}")

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from payd import logs
-from payd.cli.failure import Refused, Unreachable, writing
+from payd.cli.failure import Refused, Unreachable, check_there, writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import pasted
@@ -90,11 +90,7 @@ def _make(config: Config, dest: Path, with_keys: bool, look: Look) -> Manifest:
         pass
     except NoAnswer as unknown:
         raise Unreachable(str(unknown)) from unknown
-    if not (config.data_dir / "office.db").exists():
-        raise Refused(
-            f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs, or give"
-            " --data-dir."
-        )
+    check_there(config.data_dir)
     try:
         with writing(config.data_dir), hold_data_dir(config.data_dir, "backup") as directory:
             finish(directory)

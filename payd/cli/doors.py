@@ -12,7 +12,7 @@ import click
 import msgspec
 import trio
 
-from payd.cli.failure import Refused, Unreachable
+from payd.cli.failure import Refused, Unreachable, check_there
 from payd.cli.feed_connection import Place, Unanswered
 from payd.cli.following import WRONG, Tell
 from payd.cli.options import Operator
@@ -97,14 +97,9 @@ class FolderDoor:
         self.expire, self.secrets = self._signing.expire, self._signing.secrets
 
     def check(self) -> None:
-        """Raise Refused where there are no data, and Unreachable where no server was started."""
-        if not _is_there(self._socket):
-            folder = self._socket.parent
-            if not _is_there(folder / "office.db"):
-                raise Refused(
-                    f"No payd data in {folder.absolute()}. Go to the folder where payd runs,"
-                    " or give --data-dir."
-                )
+        """Raise Refused or OfficeMissing where there are no data, Unreachable where no server was started."""
+        if not self._socket.exists():
+            check_there(self._socket.parent)
             words = "This needs the running server. Start it in another terminal:"
             raise Unreachable(f"{words} {self._operator.pasted_here('serve')}")
 
@@ -301,7 +296,3 @@ def _message(body: bytes) -> str:
         return msgspec.json.decode(body, type=_Refusal).message
     except msgspec.DecodeError:
         return _Refusal().message
-
-
-def _is_there(path: Path) -> bool:
-    return path.exists()

@@ -16,7 +16,7 @@ from payd.cli.exit_codes import MISCONFIGURED, REFUSED, UNREACHABLE
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.backup import BackupRefused
-from payd.store.copying import OfficeMissing
+from payd.store.copying import OFFICE, OfficeMissing, check_office
 from payd.store.durable import DraftBusy, DraftForeign
 from payd.store.lock import DataDirectoryBusy
 from payd.store.manifest import BackupUnusable
@@ -113,6 +113,26 @@ def writing(directory: Path) -> Iterator[None]:
             raise
         words = UNWRITABLE[why].format(directory=directory, user=_user())
         raise Refused(f"{words}, or choose another with --data-dir.") from error
+
+
+def check_there(directory: Path, begin: str = "") -> None:
+    """Refuse where there is no house to work on.
+
+    Args:
+        directory: The data directory.
+        begin: The command that makes a new one, where that is a way on.
+
+    Raises:
+        OfficeMissing: There was one, and its office is gone.
+        Refused: There is none.
+    """
+    if (directory / OFFICE).exists():
+        return
+    check_office(directory)
+    new = f"; for a new one: {begin}" if begin else "."
+    raise Refused(
+        f"No payd data in {directory.absolute()}. Go to the folder where payd runs, or give --data-dir{new}"
+    )
 
 
 def _user() -> str:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from payd import __version__, logs
-from payd.cli.failure import Refused, writing
+from payd.cli.failure import check_there, writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.show import Row, json_option, show_json, show_rows
@@ -40,10 +40,7 @@ def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_ru
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
     if not databases_in(config.data_dir):
-        raise Refused(
-            f"No payd data in {config.data_dir.absolute()}. Go to the folder where payd runs, or give"
-            " --data-dir."
-        )
+        check_there(config.data_dir)
     with writing(config.data_dir), meter() as look:
         if dry_run:
             done = try_upgrade(config.data_dir, look)

@@ -32,6 +32,14 @@ def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
     assert not (payd.folder / "data").exists()
 
 
+def test_where_the_office_is_gone_it_does_not_say_that_nothing_is_there(begun: Terminal) -> None:
+    (begun.folder / "data" / "office.db").unlink()
+    for command in (("backup", "one"), ("events", "tail")):
+        said = begun.error(*command)
+        assert "office.db is missing or empty, and test.db is there" in said
+        assert "No payd data" not in said
+
+
 def test_beside_a_process_that_does_not_answer_the_code_is_3(begun: Terminal) -> None:
     with hold_data_dir(begun.folder / "data"):
         assert "does not answer" in begun.error("backup", "one", code=3)
