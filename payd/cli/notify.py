@@ -1,4 +1,4 @@
-"""`payd notify`: where the operator hears of webhook endpoints that fail for long."""
+"""`payd notify`: where the operator hears of endpoints that fail, and of live destinations that change."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ payd notify test
 """),
 )
 def notify() -> None:
-    """Show and test where warnings about webhook endpoints go.
+    """Show and test where warnings about webhook endpoints and live destinations go.
 
     Set it with url in [notify] of payd.toml. A signed POST goes there for an endpoint that fails for 24, 72
     or 108 hours (endpoint.warning), for one that was disabled after 120 (endpoint.disabled), and for one that
-    works again after a warning (endpoint.recovered).
+    works again after a warning (endpoint.recovered). Another goes there when a live destination is added
+    (destination.added), changed (destination.changed) or deleted (destination.deleted), and when a change
+    that is held back is asked for (destination.change_requested) or cancelled (destination.change_cancelled).
     """
 
 
@@ -39,7 +41,9 @@ payd notify show --mode live --json
 def show(operator: Operator) -> None:
     """Show the address, the secret that signs, and the last notices with how they fared.
 
-    Notices are endpoint.warning, endpoint.disabled and endpoint.recovered; notify.test is a test.
+    Notices are endpoint.warning, endpoint.disabled and endpoint.recovered, destination.added,
+    destination.changed, destination.deleted, destination.change_requested and destination.change_cancelled;
+    notify.test is a test.
     """
     found = operator.ask("notify.show")
     if operator.as_json:

@@ -181,7 +181,7 @@ class Webhooks:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """`[notify]`: where the operator hears of endpoints that fail."""
+    """`[notify]`: where the operator hears of endpoints that fail, and of live destinations that change."""
 
     url: Annotated[str, TARGET, "Gets a signed POST; `payd notify show` shows the secret."] = ""
 

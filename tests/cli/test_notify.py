@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from payd.core.notice import NoticeType
+from payd.core.notice import MovedType, NoticeType
 from tests.terminal import Terminal
 
 NOTICE = {
@@ -66,7 +66,7 @@ def test_a_notice_that_was_not_taken_says_why_and_what_to_do(
 
 
 def test_every_notice_is_named_in_the_help(payd: Terminal) -> None:
-    kinds = [kind for kind in get_args(NoticeType) if kind != "notify.test"]
+    kinds = [kind for kind in (*get_args(NoticeType), *get_args(MovedType)) if kind != "notify.test"]
     shown = payd("notify", "--help").output
     assert all(kind in shown for kind in kinds)
     assert all(kind in payd("notify", "show", "--help").output for kind in kinds)
