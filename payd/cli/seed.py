@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +44,6 @@ allow_networks = ["127.0.0.0/8", "::1/128"]
 """
 
 LAPTOP_MODE: Final = 0o644  # nothing in it is secret: who may look into the folder may read it
-
-Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +88,12 @@ def _sets_nothing(file: Path | None) -> bool:
     return file is None or load(file) == Config(data_dir=file.parent / Config().data_dir, file=file)
 
 
-async def seed(ask: Ask) -> Seeded:
+async def seed_house(house: House) -> Seeded:
     """Make an account, a test key, and a merchant with its destinations."""
+
+    async def ask(command: str, args: dict[str, Any]) -> Any:
+        return msgspec.to_builtins(await run_command(house, command, msgspec.json.encode(args)))
+
     account = await ask("account.create", {"name": ACCOUNT})
     of = {"mode": "test", "account": account["id"]}
     key = await ask("key.create", {**of, "name": "first key"})
@@ -102,15 +103,6 @@ async def seed(ask: Ask) -> Seeded:
             "destination.add", {**of, "merchant": merchant["id"], "asset": asset, "destination": destination}
         )
     return Seeded(account["id"], key["id"], key["apiKey"], merchant["id"])
-
-
-async def seed_house(house: House) -> Seeded:
-    """As `seed`, in this process."""
-
-    async def ask(command: str, args: dict[str, Any]) -> Any:
-        return msgspec.to_builtins(await run_command(house, command, msgspec.json.encode(args)))
-
-    return await seed(ask)
 
 
 async def create_payment(house: House, seeded: Seeded) -> str:
