@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
     Attributes:
         by: The key that tells of which kind a row is.
-        kinds: What its value begins with, and the keys that such a row has; "" is for all.
+        kinds: What its value begins with, and the keys that such a row has.
     """
 
     by: str

@@ -1,4 +1,4 @@
-"""The dashboard's cookies: the session's token, the door's for who has none yet, a word to show once.
+"""The dashboard's cookies: session, door, known browser, a word to show once, and the clock of who looks.
 
 Source: DESIGN.md, "11. Pages".
 """
@@ -46,7 +46,7 @@ class Cookies(msgspec.Struct, frozen=True):
         return cls(True, "") if url.scheme == "https" else cls(False, f"-{url.port or 80}")
 
     def name(self, what: str) -> str:
-        """The full name of `session`, `door` or `flash`."""
+        """The full name of `session`, `door`, `known` or `flash`."""
         return f"{'__Host-' if self.secure else ''}payd-{what}{self.suffix}"
 
     def set(self, what: str, value: str, max_age_s: int) -> Header:

@@ -49,6 +49,7 @@ class Visit:
         mode: The mode in the path; on pages of no mode, where the person was last.
         signed_in: Who is there; None on pages that are open.
         refusal: Why the form that is shown again was refused.
+        flash: What the last form did, to be said once.
         set_cookies: Headers that go with the answer.
     """
 
