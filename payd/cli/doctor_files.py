@@ -63,9 +63,8 @@ def _examine_access(directory: Path) -> Iterator[Finding]:
     subject, found = "file permissions", False
     secret = [name for name, _ in databases_in(directory)]
     if directory.stat().st_mode & OTHERS:
-        secret.append(
-            "payd.toml"
-        )  # its writer is a person, who often leaves it open; no harm in a closed folder
+        # Its writer is a person, who often leaves it open; there is no harm in that in a closed folder.
+        secret.append("payd.toml")
     for path in [directory, *(directory / name for name in secret if (directory / name).exists())]:
         seen = path.stat()
         if seen.st_mode & OTHERS:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.sections import Sections
 from payd.cli.show import show_fields, show_json, show_rows
 from payd.cli.teaching import teach
+from payd.core.roles import Role
 
-ROLES = ("owner", "developer", "support", "viewer")
+ROLES: Final = tuple(role.value for role in reversed(Role))
 
 account_option = click.option("--account", metavar="NAME|ID", help="Which. Needed when there are several.")
 

@@ -6,7 +6,6 @@ Source: SPEC.md, "Payment option, action and result (gateway)"; DESIGN.md, "9. T
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -152,7 +151,7 @@ def execute(call: dict[str, Any]) -> str:
         case "eth_sendTransaction":
             return "0x" + "d3" * 32
         case "solana_signTransaction":
-            return signed(json.loads(call["params"]))
+            return signed(msgspec.json.decode(call["params"]))
         case _:
             return "0x" + "d3" * 64 + "1b"
 
