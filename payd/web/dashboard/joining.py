@@ -42,7 +42,7 @@ async def setup_page(visit: Visit) -> Answer:
     url = urlsplit(visit.house.base_url)
     return visit.page(
         "setup.html",
-        token=visit.typed("token") or visit.query("token"),
+        token=_token(visit),
         accounts=", ".join(one.name for one in accounts),
         open_to_ears=url.scheme != "https" and url.hostname not in _LOOPBACK,
         email=link.email or "",
@@ -83,7 +83,7 @@ async def join_page(visit: Visit) -> Answer:
     """GET /join: an invitation, for who is new and for who has a login already."""
     link = _link_in(visit, "invite")
     account = visit.house.accounts.get(link.account_id or "")
-    token = visit.typed("token") or visit.query("token")
+    token = _token(visit)
     return visit.page(
         "join.html",
         token=token,
@@ -139,7 +139,7 @@ async def reset_page(visit: Visit) -> Answer:
     user = visit.house.office.point(find_user, link.user_id or "")
     if user is None:
         raise NotFound(GONE)
-    token = visit.typed("token") or visit.query("token")
+    token = _token(visit)
     return visit.page("reset.html", token=token, email=user.email)
 
 
@@ -204,8 +204,12 @@ def _take_part(tx: Tx, link: Link, user: User, now_ms: int) -> None:
     )
 
 
+def _token(visit: Visit) -> str:
+    return visit.typed("token") or visit.query("token")
+
+
 def _hash(visit: Visit) -> bytes:
-    token = visit.typed("token") or visit.query("token")
+    token = _token(visit)
     return token_hash(token if is_token(token) else "")
 
 
