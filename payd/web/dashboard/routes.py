@@ -69,9 +69,9 @@ class Page(msgspec.Struct, frozen=True):
         return self.path.startswith("/d/{mode}/")
 
 
-SECURITY: Final = "/settings/security"
-SESSIONS: Final = "/settings/sessions"
-USERS: Final = "/settings/users"
+SECURITY: Final = security.HERE
+SESSIONS: Final = sessions.HERE
+USERS: Final = people.HERE
 PAYMENT: Final = "/d/{mode}/payments/{payment}"
 
 
@@ -85,8 +85,8 @@ DELIVERY: Final = f"{HOOKS}/deliveries/{{delivery}}"
 REPLAY: Final = f"{HOOKS}/replay"
 KEYS: Final = "/d/{mode}/keys"
 MERCHANTS: Final = "/d/{mode}/merchants"
-ONE: Final = "/d/{mode}/merchants/{merchant}"
-DESTINATION: Final = "/d/{mode}/merchants/{merchant}/destinations/{destination}"
+ONE: Final = f"{MERCHANTS}/{{merchant}}"
+DESTINATION: Final = f"{ONE}/destinations/{{destination}}"
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/login", door.login_page, None),
@@ -122,7 +122,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", f"{USERS}/uninvite", people.uninvite, "manage_users", people.page),
     Page("POST", f"{USERS}/role", people.change_role, "manage_users", people.page, proof=True),
     Page("POST", f"{USERS}/remove", people.remove, "manage_users", people.page, proof=True),
-    Page("GET", "/settings/audit", audit.page, "view_audit"),
+    Page("GET", audit.HERE, audit.page, "view_audit"),
     Page("GET", "/d/{mode}/", home.page, "view"),
     Page("GET", "/d/{mode}/payments", payments.page, "view"),
     Page("GET", "/d/{mode}/payments.csv", payments.export, "view"),
@@ -224,9 +224,9 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", f"{KEYS}/apps", keys.create_app, "manage_keys", keys.page),
     Page("POST", f"{KEYS}/apps/{{app}}/revoke", keys.revoke_one_app, "manage_keys", keys.page),
     Page("GET", "/status", status.page, "view"),
-    Page("GET", "/settings/account", settings.page, "change_settings"),
-    Page("POST", "/settings/account", settings.rename_account, "change_settings", settings.page),
-    Page("POST", "/settings/account/version", settings.move_account, "change_settings", settings.page),
+    Page("GET", settings.HERE, settings.page, "change_settings"),
+    Page("POST", settings.HERE, settings.rename_account, "change_settings", settings.page),
+    Page("POST", f"{settings.HERE}/version", settings.move_account, "change_settings", settings.page),
     Page("GET", "/settings/live", live.page, "view"),
 )
 
