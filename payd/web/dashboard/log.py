@@ -112,8 +112,7 @@ def _keys(visit: Visit) -> list[tuple[str, str]]:
 
 
 def _live(visit: Visit, rows: list[LogRow], asked: dict[str, str]) -> Answer:
-    after = visit.query("after")
-    known = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else 0
+    known = visit.row("after") or 0
     new = sum(row.seq > known for row in rows)
     words = "" if not new else f"more than {PAGE_ROWS}" if new > PAGE_ROWS else str(new)
     return visit.page("log_live.html", new=words, here=visit.to("log", **asked))

@@ -109,8 +109,7 @@ async def _live(visit: Visit, chosen: Chosen) -> Answer:
     """What of the rows that a page shows is not so any more, and how many are new."""
     wanted, words = filter_of(visit, chosen), visit.realm.words
     known = dict(one.rpartition(".")[::2] for one in visit.request.query.get("row", [])[:ROWS])
-    after = visit.query("after")
-    since = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else 0
+    since = visit.row("after") or 0
 
     def look(tx: Tx) -> tuple[list[Payment], int]:
         return payments_by_id(tx, visit.account_id, [*known]), count_new(tx, wanted, since)

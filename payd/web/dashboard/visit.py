@@ -129,6 +129,11 @@ class Visit:
         found = self.request.query.get(name)
         return found[0].strip() if found else default
 
+    def row(self, name: str) -> int | None:
+        """The number of a row that the query names; None where it names none."""
+        said = self.query(name)
+        return int(said) if said.isascii() and said.isdecimal() and len(said) < 19 else None
+
     @property
     def is_fragment(self) -> bool:
         """Whether a part of a page is wanted and not a whole one."""

@@ -167,9 +167,8 @@ def _filter(visit: Visit, offset_min: int) -> DeliveryFilter:
 
 async def _live(visit: Visit, chosen: DeliveryFilter) -> Answer:
     """What changes of the rows that are shown, in their places, and how many came since."""
-    after = visit.query("after")
     ids = visit.request.query.get("id", [])[:PAGE_ROWS]
-    since = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
+    since = visit.row("after")
 
     def look(tx: Tx) -> tuple[int, list[Listed]]:
         new = 0 if since is None else count_newer(tx, chosen, since)
