@@ -14,6 +14,8 @@ from payd.store.migrate import MigrationFailed
 FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 SQLITE_FORBIDDEN: Final = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+# The second: opening a database makes the index of its log, which only grows where there is room.
+SQLITE_FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 # An extended code of SQLite has its primary one in the lowest byte.
 PRIMARY_CODE: Final = 0xFF
@@ -47,7 +49,7 @@ def why_unwritable(error: BaseException, directory: Path) -> Unwritable | None:
             return Unwritable.NO_DIRECTORY
         case sqlite3.Error(sqlite_errorcode=int(code)) if code & PRIMARY_CODE in SQLITE_FORBIDDEN:
             return Unwritable.FORBIDDEN
-        case sqlite3.Error(sqlite_errorcode=int(code)) if code & PRIMARY_CODE == sqlite3.SQLITE_FULL:
+        case sqlite3.Error(sqlite_errorcode=int(code)) if code in SQLITE_FULL:
             return Unwritable.FULL
         case _:
             return None

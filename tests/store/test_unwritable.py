@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import sqlite3
 from pathlib import Path
 
@@ -53,4 +54,21 @@ def test_sqlites_full_disk_is_read(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError) as full:
         tx.execute("CREATE TABLE t (a)")
     tx.close()
+    assert why_unwritable(full.value, tmp_path) is Unwritable.FULL
+
+
+def test_a_disk_that_was_full_before_a_database_was_opened_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "office.db"
+    with sqlite3.connect(path) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+    tx.close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        tx = sqlite3.connect(path)
+        with pytest.raises(sqlite3.OperationalError, match="disk I/O error") as full:
+            tx.execute("SELECT count(*) FROM sqlite_schema")
+        tx.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert why_unwritable(full.value, tmp_path) is Unwritable.FULL
