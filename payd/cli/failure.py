@@ -50,6 +50,9 @@ UNWRITABLE: Final = {
     Unwritable.NO_DIRECTORY: "{directory} is no directory, or lies in what is none. Move that away",
 }
 
+SURROGATES: Final = "surrogates not allowed"
+"""Python's own words."""
+
 # What is raised for a reason that whoever typed the command can do something about.
 REASONS: Final = (
     PaydError,
@@ -82,6 +85,10 @@ def told() -> Iterator[None]:
         raise  # whoever read our output has gone; click leaves quietly
     except REASONS as error:
         raise _words(error) from error
+    except UnicodeEncodeError as error:
+        if not _was_typed(error):
+            raise
+        raise _words(error) from error
     except BaseExceptionGroup as group:
         reasons = _reasons(group)
         if all(isinstance(reason, BrokenPipeError) for reason in reasons):
@@ -91,7 +98,7 @@ def told() -> Iterator[None]:
         [reason] = reasons
         if isinstance(reason, KeyboardInterrupt):
             raise click.Abort from group
-        if not isinstance(reason, REASONS):
+        if not (isinstance(reason, REASONS) or _was_typed(reason)):
             raise
         raise _words(reason) from group
 
@@ -166,8 +173,17 @@ def _words(error: BaseException) -> click.ClickException:
             )
         case OSError(strerror=str() as reason, filename=str() as file):
             return Refused(f"{reason}: {file}")
+        case UnicodeEncodeError(object=text):
+            return Refused(
+                f"{text} is not UTF-8. Have the terminal and LANG use UTF-8, or type it without such letters"
+            )
         case _:
             return Refused(str(error))
+
+
+def _was_typed(error: BaseException) -> bool:
+    """Whether it is about bytes that are no UTF-8: Python has no other way to hand on what was typed."""
+    return isinstance(error, UnicodeEncodeError) and error.reason == SURROGATES
 
 
 def _reasons(error: BaseException) -> list[BaseException]:

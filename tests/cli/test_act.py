@@ -136,3 +136,10 @@ def test_without_a_server_the_relayers_key_stays_locked(payd: Terminal) -> None:
     do("account.create", name="one")
 
     assert do("key.list", mode="live") == []
+
+
+def test_what_a_terminal_of_another_encoding_sent_is_refused_in_a_line(begun: Terminal) -> None:
+    latin = b"K\xe4se".decode("utf-8", "surrogateescape")  # as Python does it with what is typed
+    for args in (("account", "create", latin), ("payment", "list", "--reference", latin)):
+        assert begun.error(*args).count("\n") == 1
+    assert [each["name"] for each in begun.json("account", "list")] == ["main"]

@@ -23,6 +23,7 @@ REASONS = [
     (SealKeyUnusable("seal.key can be read by others"), Refused, 1, "seal.key can be read by others"),
     (OSError(errno.EACCES, "Permission denied", "data"), Refused, 1, "Permission denied: data"),
     (OSError(errno.EADDRINUSE, "Address already in use"), Refused, 1, "--listen HOST:PORT"),
+    (UnicodeEncodeError("utf-8", "K\udce4se", 1, 2, "surrogates not allowed"), Refused, 1, "is not UTF-8"),
     (Unreachable("It does not run."), Unreachable, 3, "It does not run."),
 ]
 
@@ -45,6 +46,7 @@ def test_a_reason_becomes_words_and_a_code_also_out_of_a_nursery(
     "bug",
     [
         RuntimeError("a bug"),
+        UnicodeEncodeError("ascii", "Käse", 1, 2, "ordinal not in range(128)"),
         ExceptionGroup("nursery", [RuntimeError("a bug")]),
         ExceptionGroup("nursery", [InvalidParams("a reason"), RuntimeError("and a bug")]),
         ExceptionGroup("nursery", [InvalidParams("one"), InvalidParams("two")]),
