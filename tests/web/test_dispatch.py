@@ -365,6 +365,12 @@ async def test_who_has_a_wrong_key_is_counted_by_address_too(shop: Shop) -> None
     assert statuses == [401, 401, 429]
 
 
+async def test_who_shows_nothing_where_a_key_belongs_is_counted_by_address(shop: Shop) -> None:
+    shop.house.limits.per_ip = RateLimit(1, now_s=lambda: 0.0)
+    statuses = [(await shop.call("GET", "/v1/merchants", key=None)).status for _ in range(3)]
+    assert statuses == [401, 401, 429]
+
+
 async def test_an_ipv6_customer_is_counted_by_the_network_he_has(shop: Shop) -> None:
     shop.house.limits.per_ip = RateLimit(1, now_s=lambda: 0.0)
     statuses = [(await plain(shop, "GET", "/livez", f"2001:db8:1:1::{host}")).status for host in range(3)]

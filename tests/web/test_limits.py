@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from payd.core.errors import RateLimited
 from payd.web.limits import (
     FILES_BESIDES,
     POLLS_MAX,
@@ -13,6 +14,7 @@ from payd.web.limits import (
     connections_for,
     failed_auth_limit,
     poll_slots,
+    refuse_for,
 )
 
 
@@ -128,6 +130,13 @@ def test_a_refused_slot_is_not_held() -> None:
     slots.release("a")
 
     assert slots.try_take("b")
+
+
+def test_a_wait_is_told_in_whole_seconds_after_which_there_is_a_token() -> None:
+    for wait_s, told_s in ((0.2, 1), (1.0, 1), (1.2, 2)):
+        with pytest.raises(RateLimited) as refused:
+            refuse_for(wait_s)
+        assert refused.value.details == {"retryAfterS": told_s}
 
 
 @pytest.mark.parametrize(("per_key_max", "key"), [(0, "a"), (1, "")])
