@@ -258,6 +258,23 @@ async def test_a_second_factor_is_asked_for_and_its_code_lets_in_once(shop: Shop
     assert (await other.post("/login/code", {"half": again, "code": code(shop, 1)})).status == 303
 
 
+async def test_of_two_who_give_the_same_code_at_once_one_comes_in(shop: Shop) -> None:
+    await with_app(shop)
+    browsers = Visitor(shop), Visitor(shop)
+    halves = [(await knock(shop, browser=one)).hidden("half") for one in browsers]
+    tokens = [await one.token() for one in browsers]
+    found: list[int] = []
+
+    async def give(place: int) -> None:
+        form = {"half": halves[place], "code": code(shop)}
+        found.append((await browsers[place].post("/login/code", form, token=tokens[place])).status)
+
+    async with trio.open_nursery() as nursery:
+        for place in (0, 1):
+            nursery.start_soon(give, place)
+    assert sorted(found) == [303, 403]
+
+
 async def test_a_recovery_code_lets_in_once_and_says_how_many_are_left(shop: Shop) -> None:
     await with_app(shop)
     browser = Visitor(shop)
@@ -335,6 +352,7 @@ async def test_who_signs_out_is_out_with_the_same_token_too(shop: Shop) -> None:
     before = dict(visitor.cookies)
     left = await visitor.post("/logout")
     assert (left.status, left.to) == (303, "/login")
+    assert "__Host-payd-session" not in visitor.cookies
     assert "You are signed out." in (await visitor.get("/login")).text
     assert "You are signed out." not in (await visitor.get("/login")).text
     visitor.cookies = before

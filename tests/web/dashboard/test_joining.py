@@ -13,6 +13,7 @@ from payd.core.roles import Role
 from payd.store.accounts import list_accounts
 from payd.store.db import Tx
 from payd.store.links import LIFETIME_MS
+from payd.store.second_factors import factors_of, set_app
 from payd.store.sessions import list_sessions
 from payd.store.users import find_user_by_email, list_members, role_in
 from payd.web.command import real_ms
@@ -217,6 +218,7 @@ async def test_nobody_takes_over_a_login_by_an_invitation(shop: Shop) -> None:
 
 async def test_a_new_password_ends_every_session_and_opens_the_door(shop: Shop) -> None:
     visitor = await sign_in(shop, email=EMAIL)
+    await shop.house.office.write(set_app, visitor.user_id, b"sealed", 0)
     url = (await make_link(shop.house, "reset", user_id=visitor.user_id))["url"]
     browser = Visitor(shop)
     assert EMAIL in (await browser.get(path_of(url))).text
@@ -224,6 +226,7 @@ async def test_a_new_password_ends_every_session_and_opens_the_door(shop: Shop) 
     done = await browser.post("/reset", {"token": token_of(url), "password": PASSWORD})
     assert done.to == "/settings/security?first=1"
     assert (await visitor.get("/d/test/")).to.startswith("/login")
+    assert not shop.house.office.point(factors_of, visitor.user_id).any
     assert len(shop.house.office.point(list_sessions, visitor.user_id, real_ms(shop.house))) == 1
     assert (await Visitor(shop).post("/login", {"email": EMAIL, "password": PASSWORD})).status == 303
     assert (await Visitor(shop).get(path_of(url))).status == 404
@@ -257,6 +260,22 @@ async def test_two_first_persons_at_once_are_one(shop: Shop) -> None:
         return int(tx.execute("SELECT count(*) FROM users").fetchone()[0])
 
     assert shop.house.office.point(count) == 1
+
+
+async def test_of_two_who_use_a_link_to_reset_at_once_one_has_the_password(shop: Shop) -> None:
+    visitor = await sign_in(shop, email=EMAIL)
+    token = token_of((await make_link(shop.house, "reset", user_id=visitor.user_id))["url"])
+    browsers = [(one, await one.token()) for one in (Visitor(shop), Visitor(shop))]
+    found: list[int] = []
+
+    async def use(browser: Visitor, own: str) -> None:
+        form = {"token": token, "password": PASSWORD}
+        found.append((await browser.post("/reset", form, token=own)).status)
+
+    async with trio.open_nursery() as nursery:
+        for browser, own in browsers:
+            nursery.start_soon(use, browser, own)
+    assert sorted(found) == [303, 400]
 
 
 @pytest.mark.parametrize("text", ["a@b.example", " A@B.example ", "a@localhost", "a+b.c@d-e.example"])

@@ -108,6 +108,21 @@ async def test_of_two_owners_who_remove_each_other_one_stays_and_the_other_does_
     assert {one.created_by for one in links} <= {*stayed}
 
 
+async def test_of_two_owners_who_make_each_other_less_one_stays(shop: Shop) -> None:
+    await sign_in(shop)
+    owners = [await sign_in(shop) for _ in range(2)]
+    tokens = [await one.token() for one in owners]
+
+    async def post(place: int) -> None:
+        form = {"id": owners[1 - place].user_id, "role": "viewer"}
+        await owners[place].post(f"{HERE}/role", form, token=tokens[place])
+
+    async with trio.open_nursery() as nursery:
+        for place in (0, 1):
+            nursery.start_soon(post, place)
+    assert sorted(role(shop, one.user_id) is Role.OWNER for one in owners) == [False, True]
+
+
 def link_in(page: Page) -> str:
     """The path of the invitation that a page shows."""
     return page.html.partition('data-copy="')[2].partition('"')[0].removeprefix("https://pay.example")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from payd.store.db import Tx
-from payd.store.sessions import list_sessions
+from payd.store.sessions import end_sessions, list_sessions
 from payd.web.command import real_ms
 from payd.web.dashboard.proof import FRESH_MS
 from tests.shop import Shop
@@ -90,6 +92,22 @@ async def test_guessing_here_is_slowed_down_as_at_the_door(shop: Shop) -> None:
     assert [one.status for one in found] == [403] * 5 + [429]
     assert "Try again in" in found[-1].text
     assert kept(found[-1])["email"] == INVITE["email"]
+
+
+async def test_a_session_that_is_ended_meanwhile_proves_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = await person(shop)
+    verify = shop.house.passwords.verify
+
+    async def ending(password_hash: str | None, password: str) -> bool:
+        await shop.house.office.write(end_sessions, visitor.user_id)
+        return await verify(password_hash, password)
+
+    monkeypatch.setattr(shop.house.passwords, "verify", ending)
+    found = await visitor.post("/settings/users", INVITE | {"proof_password": PASSWORD})
+    assert (found.status, "This session was ended" in found.text) == (403, True)
+    assert invitations(shop) == 0
 
 
 async def test_a_proof_is_never_shown_again(shop: Shop) -> None:
