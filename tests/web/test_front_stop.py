@@ -8,8 +8,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.web.front import GRACE_S
+from payd.web.wire import LINGER_S
 from tests.web import street
-from tests.web.street import PAYMENT_FEED, open_street
+from tests.web.street import PAYMENT_FEED, open_street, shrink
 
 
 @pytest.fixture(autouse=True, params=["lane", "hypercorn"])
@@ -54,6 +55,42 @@ async def test_serving_returns_when_all_is_done() -> None:
             await street.returned.wait()
 
         assert street.returned.is_set()
+
+
+async def test_who_still_takes_its_last_answer_at_stop_is_given_the_time() -> None:
+    async with open_street() as street:
+        taking = await street.connect()
+        await taking.get("/v1/payments/closing")
+        await wait_all_tasks_blocked()
+        street.stop.set()
+        await wait_all_tasks_blocked()
+        assert len(street.front) == 1
+        await street.returned.wait()
+        assert trio.current_time() == pytest.approx(LINGER_S)
+
+
+async def test_who_waits_for_a_place_at_stop_is_closed() -> None:
+    async with open_street(connections_max=1) as street:
+        page, waiting = await street.connect(), await street.connect()
+        await page.send(PAYMENT_FEED)
+        await page.opened()
+        await wait_all_tasks_blocked()
+        street.stop.set()
+        with trio.fail_after(1):
+            assert await waiting.rest() == b""
+
+
+async def test_a_slow_client_whose_answer_was_under_way_at_stop_is_closed_after_it() -> None:
+    async with open_street() as street:
+        slow = await street.connect()
+        shrink(street)
+        await slow.send("GET /v1/payments/a?big HTTP/1.1\r\nHost: x\r\n\r\n")
+        await wait_all_tasks_blocked()
+        street.stop.set()
+        await wait_all_tasks_blocked()
+        assert len((await slow.answer()).body) == 8 << 20
+        assert await slow.rest() == b""
+        assert trio.current_time() < GRACE_S
 
 
 async def test_a_request_that_takes_too_long_is_cut_when_the_grace_is_over() -> None:
