@@ -299,10 +299,20 @@ async def key_of(shop: Shop, till: Till) -> str:
 async def test_asked_for_again_under_a_shorter_delay_it_waits_that_long(tmp_path: Path) -> None:
     async with open_till(tmp_path / "data") as till:
         await till.put(NEW)
+        till.realm.settlement_changes.delay_ms = DELAY_S * 500
+        await till.put(NEW)
+        assert till.realm.db.point(next_change_ms) == START_MS + DELAY_S * 500
         till.realm.settlement_changes.delay_ms = 0
         assert (await till.put(NEW)).body["destination"] == NEW
         assert till.realm.db.point(next_change_ms) is None
-        assert till.told() == ["change_requested", "changed"]
+        assert till.told() == ["change_requested", "change_requested", "changed"]
+
+
+async def test_the_same_address_in_other_letters_takes_nothing_back(till: Till) -> None:
+    await till.put(NEW)
+    await till.put(NEW.lower())
+    assert (await till.listed())[0]["pending"]["destination"] == NEW.lower()
+    assert till.told() == ["change_requested", "change_requested"]
 
 
 async def test_without_a_delay_and_in_test_mode_nothing_waits(tmp_path: Path) -> None:
@@ -313,6 +323,7 @@ async def test_without_a_delay_and_in_test_mode_nothing_waits(tmp_path: Path) ->
         assert till.told() == ["changed", "deleted", "added"]
     async with open_till(tmp_path / "data") as till:
         shop = till.shop
+        await shop.realm.db.write(put_house_endpoint, NOTIFY, "https://ops.example/", b"sealed", 0)
         merchant = await shop.new_merchant()
         path = f"/v1/merchants/{merchant}/settlements"
         [own] = (await shop.call("GET", path)).body["crypto"]
