@@ -83,6 +83,7 @@ def test_a_flag_is_true_or_false() -> None:
 def test_many_values_are_repeated_or_in_a_list() -> None:
     assert query.many(asked("m=a&m=b,c"), "m") == ("a", "b", "c")
     assert query.many(asked(""), "m") == ()
+    assert len(query.many(asked("m=" + ",".join("a" * query.LIST_MAX)), "m")) == query.LIST_MAX
     with pytest.raises(InvalidParams):
         query.many(asked("m=a&m=x"), "m", ("a", "b"))
     with pytest.raises(InvalidParams):

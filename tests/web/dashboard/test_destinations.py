@@ -20,6 +20,7 @@ from tests.web.test_settlement_changes import DELAY_S, NEW, Till, open_till
 
 OTHER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 THIRD = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
+OTHER_SOLANA = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
 
 
 def place(shop: Shop) -> tuple[str, str]:
@@ -99,6 +100,16 @@ async def test_a_change_wants_the_end_of_the_new_address(shop: Shop) -> None:
     assert done.status == 303
     assert place(shop)[1] == f"eip155:8453:{OTHER}"
     assert audited(shop, "settlement.change") == [visitor.user_id]
+
+
+async def test_the_end_of_a_solana_address_is_typed_with_its_capitals(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await visitor.post(add(shop), {"asset": USDC_SOLANA, "address": SOLANA_WALLET})
+    row = shop.realm.db.point(list_settlements, shop.merchant_id)[-1]
+    path = f"/d/test/merchants/{shop.merchant_id}/destinations/{row.id}"
+    form = {"address": OTHER_SOLANA, "was": row.destination}
+    for end, status in ((OTHER_SOLANA[-6:].swapcase(), 400), (OTHER_SOLANA[-6:], 303)):
+        assert (await visitor.post(path, form | {"code_end": end})).status == status
 
 
 async def test_a_change_that_somebody_else_was_faster_than_is_refused(shop: Shop) -> None:

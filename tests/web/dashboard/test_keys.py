@@ -69,6 +69,13 @@ async def test_a_key_is_shown_once_with_a_sample_and_works(shop: Shop) -> None:
     assert audited(shop, "key.create")[-1] == visitor.user_id
 
 
+async def test_the_sample_is_for_a_merchant_that_the_key_may_use(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    for merchant in (shop.merchant_id, await shop.new_merchant()):
+        made = await visitor.post(KEYS, {"name": "One", "scope": list(SCOPES), "merchant": merchant})
+        assert f'-H "Merchant-Id: {merchant}"' in html.unescape(made.html)
+
+
 async def test_a_form_that_is_sent_twice_makes_one_key_and_both_answers_show_it(shop: Shop) -> None:
     visitor = await sign_in(shop)
     before = len(stored(shop))
