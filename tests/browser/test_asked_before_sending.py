@@ -11,7 +11,7 @@ from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import connect, pay_button, paying
-from tests.browser.played import NAME, PLAYED, SENT, asked, for_real, play
+from tests.browser.played import ACCOUNT, NAME, OTHER, PLAYED, SENT, asked, for_real, play
 from tests.browser.test_checkout import heading
 
 pytestmark = pytest.mark.browser
@@ -121,6 +121,39 @@ def test_a_price_that_grew_old_while_the_page_slept_is_not_sent(till: Till, open
     expect(page.get_by_role("alert")).to_contain_text("The price changed")
     assert asked(page, SENT) == []
     assert answers == 2
+
+
+def lasting(route: Route) -> None:
+    """The option in ETH, whose price holds as long as the payment."""
+    told = route.fetch().json()
+    [option] = [one for one in told["options"] if one["amount"]["display"]["assetSymbol"] == "ETH"]
+    option["expiresAt"] = None
+    route.fulfill(json=told | {"options": [option]})
+
+
+def test_what_is_over_by_the_servers_clock_is_not_sent(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+
+    def over(route: Route) -> None:
+        told = route.fetch().json()
+        route.fulfill(json=told | {"serverTime": told["expiresAt"] * 1_000})
+
+    page.route("**/options", lasting)
+    opened(page, till.pay())
+    page.route("**/status", over)
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert asked(page, SENT) == []
+
+
+def test_a_wallet_that_changes_accounts_while_the_server_is_asked_sends_nothing(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = opened(open_page(), till.pay())
+    play(page, eth_accounts=[[ACCOUNT], [OTHER]], eth_requestAccounts=[[OTHER]])
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_contain_text("Your wallet is on another account")
+    assert asked(page, SENT) == []
 
 
 def test_without_a_server_no_wallet_is_asked_to_send(till: Till, open_page: OpenPage, watch: Watch) -> None:

@@ -228,6 +228,7 @@ def test_the_oldest_kind_of_wallet_is_there_when_no_other_is(
     [
         ("(transaction) => transaction", "The approval was not accepted"),
         ("() => new Uint8Array(200)", "The approval was not accepted"),
+        ("() => new Uint8Array(4_097)", "Your wallet reported a problem"),
         ("() => new Uint8Array(10_000_000)", "Your wallet reported a problem"),
         ("() => undefined", "Your wallet reported a problem"),
         ("() => ({ length: NaN })", "Your wallet reported a problem"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Till
+from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import connect, nothing_to_pay_with, pay_button, paying
 from tests.browser.played import (
     ACCOUNT,
@@ -63,6 +63,22 @@ def test_the_options_are_those_of_the_account_that_is_chosen_in_the_wallet(
     expect(heading(page)).to_have_text("Paid")
     [[sent]] = asked(page, SENT)
     assert sent["from"].lower() == OTHER
+
+
+def test_a_wallet_that_writes_its_account_in_its_own_way_pays(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("status of 400",)  # its checksum is wrong
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.add_init_script("played.eth_requestAccounts = [['0x' + 'aB'.repeat(20)]];")
+    page.add_init_script("played.eth_accounts = [['0x' + 'Ab'.repeat(20)]];")
+    page.goto(till.pay())
+    for_real(page)
+    connect(page, NAME, "ETH")
+    pay_button(page).click()
+    expect(heading(page)).to_have_text("Paid")
+    assert len(asked(page, SENT)) == 1
 
 
 def test_a_wallet_that_leaves_is_chosen_again(till: Till, open_page: OpenPage) -> None:
@@ -136,6 +152,26 @@ def test_a_hash_that_comes_after_the_buyer_stopped_waiting_is_kept(till: Till, o
     assert len(asked(page, SENT)) == 1
 
 
+def test_a_hash_that_comes_after_another_was_sent_does_not_take_its_place(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = opened(open_page(), till.pay())
+    page.route(
+        "**/confirm", lambda route: route.fulfill(json={"status": "requires_action", "isFinal": False})
+    )
+    play(page, eth_sendTransaction=[None, later := "0x" + "99" * 32])
+    pay_button(page).click()
+    page.wait_for_function(WAITS)
+    page.get_by_role("button", name="Stop waiting").click()
+    page.get_by_role("button", name="Nothing was sent: pay now").click()
+    pay_button(page).click()
+    expect(page.locator("#pay")).to_contain_text(later)
+    page.evaluate("(hash) => done(hash)", HASH)
+    page.wait_for_timeout(200)
+    page.reload()
+    expect(page.locator("#pay")).to_contain_text(later)
+
+
 def test_a_signature_that_comes_after_the_buyer_stopped_waiting_pays_nothing(
     till: Till, open_page: OpenPage
 ) -> None:
@@ -178,6 +214,27 @@ def test_of_two_tabs_that_pay_at_the_same_moment_one_asks_the_wallet(
     winner.evaluate("(is_hash) => done('0x' + 'ab'.repeat(is_hash ? 32 : 65))", asset == "ETH")
     for page in (winner, loser):
         expect(heading(page)).to_have_text("Paid")
+
+
+def test_what_one_tab_asks_the_wallet_the_other_hears_of(till: Till, open_page: OpenPage) -> None:
+    first = opened(open_page(), link := till.pay())
+    second = opened(first.context.new_page(), link)
+    play(first, eth_sendTransaction=[None])
+    pay_button(first).click()
+    first.wait_for_function(WAITS)
+    expect(paying(second)).to_have_text("Look into your wallet first")
+
+
+def test_who_stopped_waiting_in_one_tab_pays_in_another(till: Till, open_page: OpenPage) -> None:
+    first = opened(open_page(), link := till.pay(), "USDC")
+    second = opened(first.context.new_page(), link, "USDC")
+    play(first, eth_signTypedData_v4=[None])
+    pay_button(first).click()
+    first.wait_for_function(WAITS)
+    first.get_by_role("button", name="Stop waiting").click()
+    pay_button(second).click()
+    expect(heading(second)).to_have_text("Paid")
+    assert len(asked(second, SIGNED)) == 1
 
 
 def test_two_payments_in_two_tabs_do_not_mix(till: Till, open_page: OpenPage) -> None:

@@ -57,6 +57,7 @@ def said(page: Page) -> Any:
         ),
         ({SENT: [{"code": -32002, "message": "x"}]}, "Your wallet is already asking you something", "finish"),
         ({SENT: [{"code": 4100, "message": "x"}]}, "Your wallet is locked", "Unlock it"),
+        ({SENT: [{"code": 4900, "message": "x"}]}, "Look into your wallet first", ""),
         ({"eth_chainId": [{"code": 4900, "message": "x"}]}, "Your wallet lost its connection", "online"),
         ({"eth_chainId": [{"code": 4901, "message": "x"}]}, "Your wallet lost its connection", "online"),
         (
@@ -205,7 +206,7 @@ def test_a_wallet_that_finds_too_little_is_told_how_much_is_needed_and_there(
     expect(page.get_by_role("alert")).to_contain_text("This account has ")
 
 
-def in_two_steps(route: Route) -> None:
+def in_two_steps_of(route: Route) -> Any:
     """Options whose payment is an approval, and a signature that uses it."""
     told = route.fetch().json()
     for option in told["options"]:
@@ -214,7 +215,12 @@ def in_two_steps(route: Route) -> None:
             {"type": "walletRpc", "chain_id": chain, "method": SENT, "params": [{"data": "0x095ea7b3"}]},
             {"type": "walletRpc", "chain_id": chain, "method": SIGNED, "params": [ACCOUNT, "{}"]},
         ]
-    route.fulfill(json=told)
+    return told
+
+
+def in_two_steps(route: Route) -> None:
+    """As such options are answered."""
+    route.fulfill(json=in_two_steps_of(route))
 
 
 @pytest.mark.parametrize("reloaded", [False, True])
@@ -248,6 +254,34 @@ def test_what_was_approved_is_not_asked_for_again(till: Till, open_page: OpenPag
     page.wait_for_function("() => !localStorage.length")
     [confirmed] = told
     assert [one["data"][0] for one in confirmed["results"]] == [HASH, "0x" + "cd" * 65]
+
+
+def test_what_was_approved_at_another_price_is_asked_for_again(till: Till, open_page: OpenPage) -> None:
+    dearer = 0
+
+    def dear(route: Route) -> None:
+        told = in_two_steps_of(route)
+        for option in told["options"]:
+            option["amount"]["value"] = str(int(option["amount"]["value"]) + dearer)
+        route.fulfill(json=told)
+
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.route("**/options", dear)
+    page.route("**/confirm", lambda route: route.fulfill(json={"status": "succeeded", "isFinal": True}))
+    page.goto(till.pay())
+    for_real(page)
+    connect(page, NAME, "USDC")
+    play(page, eth_signTypedData_v4=[{"code": 4001, "message": "x"}])
+    pay_button(page).click()
+    expect(said(page)).to_have_text("You declined the request")
+    dearer = 1
+    page.reload()
+    for_real(page)
+    connect(page, NAME)
+    pay_button(page).click()
+    page.wait_for_function("() => !localStorage.length")
+    assert len(asked(page, SENT)) == 1
 
 
 def test_another_account_begins_anew(till: Till, open_page: OpenPage) -> None:
