@@ -15,6 +15,7 @@ import trio
 from payd.cli.act import ask
 from payd.cli.failure import Refused, Unreachable
 from payd.config import load
+from payd.store.copying import OfficeMissing
 from payd.store.lock import hold_data_dir
 from payd.web import commands
 from payd.web.admin import SOCKET_NAME
@@ -99,6 +100,12 @@ def test_without_a_server_nothing_is_told_before_the_disk_has_it(
     monkeypatch.setattr(commands, "run_command", look)
     full = 2
     assert do("key.list") == [full, full]
+
+
+def test_where_the_office_alone_is_gone_no_new_house_is_advised(folder: Path) -> None:
+    (folder / "office.db").unlink()
+    with pytest.raises(OfficeMissing, match="Put it back"):
+        do("key.list")
 
 
 def test_a_held_directory_that_does_not_answer_is_named_with_its_holder(folder: Path) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+import trio
+
+from payd.cli.backup import _ask
+from payd.config import Config
 from payd.store.lock import hold_data_dir
+from payd.web.admin import Reply
+from tests.cli.test_act import server
 from tests.terminal import Terminal
 
 
@@ -30,6 +39,36 @@ def test_a_place_that_is_taken_is_refused_with_code_1(begun: Terminal) -> None:
 def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
     assert "No payd data" in payd.error("backup", "one")
     assert not (payd.folder / "data").exists()
+    (payd.folder / "data").mkdir()
+    assert "No payd data" in payd.error("backup", "one")
+    assert list((payd.folder / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b'{"error":{"code":"x","message":"There is no room."}}\n', "There is no room."),
+        (b'{"result":{}}\n', "only the server sees"),
+    ],
+)
+def test_what_the_server_did_not_make_is_no_backup(begun: Terminal, reply: bytes, said: str) -> None:
+    with server(begun.folder / "data", reply):
+        assert said in begun.error("backup", "one")
+
+
+async def test_who_leaves_has_the_server_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def call(_path: Path, command: str, _args: object, **_: object) -> Reply:
+        asked.append(command)
+        if command == "backup.make":
+            await trio.sleep_forever()
+        return Reply()
+
+    monkeypatch.setattr("payd.cli.backup.call_admin", call)
+    with trio.move_on_after(1):
+        await _ask(Config(), Path("one"), False, lambda *_: None)
+    assert (asked[0], asked[-1]) == ("backup.make", "backup.stop")
 
 
 def test_where_the_office_is_gone_it_does_not_say_that_nothing_is_there(begun: Terminal) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from payd.cli.seed import DESTINATIONS
 from payd.config import load
+from payd.store.lock import hold_data_dir
 from payd.store.migrate import bring_up_to_date
 from tests.store.test_db_faults import files_up_to
 from tests.terminal import Terminal
@@ -68,6 +69,24 @@ def test_a_configuration_of_ones_own_is_left_alone(payd: Terminal) -> None:
     payd("init", "--config", "mine.toml")
     assert not Path("mine/payd.toml").exists()
     assert Path("mine/office.db").exists()
+    Path("named").mkdir()
+    Path("named/empty.toml").touch()
+    payd("init", "--config", "named/empty.toml")
+    assert not Path("named/data/payd.toml").exists()
+
+
+def test_an_empty_configuration_that_lies_with_the_data_is_left_alone(payd: Terminal) -> None:
+    Path("data").mkdir()
+    Path("data/payd.toml").write_text("# mine\n")
+    payd("init")
+    assert Path("data/payd.toml").read_text() == "# mine\n"
+
+
+def test_where_another_process_begins_nothing_is_written(payd: Terminal) -> None:
+    with hold_data_dir("data"):
+        for command in (["init"], ["serve", "--demo", "--listen", "127.0.0.1:0"]):
+            payd.error(*command, code=3)
+            assert not Path("data/payd.toml").exists()
 
 
 def test_a_file_that_only_shows_the_defaults_is_no_configuration(payd: Terminal) -> None:

@@ -42,3 +42,6 @@ def test_a_newer_database_is_refused_in_words_also_at_a_start(payd: Terminal) ->
 
 def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
     assert "No payd data" in payd.error("migrate")
+    (payd.folder / "data").mkdir()
+    assert "No payd data" in payd.error("migrate")
+    assert list((payd.folder / "data").iterdir()) == []

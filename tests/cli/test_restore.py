@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from payd.store.lock import hold_data_dir
 from tests.terminal import Terminal
 
@@ -31,6 +35,17 @@ def test_nothing_is_overwritten_unless_that_is_said(begun: Terminal) -> None:
     begun("backup", "one")
     assert "--overwrite" in begun.error("restore", "one")
     assert "data/snapshots/" in begun("restore", "one", "--overwrite").output
+
+
+def test_who_comes_meanwhile_is_told_to_come_again(begun: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun("backup", "one")
+
+    def meanwhile(_source: Path, directory: Path, **_: object) -> None:
+        with hold_data_dir(directory):
+            raise AssertionError("two at once")
+
+    monkeypatch.setattr("payd.cli.restore.put_back", meanwhile)
+    assert "held by a restore" in begun.error("restore", "one", "--overwrite", code=3)
 
 
 def test_that_a_revoked_key_opens_again_is_said(begun: Terminal) -> None:

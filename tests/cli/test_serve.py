@@ -166,6 +166,22 @@ def test_a_taken_address_is_said_in_a_line(payd: Terminal) -> None:
     assert not (payd.folder / "other").exists(), "the next start is a first one"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[webhooks.test]\nca_file = "nope.pem"\n', "ca_file in"),
+        ('[webhooks.live]\nca_file = "nope.pem"\n', "ca_file in"),
+        ('[webhooks]\nbind = ["203.0.113.7"]\n', "bind in [webhooks]"),
+    ],
+)
+def test_what_deliveries_cannot_use_is_said_before_anything_is_made(
+    payd: Terminal, text: str, said: str
+) -> None:
+    (payd.folder / "payd.toml").write_text(text)
+    assert said in payd.error("serve", "--listen", "127.0.0.1:0")
+    assert not (payd.folder / "data").exists()
+
+
 def test_logs_are_json_where_nobody_sits_and_hold_no_secret(payd: Terminal) -> None:
     with serving(payd.folder, "--demo") as (process, base_url):
         shown = read_until(process, "payd demo")
