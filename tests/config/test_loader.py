@@ -41,7 +41,10 @@ def test_a_variable_wins_over_the_file(file: Path) -> None:
 
 
 def test_an_empty_variable_sets_nothing(file: Path) -> None:
-    assert load(None, {"PAYD_LISTEN": "", "PAYD_CONFIG": ""}) == Config()
+    assert load(None, {"PAYD_LISTEN": "", "PAYD_CONFIG": "", "PAYD_DATA_DIR": ""}) == Config()
+    Path("data").mkdir()
+    Path("data", "payd.toml").touch()
+    assert load(None, {"PAYD_DATA_DIR": ""}).file == Path("data", "payd.toml")
 
 
 def test_a_wrong_variable_is_named_with_what_is_allowed(file: Path) -> None:
@@ -243,6 +246,7 @@ def test_what_webhooks_cannot_be_is_refused_with_what_they_can(
     [
         ('[webhooks]\nproxy = "http://user:hunter2@"\n', "PAYD_WEBHOOKS_PROXY"),
         ('[metrics]\ntoken = "hunter2"\n', "PAYD_METRICS_TOKEN"),
+        ('[notify]\nurl = "https://me:hunter2@ops.example"\n', "PAYD_NOTIFY_URL"),
     ],
 )
 def test_a_secret_that_is_wrong_is_not_repeated(problems: Problems, text: str, variable: str) -> None:
