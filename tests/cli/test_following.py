@@ -96,6 +96,18 @@ def sends(
     return act
 
 
+async def test_more_is_read_once_half_of_what_waited_is_gone() -> None:
+    inbox = Inbox(4)
+    for cursor in "abcd":
+        inbox.put(message(cursor))
+    for _ in range(2):
+        with trio.move_on_after(1) as patience:
+            await inbox.room()
+        assert patience.cancelled_caught
+        await inbox.get()
+    await inbox.room()
+
+
 async def test_each_connection_goes_on_behind_the_last_event_that_was_read() -> None:
     stage = Stage(sends(message("a"), message("b")), sends(message("c")), cursor="start")
     await stage.run(60)

@@ -134,9 +134,11 @@ async def test_a_receiver_that_is_away_is_waited_for_and_told_of_once(
             nursery.start_soon(forwarder.forward, "evt_1", BODY)
             await trio.sleep(3600)
             assert desk.states == [Waiting(URL, reason)]
-            desk.away = None
+            desk.away, desk.secrets = None, (make_secret(b"t" * 32),)
             await trio.sleep(KNOCK_S)
-            assert [one.event for one in desk.receiver.received] == ["evt_1"]
+            [got] = desk.receiver.received
+            assert got.event == "evt_1"
+            assert Webhook(desk.secrets[0]).verify(got.body, got.headers), "it signs what signs by now"
         assert not nursery.cancel_scope.cancelled_caught
 
 
