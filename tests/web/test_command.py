@@ -24,6 +24,15 @@ async def test_one_of_several_accounts_must_be_named(shop: Shop) -> None:
         account_of(shop.house, OfMode(account="nobody"))
 
 
+async def test_a_merchant_of_another_account_is_none_of_the_operators(shop: Shop) -> None:
+    strangers = await shop.new_merchant(key=shop.other_key)
+    order = {"referenceId": "1", "amount": {"unit": "iso4217/EUR", "value": "100"}}
+    args = OfMode(account=shop.account_id)
+    for merchant_id in (strangers, "mrch_none"):
+        with pytest.raises(NotFound, match=merchant_id):
+            await ask(shop.house, args, "POST", "/v1/payments", order, merchant_id=merchant_id)
+
+
 async def test_a_handler_answers_the_operator_as_it_answers_a_key_that_may_do_everything(shop: Shop) -> None:
     args = OfMode(account=shop.account_id)
     made = await ask(shop.house, args, "PUT", "/v1/webhooks/endpoint", {"url": "https://203.0.114.9/hook"})

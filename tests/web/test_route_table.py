@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from payd.web.route_table import RouteTable
+from payd.web.routes import ROUTES
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,16 @@ def test_a_path_is_found_whatever_others_begin_alike() -> None:
         asked = path.replace("{a}", "1").replace("{b}", "2")
         assert table.find(asked)[0]["GET"].path == path, asked
     assert table.find("/x/y/1/2") == ({}, {})
+
+
+def test_a_key_needs_the_scope_of_what_the_path_names_and_to_look_never_more_than_to_read() -> None:
+    nouns = {"merchants": "merchants", "webhooks": "webhooks", "events": "webhooks"}
+    for route in ROUTES:
+        if route.scope in (None, "gateway", "test"):
+            continue
+        noun = nouns.get(route.path.split("/")[2], "payments")
+        if "/settlements/crypto" in route.path:
+            noun = "settlements"
+        changes = "secret" if route.path.endswith(("/rotate", "/reveal")) else "write"
+        act = "read" if route.method == "GET" else changes
+        assert route.scope == f"{noun}:{act}", (route.method, route.path)
