@@ -13,6 +13,7 @@ import pytest
 
 from payd.core.option import OPTIONS_PER_ANSWER_MAX
 from payd.store.collected import HOLDERS_MAX, holders_of
+from payd.web.checkout.collect import PREFILL_MAX
 from tests.shop import BUYER, SIGNATURE, WALLET, Got, Shop, open_shop
 from tests.web.asking import FIELDS, SECRET, SHOWN, VALUES, ask_for, confirm, path_of, shown
 from tests.web.checkout.test_routes import get, post, texts
@@ -143,6 +144,13 @@ async def test_a_prefill_that_cannot_be_read_is_none(shop: Shop, text: str) -> N
     _, link = await asked(shop)
     found = await get(shop, f"{link}&prefill={quote(text)}")
     assert (found.status, state_of(found)) == (200, "form")
+
+
+async def test_a_prefill_that_is_too_long_is_none(shop: Shop) -> None:
+    _, link = await asked(shop)
+    for pad, known in ((0, True), (PREFILL_MAX, False)):
+        found = await get(shop, f"{link}&prefill={prefill({'fullName': 'Ada', 'pad': 'x' * pad})}")
+        assert ('value="Ada"' in found.raw.decode()) is known
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.core.payment import Payment, open_payment
@@ -341,6 +342,19 @@ async def test_the_buyer_cancels_and_the_merchant_is_told_who_did(shop: Shop) ->
     events = (await shop.call("GET", "/v1/events")).body["data"]
     cancelled = [one["envelope"]["data"] for one in events if one["type"] == "payment.cancelled"]
     assert [one["cancelled"]["cancellation_reason"] for one in cancelled] == ["cancelled_by_user"]
+
+
+async def test_who_cancels_twice_at_once_sees_the_page_both_times(shop: Shop) -> None:
+    payment = await shop.pay()
+    found: list[int] = []
+
+    async def cancel() -> None:
+        found.append((await post(shop, f"/pay/{payment}/cancel")).status)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel)
+        nursery.start_soon(cancel)
+    assert found == [303, 303]
 
 
 @pytest.mark.parametrize("to", ["processing", "succeeded", "failed", "expired", "cancelled"])
