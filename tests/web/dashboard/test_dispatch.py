@@ -270,6 +270,19 @@ async def test_the_bare_host_leads_people_to_the_dashboard_and_programs_nowhere(
     assert (found.status, found.code) == (404, "not_found")
 
 
+async def test_a_word_that_is_said_once_is_for_a_whole_page(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await visitor.post("/d/test/keys/apps", {"app_name": "Till"})
+    await visitor.get("/d/test/", hx_request="true")
+    assert "The app id is made." in (await visitor.get("/d/test/keys")).text
+
+
+async def test_a_form_is_not_led_to_where_a_slash_was_forgotten(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    assert (await visitor.get("/d/test")).to == "/d/test/"
+    assert (await visitor.post("/d/test", {"a": "b"})).status in (404, 405)
+
+
 async def test_who_is_sent_to_the_door_is_sent_back_afterwards(shop: Shop) -> None:
     found = await Visitor(shop).get("/d/test/?status=failed")
     assert found.to == "/login?next=%2Fd%2Ftest%2F%3Fstatus%3Dfailed"

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payd.entropy import new_id
-from payd.store.second_factors import factors_of, list_passkeys
-from payd.web.dashboard.passkeys import from_base64, host_for_passkeys, to_base64
+from payd.store.second_factors import factors_of, list_passkeys, prune_challenges
+from payd.web.command import real_ms
+from payd.web.dashboard.passkeys import CHALLENGE_MS, from_base64, host_for_passkeys, to_base64
 from tests.authenticator import PRESENT, VERIFIED, Authenticator
 from tests.shop import Shop
 from tests.visitor import Page, Visitor, sign_in
@@ -74,6 +75,8 @@ async def test_an_answer_opens_once(shop: Shop) -> None:
     answer = device.sign(options, ORIGIN)
     door = dict(browser.cookies)
     assert (await enters(shop, answer, challenge, browser)).status == 303
+    office, good_until_ms = shop.house.office, real_ms(shop.house) + CHALLENGE_MS
+    await office.write(prune_challenges, good_until_ms, 9)
     again = Visitor(shop, cookies=door)
     assert (await enters(shop, answer, challenge, again)).status == 403
 
