@@ -15,7 +15,7 @@ from payd.core.caip import parse_chain
 from payd.core.errors import PaymentNotFound
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.entropy import new_id, system_entropy
-from payd.web.gateway import unwrap_payment_id
+from payd.web.gateway import RESULTS_MAX, unwrap_payment_id
 from tests.shop import (
     BUYER,
     SIGNATURE,
@@ -243,6 +243,13 @@ async def test_a_confirm_that_misses_its_schema_changes_nothing(shop: Shop) -> N
         found = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body)
         assert (found.status, found.code) == (400, "params_validation"), body
     assert await shop.status(payment) == "requires_action"
+
+
+async def test_as_many_results_as_there_may_be_are_looked_at(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    await shop.confirm(payment, option["id"], *[SIGNATURE] * RESULTS_MAX)
+    assert (await get(shop, payment, "/status")).body["status"] == "failed"
 
 
 async def test_failed_payments_say_a_code_of_the_closed_list(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 import trio.testing
 
 from payd.web.limits import POLLS_PER_PAYMENT_MAX
+from payd.web.waiting import wait_for_change
 from tests.shop import BUYER, SIGNATURE, Got, Shop
 
 PATHS = (
@@ -55,6 +57,17 @@ async def test_a_poll_returns_when_its_time_is_over(shop: Shop, path: str) -> No
     found, took = await poll(shop, payment, "2000", path)
     assert found.body["status"] in ("requires_action", "pending")
     assert took == pytest.approx(2, abs=0.1)
+    assert nothing_is_held(shop)
+
+
+async def test_what_moved_before_it_is_waited_for_is_answered_at_once(shop: Shop) -> None:
+    payment_id = await shop.pay()
+    before = shop.realm.payments.find(payment_id)
+    await shop.call("POST", f"/v1/payments/{payment_id}/cancel", {})
+    call: Any = SimpleNamespace(house=shop.house)
+    began_s = trio.current_time()
+    found = await wait_for_change(call, shop.realm, before, 30_000)
+    assert (found.is_final, trio.current_time() - began_s) == (True, 0)
     assert nothing_is_held(shop)
 
 
