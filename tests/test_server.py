@@ -22,7 +22,7 @@ from payd.actors.lane import IN_FLIGHT_MAX
 from payd.actors.payments import PaymentActor
 from payd.config import load
 from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
-from payd.server import TURNS_MAX_S, _open_turns, open_house, serve
+from payd.server import TURNS_MAX_S, _open_turns, open_house, serve, webhook_rules
 from payd.store.db import Database
 from payd.web.house import House
 from tests.crash.client import Client
@@ -322,3 +322,12 @@ def test_two_thousand_pages_fit_as_shipped(tmp_path: Path) -> None:
     assert min(shipped.feeds.max, shipped.feeds.per_payment) >= 2000
     assert shipped.feeds.max < shipped.http.connections_max, "who follows leaves room for who asks"
     assert shipped.feeds.per_payment * 10 <= shipped.feeds.max, "one link takes a tenth"
+
+
+def test_what_is_opened_for_test_webhooks_is_not_opened_for_live_ones(tmp_path: Path) -> None:
+    opened = {"PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true", "PAYD_WEBHOOKS_TEST_ALLOW_NETWORKS": "127.0.0.0/8"}
+    config = load(None, {"PAYD_DATA_DIR": str(tmp_path), **opened})
+    test, live = webhook_rules(config, "test"), webhook_rules(config, "live")
+
+    assert (test.allow_http, len(test.allow_networks)) == (True, 1)
+    assert (live.allow_http, live.allow_networks) == (False, ())
