@@ -173,6 +173,8 @@ def _words(error: BaseException) -> click.ClickException:
             )
         case OSError(strerror=str() as reason, filename=str() as file):
             return Refused(f"{reason}: {file}")
+        case OSError(strerror=str() as reason):
+            return Refused(reason)
         case UnicodeEncodeError(object=text):
             return Refused(
                 f"{text} is not UTF-8. Have the terminal and LANG use UTF-8, or type it without such letters"

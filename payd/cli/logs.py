@@ -84,7 +84,7 @@ def list_logs(operator: Operator, **filters: Any) -> None:
         "requestId": "Request",
     }
     rows = [{**one, "time": moment(one["at"]), "code": (one["error"] or {}).get("code")} for one in found]
-    show_rows(rows, columns, "There is no such request.", _line)
+    show_rows(rows, columns, "No request that fits is logged.", _line)
 
 
 @logs.command("tail", epilog=teach(EXAMPLES.format("tail"), notes=NOTES))

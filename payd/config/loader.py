@@ -113,7 +113,8 @@ class _File:
         try:
             self._text = data.removeprefix(codecs.BOM_UTF8).decode()  # some editors begin with such a mark
         except UnicodeDecodeError as error:
-            raise ConfigError([f"{path}: cannot be read: {error}"]) from None
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ConfigError([f"{path}:{line}: cannot be read: save it as UTF-8"]) from None
 
     def refuse(self, place: Place, words: str) -> None:
         """Keep a problem with its line."""

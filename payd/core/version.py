@@ -52,7 +52,7 @@ def check_move(pinned: str, wanted: str, versions: Sequence[str] = VERSIONS) -> 
         ApiVersionDowngrade: It is older than the account's own.
     """
     if wanted not in versions:
-        raise UnknownApiVersion(f"There is no version {wanted}.", details={"versions": list(versions)})
+        raise _unknown(wanted, versions)
     if is_preview(wanted):
         raise InvalidApiVersion(f"{wanted} may still change. Only a request's own header can ask for it.")
     if versions.index(wanted) < versions.index(pinned):
@@ -83,8 +83,13 @@ def resolve(header: str | None, pinned: str, versions: tuple[str, ...] = VERSION
     if _SHAPE.fullmatch(asked) is None:
         raise InvalidApiVersion(f"The version header must be a date such as {DEFAULT}.")
     if asked not in versions:
-        raise UnknownApiVersion(f"There is no version {asked}.", details={"versions": list(versions)})
+        raise _unknown(asked, versions)
     if versions.index(asked) < oldest:
         words = f"This account is pinned to {pinned}; a header can only ask for a newer version than that."
         raise ApiVersionDowngrade(words)
     return asked
+
+
+def _unknown(asked: str, versions: Sequence[str]) -> UnknownApiVersion:
+    words = f"There is no version {asked}. There are {' and '.join(versions)}."
+    return UnknownApiVersion(words, details={"versions": list(versions)})

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import count
+from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -168,8 +169,8 @@ def _check_room(directory: Path, draft: Path) -> None:
     free = shutil.disk_usage(draft).free
     if free < needed:
         raise BackupRefused(
-            f"The backup needs {needed // MIB} MiB, and {free // MIB} MiB are free in {draft.parent}. Take"
-            " old backups away, or choose another disk"
+            f"The backup needs {ceil(needed / MIB)} MiB, and {free // MIB} MiB are free in {draft.parent}."
+            " Take old backups away, or choose another disk"
         )
 
 

@@ -13,12 +13,14 @@ import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from math import ceil
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from payd import __version__
+from payd.core.attention import MIB
 from payd.core.event import iso_ms
 from payd.store.copying import (
     Look,
@@ -165,7 +167,7 @@ def _check_room(directory: Path, found: Sequence[Found]) -> None:
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise MigrationFailed(
-            f"the upgrade needs {needed >> 20} MiB for its copies, and {free >> 20} MiB are free in"
+            f"the upgrade needs {ceil(needed / MIB)} MiB for its copies, and {free // MIB} MiB are free in"
             f" {directory}: make room. Nothing was changed"
         )
 

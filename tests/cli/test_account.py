@@ -34,6 +34,8 @@ def test_an_account_is_renamed_and_goes_to_no_version_that_is_not_there(payd: Te
     assert renamed == made | {"name": "Shop"}
     assert "Shop" in payd("account", "rename", made["id"], "Shop").output
     assert "There is no account main" in payd.error("account", "rename", "main", "x")
-    assert "There is no version 2020-01-01" in payd.error("account", "set-version", "Shop", "2020-01-01")
+    assert "There is no version 2020-01-01. There are 2026-02-18 and" in payd.error(
+        "account", "set-version", "Shop", "2020-01-01"
+    )
     same = payd("account", "set-version", "Shop", made["apiVersion"]).output
     assert made["apiVersion"] in same

@@ -42,6 +42,12 @@ def test_a_reason_becomes_words_and_a_code_also_out_of_a_nursery(
     assert words in caught.value.format_message()
 
 
+def test_a_reason_of_the_system_has_no_number() -> None:
+    with pytest.raises(Refused) as caught, told():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.format_message() == "No space left on device"
+
+
 @pytest.mark.parametrize(
     "bug",
     [

@@ -85,7 +85,7 @@ def test_a_refusal_while_following_ends_it_with_its_words(
 
 
 def test_mistakes_say_what_to_do_and_help_has_examples(begun: Terminal) -> None:
-    assert "There is no such request." in begun("logs", "list").output
+    assert "No request that fits is logged." in begun("logs", "list").output
     assert "4xx" in begun.error("logs", "list", "--status", "many")
     assert "PATCH" in begun.error("logs", "list", "--method", "FETCH")
     assert "payd serve" in begun.error("logs", "tail", code=3)

@@ -166,8 +166,8 @@ def test_a_file_that_is_not_there_is_an_error_when_it_was_asked_for(file: Path) 
 
 
 def test_a_file_that_is_not_text_is_an_error(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    file.write_bytes(b"[log]\n# K\xe4se\n")
+    with pytest.raises(ConfigError, match=r"payd\.toml:2: cannot be read: save it as UTF-8$"):
         load(file)
 
 

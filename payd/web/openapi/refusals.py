@@ -25,7 +25,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "missing_merchant_id": "Send the merchant's id in the Merchant-Id header.",
     "conflicting_auth_headers": "Send either Api-Key, or App-Id with Client-Id, not both.",
     "invalid_api_version": "The version header must be a date such as 2026-02-18.",
-    "unknown_api_version": "There is no version 2020-01-01.",
+    "unknown_api_version": "There is no version 2020-01-01. There are 2026-02-18 and 2026-02-19.preview.",
     "api_version_downgrade": "A header can only ask for a newer version than the account's own.",
     "quote_expired": "The quote is too old. Ask for options again.",
     "payment_not_succeeded": "The payment is expired; only a succeeded one can be refunded.",
