@@ -138,10 +138,11 @@ def try_upgrade(directory: Path, look: Look = look_away) -> Upgraded:
     """Do it all with copies that are thrown away; a server may go on with the directory meanwhile.
 
     Raises:
-        DatabaseTooNew, MigrationFailed, OSError: As `upgrade` would.
+        DatabaseTooNew, MigrationFailed, OfficeMissing, OSError: As `upgrade` would.
         DraftBusy: Somebody else tries.
         DraftForeign: Somebody put something in the place of the copies.
     """
+    check_office(directory)
     found = look_at_schemas(directory)
     if any(each.is_old for each in found):
         _check_room(directory, found)

@@ -193,7 +193,7 @@ def test_a_backup_that_would_fill_the_disk_is_refused_before_it_does(
         written.append(file)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    with pytest.raises(BackupRefused, match="needs [1-9].*old backups away"):
+    with pytest.raises(BackupRefused, match=r"needs [1-9].*old backups away"):
         make_backup(data, data.parent / "b", Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
     assert written == []
     assert {each.name for each in data.parent.iterdir()} == {"data"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from payd.store import upgrade as module
+from payd.store.copying import OfficeMissing
 from payd.store.durable import sync_file
 from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
@@ -205,6 +206,17 @@ def test_a_database_of_a_newer_payd_is_refused_by_its_name(tmp_path: Path) -> No
     with pytest.raises(DatabaseTooNew, match=words):
         upgrade(tmp_path, NOW_MS)
     with pytest.raises(DatabaseTooNew, match=words):
+        try_upgrade(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_payments_without_their_accounts_are_refused_also_when_it_is_only_tried(tmp_path: Path) -> None:
+    unpack(OLDEST, tmp_path)
+    (tmp_path / "office.db").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(OfficeMissing):
+        upgrade(tmp_path, NOW_MS)
+    with pytest.raises(OfficeMissing):
         try_upgrade(tmp_path)
     assert contents(tmp_path) == before
 
