@@ -262,20 +262,37 @@ async def test_two_first_persons_at_once_are_one(shop: Shop) -> None:
     assert shop.house.office.point(count) == 1
 
 
-async def test_of_two_who_use_a_link_to_reset_at_once_one_has_the_password(shop: Shop) -> None:
-    visitor = await sign_in(shop, email=EMAIL)
-    token = token_of((await make_link(shop.house, "reset", user_id=visitor.user_id))["url"])
-    browsers = [(one, await one.token()) for one in (Visitor(shop), Visitor(shop))]
-    found: list[int] = []
+async def test_of_two_who_use_a_link_to_reset_at_once_one_has_the_password(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    both, hash_now = trio.Event(), shop.house.passwords.hash
 
-    async def use(browser: Visitor, own: str) -> None:
-        form = {"token": token, "password": PASSWORD}
-        found.append((await browser.post("/reset", form, token=own)).status)
+    async def hash_both(password: str) -> str:
+        asked.append(password)
+        if len(asked) == 2:
+            both.set()
+        await both.wait()
+        return await hash_now(password)
+
+    visitor = await sign_in(shop, email=EMAIL)
+    monkeypatch.setattr(shop.house.passwords, "hash", hash_both)
+    token = token_of((await make_link(shop.house, "reset", user_id=visitor.user_id))["url"])
+    found: dict[str, int] = {}
+
+    async def use(browser: Visitor, own: str, password: str) -> None:
+        form = {"token": token, "password": password}
+        found[password] = (await browser.post("/reset", form, token=own)).status
 
     async with trio.open_nursery() as nursery:
-        for browser, own in browsers:
-            nursery.start_soon(use, browser, own)
-    assert sorted(found) == [303, 400]
+        for password in (PASSWORD, PASSWORD[::-1]):
+            browser = Visitor(shop)
+            nursery.start_soon(use, browser, await browser.token(), password)
+    user = shop.house.office.point(find_user_by_email, EMAIL)
+    assert user is not None
+    counts = {one: await shop.house.passwords.verify(user.password_hash, one) for one in found}
+    assert sorted(found.values()) == [303, 404]
+    assert {one: status == 303 for one, status in found.items()} == counts
 
 
 @pytest.mark.parametrize("text", ["a@b.example", " A@B.example ", "a@localhost", "a+b.c@d-e.example"])
