@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from payd.actors.walk import LAG_S
+from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled
@@ -115,6 +115,17 @@ async def test_a_node_that_never_catches_up_is_trouble(watching: Watching) -> No
     await trio.sleep(2)
     assert not await watching.watcher.run_once()
     assert "7 blocks behind" in watching.watcher.stats().trouble
+
+
+async def test_a_node_that_has_caught_up_lags_anew_the_next_time(watching: Watching) -> None:
+    """Days of short lags together are no chain that was started anew."""
+    for _ in range(2):
+        watching.views[0].lag = 7
+        assert await watching.watcher.run_once()
+        watching.views[0].lag = 0
+        assert await watching.watcher.run_once()
+        await trio.sleep(GONE_S)
+    assert watching.watcher.stats().reorgs == 0
 
 
 async def test_a_killed_server_reads_the_same_again(watching: Watching) -> None:
