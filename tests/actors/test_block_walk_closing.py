@@ -294,6 +294,21 @@ async def test_who_was_away_for_a_window_that_ended_otherwise_is_waited_for_anew
     assert closed_s(two) < ends_s
 
 
+async def test_who_goes_away_after_a_window_has_closed_is_waited_for_from_then_on(two: Watching) -> None:
+    _, ends_s = await sell(two)
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+    assert closed_s(two) > ends_s
+    ends_s = two.chain.head.time_s + 6  # soon: no round between the two has no window to close
+    await two.till.sell("2", at_ms=(ends_s - WINDOW_S) * 1000, window_ms=WINDOW_S * 1000)
+    two.nodes[1].does = DOWN
+    await trio.sleep(SECOND_WAIT_S + 60)
+    await pass_until(two, ends_s + 2)
+    await two.watcher.run_once()
+
+    assert closed_s(two) < ends_s
+
+
 async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_that_is_ahead(
     realm_db: Database,
 ) -> None:
@@ -302,6 +317,24 @@ async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_tha
         await watching.watcher.run_once()
 
         assert closed_s(watching) < watching.clock.now_ms() // 1000
+
+
+async def test_what_a_node_shows_that_gives_few_blocks_at_once_is_all_counted(two: Watching) -> None:
+    payment = await two.till.sell()
+    paid = two.pay(payment)
+    first, second = two.views
+    first.hides.add(paid.hash)
+    first.has_final = second.has_final = False
+    two.chain.mine_empty(900)
+    await two.watcher.run_once()
+    assert two.till.shown(paid.hash) == []
+    # Another machine of the first node shows it, in the first of several ranges.
+    first.hides.clear()
+    second.hides.add(paid.hash)
+    first.range_max = 300
+    first.has_final = second.has_final = True
+    await two.watcher.run_once()
+    assert two.till.kinds(paid.hash) == ["matched"]
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,18 @@ async def test_who_is_shown_to_have_paid_instead_has_to_be_proven_to_have() -> N
 
     again, proof = await proven(payment, processing, prove, show, is_signed=True)
     assert (again.buyer, proof, asked) == ("another", "none", ["s", "another"])
+
+
+async def test_of_what_was_not_signed_who_paid_has_to_be_proven_as_well() -> None:
+    payment, other = committed("a", "r", "1"), committed("b", "r", "1").processing
+    assert other is not None
+
+    async def prove(processing: Processing, payer: str | None) -> Proof:
+        await trio.lowlevel.checkpoint()
+        return "deep" if payer is None else "none"
+
+    async def show() -> Processing:
+        await trio.lowlevel.checkpoint()
+        return other
+
+    assert await proven(payment, other, prove, show, is_signed=True) == (other, "none")

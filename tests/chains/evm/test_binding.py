@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from payd.chains.evm.binding import (
     TAGS_MAX,
+    TRANSFER_SELECTOR,
     Leg,
     authorization_nonce,
     payment_tag,
@@ -100,6 +101,12 @@ def test_tags_of_several_calls_are_found_in_their_order_by_recipient_and_value()
 def test_a_call_that_follows_one_without_a_tag_keeps_its_own() -> None:
     data = transfer_call(SHOP, 500) + tagged_transfer(SHOP, 500, TAG)
     assert tags_in(data, SHOP, 500)[-1] == TAG
+
+
+@pytest.mark.parametrize("apart", [4, 20, 67])
+def test_a_selector_that_stands_shortly_before_hides_no_call(apart: int) -> None:
+    before = TRANSFER_SELECTOR + b"\1" * (apart - len(TRANSFER_SELECTOR))
+    assert tags_in(before + tagged_transfer(SHOP, 500, TAG), SHOP, 500) == [TAG]
 
 
 @pytest.mark.parametrize(

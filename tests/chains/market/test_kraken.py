@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -73,6 +74,20 @@ async def test_two_that_do_not_meet_are_crossed_through_the_dollar_at_the_worse_
     exchanges = books(GBP_USD=("1.2500", "1.2510"))
 
     assert await ask(exchanges, "ETH", "GBP") == spot(Fraction("2750.00") / Fraction("1.2510"))
+
+
+async def test_a_cross_is_as_old_as_the_older_one() -> None:
+    exchanges = books(GBP_USD=("1.2500", "1.2510"))
+
+    def script(received: Received) -> Does:
+        done = exchanges(received)
+        is_old = received.path.endswith("Ticker?pair=GBPUSD")
+        return replace(done, headers=(*done.headers, ("age", "50"))) if is_old else done
+
+    found = await ask(Exchanges(kraken=script), "ETH", "GBP")
+
+    assert isinstance(found, Spot)
+    assert (found.at_ms, found.good_until_ms) == (NOW_MS - 50_000, NOW_MS - 50_000 + FRESH_MS)
 
 
 async def test_a_coin_with_the_letters_of_a_currency_is_not_taken_for_it() -> None:

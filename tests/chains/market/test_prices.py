@@ -270,6 +270,18 @@ async def test_a_source_that_jumps_alone_is_set_aside_and_the_others_go_on() -> 
     assert await fresh.price("EUR", ETH, NOW_MS) is None
 
 
+async def test_a_source_that_jumps_alone_is_set_aside_where_the_word_that_was_agreed_on_is_old() -> None:
+    feed = Spot(Fraction(2500), NOW_MS - 3_600_000, NOW_MS + 2 * REFRESH_MS)
+    sources = [Says(name, values={("ETH", "EUR"): "2500"}) for name in "ab"]
+    prices = MarketPrices([*sources, Says("c", answer=feed)])
+    await prices.price("EUR", ETH, NOW_MS)
+    sources[0].values = {("ETH", "EUR"): "0.0004"}
+
+    found = await prices.price("EUR", ETH, NOW_MS + REFRESH_MS)
+    assert found is not None
+    assert found.sources == ("b", "c")
+
+
 async def test_a_crash_of_the_price_is_followed_once_two_have_seen_it() -> None:
     prices, one, another = two("2500", "2500")
     await prices.price("EUR", ETH, NOW_MS)

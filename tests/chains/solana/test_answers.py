@@ -214,6 +214,12 @@ def test_an_odd_transaction_is_a_bad_answer(path: str, value: object) -> None:
         decode_landed(changed(ANSWER, path, value))
 
 
+def test_balances_of_fewer_accounts_than_it_names_are_a_bad_answer() -> None:
+    cut = changed(changed(ANSWER, "meta.preBalances.0", ...), "meta.postBalances.0", ...)
+    with pytest.raises(BadAnswer):
+        decode_landed(cut)
+
+
 def test_a_transaction_of_version_1_has_its_signatures_behind_it() -> None:
     transfer = Instruction(SYSTEM, b"x", [AccountMeta(BUYER.pubkey(), is_signer=False, is_writable=True)])
     message = MessageV1.try_compile(PAYER.pubkey(), [transfer], Hash.default())
