@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 import trio
 
+from payd.actors import account_walk
 from payd.actors.watcher import IDLE_S
 from payd.chains.solana.keys import TOKEN, token_account
 from payd.chains.solana.subscription import Wanted
+from payd.core.errors import StoreUnavailable
 from tests.actors.solana_watching import DOWN, WINDOW_S, SolanaWatching
 from tests.live.solana import MERCHANT, USDC_MINT, keypair, memo, pubkey, tx_id_of
 
@@ -107,3 +111,21 @@ async def test_payments_are_told_again_until_their_transfers_are_followed_no_mor
     await solana.watcher.run_once()
     await solana.watcher.run_once()
     assert solana.told == [payment, payment]
+
+
+async def test_accounts_are_listed_again_from_where_it_was_stored_and_no_further(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid = await solana.pay(await solana.sell())
+    await solana.local.slots(60)  # so long final that the account is done with
+    write, fails = solana.db.write, iter([True])
+
+    async def store(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if step is account_walk._advance and next(fails, False):
+            raise StoreUnavailable("the disk is full")
+        return await write(step, *args, **kwargs)
+
+    monkeypatch.setattr(solana.db, "write", store)
+    assert not await solana.watcher.run_once()
+    step = await solana.walk.step(solana.rpc.nodes[0])
+    assert [one.sighting.tx_id for one in step.noted] == [paid]

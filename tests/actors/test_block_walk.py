@@ -10,7 +10,7 @@ import trio
 from payd.actors.block_walk import BlockWalk
 from payd.actors.walk import GONE_S, LAG_S
 from payd.actors.watcher import Watcher
-from payd.chains.evm.binding import authorization_nonce
+from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.rpc import LAG_MAX
 from payd.chains.rpc_node import BACKOFF_MAX_S, DEADLINE_S
 from payd.core.relay import RelayJob
@@ -382,20 +382,21 @@ async def test_a_node_that_does_not_know_what_is_final_is_read_all_the_same(watc
     assert watching.till.kinds(paid.hash) == ["matched"]
 
 
+@pytest.mark.parametrize("depth", [5, 2])
 async def test_a_shorter_fork_is_followed_after_a_while_where_it_can_be_told_from_a_lag(
-    watching: Watching,
+    watching: Watching, depth: int
 ) -> None:
     payment = await watching.till.sell()
     for _ in range(10):
         watching.chain.mine()
         await watching.watcher.run_once()
-    watching.chain.reorg(5, [])
-    paid = watching.pay(payment)
+    paid = token_transfer(PRICE, payment_tag(payment))
+    watching.chain.reorg(depth, *[()] * (depth - 2), [paid])
     assert await watching.watcher.run_once()
     assert watching.watcher.stats().reorgs == 0
     await trio.sleep(LAG_S)
     assert await watching.watcher.run_once()
-    assert (watching.watcher.stats().reorgs, watching.watcher.stats().deepest_reorg) == (1, 5)
+    assert (watching.watcher.stats().reorgs, watching.watcher.stats().deepest_reorg) == (1, depth)
     assert watching.watcher.stats().read == watching.chain.head.number
     assert watching.till.kinds(paid.hash) == ["matched"]
 

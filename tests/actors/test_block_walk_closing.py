@@ -15,6 +15,7 @@ from payd.actors.node_choice import SECOND_WAIT_S
 from payd.chains.evm.answers import Block
 from payd.chains.evm.reading import Piece
 from payd.chains.unread import Unread
+from payd.core.option import QUOTE_GRACE_MS
 from payd.core.payment import PaymentCancelled
 from payd.store.chain_cursors import closed_until_s, find_cursor
 from payd.store.db import Database
@@ -277,6 +278,20 @@ async def test_of_one_node_alone_no_time_is_believed_that_is_far_ahead_of_ours(w
     assert closed_s(watching) > ends_s
 
 
+async def test_nor_where_it_has_that_block_as_final(watching: Watching) -> None:
+    watching.chain.final_depth = 0
+    _, ends_s = await sell(watching)
+    await pass_until(watching, ends_s + QUOTE_GRACE_MS // 1000 - 40)
+    _, later_s = await sell(watching, "2")
+    watching.views[0].ahead_s = 3600
+    watching.chain.mine()
+    await watching.watcher.run_once()
+    await trio.sleep(60)
+    await watching.watcher.run_once()
+
+    assert ends_s < closed_s(watching) < later_s
+
+
 async def test_who_was_away_for_a_window_that_ended_otherwise_is_waited_for_anew(two: Watching) -> None:
     payment, ends_s = await sell(two)
     two.nodes[1].does = DOWN
@@ -350,3 +365,9 @@ def test_nodes_that_do_not_show_the_same_of_a_transfer_are_both_not_believed(oth
     )
     with pytest.raises(Unread):
         _together(one, Piece((block,), (seen("pay_l1", **other),)))
+
+
+def test_nodes_that_have_other_blocks_are_both_not_believed() -> None:
+    block = Block(number=100, hash="0xa100", parent_hash="0xa99", time_s=7)
+    with pytest.raises(Unread):
+        _together(Piece((block,), ()), Piece((msgspec.structs.replace(block, hash="0xb100"),), ()))

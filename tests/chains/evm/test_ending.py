@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -219,16 +220,20 @@ async def test_nodes_that_give_few_blocks_at_once_are_asked_for_fewer(
         await set_job(scene, payment, state="landed")
         await scene.watch(60)
 
+        looked_through: list[tuple[int, int]] = []
+
         def narrow(request: Request, result: Any) -> Any:
             if request["method"] == "eth_getLogs":
-                asked = request["params"][0]
-                if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= 5:
+                start, last = (int(request["params"][0][end], 16) for end in ("fromBlock", "toBlock"))
+                if last - start >= 5:
                     raise Refused(-32000, "block range is too wide")
+                looked_through.append((start, last))
             return result
 
         first.rewrite = narrow
         assert end(await scene.look(payment)) == PaymentFailed(TAKEN_BACK, DECLINED)
         assert first.calls["eth_getLogs"] < 40
+        assert all(last == above - 1 for (above, _), (_, last) in pairwise(looked_through))
         monkeypatch.setattr(evm_ending, "RANGES_MAX", 3)
         assert await scene.look(payment) is None
 

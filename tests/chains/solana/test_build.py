@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.hash import Hash
 from solders.message import Message
 from solders.pubkey import Pubkey
 
 from payd.chains.solana.accounts import Mint, decode_mint
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.build import (
+    MICRO,
     TRANSACTION_BYTES_MAX,
+    UNITS_MAX,
     Leg,
     Wanted,
     build_message,
@@ -198,6 +202,13 @@ def test_what_landing_costs_is_what_the_chain_takes(world: World, price: int) ->
     landed = world.send(signed(unsigned(message), PAYER, BUYER))
     assert landed.err is None
     assert landed.fee == lamports_max(want, 0) == fee_of(message)
+
+
+def test_no_transaction_pays_for_more_units_than_it_can_take(world: World) -> None:
+    limit, price = set_compute_unit_limit(UNITS_MAX + 1_000_000), set_compute_unit_price(MICRO)
+    message = Message.new_with_blockhash([limit, price], PAYER.pubkey(), Hash.from_string(world.blockhash))
+    landed = world.send(signed(unsigned(bytes(message)), PAYER))
+    assert landed.fee == fee_of(bytes(message)) == network_fee(1, UNITS_MAX, MICRO)
 
 
 def test_a_fraction_of_a_lamport_is_a_lamport() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import msgspec
 import pytest
@@ -212,6 +213,20 @@ async def test_where_we_pay_a_guarded_transaction_is_signed_anew_and_reserved(gu
     # And when it has landed, too.
     await guards.local.slots(200)
     assert accepted(await guards.check(payment, quote, result))[0] == submission
+
+
+async def test_what_a_guarded_transaction_opens_is_reserved_with_it(guards: Scene) -> None:
+    await guards.local.send([close_holding(pubkey(MERCHANT), USDC_MINT)], keypair(MERCHANT))
+    await guards.local.confirm()
+    payment = await guards.payment()
+    quote = await guards.quote(payment, buyer=POOR)
+    submission, _ = accepted(await guards.check(payment, quote, guarded(quote, POOR)))
+    handed, changed = split(transaction_of(quote))[1], split(submission.raw)[1]
+    first, build = (guards.db.point(find_build, hash_message(one)) for one in (handed, changed))
+
+    assert first is not None
+    assert build is not None
+    assert build.cost == first.cost > fee_of(changed)
 
 
 async def test_guards_are_paid_for_within_the_budget_alone(guards: Scene) -> None:
@@ -437,6 +452,20 @@ async def test_without_a_node_nothing_is_accepted_or_refused(realm_db: Database)
         with pytest.raises(ChainUnavailable):
             await scene.check(payment, quote, sign(quote))
         node.status = None
+
+
+async def test_what_a_node_has_processed_and_shows_no_status_of_is_taken(realm_db: Database) -> None:
+    async with open_scene(realm_db, proxies=1) as scene:
+        payment = await scene.payment()
+        quote = await scene.quote(payment)
+
+        def processed(request: Any, result: Any) -> Any:
+            if request["method"] != "simulateTransaction":
+                return result
+            return {**result, "value": {**result["value"], "err": "AlreadyProcessed"}}
+
+        scene.proxies[0].rewrite = processed
+        accepted(await scene.check(payment, quote, sign(quote)))
 
 
 @pytest.mark.parametrize(
