@@ -183,6 +183,23 @@ async def test_what_is_final_is_as_late_as_the_node_says_whose_clock_is_behind(t
     assert final.time_s == two.chain.blocks[final.number].time_s
 
 
+async def test_what_a_node_alone_names_final_it_must_have_as_well(watching: Watching) -> None:
+    """Behind one address may be several nodes."""
+    final = watching.watcher.stats().final
+    honest = watching.nodes[0].results["eth_getBlockByNumber"]
+
+    def of_two(tag: str, full: bool) -> Any:
+        said = honest(tag, full)
+        return {**said, "hash": "0x" + "ab" * 32} if tag == "finalized" else said
+
+    watching.nodes[0].results["eth_getBlockByNumber"] = of_two
+    watching.chain.mine_empty(5)
+    await watching.watcher.run_once()
+
+    assert watching.watcher.stats().final == final
+    assert "different final blocks" in watching.watcher.stats().second_trouble
+
+
 async def test_blocks_that_one_node_made_up_close_no_window(two: Watching) -> None:
     _, ends_s = await sell(two)
     await two.watcher.run_once()

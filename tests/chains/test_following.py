@@ -43,6 +43,7 @@ def test_a_look_that_changes_nothing_stores_nothing() -> None:
     assert found is not None
     assert found.follow == Follow(CHAIN, "0x1", "0xb7", "final")
     assert found.trigger is None
+    assert later(row(look_at=None), until_final(ROW)) == found
 
 
 def committed(*notes: object, chain: str = CHAIN) -> Payment:

@@ -242,6 +242,7 @@ DOUBTS = [
     "one keeps no history",
     "one is down",
     "one lags inside",
+    "one is on a fork inside",
 ]
 
 
@@ -272,6 +273,9 @@ async def test_as_long_as_one_of_two_nodes_is_in_doubt_nothing_is_denied(
                 bad.status = 503
             case "one lags inside":
                 bad.rewrite = statuses_of_before
+            case "one is on a fork inside":
+                bad.node.forgotten.clear()
+                bad.rewrite = moved_by(1)
 
         assert not await court.deny()
 
@@ -301,6 +305,15 @@ async def test_what_the_nodes_show_as_final_and_otherwise_is_denied(realm_db: Da
         await court.scene.local.slots(2)
         assert not await court.deny()
         await court.scene.local.slots(1)
+
+        assert await court.deny()
+
+
+async def test_what_came_to_another_account_is_denied_where_it_was_shown(realm_db: Database) -> None:
+    async with open_court(realm_db) as court:
+        await court.scene.local.slots(3)
+        assert not await court.deny()
+        court.row = msgspec.structs.replace(court.row, log_index=court.row.log_index + 1)
 
         assert await court.deny()
 

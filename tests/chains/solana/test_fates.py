@@ -85,6 +85,21 @@ async def test_more_than_a_call_takes_are_asked_for_in_several(solana: SolanaWat
     assert said.statuses[paid] is not None
 
 
+async def test_of_several_calls_the_one_that_knows_the_least_counts(solana: SolanaWatching) -> None:
+    paid = await solana.pay(await solana.sell())
+    honest, behind = solana.nodes[0].ask, iter([0, 3])
+
+    def ask(method: str, *params: Any) -> Any:
+        said = honest(method, *params)
+        if method != "getSignatureStatuses":
+            return said
+        return {**said, "context": {"slot": said["context"]["slot"] - next(behind)}}
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    said = await ask_one(solana.rpc, [paid] * 257, search_history=True)
+    assert said.at == solana.ledger.tip.slot - 3
+
+
 async def test_a_node_that_makes_no_sense_is_not_the_one_that_is_heard(two_solanas: SolanaWatching) -> None:
     paid = await two_solanas.pay(await two_solanas.sell())
     honest = two_solanas.nodes[0].ask
