@@ -285,6 +285,20 @@ async def test_what_a_fork_took_is_sent_again_and_lands(submitting: Submitting) 
     assert shown.block_number == solana.ledger.landed[owed.tx_id].block.slot
 
 
+async def test_what_a_fork_moved_between_two_looks_is_read_where_it_is(submitting: Submitting) -> None:
+    solana = submitting.solana
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    solana.ledger.fork(2)
+    await solana.local.slots(1)
+    await solana.local.send_raw(owed.raw)
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    assert submitting.found == [owed.tx_id] * 2
+
+
 async def test_a_payment_that_had_succeeded_by_it_is_an_alarm_until_it_is_back(
     submitting: Submitting,
 ) -> None:

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from payd.chains.base import Accepted
 from payd.chains.evm.binding import payment_tag, tagged_transfer
 from payd.core.payment import Payment
 from payd.core.refund import repayment_of
+from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
 from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
 from tests.live.anvil import Anvil
-from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
+from tests.live.chain import BUYER, BUYER_2, MERCHANT, STRANGER, account, address, calldata
 from tests.live.proxy import Request, open_proxy
 
 pytestmark = pytest.mark.real_time
@@ -95,6 +97,32 @@ async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
 
         assert payment.status is Status.SUCCEEDED
         assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
+
+
+async def test_nor_where_a_stranger_brought_what_was_signed_and_nobody_told_us(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
+    ):
+        payment = await scene.payment()
+        quote = await scene.quote(payment, scene.usdc_asset)
+        signed = await scene.check(payment, quote, sign(quote.actions[0]))
+        assert isinstance(signed, Accepted)
+        assert isinstance(signed.job, RelayJob)
+        await scene.chain.done(account(BUYER_2), signed.job.target, signed.job.data)
+        await scene.watch(1)
+        first.rewrite, second.lag = lie, 5
+        found = await scene.look(payment)
+        assert found is not None
+        assert found.trigger is not None
+        payment = await scene.move(payment, found.trigger)
+        second.lag = 0
+        payment = await scene.follow(payment)
+
+        assert payment.status is Status.PROCESSING
 
 
 @pytest.mark.parametrize("coin", [False, True])

@@ -264,6 +264,7 @@ async def test_what_was_lost_on_the_way_is_brought_again(scene: Scene) -> None:
     first = await brought(scene, payment, unsigned)
     scene.node.mode = "normal"
     assert await brought(scene, payment, unsigned) == first
+    assert await brought(scene, payment, unsigned) == first, "few have voted for it"
     await scene.local.confirm()
     assert await brought(scene, payment, unsigned) == Brought(first.tx_id, "landed")
 
@@ -376,8 +377,10 @@ async def test_of_two_that_come_at_the_same_moment_only_one_is_brought(
         except InvalidState:
             states.append("refused")
 
+    sends = scene.rpc.calls["sendTransaction"]
     async with trio.open_nursery() as nursery:
         for one in both:
             nursery.start_soon(bring, *one)
 
     assert sorted(states) == ["refused", "sent"]
+    assert scene.rpc.calls["sendTransaction"] == sends + 1

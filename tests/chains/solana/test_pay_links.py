@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 
+from payd.chains.assets import Asset
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.solana.answers import decode_landed
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
@@ -32,6 +33,8 @@ from tests.live.solana import (
     STRANGER,
     USDC,
     USDC_MINT,
+    USDT,
+    USDT_MINT,
     account_id,
     address,
     hand_over,
@@ -190,3 +193,15 @@ async def test_a_link_has_no_place_for_a_fee(realm_db: Database, is_mandatory: b
 
         assert (offer is None) is is_mandatory
         assert offer is None or (offer.amount, offer.due) == (25_000_000, None)
+
+
+@pytest.mark.parametrize("is_mandatory", [True, False])
+async def test_nor_for_one_that_nobody_can_work_out(realm_db: Database, is_mandatory: bool) -> None:
+    fee = FeeTerms(Fraction(1, 100), Fraction(1), address(OPERATOR), is_mandatory)
+    row = Asset(asset=USDT, symbol="EURT", name="Euro", decimals=6, kind="spl", par="EUR")
+    async with open_desk(realm_db, fee=fee, rows=(row,)) as desk:
+        await desk.solana.give(pubkey(MERCHANT), USDT_MINT, 0)
+        await desk.solana.confirm()
+        offer = await linked(desk, USDT, payment=await desk.payment(2500, "EUR"))
+
+        assert (offer is None) is is_mandatory

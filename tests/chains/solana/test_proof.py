@@ -253,6 +253,14 @@ def test_several_accounts_of_one_wallet_are_one_payment_at_the_first_that_receiv
     assert found.account_index == min(landed.keys.index(place_of(MERCHANT)), landed.keys.index(second))
 
 
+def test_an_account_that_has_no_more_than_before_is_not_the_one_that_received(world: World) -> None:
+    second = second_account(world)
+    sent(world, [move(7, second)], BUYER)
+    landed = sent(world, [memo(ONE), move(0, second), move(5, place_of(MERCHANT), ONE)], BUYER)
+    [found] = paid_by(CHAIN, landed, WATCHED, [(ONE, DOLLARS)])
+    assert landed.keys.index(second) < landed.keys.index(place_of(MERCHANT)) == found.account_index
+
+
 def test_what_a_wallet_moves_between_its_own_accounts_pays_nothing(world: World) -> None:
     second = second_account(world)
     landed = sent(world, [memo(ONE), move(3, second, ONE, sender=MERCHANT)], MERCHANT)

@@ -163,6 +163,15 @@ async def test_a_merchants_first_token_account_is_created_for_no_more_than_was_r
         assert await desk.solana.lamports(pubkey(FEE_PAYER)) == 10**9 - desk.build_of(fetched).cost
 
 
+async def test_what_pays_into_an_account_that_is_there_opens_none(desk: Desk) -> None:
+    await desk.poor()
+    payment = await desk.payment()
+    build = desk.build_of(await desk.fetch(payment, await desk.quote(payment)))
+
+    assert build.cost > 0
+    assert build.opens is None
+
+
 async def test_two_buyers_of_a_merchant_without_an_account_reserve_its_rent_each(desk: Desk) -> None:
     await desk.poor()
     builds = []
