@@ -227,6 +227,24 @@ async def test_a_fee_is_a_share_and_a_base_in_dollars_rounded_down(
         assert sum(leg.value for leg in asked) == offer.amount
 
 
+@pytest.mark.parametrize("pays", [True, False])
+async def test_the_operator_takes_no_fee_of_what_is_paid_by_or_to_itself(
+    realm_db: Database, anvil: Anvil, pays: bool
+) -> None:
+    operator = address(OPERATOR)
+    terms = FeeTerms(Fraction(1, 100), Fraction(0), operator.lower(), mandatory=True)
+    async with open_scene(realm_db, anvil, fee=terms) as scene:
+        await scene.chain.mint(scene.usdc, operator, 25_000_000)
+        payment = await scene.payment()
+        parties = {"buyer": operator} if pays else {"merchant": operator}
+        offer = await scene.offer(payment, scene.usdc_asset, **parties)
+
+        assert offer is not None
+        asked = read_actions(offer.actions)
+        assert isinstance(asked, tuple)
+        assert [leg.value for leg in asked] == [offer.amount]
+
+
 # What it costs.
 
 
