@@ -142,3 +142,13 @@ async def test_without_a_node_nothing_is_known(solana: SolanaWatching) -> None:
     solana.nodes[0].does = DOWN
     with pytest.raises(ChainUnavailable):
         await solana.watcher.match(tx_id)
+
+
+async def test_what_one_node_has_seen_is_on_its_way(two_solanas: SolanaWatching) -> None:
+    solana = two_solanas
+    raw = await solana.local.signed(
+        [pay_token(pubkey(BUYER), pubkey(MERCHANT), USDC_MINT, 1)], keypair(BUYER)
+    )
+    await solana.local.send_raw(raw)
+    solana.nodes[0].unknown.add(tx_id_of(raw))
+    assert (await solana.watcher.match(tx_id_of(raw))).outcome == "not_mined"

@@ -84,3 +84,7 @@ async def test_only_what_nobody_looks_after_is_taken_back(solana: SolanaWatching
     await solana.watcher.run_once()
     assert await solana.db.write(take_vanished, solana.shown(plain)) == ()
     assert [each.block_hash for each in solana.shown(plain)] == [None]
+    again = await solana.pay(payment, 7)
+    await solana.watcher.run_once()
+    assert [each.payment_id for each in solana.shown(again)] == [payment]
+    assert await solana.db.write(take_vanished, solana.shown(again)) == ()

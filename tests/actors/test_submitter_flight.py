@@ -10,9 +10,10 @@ import trio
 from structlog.testing import capture_logs
 
 from payd.actors import submitter
-from payd.actors.submitter_flight import RESEND_S
+from payd.actors.submitter_flight import RECENT_MS, RESEND_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
+from payd.core.payment import TransferConfirmed
 from payd.store.db import Database
 from payd.store.sightings import record
 from payd.store.submissions import StoredSubmission
@@ -240,6 +241,23 @@ async def test_what_was_not_read_to_its_end_is_read_again(not_shown: int, submit
     assert submitting.solana.kinds(owed.tx_id) == ["matched"]
 
 
+async def test_what_could_not_be_stored_is_read_again_before_it_is_final(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.local.confirm()
+    flight = submitting.submitter._flight
+    found = flight._found
+
+    async def fail(tx_id: str) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    flight._found = fail
+    await submitting.submitter.run_once()
+    flight._found = found
+    await submitting.submitter.run_once()
+    assert submitting.solana.kinds(owed.tx_id) == ["matched"]
+
+
 async def test_what_pays_nothing_that_anybody_knows_of_is_landed_after_another_try(
     submitting: Submitting,
 ) -> None:
@@ -257,7 +275,25 @@ async def test_what_pays_nothing_that_anybody_knows_of_is_landed_after_another_t
     assert submitting.states(owed) == ["landed"]
 
 
+async def test_what_never_left_in_time_does_not_leave_any_more(submitting: Submitting) -> None:
+    """That it never left is what its payment fails by."""
+    owed = await submitting.owe()
+    await submitting.expire()
+    await trio.sleep(RECENT_MS / 1000)
+    await submitting.submitter.run_once()
+    assert submitting.sends() == 0
+    assert not submitting.stored(owed.payment_id).left_us
+
+
 # Forks.
+
+
+async def test_where_another_transaction_paid_no_fork_took_this_one(submitting: Submitting) -> None:
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await submitting.solana.move(owed.payment_id, TransferConfirmed("another"))
+    await submitting.submitter.run_once()
+    assert submitting.submitter.stats().lost == 0
 
 
 async def test_what_a_fork_took_is_sent_again_and_lands(submitting: Submitting) -> None:
