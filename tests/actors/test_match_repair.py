@@ -103,10 +103,17 @@ async def test_one_node_that_lies_records_nothing(two_nodes: Watching) -> None:
     assert two_nodes.till.count("transfers") == 0
 
 
-async def test_a_transaction_of_another_fork_records_nothing(watching: Watching) -> None:
+async def test_nodes_that_do_not_agree_when_it_was_record_nothing(two_nodes: Watching) -> None:
+    _, tx_id = await missed(two_nodes)
+    two_nodes.views[0].ahead_s = 90
+    assert (await two_nodes.watcher.match(tx_id)).outcome == "disagreement"
+
+
+@pytest.mark.parametrize("method", ["eth_getTransactionReceipt", "eth_getTransactionByHash"])
+async def test_a_transaction_of_another_fork_records_nothing(watching: Watching, method: str) -> None:
     _, tx_id = await missed(watching)
-    honest = watching.nodes[0].results["eth_getTransactionReceipt"]
-    watching.nodes[0].results["eth_getTransactionReceipt"] = lambda asked: {
+    honest = watching.nodes[0].results[method]
+    watching.nodes[0].results[method] = lambda asked: {
         **honest(asked),
         "blockHash": "0x" + "66" * 32,
         "logs": [],

@@ -38,6 +38,7 @@ def test_a_payment_can_be_paid_to_the_last_unit() -> None:
     assert not purse(balance=A_PAYMENT - 1)[0].can_pay_one()
     assert purse(reserved=RICH - A_PAYMENT)[0].can_pay_one()
     assert not purse(reserved=RICH - A_PAYMENT + 1)[0].can_pay_one()
+    assert not purse(per_day=2 * RICH, reserved=RICH - A_PAYMENT + 1)[0].can_pay_one()
     assert purse(spent=RICH - A_PAYMENT)[0].can_pay_one()
     assert not purse(spent=RICH - A_PAYMENT + 1)[0].can_pay_one()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
+from tests.actors.solana_watching import PRICE
 from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
 from tests.live.solana import (
     BUYER,
@@ -127,6 +129,32 @@ async def test_an_empty_purse_is_an_alarm_and_promises_nothing(submitting: Submi
     assert await has(LAMPORTS) == frozenset()
 
 
+async def test_what_is_reserved_is_promised_to_nobody_else(submitting: Submitting) -> None:
+    submitting.drop("blackhole")
+    has = KEEP_LAMPORTS + RESERVED + PAYMENT_LAMPORTS - 1
+    await submitting.solana.local.fund(pubkey(FEE_PAYER), has)
+    await submitting.solana.local.slots(2)
+    await settle(submitting)
+    assert submitting.submitter.can_sponsor(account_id(BUYER_2))
+    await submitting.owe()
+    assert not submitting.submitter.can_sponsor(account_id(BUYER_2))
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_what_nobody_shows_or_another_key_paid_costs_what_was_reserved(
+    submitting: Submitting, is_shown: bool
+) -> None:
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.solana.later()
+    if is_shown:
+        submitting.submitter = submitting.another(fee_payer=pubkey(STRANGER))
+    else:
+        submitting.solana.nodes[0].denies.add(owed.tx_id)
+    await settle(submitting)
+    assert (reserved(submitting), spent(submitting)) == (0, RESERVED)
+
+
 async def test_a_spent_budget_is_an_alarm_and_promises_nothing(submitting: Submitting) -> None:
     submitting.submitter = submitting.another(spend_per_day=RESERVED + PAYMENT_LAMPORTS - 1)
     await submitting.submitter.run_once()
@@ -138,13 +166,14 @@ async def test_a_spent_budget_is_an_alarm_and_promises_nothing(submitting: Submi
     assert not submitting.submitter.can_sponsor(account_id(BUYER))
 
 
+@pytest.mark.parametrize("value", [PRICE, 10**15])
 async def test_what_one_node_forgot_and_another_has_as_final_ends_at_its_cost(
-    two_submitting: Submitting,
+    two_submitting: Submitting, value: int
 ) -> None:
     """A node that keeps no history never agrees; what was paid must not stay reserved beside that."""
     submitting = two_submitting
     before = await submitting.solana.local.lamports(pubkey(FEE_PAYER))
-    owed = await submitting.owe()
+    owed = await submitting.owe(value=value)
     await submitting.submitter.run_once()
     await submitting.solana.later()
     submitting.solana.nodes[0].unknown.add(owed.tx_id)
