@@ -23,6 +23,7 @@ from tests.chains.rpc_node import FakeNode, open_rpc
         (["nonce_low", "known"], "known", True),
         (["nonce_low", "underpriced"], "underpriced", False),
         (["other", "nonce_high"], "nonce_high", False),
+        (["other", "nonce_low"], "nonce_low", False),
         (["down", "no_funds", "other"], "no_funds", False),
         (["down", "down"], "down", False),
     ],

@@ -156,6 +156,9 @@ async def test_what_nobody_shows_or_another_key_paid_costs_what_was_reserved(
 
 
 async def test_a_spent_budget_is_an_alarm_and_promises_nothing(submitting: Submitting) -> None:
+    submitting.submitter = submitting.another(spend_per_day=PAYMENT_LAMPORTS)
+    await submitting.submitter.run_once()
+    assert submitting.submitter.can_sponsor(account_id(BUYER))
     submitting.submitter = submitting.another(spend_per_day=RESERVED + PAYMENT_LAMPORTS - 1)
     await submitting.submitter.run_once()
     assert submitting.submitter.can_sponsor(account_id(BUYER))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from payd.actors.walk import MatchResult
+from payd.actors.walk import UNCERTAIN, WORDS, MatchResult
 from payd.store.sightings import Sighting
 
 
 def test_what_pays_nobody_here_is_not_ours() -> None:
     assert MatchResult.recorded([]) == MatchResult.of("not_ours")
+
+
+def test_only_what_no_later_reading_changes_is_certain() -> None:
+    assert WORDS.keys() - UNCERTAIN == {"recorded", "reverted", "not_ours"}
 
 
 def test_what_is_recorded_says_what_it_is() -> None:
