@@ -183,6 +183,16 @@ async def test_of_two_authorizations_the_one_that_is_left_is_sent_alone(realm_db
         assert bench.state() == "landed"
 
 
+async def test_where_the_merchants_is_left_it_waits_for_nothing(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        owed = with_fee("pay_1")
+        await realm_db.write(insert_job, "pay_1", owed, 0)
+        main, fee = legs_of(owed.target, owed.data)
+        bench.chain.use(fee.data, fee.token)
+        await bench.tick()
+        assert [(tx.to, tx.data) for tx in bench.pool] == [(main.token, main.data)]
+
+
 def show_paid(tx: Tx, payment_id: str) -> None:
     """The chain shows that the merchant was paid."""
     tx.execute(
