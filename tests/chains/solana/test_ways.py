@@ -432,6 +432,13 @@ def test_a_fee_that_has_no_place_is_not_taken_from_anybody(asset: str, change: C
     assert world.words() == OPERATOR_CLOSED
 
 
+def test_a_fee_that_just_opens_the_operators_wallet_is_taken() -> None:
+    world = World(SOL, fee=RENT_0)
+    world.accounts[Wallet(pubkey(OPERATOR))] = None
+
+    assert paid(world).wanted.legs[1] == Leg(pubkey(OPERATOR), RENT_0)
+
+
 @pytest.mark.parametrize(("amount", "fee"), [(0, 0), (-1, 0), (2**64, 0), (5, 5), (5, 6), (5, -1)])
 def test_an_amount_that_cannot_be_divided_so_is_refused(amount: int, fee: int) -> None:
     assert World(amount=amount, fee=fee).words() == TOO_MUCH
