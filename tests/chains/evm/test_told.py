@@ -209,6 +209,19 @@ async def test_a_wrapped_call_that_was_mined_must_have_moved_the_money(scene: Sc
     assert words(await scene.check(payment, quote, receipt["transactionHash"])) == NOT_FOR_THIS
 
 
+async def test_a_wrapped_call_that_was_reverted_may_come_again_and_nobody_else_pays(scene: Scene) -> None:
+    payment, quote = await offered(scene, scene.dai_asset)
+    call = aggregate3_call([Call(scene.dai, tagged_transfer(SHOP, UNITS, TAG), may_fail=False)])
+    tx_hash = await scene.chain.send_as(account(STRANGER), MULTICALL3, call)
+    receipt = await scene.chain.receipt(tx_hash)
+
+    assert receipt["status"] == "0x0"
+    refused = await scene.check(payment, quote, tx_hash)
+    assert words(refused) == REVERTED
+    assert isinstance(refused, Refused)
+    assert refused.error.details == {}
+
+
 async def test_a_token_that_kept_a_part_did_not_bring_the_amount(scene: Scene) -> None:
     payment, quote = await offered(scene, scene.dai_asset)
     await scene.chain.done(account(STRANGER), scene.dai, calldata("setSkim(uint256)", 100))
