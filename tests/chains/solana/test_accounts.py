@@ -74,6 +74,7 @@ def test_an_unknown_extension_of_a_token_account_is_kept_and_refused() -> None:
         (TOKEN_2022, mint_data(extensions=extension(19, bytes(MULTISIG_BYTES - 166 - 4)))),
         (TOKEN_2022, mint_data()[:45] + b"\x02" + mint_data()[46:]),
         (TOKEN_2022, b"\x02" + mint_data()[1:]),
+        (TOKEN_2022, mint_data()[:46] + b"\x02" + mint_data()[47:]),
         (TOKEN_2022, mint_data() + b"\x01" + bytes(82) + b"\x01"),
     ],
 )
@@ -95,6 +96,7 @@ def test_another_account_is_no_mint(program: Pubkey, data: bytes) -> None:
         (TOKEN_2022, holding_data(USDC, OWNER, 1, extension(19, bytes(MULTISIG_BYTES - 166 - 4)))),
         (TOKEN, holding_data(USDC, OWNER, 1)[:72] + b"\x02" + holding_data(USDC, OWNER, 1)[73:]),
         (TOKEN, holding_data(USDC, OWNER, 1)[:109] + b"\x02" + holding_data(USDC, OWNER, 1)[110:]),
+        (TOKEN, holding_data(USDC, OWNER, 1)[:129] + b"\x02" + holding_data(USDC, OWNER, 1)[130:]),
     ],
 )
 def test_another_account_is_no_token_account(program: Pubkey, data: bytes) -> None:
