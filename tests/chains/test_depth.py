@@ -8,6 +8,7 @@ import pytest
 from payd.chains.assets import Asset
 from payd.chains.defaults import Depth, DepthPolicy
 from payd.chains.depth import depth_of
+from payd.chains.market.prices import Priced
 from payd.chains.market.table import TablePrices
 from payd.core.payment import Payment
 
@@ -17,6 +18,13 @@ USDC = Asset(asset="eip155:1/erc20:0x1", symbol="USDC", name="", decimals=6, kin
 EURC = Asset(asset="eip155:1/erc20:0x2", symbol="EURC", name="", decimals=6, kind="erc20", par="EUR")
 ETH = Asset(asset="eip155:1/slip44:60", symbol="ETH", name="", decimals=18, kind="native")
 PRICES = TablePrices({"ETH/USD": "2500", "EURC/USD": "1.1"})
+
+
+class Unasked:
+    """Prices whose feeds may be away: nobody is to wait for them."""
+
+    async def price(self, currency: str, asset: Asset, now_ms: int) -> Priced | None:
+        raise AssertionError("nobody needs to know")
 
 
 @pytest.mark.parametrize(
@@ -53,4 +61,4 @@ async def test_what_nobody_knows_the_worth_of_waits_longest() -> None:
 async def test_one_depth_for_all_needs_no_price() -> None:
     payment = msgspec.structs.replace(PAYMENT, currency="EUR")
 
-    assert await depth_of(DepthPolicy.of(1), TablePrices({}), payment, ETH, 1, 0) == 1
+    assert await depth_of(DepthPolicy.of(1), Unasked(), payment, ETH, 1, 0) == 1
