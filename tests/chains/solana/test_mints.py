@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 import pytest
 from solders.pubkey import Pubkey
@@ -53,3 +55,12 @@ def test_a_token_that_cannot_be_paid_with_is_told() -> None:
     assert str(mint_problem(PYUSD_ROW, found, EPOCH)).startswith("the token ")
     row = msgspec.structs.replace(PYUSD_ROW, token_2022=False)
     assert "token_2022 = true" in str(mint_problem(row, found, EPOCH))
+
+
+def test_a_fee_that_is_over_by_the_chains_epoch_is_none() -> None:
+    older, newer = struct.pack("<QQH", 0, 10**9, 100), struct.pack("<QQH", EPOCH, 0, 0)
+    found = account(
+        TOKEN_2022, mint_data(extensions=extension(Kind.TRANSFER_FEE_CONFIG, bytes(72) + older + newer))
+    )
+    assert mint_problem(PYUSD_ROW, found, EPOCH) is None
+    assert mint_problem(PYUSD_ROW, found, EPOCH - 1) == "the token takes a fee of each transfer"
