@@ -89,6 +89,13 @@ async def test_what_was_sent_is_waited_for_by_its_hash(commitments: Commitments)
     assert processing.settlement_amount == processing.option_amount
 
 
+async def test_the_operators_part_counts_for_the_depth(commitments: Commitments) -> None:
+    payment = msgspec.structs.replace(PAYMENT, currency="EUR")
+    quote = msgspec.structs.replace(SIGNED, amount=1_000_000_000, due=990_000_000)
+
+    assert track_of(await commitments.signed(payment, quote, (MAIN, FEE), 5)).depth == "finalized"
+
+
 async def test_both_may_come_in_the_end_by_either_binding(commitments: Commitments) -> None:
     both = {authorization_nonce("pay_1"), payment_tag("pay_1")}
 

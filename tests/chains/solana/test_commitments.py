@@ -107,6 +107,14 @@ async def test_the_depth_follows_from_what_the_payment_is_worth(asset: str, valu
     assert track.depth == depth
 
 
+async def test_the_operators_part_counts_for_the_depth() -> None:
+    terms = msgspec.structs.replace(TERMS, depth=BY_AMOUNT)
+    payment = msgspec.structs.replace(PAYMENT, currency="EUR")
+    _, track = await made(quote_of(amount=25_000_000, due=24_750_000), terms, payment)
+
+    assert track.depth == "finalized"
+
+
 @pytest.mark.parametrize(
     ("depth", "commitment"),
     [("confirmed", "confirmed"), ("finalized", "finalized"), ("safe", "finalized"), (3, "finalized")],
