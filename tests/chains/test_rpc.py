@@ -295,12 +295,13 @@ async def test_each_node_says_for_itself_what_it_thinks_of_a_transaction() -> No
         assert [one.message for one in sent] == words
 
 
-async def test_a_node_that_hangs_keeps_a_transaction_waiting_only_briefly() -> None:
-    async with open_rpc(taking(TX), FakeNode(does=Does(hangs=True))) as rpc:
+@pytest.mark.parametrize(("said", "verdict"), [(TX, "ok"), (Says(-32000, "already known"), "known")])
+async def test_a_node_that_hangs_keeps_a_transaction_waiting_only_briefly(said: Any, verdict: str) -> None:
+    async with open_rpc(taking(said), FakeNode(does=Does(hangs=True))) as rpc:
         begun_s = trio.current_time()
         sent = await rpc.broadcast(RAW)
 
-        assert [one.verdict for one in sent] == ["ok", "down"]
+        assert [one.verdict for one in sent] == [verdict, "down"]
         assert trio.current_time() - begun_s == BROADCAST_GRACE_S
 
 
@@ -338,6 +339,16 @@ async def test_a_node_that_was_not_asked_for_long_is_no_laggard_for_that() -> No
         first.results["eth_blockNumber"] = hex(169)
         await rpc.heads()
         assert [rpc.lag(node) for node in rpc.nodes] == [31, 0]
+
+
+async def test_a_head_that_was_named_long_ago_hides_no_laggard() -> None:
+    async with open_rpc(named(100), named(140), named(5)) as rpc:
+        await rpc.heads()
+        await trio.sleep(HEADS_APART_S + 0.1)
+        for node in rpc.nodes[:2]:
+            await rpc.call("eth_blockNumber", node=node)
+
+        assert rpc.lag(rpc.nodes[0]) == 40
 
 
 async def test_one_node_of_three_cannot_make_the_others_laggards() -> None:
