@@ -190,7 +190,12 @@ async def test_a_refund_that_failed_is_in_no_other_ones_way(scene: Scene) -> Non
     await scene.local.send([empty], keypair(MERCHANT))
     await scene.local.confirm()
     assert (await brought(scene, payment, unsigned)).state == "sent"
+    await scene.local.confirm()
+    assert (await brought(scene, payment, unsigned)).state == "sent", (
+        "it failed, and a fork may take that back"
+    )
     await scene.local.finalize()
+    assert (await brought(scene, payment, unsigned)).state == "failed"
     again = pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, everything)
     await scene.local.send([again], keypair(BUYER_2))
     await scene.local.confirm()
