@@ -331,10 +331,9 @@ async def receive(socket: trio.socket.SocketType, max_bytes: int) -> bytes:
         trio.BrokenResourceError, trio.ClosedResourceError: The connection is gone, or was closed here.
     """
     while True:
-        try:
-            await trio.lowlevel.wait_readable(socket)
-        except OSError as error:
-            raise trio.ClosedResourceError("closed here") from error
+        if socket.fileno() < 0:
+            raise trio.ClosedResourceError("closed here")
+        await trio.lowlevel.wait_readable(socket)
         data = receive_now(socket, max_bytes)
         if data is not None:
             return data

@@ -71,9 +71,10 @@ async def test_who_still_takes_its_last_answer_at_stop_is_given_the_time() -> No
 
 async def test_who_waits_for_a_place_at_stop_is_closed() -> None:
     async with open_street(connections_max=1) as street:
-        page, waiting = await street.connect(), await street.connect()
+        page = await street.connect()
         await page.send(PAYMENT_FEED)
         await page.opened()
+        waiting = await street.connect()
         await wait_all_tasks_blocked()
         street.stop.set()
         with trio.fail_after(1):

@@ -144,6 +144,18 @@ async def test_an_aborted_connection_ends_a_shielded_send(
     await close(near)
 
 
+async def test_what_was_closed_here_is_not_waited_for(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wires().open(far)
+    wire.abort()
+    for _ in range(2):
+        with pytest.raises(trio.ClosedResourceError):
+            await wire.receive_some()
+    await close(near)
+
+
 async def test_sending_at_once_takes_what_fits(ends: tuple[trio.SocketStream, trio.SocketStream]) -> None:
     near, far = ends
     assert send_now(far.socket, b"hello") == 5
