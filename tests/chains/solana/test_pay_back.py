@@ -145,6 +145,13 @@ async def test_the_merchant_signs_alone_and_pays_the_network_with_a_price(scene:
     assert programs(in_sol) == [COMPUTE_BUDGET, COMPUTE_BUDGET, MEMO, SYSTEM]
 
 
+async def test_a_price_above_the_operators_is_not_the_merchants_to_pay_either(scene: Scene) -> None:
+    scene.node.prices = [10**9]
+    unsigned = await written(scene, await succeeded(scene))
+    price = Message.from_bytes(split(unsigned.raw)[1]).instructions[1].data
+    assert int.from_bytes(bytes(price)[1:], "little") == scene.solana.terms.price_max
+
+
 async def test_it_is_no_transfer_for_the_payment_whoever_watches_for_those(scene: Scene) -> None:
     payment = await succeeded(scene)
     unsigned = await written(scene, payment)
