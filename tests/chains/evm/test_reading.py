@@ -121,6 +121,18 @@ async def test_coins_are_read_where_they_are_watched(desk: Desk) -> None:
     assert [one.value for one in (await desk.blocks(2)).transfers] == [8]
 
 
+async def test_coins_are_read_of_a_node_that_writes_addresses_with_capitals(desk: Desk) -> None:
+    paid = coin_transfer(5, TAG)
+    desk.chain.mine(paid)
+
+    def spell(block: Any) -> Any:
+        sent = [{**one, "to": "0x" + one["to"][2:].upper()} for one in block["transactions"]]
+        return {**block, "transactions": sent}
+
+    desk.twist("eth_getBlockByHash", spell)
+    assert [one.tx_id for one in (await desk.blocks(1, COINS_TOO)).transfers] == [paid.hash]
+
+
 async def test_transactions_of_a_kind_that_nobody_knows_do_not_hinder_those_of_ours(desk: Desk) -> None:
     paid = coin_transfer(5, TAG)
     desk.chain.mine(paid)
@@ -274,6 +286,7 @@ async def test_a_refusal_is_taken_for_a_width_where_it_can_be_one(desk: Desk, sa
     [
         ("eth_getTransactionReceipt", lambda one: None),
         ("eth_getTransactionReceipt", lambda one: {**one, "logs": []}),
+        ("eth_getTransactionReceipt", lambda one: {**one, "logs": one["logs"][:1]}),
         ("eth_getTransactionReceipt", lambda one: {**one, "status": "0x0"}),
         ("eth_getTransactionReceipt", lambda one: {**one, "status": None}),
         ("eth_getTransactionReceipt", lambda one: {**one, "blockHash": "0x" + "66" * 32, "logs": []}),
@@ -287,7 +300,8 @@ async def test_a_refusal_is_taken_for_a_width_where_it_can_be_one(desk: Desk, sa
 async def test_evidence_that_contradicts_itself_is_unread_and_names_its_transaction(
     desk: Desk, method: str, change: Callable[[Any], Any]
 ) -> None:
-    paid = token_transfer(5, TAG)
+    logs = (log_of_transfer(THIRD, SHOP, 4), log_of_transfer(THIRD, SHOP, 5))
+    paid = FakeTransaction(THIRD, THIRD, logs=logs)
     desk.chain.mine(paid, token_transfer(6))
     honest = desk.fake.results[method]
     desk.fake.results[method] = lambda tx_id: change(honest(tx_id)) if tx_id == paid.hash else honest(tx_id)
@@ -297,6 +311,13 @@ async def test_evidence_that_contradicts_itself_is_unread_and_names_its_transact
 
     desk.reader.skipped.add(paid.hash)
     assert [one.value for one in (await desk.blocks()).transfers] == [6]
+
+
+async def test_coins_are_not_believed_by_the_receipt_of_another_transaction(desk: Desk) -> None:
+    desk.chain.mine(coin_transfer(5, TAG))
+    desk.twist("eth_getTransactionReceipt", lambda one: {**one, "transactionHash": "0x" + "66" * 32})
+    with pytest.raises(Unread, match="another transaction"):
+        await desk.blocks(1, COINS_TOO)
 
 
 @pytest.mark.parametrize("junk", [None, 7, "0x", [], {}, {"number": "0x1"}, [None], [{}]])
