@@ -50,6 +50,7 @@ from tests.live.chain import (
     account,
     address,
 )
+from tests.live.proxy import FlakyProxy, open_proxy
 
 CHAIN: Final = ChainId("eip155", "31337")
 ETH: Final = f"{CHAIN}/slip44:60"
@@ -340,6 +341,19 @@ async def open_scene(
     finally:
         await rpc.aclose()
         await watched.aclose()
+
+
+@asynccontextmanager
+async def two_nodes(
+    db: Database, anvil: Anvil, **other: Any
+) -> AsyncIterator[tuple[Scene, FlakyProxy, FlakyProxy]]:
+    """A scene whose `evm` asks two nodes that may lag, hide and lie; for the others see `open_scene`."""
+    async with (
+        open_proxy(anvil) as first,
+        open_proxy(anvil) as second,
+        open_scene(db, anvil, urls=[first.url, second.url], **other) as scene,
+    ):
+        yield scene, first, second
 
 
 __all__ = ["BUYER", "BUYER_2", "MERCHANT", "OPERATOR", "RELAYER", "account", "address"]

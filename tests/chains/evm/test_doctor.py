@@ -16,10 +16,10 @@ from payd.chains.evm.doctor import CLOCK_OFF_MAX_S, LAG_MAX, examine
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.finding import Finding
 from payd.store.db import Database
-from tests.chains.evm.scene import ETH_ROW, Scene, dai_row, open_scene, usdc_row
+from tests.chains.evm.scene import ETH_ROW, Scene, dai_row, two_nodes, usdc_row
 from tests.live.anvil import Anvil, Refused
 from tests.live.chain import FIRST_CONTRACT, OPERATOR, RELAYER, address
-from tests.live.proxy import FlakyProxy, Request, open_proxy
+from tests.live.proxy import FlakyProxy, Request
 
 pytestmark = pytest.mark.real_time
 
@@ -31,11 +31,7 @@ async def clinic(
     db: Database, anvil: Anvil, **other: Any
 ) -> AsyncIterator[tuple[Scene, FlakyProxy, FlakyProxy]]:
     """A chain with two nodes, long enough for one to be behind."""
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(db, anvil, urls=[first.url, second.url], **other) as scene,
-    ):
+    async with two_nodes(db, anvil, **other) as (scene, first, second):
         await scene.chain.mine(50)
         yield scene, first, second
 

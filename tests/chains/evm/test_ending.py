@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -20,22 +19,12 @@ from payd.core.failure import BROADCAST_FAILED, DECLINED, PAID_NOTHING, REPLACED
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
 from tests.chains.evm.ended import end, ends_s, pass_time, set_job, signed
-from tests.chains.evm.scene import Scene, open_scene
+from tests.chains.evm.scene import Scene, two_nodes
 from tests.live.anvil import Anvil, Refused
 from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
-from tests.live.proxy import FlakyProxy, Request, open_proxy, with_status
+from tests.live.proxy import Request, with_status
 
 pytestmark = pytest.mark.real_time
-
-
-@asynccontextmanager
-async def two_nodes(db: Database, anvil: Anvil) -> AsyncIterator[tuple[Scene, FlakyProxy, FlakyProxy]]:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(db, anvil, urls=[first.url, second.url]) as scene,
-    ):
-        yield scene, first, second
 
 
 # Signed, and too late.

@@ -28,7 +28,7 @@ from payd.store.db import Database
 from payd.store.relays import insert_job
 from payd.store.sightings import Sighting, hold_to_commitment, matched_of
 from payd.store.transfers import Follow
-from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
+from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign, two_nodes
 from tests.live.anvil import Anvil
 from tests.live.chain import BUYER, BUYER_2, OPERATOR, STRANGER, account, address, calldata
 from tests.live.proxy import open_proxy
@@ -156,11 +156,7 @@ async def test_a_node_that_does_not_show_the_transfer_commits_nothing_yet(
 async def test_what_another_node_contradicts_commits_nothing_until_both_show_it(
     realm_db: Database, anvil: Anvil, other: int
 ) -> None:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, first, second):
         payment = await scene.payment()
         tx_hash = await scene.send(await scene.quote(payment, scene.dai_asset))
         await scene.chain.receipt(tx_hash)
@@ -279,11 +275,7 @@ async def test_the_depth_is_that_of_the_day_of_the_commitment(realm_db: Database
 async def test_one_of_two_nodes_that_does_not_answer_keeps_a_payment_waiting(
     realm_db: Database, anvil: Anvil
 ) -> None:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, _, second):
         payment = await signed_and_relayed(scene)
         await scene.watch(1)
         second.status = 503

@@ -13,10 +13,10 @@ from payd.core.refund import repayment_of
 from payd.core.relay import RelayJob
 from payd.core.status import Status
 from payd.store.db import Database
-from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign
+from tests.chains.evm.scene import CHAIN, ETH, Scene, sign, two_nodes
 from tests.live.anvil import Anvil
 from tests.live.chain import BUYER, BUYER_2, MERCHANT, STRANGER, account, address, calldata
-from tests.live.proxy import Request, open_proxy
+from tests.live.proxy import Request
 
 pytestmark = pytest.mark.real_time
 
@@ -56,11 +56,7 @@ async def sent_by_wallet(scene: Scene, coin: bool) -> Payment:
 async def test_who_paid_is_whom_two_nodes_show(
     realm_db: Database, anvil: Anvil, liar: int, coin: bool
 ) -> None:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, first, second):
         (first, second)[liar].rewrite = lie
         payment = await scene.follow(await sent_by_wallet(scene, coin))
         assert payment.status is Status.REQUIRES_ACTION
@@ -76,11 +72,7 @@ async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
     realm_db: Database, anvil: Anvil
 ) -> None:
     """The other one was behind when it was committed."""
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, first, second):
         payment = await sent_by_wallet(scene, False)
         first.rewrite, second.lag = lie, 5
         found = await scene.look(payment)
@@ -102,11 +94,7 @@ async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
 async def test_nor_where_a_stranger_brought_what_was_signed_and_nobody_told_us(
     realm_db: Database, anvil: Anvil
 ) -> None:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, first, second):
         payment = await scene.payment()
         quote = await scene.quote(payment, scene.usdc_asset)
         signed = await scene.check(payment, quote, sign(quote.actions[0]))
@@ -129,11 +117,7 @@ async def test_nor_where_a_stranger_brought_what_was_signed_and_nobody_told_us(
 async def test_what_one_node_told_of_who_sent_a_wallets_transaction_is_not_who_gets_it_back(
     realm_db: Database, anvil: Anvil, coin: bool
 ) -> None:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(realm_db, anvil, urls=[first.url, second.url]) as scene,
-    ):
+    async with two_nodes(realm_db, anvil) as (scene, first, _):
         payment = await scene.payment()
         quote = await scene.quote(payment, ETH if coin else scene.dai_asset)
         tx_hash = await scene.send(quote)

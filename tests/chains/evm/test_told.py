@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -20,7 +18,7 @@ from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.option import Quote
 from payd.core.payment import Payment
 from payd.store.db import Database
-from tests.chains.evm.scene import CHAIN, ETH, PAYMENT_ID, Scene, open_scene
+from tests.chains.evm.scene import CHAIN, ETH, PAYMENT_ID, Scene, open_scene, two_nodes
 from tests.live.anvil import Anvil
 from tests.live.chain import (
     BUYER,
@@ -32,7 +30,7 @@ from tests.live.chain import (
     address,
     calldata,
 )
-from tests.live.proxy import FlakyProxy, open_proxy, with_status
+from tests.live.proxy import open_proxy, with_status
 
 pytestmark = pytest.mark.real_time
 
@@ -60,16 +58,6 @@ def words(verdict: object) -> str:
 async def offered(scene: Scene, asset: str, **other: Any) -> tuple[Payment, Quote]:
     payment = await scene.payment()
     return payment, await scene.quote(payment, asset, **other)
-
-
-@asynccontextmanager
-async def two_nodes(db: Database, anvil: Anvil) -> AsyncIterator[tuple[Scene, FlakyProxy, FlakyProxy]]:
-    async with (
-        open_proxy(anvil) as first,
-        open_proxy(anvil) as second,
-        open_scene(db, anvil, urls=[first.url, second.url]) as scene,
-    ):
-        yield scene, first, second
 
 
 # What is taken.
