@@ -1,4 +1,4 @@
-"""Text of people: names and answers that are shown on one line."""
+"""Text of people: names, references and answers that are shown on one line."""
 
 from __future__ import annotations
 
@@ -14,4 +14,8 @@ def is_one_line(text: str) -> bool:
 
     Controls, breaks of lines, and what turns the direction of the text around it are refused.
     """
-    return all(char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs" for char in text)
+    return text.isprintable() or all(map(_is_shown, text))
+
+
+def _is_shown(char: str) -> bool:
+    return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"

@@ -18,6 +18,7 @@ from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment
 from payd.core.status import Status, merchant_word
+from payd.core.text import is_one_line
 from payd.core.url import is_https_url
 from payd.entropy import new_id
 from payd.store.collected import buyers_answers
@@ -195,7 +196,7 @@ def _collected(call: Call, payment: Payment) -> CollectedOut | None:
 async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answer:
     body = call.json(CreatePayment)
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
-    if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not body.reference_id.isprintable():
+    if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not is_one_line(body.reference_id):
         _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
     request = idempotent(call, body)
 

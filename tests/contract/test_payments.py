@@ -119,7 +119,10 @@ def test_a_value_counts_minor_units_of_its_currency(
     assert info["amount"]["display"]["assetSymbol"] == code
 
 
-@pytest.mark.parametrize("reference", ["x", "é" * 255, "a b/c?d=é&\"'<>", "0"])
+@pytest.mark.parametrize(
+    "reference",
+    ["x", "é" * 255, "a b/c?d=é&\"'<>", "0", "\U0001f468\u200d\U0001f33e 7", "注文\u30007", "Nº\u00a07"],
+)
 def test_a_reference_comes_back_as_it_was_sent(shop: Shop, merchant_id: str, reference: str) -> None:
     for path in BOTH * 2:
         asking = shop.api.having(Merchant_Id=merchant_id)
@@ -127,7 +130,7 @@ def test_a_reference_comes_back_as_it_was_sent(shop: Shop, merchant_id: str, ref
         assert shop.detail(payment_id)["referenceId"] == reference
 
 
-@pytest.mark.parametrize("reference", ["", "x" * 256, "a\nb", "a\x00b", "\x7f", 7, None])
+@pytest.mark.parametrize("reference", ["", "x" * 256, "a\nb", "a\x00b", "\x7f", "a\u202eb", 7, None])
 def test_a_reference_has_1_to_255_printable_characters(
     shop: Shop, merchant_id: str, reference: object
 ) -> None:
