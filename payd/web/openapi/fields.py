@@ -225,7 +225,6 @@ _WORDS: Final = {
     "accountProviderName": "The buyer's wallet, where that is known.",
     "label": "Who asks, as the wallet shows it.",
     "icon": "The URL of a picture.",
-    "transaction": "Base64; the wallet signs and sends it.",
     "transactionRequest": "A `solana:` link for wallets that take transaction requests.",
     "error": "What happened.",
     "advice": "What to do about it.",
@@ -484,6 +483,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
                 "description": "The wallet's Solana address, base58.",
             }
         },
+        "TransactionToSign": {"transaction": {"description": "Base64; the wallet signs and sends it."}},
         "Link": {"url": {"type": "string", "pattern": "^solana:"}},
     }
 )  # fmt: skip

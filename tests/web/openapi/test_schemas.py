@@ -13,7 +13,7 @@ from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import new_id
 from payd.web.accounts import AccountsIn
 from payd.web.openapi.document import bodies
-from payd.web.openapi.fields import ACCOUNT, identifier
+from payd.web.openapi.fields import ACCOUNT, FIELDS, IN, identifier
 from payd.web.openapi.schemas import Schemas, narrowed, shown_name
 
 
@@ -72,6 +72,15 @@ def test_a_bare_list_is_one_of_accounts() -> None:
     assert bare["maxItems"] == ACCOUNTS_MAX
     assert bare["items"] == ACCOUNT
     assert named == {"$ref": "#/components/schemas/AccountsIn"}
+
+
+def test_a_name_says_of_no_shape_what_is_meant_of_a_text() -> None:
+    kinds: dict[str, set[bool]] = {}
+    for shape, schema in Schemas(DEFAULT, bodies()).shapes.items():
+        for name, field in schema.get("properties", {}).items():
+            if "description" in FIELDS.get(name, {}) and name not in IN.get(shape, {}):
+                kinds.setdefault(name, set()).add("$ref" in str(field))
+    assert [name for name, each in kinds.items() if len(each) > 1] == []
 
 
 def test_a_type_is_its_reference_and_its_words_are_those_of_its_docstring() -> None:
