@@ -218,9 +218,6 @@ _WORDS: Final = {
     "assetSymbol": "Such as `USDC` or `USD`.",
     "assetName": "Such as `USD Coin`.",
     "networkName": "Such as `Base`.",
-    "from": "Who sent it, as one node told, and as its chain writes addresses. Before money goes back there,"
-    " look the transaction up on its chain.",
-    "to": "Who received it, as its chain writes addresses.",
     "words": "For people.",
     "accountProviderName": "The buyer's wallet, where that is known.",
     "label": "Who asks, as the wallet shows it.",
@@ -330,7 +327,14 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
         "PaymentCreated": {"status": one_of(*_OLDER_WORDS)},
         "PaymentCreatedBoth": {"id": PAYMENT_ID},
         "MerchantPaymentStatus": {"status": one_of(*_OLDER_WORDS)},
-        "Transfer": {"kind": one_of(*get_args(TransferKind))},
+        "Transfer": {
+            "kind": one_of(*get_args(TransferKind)),
+            "from": ACCOUNT | {
+                "description": "Who sent it, as one node told; CAIP-10. Before money goes back there, look"
+                " the transaction up on its chain."
+            },
+            "to": ACCOUNT | {"description": "Who received it; CAIP-10."},
+        },
         "MatchOutcome": {
             "outcome": one_of(
                 "matched", "recorded", "not_offered", "other_payment", "not_ours", "not_mined",

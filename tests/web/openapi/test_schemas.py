@@ -83,6 +83,11 @@ def test_a_name_says_of_no_shape_what_is_meant_of_a_text() -> None:
     assert [name for name, each in kinds.items() if len(each) > 1] == []
 
 
+def test_a_transfer_goes_from_an_account_to_an_account() -> None:
+    ends = Schemas(DEFAULT, bodies()).shapes["Transfer"]["properties"]
+    assert {ends[end].get("pattern") for end in ("from", "to")} == {ACCOUNT["pattern"]}
+
+
 def test_a_type_is_its_reference_and_its_words_are_those_of_its_docstring() -> None:
     schemas = Schemas(DEFAULT, [*bodies(), Shown])
     assert schemas.of(Shown) == {"$ref": "#/components/schemas/Shown"}
