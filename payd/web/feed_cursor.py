@@ -9,6 +9,7 @@ Source: DESIGN.md, "8. Feed".
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from payd.core.errors import InvalidParams
@@ -37,7 +38,8 @@ def read_feed_cursor(text: str) -> FeedCursor:
     Raises:
         InvalidParams: It is none of ours.
     """
-    try:
+    with suppress(InvalidParams):
         return FeedCursor(*decode_cursor(text, (int, int)))
-    except InvalidParams:
+    with suppress(InvalidParams):
         return FeedCursor(*decode_cursor(text, (int,)), None)
+    raise InvalidParams("after is none that was handed out here; leave it out to begin with what is new.")
