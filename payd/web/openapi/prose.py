@@ -46,10 +46,12 @@ change, and closes after the last one:
 ```
 
 `/v1/feed?after=` is an account's events, with an `Api-Key` of the scope `webhooks:read`: each message is
-`{{"cursor": "…", "event": {{…}}}}` with a webhook's body as `event`. Connect again with the last `cursor` as
-`after`, and nothing is missed; where a backup was restored meanwhile, some may come again. A cursor behind
-which events were forgotten with age is refused with 400 `invalid_params`, whose `details.after` is the one to
-go on with. Without a websocket upgrade both answer 426 `upgrade_required`.
+`{{"cursor": "…", "event": {{…}}}}` with a webhook's body as `event`. Without `after` it begins with what is
+new; the header `Feed-Cursor` of the answer is the cursor before that. Connect again with the last `cursor`
+as `after`, and nothing is missed; where a backup was restored meanwhile, some may come again, and an event
+that somebody sends again has `"resent": true` and its old cursor. A cursor behind which events were
+forgotten with age is refused with 400 `invalid_params`, whose `details.after` is the one to go on with.
+Without a websocket upgrade both answer 426 `upgrade_required`.
 """
 
 TAGS: Final = {
