@@ -78,7 +78,15 @@ def list_all(operator: Operator, with_revoked: bool) -> None:
     if operator.as_json:
         show_json(keys)
         return
-    rows = [{**each, "shown": f"{each['prefix']}…{each['last4']}", "scopes": _scopes(each)} for each in keys]
+    rows = [
+        {
+            **each,
+            "shown": f"{each['prefix']}…{each['last4']}",
+            "scopes": _scopes(each),
+            "merchants": each["merchants"] or "all",
+        }
+        for each in keys
+    ]
     columns = {
         "name": "Name",
         "shown": "Key",
@@ -86,6 +94,7 @@ def list_all(operator: Operator, with_revoked: bool) -> None:
         "createdAt": "Created",
         "revokedAt": "Revoked",
         "scopes": "Scopes",
+        "merchants": "Merchants",
     }
     make = operator.pasted("key create")
     show_rows(rows, columns, f"There is no key. Make one: {make}")

@@ -27,6 +27,7 @@ def test_scopes_and_merchants_limit_a_key(begun: Terminal) -> None:
     made = begun.json("key", "create", *scopes, "--merchant", merchant["id"])
     assert sorted(made["scopes"]) == ["gateway", "payments:read"]
     assert made["merchants"] == [merchant["id"]]
+    assert merchant["id"] in begun("key", "list").output
 
 
 def test_an_unknown_scope_is_refused_with_those_there_are(begun: Terminal) -> None:
