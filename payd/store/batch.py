@@ -40,6 +40,21 @@ _MACHINE: Final[Mapping[int, str]] = {
 _COMMIT_REFUSALS: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY}
 
 
+class Displaced(sqlite3.OperationalError):
+    """The path names another file than the one that is open, or none: what is written there is lost.
+
+    SQLite says so itself, by the same code, where there is no write-ahead log.
+    """
+
+    sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the file of the database was moved, replaced or removed: put it back, or start payd anew with"
+            " what is there"
+        )
+
+
 HANDED_OVER: Final[ContextVar[bool]] = ContextVar("handed_over", default=False)
 """Whether who waits for a step here is no task, but a coroutine that yields the step to who runs it."""
 
@@ -149,6 +164,8 @@ class Failure(msgspec.Struct, frozen=True):
 
 def words_for(error: BaseException) -> str:
     """What is wrong and what to do, for people."""
+    if isinstance(error, Displaced):
+        return str(error)
     return _MACHINE.get(code_of(error), f"{type(error).__name__}: {error}")
 
 

@@ -9,6 +9,7 @@ Source: DESIGN.md, "2. The stack".
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import threading
 from collections import deque
@@ -22,7 +23,7 @@ import trio
 
 from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
-from payd.store.batch import refuse_read
+from payd.store.batch import Displaced, refuse_read
 from payd.store.bridge import check_bridge
 from payd.store.memory import watch
 from payd.store.migrate import schema_version
@@ -258,6 +259,7 @@ class Connections:
     def __init__(self, path: Path, *, inline: bool) -> None:
         self._path = path
         self._inline = inline
+        self._file: os.stat_result | None = None  # which one it is
         self.writer: Connection[StagedConnection] | None = None
         self.checkpointer: Connection[StagedConnection] | None = None
         self.reader: Connection[ReadConnection] | None = None
@@ -280,8 +282,9 @@ class Connections:
         """Open those that are not; at the start, `to_the_end`.
 
         Raises:
-            sqlite3.Error: The file cannot be opened. Those that could be are open.
+            sqlite3.Error: The file cannot be opened, or is another one. Those that could be are open.
         """
+        self._check_place()
         if self.writer is None:
             self.writer = await open_connection(self._path, "writer", StagedConnection, inline=self._inline)
             self.rows_taken = 0
@@ -295,18 +298,32 @@ class Connections:
             self.looker = await open_connection(self._path, "reader", ReadConnection, inline=self._inline)
         if self.point is None:
             self.point = open_point(self._path)
+        if self._file is None:
+            self._file = self._path.stat()
 
     async def take_log(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
         """Take the log into the database, as `take_log` does; an empty one where there is no checkpointer.
 
         Raises:
             ConnectionGone: Its thread has ended.
+            Displaced: Nobody would find what is taken.
             sqlite3.Error: The disk refused it.
         """
         if (checkpointer := self.checkpointer) is None:
             return Log()
+        self._check_place()
         self.rows_taken = self.rows_written
         return await checkpointer.run(lambda: take_log(checkpointer.raw, mode))
+
+    def _check_place(self) -> None:
+        try:
+            if self._file is None or os.path.samestat(self._file, self._path.stat()):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return  # SQLite hears it as well, and its words are known
+        raise Displaced
 
     async def close(self, *, readers: bool = True) -> None:
         """Close them, the writer last: it takes the log into the database."""

@@ -25,7 +25,7 @@ import trio
 from payd.clock import monotonic_s
 from payd.core.errors import StoreUnavailable
 from payd.core.histogram import Histogram
-from payd.store.batch import Failure, Step, refuse_read, words_for
+from payd.store.batch import Displaced, Failure, Step, refuse_read, words_for
 from payd.store.bridge import check_bridge
 from payd.store.connection import (
     Connection,
@@ -349,7 +349,7 @@ class Database:
         self._settle(Failure("no", words))
         self._batch = in_doubt
 
-    def _reopen(self, error: ConnectionGone) -> None:
+    def _reopen(self, error: ConnectionGone | Displaced) -> None:
         """Have the committer open everything anew."""
         self._lost = Failure("no", str(error), error)
         self._wake.set()
@@ -437,7 +437,7 @@ class Database:
             seen = await self._connections.take_log(mode)
             self._checkpoints += 1
             return seen
-        except ConnectionGone as error:
+        except (ConnectionGone, Displaced) as error:
             self._reopen(error)
         except sqlite3.Error as error:
             # Nothing is lost: the log stays as it is until the next look, and a writer hears of the disk.

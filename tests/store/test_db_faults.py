@@ -175,6 +175,36 @@ async def test_a_read_only_database_refuses_and_comes_back(db: Database) -> None
 
 
 @pytest.mark.real_time
+@pytest.mark.parametrize("there", ["nothing", "an empty file", "an older copy"])
+async def test_what_nobody_would_find_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    """Who takes the folder away under a server, or puts a backup there, is told, and puts it back."""
+    monkeypatch.setattr(seam, "LOOK_S", 0.002)
+    path, away = tmp_path / "office.db", tmp_path / "away.db"
+    with bridge(), trio.fail_after(PATIENCE_S):
+        async with open_database(path, "office") as db:
+            await write(db, 0)
+            path.rename(away)
+            if there != "nothing":
+                path.write_bytes(b"" if there == "an empty file" else away.read_bytes())
+            n = 1
+            with suppress(StoreUnavailable):
+                while n := await write(db, n) + 1:
+                    await trio.sleep(0.001)
+
+            with pytest.raises(StoreUnavailable, match="moved, replaced or removed: put it back"):
+                await write(db, n)
+            assert await db.read(ids) == set(range(n)), "what was stored so far can be read"
+            await trio.sleep(4 * seam.RETRY_FIRST_S)
+            assert "moved, replaced or removed" in (db.failure or ""), "no other file is taken for it"
+            away.rename(path)
+            await until_healthy(db)
+            assert await write(db, n) == n
+            assert await db.read(ids) == set(range(n + 1))
+
+
+@pytest.mark.real_time
 async def test_a_disk_error_in_a_read_is_told_in_words_and_the_next_one_is_read(db: Database) -> None:
     await write(db, 0, 100_000)
     with unreadable(db):
