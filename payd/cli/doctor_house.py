@@ -32,6 +32,10 @@ from payd.web.health import SKEW_MAX_S
 _UNWRITABLE: Final = {
     Unwritable.FORBIDDEN: ("this user may not write to it", "Give this user the directory."),
     Unwritable.FULL: ("there is no space left", "Make room."),
+    Unwritable.READ_ONLY: (
+        "its disk is mounted read-only, as the system does where a disk fails",
+        "Look at the disk, and mount it for writing.",
+    ),
     Unwritable.NO_DIRECTORY: ("it is no directory", "Move that away, or choose another with --data-dir."),
 }
 

@@ -47,6 +47,10 @@ class Unreachable(click.ClickException):
 UNWRITABLE: Final = {
     Unwritable.FORBIDDEN: "payd cannot write to {directory} (user {user}). Give this user the directory",
     Unwritable.FULL: "There is no space left for {directory}. Make room",
+    Unwritable.READ_ONLY: (
+        "{directory} lies on a disk that is mounted read-only, as the system does where a disk fails. Mount"
+        " it for writing"
+    ),
     Unwritable.NO_DIRECTORY: "{directory} is no directory, or lies in what is none. Move that away",
 }
 

@@ -11,7 +11,7 @@ from typing import Final
 from payd.store.migrate import MigrationFailed
 
 # The system's and SQLite's ways to say "you may not" and "there is no room".
-FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM})
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 SQLITE_FORBIDDEN: Final = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
 # The second: opening a database makes the index of its log, which only grows where there is room.
@@ -26,6 +26,7 @@ class Unwritable(enum.Enum):
 
     FORBIDDEN = enum.auto()
     FULL = enum.auto()
+    READ_ONLY = enum.auto()
     NO_DIRECTORY = enum.auto()
 
 
@@ -45,6 +46,8 @@ def why_unwritable(error: BaseException, directory: Path) -> Unwritable | None:
             return Unwritable.FORBIDDEN
         case OSError(errno=int(code)) if code in FULL:
             return Unwritable.FULL
+        case OSError(errno=errno.EROFS):
+            return Unwritable.READ_ONLY
         case OSError(errno=errno.ENOTDIR | errno.EEXIST):
             return Unwritable.NO_DIRECTORY
         case sqlite3.Error(sqlite_errorcode=int(code)) if code & PRIMARY_CODE in SQLITE_FORBIDDEN:

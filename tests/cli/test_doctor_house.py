@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+import tempfile
 from collections import namedtuple
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,6 +86,18 @@ def test_a_data_directory_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     [finding] = examine_data(tmp_path / "data")
     assert (finding.level, "no directory" in finding.words) == ("error", True)
+
+
+def test_a_disk_that_is_mounted_read_only_is_no_question_of_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / "probe"))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    [finding] = examine_data(tmp_path)
+    assert (finding.level, "mounted read-only" in finding.words) == ("error", True)
+    assert finding.what_to_do == "Look at the disk, and mount it for writing."
 
 
 def test_where_no_server_runs_it_says_how_to_start_one(tmp_path: Path) -> None:

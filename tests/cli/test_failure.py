@@ -77,6 +77,7 @@ def test_a_reader_that_went_away_is_left_to_click(depth: int) -> None:
     [
         (errno.EACCES, "payd cannot write to .*/data .user .+. Give this user the directory, or choose"),
         (errno.ENOSPC, "no space left for .*/data. Make room, or choose another with --data-dir"),
+        (errno.EROFS, "/data lies on a disk that is mounted read-only, .*. Mount it for writing, or choose"),
         (errno.ENOTDIR, "/data is no directory, .* or choose another with --data-dir"),
     ],
 )

@@ -20,7 +20,7 @@ DATA = Path("/srv/payd/data")
     [
         (PermissionError(errno.EACCES, "Permission denied", "/srv/payd/data/lock"), Unwritable.FORBIDDEN),
         (PermissionError(errno.EACCES, "Permission denied", "/srv/payd"), Unwritable.FORBIDDEN),
-        (OSError(errno.EROFS, "Read-only file system"), Unwritable.FORBIDDEN),
+        (OSError(errno.EROFS, "Read-only file system"), Unwritable.READ_ONLY),
         (OSError(errno.ENOSPC, "No space left on device", "/srv/payd/data/live.db"), Unwritable.FULL),
         (FileExistsError(errno.EEXIST, "File exists", "/srv/payd/data"), Unwritable.NO_DIRECTORY),
         (PermissionError(errno.EACCES, "Permission denied", "/etc/ssl/ca.pem"), None),
