@@ -96,7 +96,8 @@ def _write_holder(file: int, text: str) -> None:
         os.pwrite(file, text.encode(), 0)
     except OSError:
         # The lock is what counts; on a full disk the next one hears "another process".
-        os.ftruncate(file, 0)
+        with suppress(OSError):
+            os.ftruncate(file, 0)
 
 
 def _read_holder(file: int) -> tuple[int | None, Work | None]:

@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,7 +94,10 @@ async def serve_admin(
             task_status.started()
             await trio.serve_listeners(serve_one, [trio.SocketListener(listening)])
         finally:
-            _forget(path)
+            with suppress(
+                OSError
+            ):  # on a disk that turned read-only it stays, and the next server replaces it
+                _forget(path)
 
 
 async def call_admin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -75,6 +76,21 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
             pass
         holder.kill()
 
+    with hold_data_dir(tmp_path):
+        assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_disk_that_takes_no_more_is_let_go_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It turned read-only while the directory was held: who ends in order is not told of that once more."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with hold_data_dir(tmp_path):
+        monkeypatch.setattr(os, "ftruncate", refuse)
+    monkeypatch.undo()
     with hold_data_dir(tmp_path):
         assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -221,6 +222,18 @@ async def test_the_socket_is_gone_when_the_server_is(tmp_path: Path) -> None:
     assert not path.exists()
     with pytest.raises(NoServer):
         await call_admin(path, "echo", {})
+
+
+async def test_a_socket_that_cannot_be_taken_away_is_no_reason_to_end_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk turned read-only meanwhile; the next server replaces what is left."""
+
+    def refuse(_: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    async with served(tmp_path / SOCKET_NAME):
+        monkeypatch.setattr(admin, "_forget", refuse)
 
 
 async def test_what_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
