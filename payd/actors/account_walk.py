@@ -210,7 +210,8 @@ class AccountWalk:
         if before is None:
             await self._db.write(move_cursor, self._name, "final", None, _known_at(final))
             return (), False
-        to, closing_s = min(final.number, read.number), _known_at(final).time_s
+        # Nor in time: no window closes over what the first one could not read yet, whatever is shown again.
+        to, closing_s = min(final.number, read.number), min(_known_at(one).time_s for one in (final, read))
         if to <= before.number or closing_s - before.time_s < SECOND_S:
             return (), False
         lookout = await self._accounts.at(node, before.time_s)

@@ -10,7 +10,7 @@ import trio
 from payd.actors.account_walk import INDEX_SLOTS
 from payd.actors.walk import GONE_S
 from payd.chains.unread import Unread
-from tests.actors.solana_watching import FINALIZED, PRICE, WINDOW_S, SolanaWatching
+from tests.actors.solana_watching import DOWN, FINALIZED, PRICE, WINDOW_S, SolanaWatching
 from tests.live.svm_ledger import Ledger
 
 
@@ -154,3 +154,30 @@ async def test_what_the_node_hid_that_listed_before_is_not_read_again_by_its_wor
     await solana.walk.second_reading((honest,), step.final, step.cursor)
     assert solana.walk.read_until_s() > read_until_s
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_no_window_closes_by_the_word_of_the_second_node_alone(two_solanas: SolanaWatching) -> None:
+    """It was away, and hides what paid; the one that reads lists that and cannot tell of it yet."""
+    solana = two_solanas
+    payment = await solana.sell()
+    for _ in range(2):
+        await solana.later()
+        await solana.watcher.run_once()
+    solana.nodes[1].does = DOWN
+    await solana.later()
+    await solana.watcher.run_once()
+    paid = await solana.pay(payment)
+    solana.nodes[0].denies.add(paid)
+    solana.nodes[1].does = None
+    solana.nodes[1].hides.add(paid)
+    await solana.later(WINDOW_S + 60)
+    await trio.sleep(60)
+
+    assert not await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 < solana.payment(payment).expires_at_ms
+
+    solana.nodes[0].denies.clear()
+    await trio.sleep(60)
+    assert await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
