@@ -103,4 +103,5 @@ async def test_an_event_of_another_history_is_gone_on_from_where_the_two_parted(
     assert at(3, 3 * SET_BACK_MAX_MS, 4) == 2, "lost ones of a time before its third and fourth"
     assert at(9, 3 * SET_BACK_MAX_MS, 4) == 2
     assert at(1, 3 * SET_BACK_MAX_MS, 4) == 1, "an event that age took away is behind nobody"
+    assert at(9, 10 * SET_BACK_MAX_MS + 1, 4) == 2, "a clock set back gives later ones earlier times"
     assert at(9, 99 * SET_BACK_MAX_MS, 1) == 1, "what a clock says that was moved on is not believed alone"

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
 
 from payd.chains.evm import facts as evm_facts
 from payd.chains.evm.abi import MULTICALL3
@@ -103,6 +104,26 @@ async def test_code_answers_for_signatures_when_it_answers_with_a_word_be_it_no(
 ) -> None:
     async with open_rpc(simple_node(eth_call=answer)) as rpc:
         assert await Facts(rpc).answers(BUYER, NOW_MS) is expected
+
+
+async def test_where_there_is_no_aggregate_there_is_none_however_often_one_asks() -> None:
+    async with open_rpc(simple_node()) as rpc:
+        facts = Facts(rpc)
+
+        assert [await facts.has_multicall(NOW_MS) for _ in range(2)] == [False, False]
+
+
+@pytest.mark.parametrize("said", [(True, b""), (True, bytes(64)), (False, bytes(32))])
+async def test_what_an_aggregate_does_not_tell_in_one_word_is_asked_alone(said: tuple[bool, bytes]) -> None:
+    def answer(transaction: dict[str, str], block: str) -> str:
+        is_aggregate = transaction["to"] == MULTICALL3
+        return "0x" + encode(["(bool,bytes)[]"], [[said]]).hex() if is_aggregate else WORD
+
+    async with open_rpc(simple_node(eth_call=answer, eth_getCode="0x60")) as rpc:
+        facts = Facts(rpc)
+        assert await facts.has_multicall(NOW_MS)
+
+        assert await facts.balance(TOKEN, BUYER, NOW_MS) == 7
 
 
 # On a real node, with the aggregate of many calls in one.

@@ -198,6 +198,28 @@ async def test_a_row_that_does_not_fit_is_told_once_and_compared_again_after_a_w
         assert (await tokens.report(ROW, NOW_MS + 3 * AGAIN_MS)).is_signable(ROW)
 
 
+async def test_what_is_wrong_with_a_row_again_is_told_again() -> None:
+    calls = dict(USDC)
+    async with open_rpc(token_node(calls), chain_id=31337) as rpc:
+        tokens = Tokens(rpc, CHAIN)
+        with capture_logs() as logs:
+            for days, separator in enumerate((NO, USDC[SEPARATOR], NO)):
+                calls[SEPARATOR] = separator
+                await tokens.report(ROW, NOW_MS + days * FITS_MS)
+
+    assert [entry["event"] for entry in logs] == ["asset.mismatch"] * 2
+
+
+async def test_a_clock_that_is_set_back_believes_no_row_for_longer() -> None:
+    calls = dict(USDC)
+    async with open_rpc(token_node(calls), chain_id=31337) as rpc:
+        tokens = Tokens(rpc, CHAIN)
+        assert (await tokens.report(ROW, NOW_MS)).is_signable(ROW)
+        calls[SEPARATOR] = NO
+
+        assert not (await tokens.report(ROW, NOW_MS - 1)).is_signable(ROW)
+
+
 async def test_a_node_that_fails_is_asked_again_at_once() -> None:
     node = token_node(USDC)
     node.results["eth_getCode"] = Says(-32000, "header not found")

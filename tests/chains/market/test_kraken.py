@@ -59,6 +59,16 @@ async def test_the_name_of_a_pair_is_asked_for_once_and_again_after_a_while() ->
         assert sum("AssetPairs" in received.path for received in receiver.received) == 2
 
 
+async def test_a_clock_that_is_set_back_makes_no_name_last_for_longer() -> None:
+    exchanges = books()
+    async with open_line(exchanges) as (client, _):
+        source = Source(client, KRAKEN)
+        await source.spot("ETH", "EUR", NOW_MS)
+        exchanges.suspended.add("ETH/EUR")
+
+        assert await source.spot("ETH", "EUR", NOW_MS - 1) == NoSpot("not traded now")
+
+
 async def test_an_answer_of_a_cache_has_the_caches_age() -> None:
     def script(received: Received) -> Does:
         if "Ticker" in received.path:
@@ -76,12 +86,13 @@ async def test_two_that_do_not_meet_are_crossed_through_the_dollar_at_the_worse_
     assert await ask(exchanges, "ETH", "GBP") == spot(Fraction("2750.00") / Fraction("1.2510"))
 
 
-async def test_a_cross_is_as_old_as_the_older_one() -> None:
+@pytest.mark.parametrize("older", ["GBPUSD", "XETHZUSD"])
+async def test_a_cross_is_as_old_as_the_older_one(older: str) -> None:
     exchanges = books(GBP_USD=("1.2500", "1.2510"))
 
     def script(received: Received) -> Does:
         done = exchanges(received)
-        is_old = received.path.endswith("Ticker?pair=GBPUSD")
+        is_old = received.path.endswith(f"Ticker?pair={older}")
         return replace(done, headers=(*done.headers, ("age", "50"))) if is_old else done
 
     found = await ask(Exchanges(kraken=script), "ETH", "GBP")
@@ -113,6 +124,19 @@ async def test_a_pair_that_is_suspended_has_no_price() -> None:
     exchanges.suspended.add("ETH/EUR")
 
     assert await ask(exchanges) == NoSpot("not traded now")
+
+
+@pytest.mark.parametrize("status", ["post_only", "limit_only", "reduce_only", "maintenance"])
+async def test_a_pair_that_is_not_wholly_open_has_no_price(status: str) -> None:
+    closed = says({"error": [], "result": {"XETHZEUR": listing("ETH/EUR", status)}})
+
+    assert await ask(Exchanges(kraken=always(closed))) == NoSpot("not traded now")
+
+
+async def test_of_two_pairs_of_one_name_neither_is_taken() -> None:
+    twice = says({"error": [], "result": {name: listing("ETH/EUR") for name in ("XETHZEUR", "ETHEUR")}})
+
+    assert await ask(Exchanges(kraken=always(twice))) == UNLISTED
 
 
 async def test_a_pair_that_is_delisted_has_no_price_until_it_is_listed_again() -> None:

@@ -308,3 +308,4 @@ async def test_its_health_tells_the_last_success_and_the_last_failure() -> None:
     await ask(asked, NOW_MS + BACKOFF_MAX_MS)
     well = asked.health(NOW_MS + BACKOFF_MAX_MS + 7_000)
     assert (well.ok_age_ms, well.failures, well.error) == (7_000, 1, "")
+    assert asked.health(NOW_MS).ok_age_ms == 0, "a clock that was set back"

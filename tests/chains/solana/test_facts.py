@@ -11,6 +11,7 @@ from payd.chains.solana.dialect import SolanaDialect
 from payd.chains.solana.facts import (
     KEPT_MS,
     PRICE_KEPT_MS,
+    RENT_KEPT_MS,
     STEADY_KEPT_MS,
     Fact,
     Facts,
@@ -87,6 +88,16 @@ async def test_what_is_known_is_asked_for_again_after_its_time(desk: Desk) -> No
     await desk.facts.read([Steady(USDC_MINT), Rent(0)], NOW_MS + STEADY_KEPT_MS - 1)
     assert desk.rpc.posts == posts
     await desk.facts.read([Steady(USDC_MINT), Rent(0)], NOW_MS + STEADY_KEPT_MS)
+    assert desk.rpc.posts == posts + 1
+
+
+@pytest.mark.parametrize(("fact", "kept_ms"), [(HOLDING, KEPT_MS), (Rent(0), RENT_KEPT_MS)])
+async def test_each_kind_of_fact_is_kept_for_a_time_of_its_own(desk: Desk, fact: Fact, kept_ms: int) -> None:
+    await desk.facts.read([fact], NOW_MS)
+    posts = desk.rpc.posts
+    await desk.facts.read([fact], NOW_MS + kept_ms - 1)
+    assert desk.rpc.posts == posts
+    await desk.facts.read([fact], NOW_MS + kept_ms)
     assert desk.rpc.posts == posts + 1
 
 
