@@ -32,6 +32,26 @@ async def test_a_transfer_that_lands_again_in_another_slot_is_shown_there(solana
     assert solana.watcher.stats().reorgs == 0
 
 
+async def test_what_landed_in_another_slot_is_shown_there_though_nobody_lists_it(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await solana.sell()
+    paid = await solana.pay("pay_l1")
+    await solana.watcher.run_once()
+    [node], landed = solana.nodes, solana.ledger.landed[paid]
+    ask = node.ask
+
+    def unlisted(method: str, *params: object) -> object:
+        return [] if method == "getSignaturesForAddress" else ask(method, *params)
+
+    monkeypatch.setattr(node, "ask", unlisted)
+    await solana.local.slots(1)
+    landed.block = solana.ledger.tip
+    await solana.later()
+    await solana.watcher.run_once()
+    assert [(one.kind, one.block_number) for one in solana.shown(paid)] == [("matched", landed.block.slot)]
+
+
 async def vanish(solana: SolanaWatching, *paid: str) -> None:
     """A fork takes transactions that were confirmed and read, for good."""
     assert set(solana.ledger.fork(1 + len(paid))) >= set(paid)

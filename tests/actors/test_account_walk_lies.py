@@ -112,11 +112,34 @@ async def test_a_clock_out_of_all_bounds_is_not_kept(solana: SolanaWatching) -> 
     assert solana.kinds(paid) == ["matched"]
 
 
-class Mad(Ledger):
-    """The same chain with a clock of which no node knows what to make."""
+@pytest.mark.parametrize("behind_s", [0, 3600])
+async def test_no_node_brings_the_final_reading_back_that_was_read_to_its_end(
+    two_solanas: SolanaWatching, behind_s: int
+) -> None:
+    """By its slots or by its clock: the other one had told of more."""
+    solana = two_solanas
+    await solana.later()
+    await solana.watcher.run_once()
+    before = solana.walk.cursor("final")
+    assert before is not None
+    await solana.later()
+    if behind_s:
+        solana.nodes[1].ledger = Mad(solana.ledger, solana.ledger.tip.time_s - behind_s)
+    else:
+        solana.nodes[1].lag = 20
+    await solana.watcher.run_once()
+    after = solana.walk.cursor("final")
+    assert after is not None
+    assert after.number >= before.number + bool(behind_s)
+    assert after.time_s == before.time_s
 
-    def __init__(self, of: Ledger) -> None:
+
+class Mad(Ledger):
+    """The same chain with a clock of its own, by which no node knows what to make of it."""
+
+    def __init__(self, of: Ledger, time_s: int = 2**62) -> None:
         self.__dict__.update(of.__dict__)
+        self.clock_s = time_s
 
     def account(self, key: Any, block: Any = None) -> Any:
         """The clock's data are told with another time."""
@@ -124,7 +147,7 @@ class Mad(Ledger):
         if account is None or len(account.data) != 40:
             return account
         return type(account)(
-            account.lamports, bytes(account.data)[:32] + (2**62).to_bytes(8, "little"), account.owner
+            account.lamports, bytes(account.data)[:32] + self.clock_s.to_bytes(8, "little"), account.owner
         )
 
 

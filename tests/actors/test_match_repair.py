@@ -82,6 +82,16 @@ async def test_a_transaction_that_waits_to_be_mined_is_explained(watching: Watch
     assert watching.till.count("transfers") == 0
 
 
+@pytest.mark.parametrize("method", ["eth_getTransactionByHash", "eth_getBlockByNumber"])
+async def test_a_receipt_of_what_the_node_does_not_have_records_nothing(
+    watching: Watching, method: str
+) -> None:
+    _, tx_id = await missed(watching)
+    watching.nodes[0].results[method] = None
+    assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+    assert watching.till.count("transfers") == 0
+
+
 @pytest.mark.parametrize("text", ["", "0x12", "pay_l1", "0x" + "zz" * 32, "0x" + "00" * 33])
 async def test_what_is_no_transaction_id_is_refused(watching: Watching, text: str) -> None:
     with pytest.raises(InvalidParams):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 
 from payd.chains.following import block_of, is_committed, is_here, later, paying, proven, until_final
@@ -100,3 +101,21 @@ async def test_of_what_was_not_signed_who_paid_has_to_be_proven_as_well() -> Non
         return other
 
     assert await proven(payment, other, prove, show, is_signed=True) == (other, "none")
+
+
+@pytest.mark.parametrize(("is_signed", "proof"), [(True, "deep"), (False, "none")])
+async def test_where_nodes_only_contradict_each_other_on_who_paid_it_is_who_signed(
+    is_signed: bool, proof: Proof
+) -> None:
+    payment = committed("a", "r", "1")
+    assert payment.processing is not None
+
+    async def prove(processing: Processing, payer: str | None) -> Proof:
+        await trio.lowlevel.checkpoint()
+        return "deep" if payer is None else "none"
+
+    async def show() -> None:
+        await trio.lowlevel.checkpoint()
+
+    said = await proven(payment, payment.processing, prove, show, is_signed=is_signed)
+    assert said == (payment.processing, proof)

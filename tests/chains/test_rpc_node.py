@@ -253,13 +253,17 @@ async def test_a_long_batch_goes_out_in_pieces() -> None:
 async def test_a_node_that_takes_few_calls_at_once_is_given_few(most: int, refusals: int) -> None:
     fake = FakeNode({"eth_call": lambda place: place}, batch_max=most)
     async with open_node(fake) as node:
-        calls: list[Call] = [("eth_call", place) for place in range(20)]
-        assert await node.ask(calls) == list(range(20))
+        calls: list[Call] = [("eth_call", place) for place in range(21)]
+        assert await node.ask(calls) == list(range(21))
         learnt = len(fake.asked)
-        assert await node.ask(calls) == list(range(20))
+        assert await node.ask(calls) == list(range(21))
 
         assert sum(len(post) > most for post in fake.asked[:learnt]) == refusals
         assert all(len(post) <= most for post in fake.asked[learnt:])
+        # The last piece was short by itself.
+        assert [len(post) for post in fake.asked[learnt:]] == [
+            len(post) for post in fake.asked[1 + refusals : learnt]
+        ]
 
 
 async def test_a_node_without_batches_gets_single_calls() -> None:
