@@ -94,9 +94,8 @@ async def serve_admin(
             task_status.started()
             await trio.serve_listeners(serve_one, [trio.SocketListener(listening)])
         finally:
-            with suppress(
-                OSError
-            ):  # on a disk that turned read-only it stays, and the next server replaces it
+            # On a disk that turned read-only it stays, and the next server replaces it.
+            with suppress(OSError):
                 _forget(path)
 
 
