@@ -232,8 +232,15 @@ async def test_a_socket_that_cannot_be_taken_away_is_no_reason_to_end_with_an_er
     def refuse(_: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    async with served(tmp_path / SOCKET_NAME):
-        monkeypatch.setattr(admin, "_forget", refuse)
+    path = tmp_path / SOCKET_NAME
+    with monkeypatch.context() as patch:
+        async with served(path):
+            patch.setattr(admin, "_forget", refuse)
+    assert path.exists()
+
+    async with served(path):
+        assert (await call_admin(path, "echo", {"text": "hi"})).result == {"text": "hi"}
+    assert not path.exists()
 
 
 async def test_what_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
