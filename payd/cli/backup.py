@@ -22,7 +22,7 @@ from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import monotonic_s, system_wall_ms
 from payd.config import Config
-from payd.store.backup import Keystore, make_backup
+from payd.store.backup import SEAL_KEY, Keystore, make_backup
 from payd.store.copying import Look
 from payd.store.lock import DataDirectoryBusy, hold_data_dir
 from payd.store.manifest import MANIFEST, Manifest
@@ -56,7 +56,7 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
 
     Every write that was acknowledged before is in it, all databases are of one moment, and each copy is
     checked. DEST is there when it is whole, and not before; nothing is overwritten. Without --with-keys,
-    nobody can read from it what is sealed: keep data/seal.key elsewhere.
+    nobody can read from it what is sealed: keep seal.key elsewhere.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
@@ -68,7 +68,8 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
     if as_json:
         show_json({"dest": str(dest), "tookMs": took_ms, **msgspec.to_builtins(manifest)})
         return
-    keys = "with the keys" if with_keys else "without keys; keep data/seal.key in another safe place"
+    seal_key = config.data_dir / SEAL_KEY
+    keys = "with the keys" if with_keys else f"without keys; keep {seal_key} in another safe place"
     show_fields(
         {
             "Backup": dest,

@@ -29,6 +29,7 @@ def test_the_way_back_is_said_for_the_same_configuration_and_quoted(payd: Termin
     shown = payd("backup", "my backup", "--config", "my payd.toml").output
     dest = payd.folder / "my backup"
     assert f"payd restore '{dest}' --data-dir NEW_DIR --config 'my payd.toml'\n" in shown
+    assert "keep my data/seal.key in another safe place" in shown
 
 
 def test_a_place_that_is_taken_is_refused_with_code_1(begun: Terminal) -> None:
