@@ -240,7 +240,8 @@ def _expires_at_ms(call: Call, wanted_s: int | None, now_ms: int) -> int:
         # Whole seconds on the wire, so whole seconds inside: what is told is what is kept.
         return -(-(now_ms + call.house.payment_lifetime_s * 1000) // 1000) * 1000
     if not now_ms < wanted_s * 1000 <= now_ms + LIFETIME_MAX_S * 1000:
-        raise InvalidParams("expiresAt must be in the future, at most 24 hours, in Unix seconds.")
+        now = f"{'it' if call.realm.live else 'by the test clock it'} is {now_ms // 1000}"
+        raise InvalidParams(f"expiresAt must be in the future, at most 24 hours, in Unix seconds; {now}.")
     return wanted_s * 1000
 
 

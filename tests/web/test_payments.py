@@ -183,6 +183,13 @@ async def test_expires_at_is_in_the_future_and_at_most_a_day_away(shop: Shop) ->
             assert (found.status, found.code) == (400, "invalid_params"), wanted
 
 
+async def test_an_end_that_the_test_clock_has_passed_is_refused_with_its_time(shop: Shop) -> None:
+    """It stays moved: what is in the future for who asks may be over here."""
+    now_s = shop.realm.clock.now_ms() // 1000
+    found = await create(shop, NEW | {"expiresAt": now_s - 10})
+    assert found.body["message"].endswith(f"; by the test clock it is {now_s}.")
+
+
 async def test_the_default_lifetime_is_what_is_configured(tmp_path: Path) -> None:
     async with open_shop(tmp_path / "data", PAYD_PAYMENTS_LIFETIME_S="120") as shop:
         made = await create(shop)
