@@ -21,7 +21,7 @@ VERSIONS: Final = (API_VERSION,)
 
 # The same for everybody and at all times, so that two looks can be compared.
 _AT_MS: Final = 1_779_098_400_000
-_TAIL: Final = "0" * 30 + "sample"
+_TAIL: Final = "0" * 30 + "samp1e"  # an id has no l
 
 
 class SampleOut(msgspec.Struct, frozen=True, rename="camel"):

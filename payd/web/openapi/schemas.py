@@ -52,7 +52,8 @@ class Schemas:
         self.shapes = {
             name: _shape(name, _renamed(schema)) for name, schema in zip(names, shapes.values(), strict=True)
         }
-        self.shapes["Event"]["properties"]["envelope"] = {"$ref": f"{REF}Envelope"}
+        for shape in ("Event", "Sample"):
+            self.shapes[shape]["properties"]["envelope"] = {"$ref": f"{REF}Envelope"}
         self.shapes[shown_name(ActionOut.__name__)] = _action(ActionOut)
 
     def of(self, type: Any) -> Schema:
