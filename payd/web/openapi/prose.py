@@ -39,7 +39,7 @@ FEEDS: Final = """\
 Two websockets tell of changes as they happen.
 
 `/v1/payments/{{id}}/feed` is a payment's page: no key, any origin. It sends the payment now and at each
-change, and closes after the last one:
+change, of two at once maybe the later alone, and closes after the last one:
 
 ```json
 {message}
