@@ -46,7 +46,10 @@ class AmountIn(_Wire, frozen=True):
 
 
 class CheckoutIn(_Wire, frozen=True):
-    """Where the buyer goes back to. Both must be https URLs; otherwise there is no way back at all."""
+    """Where the buyer goes back to, with `payment_id` added to the query.
+
+    Both must be https URLs; otherwise there is no way back at all.
+    """
 
     success_url: str | None = None
     error_url: str | None = None
