@@ -23,12 +23,13 @@ from payd.actors.payments import PaymentActor
 from payd.config import load
 from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
 from payd.server import TURNS_MAX_S, _open_turns, open_house, serve, webhook_rules
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.web.house import House
 from tests.crash.client import Client
 from tests.crash.process import Server as FurnishedServer
 from tests.crash.process import furnish
 from tests.process import Server, free_port, running_server
+from tests.receiver import Does, Receiver, always
 from tests.shop import START_MS, open_shop
 from tests.virtual_wall import VirtualWall
 
@@ -251,9 +252,57 @@ async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path)
     assert took_s < 16
 
 
+async def test_live_deliveries_are_spread_and_test_ones_keep_to_their_schedule(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        drawn = {
+            name: {realm.deliveries._draw_jitter() for _ in range(9)}
+            for name, realm in shop.house.realms.items()
+        }
+
+    assert drawn["test"] == {0.0}
+    assert len(drawn["live"]) == 9
+
+
 async def never(address: str, port: int) -> trio.abc.Stream:
     await trio.sleep_forever()
     raise AssertionError
+
+
+async def test_deliveries_under_way_at_the_stop_are_finished_and_no_others_begun(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    async with open_shop(folder, PAYD_WEBHOOKS_TEST_ALLOW_HTTP="true") as shop:
+        await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "http://93.184.216.34/"})
+        shop.realm.deliveries.http.dial = never
+        for number in range(3 * IN_FLIGHT_MAX):
+            await shop.pay(str(number))
+
+    config = load(
+        None,
+        {
+            "PAYD_DATA_DIR": str(folder),
+            "PAYD_LISTEN": f"127.0.0.1:{free_port()}",
+            "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
+        },
+    )
+    stop = trio.Event()
+    async with open_house(config, inline=True, wall=VirtualWall(START_MS)) as house:
+        realm = house.realms["test"]
+        async with trio.open_nursery() as nursery:
+            receiver = Receiver(nursery, always(Does(delay_s=5)))
+            realm.deliveries.http.dial = receiver.dial
+            async with trio.open_nursery() as serving:
+                serving.start_soon(serve, house, config, stop)
+                await receiver.count(1)
+                stop.set()
+            nursery.cancel_scope.cancel()
+        finished = realm.db.point(succeeded)
+
+    assert finished == len(receiver.received) <= IN_FLIGHT_MAX
+
+
+def succeeded(tx: Tx) -> int:
+    (count,) = tx.execute("SELECT count(*) FROM deliveries WHERE state = 'succeeded'").fetchone()
+    return int(count)
 
 
 async def test_a_turn_under_way_at_the_end_stores_what_it_decided(tmp_path: Path) -> None:
@@ -269,6 +318,18 @@ async def test_a_turn_under_way_at_the_end_stores_what_it_decided(tmp_path: Path
 
     async with open_shop(tmp_path / "data") as later:
         assert later.realm.payments.find(payment).status.value == "cancelled"
+
+
+async def test_what_only_waits_for_its_turn_to_come_holds_up_no_end() -> None:
+    class Idle(Database):
+        async def close(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+    started_s = trio.current_time()
+    async with _open_turns(Idle("x.db", 1, inline=True)) as turns:
+        turns.start_soon(trio.sleep, 60)
+
+    assert trio.current_time() == started_s
 
 
 async def test_a_turn_that_a_dead_disk_holds_ends_with_its_database() -> None:
