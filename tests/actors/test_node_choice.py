@@ -133,6 +133,15 @@ async def test_what_one_of_two_nodes_cannot_tell_of_ends_the_second_reading_for_
     assert two_nodes.watcher.stats().second_trouble == ""
 
 
+async def test_what_is_no_transactions_trouble_has_none_read_past(two_nodes: Watching) -> None:
+    skipped: set[str] = set()
+    choice = NodeChoice(two_nodes.rpc, skipped)
+    for node in two_nodes.rpc.nodes * UNREADABLE_TRIES:
+        choice.rest(node, Unread("the node has no clock"))
+        await trio.sleep(UNREADABLE_S)
+    assert skipped == set()
+
+
 @pytest.mark.parametrize("is_second", [True, False])
 async def test_one_node_is_read_alone_only_once_and_only_for_the_second_reading(
     two_nodes: Watching, is_second: bool

@@ -30,7 +30,7 @@ from payd.store.sightings import Sighting, hold_to_commitment, matched_of
 from payd.store.transfers import Follow
 from tests.chains.evm.scene import CHAIN, ETH, Scene, open_scene, sign, two_nodes
 from tests.live.anvil import Anvil
-from tests.live.chain import BUYER, BUYER_2, OPERATOR, STRANGER, account, address, calldata
+from tests.live.chain import BUYER, BUYER_2, MERCHANT, OPERATOR, STRANGER, account, address, calldata
 from tests.live.proxy import open_proxy
 
 pytestmark = pytest.mark.real_time
@@ -95,6 +95,20 @@ async def test_who_paid_is_the_buyer_and_not_who_was_asked(scene: Scene) -> None
 
     assert after.processing is not None
     assert after.processing.buyer == f"{CHAIN}:{address(BUYER_2).lower()}"
+
+
+async def test_where_the_merchant_has_moved_what_was_asked_for_at_the_place_that_was_paid_counts(
+    scene: Scene,
+) -> None:
+    payment = await scene.payment()
+    quote = await scene.quote(payment, scene.dai_asset)
+    await scene.quote(payment, scene.dai_asset, merchant=address(OPERATOR))
+    await scene.chain.receipt(await scene.send(quote))
+    await scene.watch(3)
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    assert read_track(payment).recipient == f"{CHAIN}:{address(MERCHANT).lower()}"
 
 
 async def test_an_authorization_that_somebody_else_brought_commits_what_was_signed(scene: Scene) -> None:
