@@ -74,6 +74,12 @@ async def test_many_destinations_are_asked_for_in_pieces(watching: Watching) -> 
     assert watching.rpc.calls["eth_getLogs"] - before == 2 + 2  # and again what has become final
 
 
+async def test_tokens_alone_are_looked_for_by_their_address(watching: Watching) -> None:
+    watched = await watch_list(watching).everything()
+    assert {len(token) for token in watched.tokens} == {42}
+    assert watched.native == ETH
+
+
 def watch_list(watching: Watching) -> WatchList:
     return WatchList(watching.till.db, watching.clock, parse_chain(CHAIN), AssetBook())
 

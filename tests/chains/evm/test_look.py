@@ -432,6 +432,19 @@ async def test_a_transfer_that_never_was_is_denied_once_its_block_is_final(
         assert [await scene.look(one) for one in (payment, after)] == [Found(None, denied=row)] * 2
 
 
+async def test_a_transfer_that_one_of_two_nodes_still_shows_is_not_denied(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with two_nodes(realm_db, anvil) as (scene, first, _):
+        payment = await scene.payment()
+        tx_hash = await scene.send(await scene.quote(payment, scene.dai_asset))
+        await scene.chain.receipt(tx_hash)
+        await scene.watch(4)
+        first.hidden.add(tx_hash)
+
+        assert await scene.look(payment) is None
+
+
 # When to ask.
 
 

@@ -91,6 +91,23 @@ async def test_what_one_node_told_alone_of_who_paid_is_not_what_succeeds(
         assert repayment_of(payment).to == f"{CHAIN}:{address(BUYER).lower()}"
 
 
+async def test_nor_where_nodes_contradict_each_other_on_who_sent_what_a_wallet_told_of(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with two_nodes(realm_db, anvil) as (scene, first, _):
+        payment = await scene.payment()
+        quote = await scene.quote(payment, ETH)
+        payment = await scene.commit(payment, quote, await scene.send(quote))
+        await scene.watch(3)
+        first.rewrite = lie
+        payment = await scene.follow(payment)
+        assert payment.status is Status.PROCESSING
+        first.rewrite = None
+        payment = await scene.follow(payment)
+
+        assert payment.status is Status.SUCCEEDED
+
+
 async def test_nor_where_a_stranger_brought_what_was_signed_and_nobody_told_us(
     realm_db: Database, anvil: Anvil
 ) -> None:
