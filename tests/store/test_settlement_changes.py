@@ -22,6 +22,7 @@ from payd.store.settlement_changes import (
     changes_of,
     drop_change,
     find_change,
+    has_vacancy,
     next_change_ms,
     next_change_of,
     occupy,
@@ -84,7 +85,9 @@ async def test_a_change_is_applied_when_it_is_due_and_once(db: Database) -> None
 async def test_what_was_taken_back_or_replaced_is_not_applied(db: Database) -> None:
     await db.write(put_change, change(due_at_ms=3000))
     assert await apply(db, 2999) is None
+    await db.write(put_change, change(2))
     assert await db.write(drop_change, "crypto_1") == change(due_at_ms=3000)
+    assert db.point(find_change, "crypto_2") == change(2)
     assert await apply(db, 3000) is None
     assert (destination(db), acts(db)) == (OLD, [])
 
@@ -116,11 +119,16 @@ async def test_what_waits_is_found_by_merchant_by_account_and_by_its_time(db: Da
 
 async def test_after_a_deletion_another_address_has_to_wait_and_the_same_has_not(db: Database) -> None:
     await db.write(vacate, HELD, 1000)
+    other = msgspec.structs.replace(HELD, asset="eip155:8453/erc20:0xab", asset_key="eip155:8453/erc20:0xab")
+    await db.write(vacate, other, 2000)
     elsewhere = msgspec.structs.replace(HELD, destination=NEW)
     with pytest.raises(InvalidParams, match=r"1970-01-01T00:00:01\.000Z"):
         await db.write(occupy, elsewhere, 999)
     await db.write(occupy, msgspec.structs.replace(elsewhere, merchant_id="mrch_2"), 999)
     await db.write(occupy, elsewhere, 1000)
+    with pytest.raises(InvalidParams):
+        await db.write(occupy, msgspec.structs.replace(other, destination=NEW), 1999)
+    assert [db.point(has_vacancy, merchant) for merchant in ("mrch_1", "mrch_2")] == [True, False]
     await db.write(vacate, HELD, 5000)
     await db.write(occupy, msgspec.structs.replace(HELD, destination=OLD.lower()), 2000)
     await db.write(occupy, elsewhere, 2000)  # registered again, it is a settlement and no vacancy

@@ -12,6 +12,7 @@ from payd.store.settlements import (
     SETTLEMENTS_MAX,
     Settlement,
     account_at,
+    assets_taken,
     delete_settlement,
     find_settlement,
     has_settlement,
@@ -82,6 +83,17 @@ async def test_a_destination_is_changed_and_taken_away(realm_db: Database) -> No
     assert realm_db.point(find_settlement, "mrch_1", "crypto_1") is None
 
 
+async def test_a_change_or_deletion_of_one_destination_leaves_all_others_where_they_lead(
+    realm_db: Database,
+) -> None:
+    others = [settlement(2, "eip155:2/slip44:60"), settlement(3, merchant="mrch_2")]
+    for one in (settlement(1), *others):
+        await realm_db.write(insert_settlement, one)
+    await realm_db.write(set_destination, "crypto_1", "eip155:1:0xb", 2000)
+    await realm_db.write(delete_settlement, "crypto_1")
+    assert [realm_db.point(find_settlement, one.merchant_id, one.id) for one in others] == others
+
+
 async def test_whether_a_merchant_can_be_paid_at_all(realm_db: Database) -> None:
     assert not realm_db.point(has_settlement, "mrch_1")
     await realm_db.write(insert_settlement, settlement(1))
@@ -149,3 +161,14 @@ async def test_what_is_settled_on_a_chain_is_each_asset_with_its_places(realm_db
         ("solana:x/token:M", place),
         ("solana:x/slip44:501", place),
     }
+
+
+async def test_an_account_hears_of_what_its_own_merchants_take(realm_db: Database) -> None:
+    for number, asset in ((1, "eip155:10/slip44:60"), (2, "eip155:1/slip44:60")):
+        await realm_db.write(insert_merchant, merchant_of(number))
+        await realm_db.write(insert_settlement, settlement(number, asset, f"mrch_{number}"))
+    await realm_db.write(insert_merchant, msgspec.structs.replace(merchant_of(1), id="mrch_3"))
+    for number, asset in ((3, "eip155:10/slip44:60"), (4, "eip155:1/erc20:0xab")):
+        await realm_db.write(insert_settlement, settlement(number, asset, "mrch_3"))
+    assert realm_db.point(assets_taken, "acct_1") == ["eip155:1/erc20:0xab", "eip155:10/slip44:60"]
+    assert realm_db.point(assets_taken, "acct_2") == ["eip155:1/slip44:60"]
