@@ -7,7 +7,7 @@ import pytest
 from payd.core.search import read_search
 from payd.store.api_log import Logged, insert_logged
 from payd.store.db import Database, Tx
-from payd.store.merchants import Merchant, insert_merchant
+from payd.store.merchants import Merchant, delete_merchant, insert_merchant
 from payd.store.search import HITS_MAX, Found, find_anything
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.transfers import Transfer
@@ -44,18 +44,19 @@ def _furnish(tx: Tx) -> None:
         " VALUES ('pay_t2', 'solana:x', 'b', ?, x'', 1, 'open', 5)",
         (SOLANA_TX,),
     )
-    tx.execute(
-        "INSERT INTO relay_jobs"
-        " (seq, payment_id, chain, buyer, target, data, valid_until_s, state, created_at_ms)"
-        " VALUES (7, 'pay_t2', ?, 'b', 't', x'', 1, 'sent', 5)",
-        (CHAIN,),
-    )
-    tx.execute(
-        "INSERT INTO relay_transactions (seq, job_seq, chain, sender, nonce, gas, state, created_at_ms)"
-        " VALUES (8, 7, ?, 's', 0, 1, 'open', 5)",
-        (CHAIN,),
-    )
-    tx.execute("INSERT INTO relay_attempts VALUES (?, 8, x'', '1', '1', 5, 6)", (SENT,))
+    for seq, payment, sent in ((7, "pay_t2", SENT), (8, "pay_t1", "0x" + "77" * 32)):
+        tx.execute(
+            "INSERT INTO relay_jobs"
+            " (seq, payment_id, chain, buyer, target, data, valid_until_s, state, created_at_ms)"
+            " VALUES (?, ?, ?, 'b', 't', x'', 1, 'sent', 5)",
+            (seq, payment, CHAIN),
+        )
+        tx.execute(
+            "INSERT INTO relay_transactions (seq, job_seq, chain, sender, nonce, gas, state, created_at_ms)"
+            " VALUES (?, ?, ?, 's', ?, 1, 'open', 5)",
+            (seq + 10, seq, CHAIN, seq),
+        )
+        tx.execute("INSERT INTO relay_attempts VALUES (?, ?, x'', '1', '1', 5, 6)", (sent, seq + 10))
     insert_transfer(
         tx,
         Transfer(
@@ -63,11 +64,20 @@ def _furnish(tx: Tx) -> None:
             "unmatched", START_MS,
         ),
     )  # fmt: skip
-    tx.execute(
-        "INSERT INTO api_keys VALUES"
-        " ('key_1', 'acct_1', x'00', 'svc_test_', 'abcd', 'backend', '', NULL, 1, NULL)"
-    )
-    insert_logged(tx, [Logged(1, "acct_1", "key_1", "req_1", "GET", "/v1/payments", "", 400, 3, b"{}")])
+    # What nobody looks for: more of the account's own, and another account's.
+    for number, account in ((1, "acct_1"), (2, "acct_1"), (3, "acct_2")):
+        tx.execute(
+            "INSERT INTO api_keys VALUES (?, ?, ?, 'svc_test_', 'abcd', 'backend', '', NULL, 1, NULL)",
+            (f"key_{number}", account, bytes([number])),
+        )
+        request = f"req_{number}"
+        insert_logged(tx, [Logged(1, account, "key_1", request, "GET", "/v1/payments", "", 400, 3, b"{}")])
+        if number > 1:
+            merchant = f"mrch_{number}"
+            insert_merchant(tx, Merchant(merchant, account, "Bar", "a@b.example", None, "active", 1000))
+            insert_settlement(
+                tx, Settlement(f"crypto_{number}", merchant, USDC, USDC, f"{CHAIN}:0x{'66' * 20}", 1000)
+            )
 
 
 def search(db: Database, text: str, account: str = "acct_1") -> Found:
@@ -142,8 +152,21 @@ async def test_a_payment_and_its_transfer_are_one_place_to_go(realm_db: Database
 
 
 async def test_each_kind_brings_a_handful(realm_db: Database) -> None:
-    for _ in range(HITS_MAX + 5):
-        await realm_db.write(sell, "succeeded", reference_id="ORDER")
+    """The newest, of two that were made at the same moment the later one."""
+    made = []
+    for number in range(HITS_MAX + 5):
+        payment = await realm_db.write(
+            sell, "succeeded", reference_id="ORDER", at_ms=START_MS - number // 2 * 1000
+        )
+        made.append((payment.created_at_ms, number, payment.id))
+    newest = [payment_id for _, _, payment_id in sorted(made, reverse=True)][:HITS_MAX]
 
-    assert len(search(realm_db, "ORDER").hits) == HITS_MAX
-    assert len(search(realm_db, BUYER).hits) == HITS_MAX
+    assert [hit.id for hit in search(realm_db, "ORDER").hits] == newest
+    assert [hit.id for hit in search(realm_db, BUYER).hits] == newest
+
+
+async def test_a_deleted_merchants_destination_is_not_found(realm_db: Database) -> None:
+    await furnish(realm_db)
+    await realm_db.write(delete_merchant, "acct_1", "mrch_1", 1)
+
+    assert search(realm_db, f"{CHAIN}:{SHOP}").hits == ()
