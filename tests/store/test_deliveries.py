@@ -16,6 +16,7 @@ from payd.store.deliveries import (
     find_delivery,
     list_deliveries,
     load_due_work,
+    load_work,
     next_due_ms,
     pending_heads,
     postpone,
@@ -116,6 +117,30 @@ async def test_every_endpoint_that_is_owed_something_is_found(realm_db: Database
         await happen(realm_db, 10 + number, account_id=f"acct_{number}")
 
     assert realm_db.point(endpoints_with_pending) == ["ep_1", "ep_3"]
+
+
+async def test_what_is_due_next_is_the_earliest_of_all_endpoints_but_those_on_hold(
+    realm_db: Database,
+) -> None:
+    for number, now_ms in ((1, 30), (2, 20), (3, 10), (4, 0)):
+        await register(realm_db, f"acct_{number}", f"ep_{number}")
+        await happen(realm_db, number, account_id=f"acct_{number}", now_ms=now_ms)
+    await realm_db.write(switch_endpoint, account_id="acct_3", act="pause", now_ms=0, actor="test")
+    ended = "UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id = 'dlv_4'"
+    await realm_db.write(lambda tx: tx.execute(ended).rowcount)
+
+    assert realm_db.point(endpoints_with_pending) == ["ep_1", "ep_2"]
+    assert realm_db.point(next_due_ms) == 20
+    assert realm_db.point(next_due_ms, 20) == 30
+
+
+async def test_what_is_sent_by_hand_is_the_delivery_that_was_asked_for(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in (1, 2):
+        await happen(realm_db, number)
+
+    works = [realm_db.point(load_work, f"dlv_{number}") for number in (1, 2, 3)]
+    assert [work and work.message_id for work in works] == ["msg_1", "msg_2", None]
 
 
 async def test_work_is_due_only_while_it_is_pending_and_its_endpoint_enabled(realm_db: Database) -> None:
