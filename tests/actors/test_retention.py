@@ -17,7 +17,7 @@ import pytest
 from payd.actors.maintenance import Maintenance
 from payd.actors.office import OfficeChores
 from payd.clock import Clock
-from payd.store.db import Database, open_database
+from payd.store.db import Database, Tx, open_database
 from payd.store.migrate import Schema
 from payd.store.self_check import row_counts
 from tests.stored.fill import stored, unpack
@@ -168,3 +168,28 @@ async def test_a_deleted_endpoint_waits_for_its_deliveries(data: Path) -> None:
         await db.write(lambda tx: tx.execute("UPDATE deliveries SET state = 'pending'").rowcount)
         await run_chores(db, "realm", at_ms + YEAR_MS)
         assert db.point(row_counts)["endpoints"] > 0
+
+
+# By days: tables and the column that says from when on.
+AGES: Final[dict[int, dict[str, str]]] = {
+    14: {"api_log": "at_ms"},
+    30: {"endpoint_secrets": "expires_at_ms", "endpoints": "updated_at_ms", "webhook_jobs": "created_at_ms"},
+    100: {"api_keys": "revoked_at_ms", "apps": "revoked_at_ms"},
+}
+
+
+def date(tx: Tx, table: str, column: str, at_ms: int) -> None:
+    tx.execute(f"UPDATE {table} SET {column} = ?", (at_ms,))
+
+
+async def test_what_is_kept_for_a_time_is_kept_so_long_and_no_longer(data: Path) -> None:
+    async with opened(data, "realm") as db:
+        [(at_ms,)] = db.point(lambda tx: tx.execute("SELECT max(at_ms) FROM audit").fetchall())
+        for table, column in (pair for columns in AGES.values() for pair in columns.items()):
+            await db.write(date, table, column, at_ms)
+        for days, columns in AGES.items():
+            for late_ms, left in ((-60_000, set(columns)), (60_000, set())):
+                now_ms = at_ms + days * 86_400_000 + late_ms
+                await Maintenance(db, Clock(lambda now_ms=now_ms: now_ms), 30, 90, 100).run_once()  # type: ignore[misc]
+                after = db.point(row_counts)
+                assert {table for table in columns if after[table]} == left, days
