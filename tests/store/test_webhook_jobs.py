@@ -108,8 +108,87 @@ async def test_a_job_runs_until_what_it_queued_has_ended(realm_db: Database) -> 
     await realm_db.write(end)
     ended = job(realm_db)
     assert (ended.state, ended.matched, ended.queued, ended.done, ended.failed) == ("done", 3, 3, 2, 1)
+    await cancel(realm_db, "job_1")
+    assert job(realm_db) == ended, "there is nothing to take back"
     await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=1, actor="test")
     assert job(realm_db) == ended
+
+
+async def test_a_job_sends_nothing_twice_that_fails_again_while_it_looks(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(BATCH_ROWS_MAX + 1):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    await start(realm_db, "recover")
+    assert await advance(realm_db, fresh_ids())
+    await fail_all(realm_db)
+    assert not await advance(realm_db, fresh_ids())
+    assert job(realm_db).queued == BATCH_ROWS_MAX + 1
+
+
+@pytest.mark.parametrize("kind", ["recover", "replay-missing"])
+async def test_a_job_is_over_what_happened_before_it_was_started(realm_db: Database, kind: Kind) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in (0, 1):
+        await happen(realm_db, number, now_ms=1_000_000 + number)
+    state = "failed" if kind == "recover" else "cancelled"
+    await realm_db.write(
+        lambda tx: tx.execute("UPDATE deliveries SET state = ?, next_at_ms = NULL", (state,)).rowcount
+    )
+    await start(realm_db, kind)
+    await advance(realm_db, fresh_ids())
+    assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
+        state,
+        "pending",
+    ]
+
+
+async def test_replay_missing_sends_only_what_the_endpoint_neither_has_nor_is_owed(
+    realm_db: Database,
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    states = ("succeeded", "pending", "failed", "cancelled")
+    for number, _ in enumerate(states):
+        await happen(realm_db, number)
+
+    def end(tx: Tx) -> None:
+        tx.executemany(
+            "UPDATE deliveries SET state = ? WHERE id = ?",
+            [(state, f"dlv_{number}") for number, state in enumerate(states)],
+        )
+
+    await realm_db.write(end)
+    await start(realm_db, "replay-missing")
+    await advance(realm_db, fresh_ids())
+    assert (job(realm_db).matched, job(realm_db).done) == (1, 0)
+    # What the endpoint before had is another matter.
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=1, actor="test")
+    await register(realm_db, "acct_1", "ep_2")
+    await start(realm_db, "replay-missing", "job_2")
+    await realm_db.write(advance_job, "job_2", 1_000_000, fresh_ids())
+    later = realm_db.point(find_job, "acct_1", "job_2")
+    assert later is not None
+    assert later.matched == len(states)
+
+
+async def test_a_cancelled_job_takes_back_what_it_queued_itself(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in (1, 2):
+        await happen(realm_db, number)
+        await realm_db.write(
+            lambda tx, number=number: (
+                tx.execute(  # type: ignore[misc]
+                    "UPDATE deliveries SET state = 'failed', next_at_ms = NULL WHERE id = ?",
+                    (f"dlv_{number}",),
+                ).rowcount
+            )
+        )
+        await start(realm_db, "recover", f"job_{number}")
+        await realm_db.write(advance_job, f"job_{number}", 1_000_000, fresh_ids())
+    await cancel(realm_db, "job_1")
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert [(row.id, row.state) for row in rows] == [("dlv_2", "pending"), ("dlv_1", "failed")]
+    assert (job(realm_db).taken_back, rows[1].next_at_ms) == (1, None)
 
 
 async def test_a_job_that_still_looks_is_not_forgotten_however_old(realm_db: Database) -> None:
@@ -170,6 +249,7 @@ async def test_what_a_cancelled_job_takes_back_did_not_fail(realm_db: Database, 
     await fail_all(realm_db)
     await register(realm_db, "acct_1", "ep_1")
     await start(realm_db, kind)
+    assert realm_db.point(running_jobs) == [("job_1", "ep_1")]
     await advance(realm_db, fresh_ids())
 
     def end_two(tx: Tx) -> None:
@@ -180,6 +260,7 @@ async def test_what_a_cancelled_job_takes_back_did_not_fail(realm_db: Database, 
     await realm_db.write(end_two)
     await realm_db.write(cancel_job, "acct_1", "job_1")
     assert (job(realm_db).state, job(realm_db).taken_back) == ("cancelled", 0), "soon"
+    assert realm_db.point(running_jobs) == [("job_1", "ep_1")]
     await advance(realm_db, fresh_ids())
     ended = job(realm_db)
     assert (ended.state, ended.done, ended.failed, ended.taken_back) == ("cancelled", 1, 1, 1)
@@ -187,22 +268,23 @@ async def test_what_a_cancelled_job_takes_back_did_not_fail(realm_db: Database, 
 
 async def test_recover_counts_from_when_a_delivery_failed_for_good(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
-    for number in range(3):
+    for number in range(4):
         await happen(realm_db, number)
     await fail_all(realm_db)
 
     def log(tx: Tx) -> None:
         tx.executemany(
             "INSERT INTO attempts (delivery_id, n, trigger, at_ms, duration_ms) VALUES (?, 1, 'auto', ?, 10)",
-            [("dlv_0", 480), ("dlv_1", 490), ("dlv_2", 700)],
+            [("dlv_0", 480), ("dlv_1", 490), ("dlv_2", 100), ("dlv_2", 700), ("dlv_3", 700)],
         )
+        tx.execute("UPDATE deliveries SET kind = 'test' WHERE id = 'dlv_3'")
 
     await realm_db.write(log)
     await start(realm_db, "recover", since_ms=500)
     await advance(realm_db, fresh_ids())
 
     states = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
-    assert [row.state for row in states] == ["pending", "pending", "failed"]
+    assert [row.state for row in states] == ["failed", "pending", "pending", "failed"]
 
 
 async def test_replay_missing_keeps_to_its_time_its_account_and_the_wanted_types(realm_db: Database) -> None:
@@ -280,6 +362,12 @@ async def test_the_number_of_running_jobs_is_bounded(realm_db: Database) -> None
         await start(realm_db, "recover", f"job_{number}")
     with pytest.raises(RateLimited):
         await start(realm_db, "recover", "job_more")
+    await register(realm_db, "acct_2", "ep_2")
+    await realm_db.write(
+        start_job, job_id="job_other", account_id="acct_2", kind="recover", since_ms=0, now_ms=1_000_000
+    )
+    await realm_db.write(advance_job, "job_0", 1_000_000, fresh_ids())
+    await start(realm_db, "recover", "job_more")
 
 
 async def test_a_job_of_another_account_is_not_found(realm_db: Database) -> None:
