@@ -11,6 +11,7 @@ from payd.store.refunds import (
     RefundOut,
     forget_out,
     insert_refund,
+    is_refunded,
     refund_out,
     refunds_of,
     send_out,
@@ -45,3 +46,14 @@ async def test_who_forgets_what_cannot_land_does_not_forget_what_was_brought_sin
     await realm_db.write(forget_out, "pay_1", "0xa")
 
     assert realm_db.point(refund_out, "pay_1") == newer
+
+
+async def test_a_refund_that_is_out_is_its_own_payments(realm_db: Database) -> None:
+    outs = {"pay_1": RefundOut("0xa", 900), "pay_2": RefundOut("0xb", 800), "pay_3": RefundOut("0xa", 700)}
+    for payment_id, out in outs.items():
+        assert await realm_db.write(send_out, payment_id, out, 1000) is None
+    assert {payment_id: realm_db.point(refund_out, payment_id) for payment_id in outs} == outs
+    await realm_db.write(forget_out, "pay_1", "0xa")
+    await realm_db.write(insert_refund, "pay_1", "0xa", None, 1000)
+    assert realm_db.point(refund_out, "pay_3") == outs["pay_3"]
+    assert [realm_db.point(is_refunded, payment_id) for payment_id in outs] == [True, False, False]
