@@ -193,3 +193,51 @@ async def test_what_is_kept_for_a_time_is_kept_so_long_and_no_longer(data: Path)
                 await Maintenance(db, Clock(lambda now_ms=now_ms: now_ms), 30, 90, 100).run_once()  # type: ignore[misc]
                 after = db.point(row_counts)
                 assert {table for table in columns if after[table]} == left, days
+
+
+IN_USE: Final[dict[str, str]] = {
+    "api_keys": "revoked_at_ms IS NULL",
+    "apps": "revoked_at_ms IS NULL",
+    "endpoints": "state <> 'deleted'",
+    "endpoint_secrets": "endpoint_id <> 'ep_gone' AND expires_at_ms IS NULL",
+    "faults": "endpoint_id <> 'ep_gone'",
+    "fault_uses": "fault_id <> 'flt_gone'",
+    "audit": f"at_ms = {FAR_MS}",
+    "api_log": f"at_ms = {FAR_MS}",
+    "vacancies": f"until_ms = {FAR_MS}",
+}
+"""Of tables in which a chore forgets some: those that are none of its business, however old."""
+
+
+def make_old(tx: Tx) -> None:
+    """Of each of these tables there is something that goes and something that stays."""
+    tx.execute("UPDATE endpoints SET updated_at_ms = 0 WHERE id = 'ep_gone'")
+    tx.execute("INSERT INTO fault_uses VALUES ('flt_gone', 'dlv_stored', 0)")
+    tx.execute(
+        "INSERT INTO faults (id, endpoint_id, kind, events, created_at_ms)"
+        " SELECT 'flt_gone', 'ep_gone', kind, events, 0 FROM faults LIMIT 1"
+    )
+    tx.execute("UPDATE apps SET revoked_at_ms = 0 WHERE account_id IS NOT NULL")
+    tx.execute("INSERT INTO vacancies VALUES ('mrch_1', 'a', 'eip155:1:0xa', ?)", (FAR_MS,))
+    for table in ("audit", "api_log"):
+        tx.execute(
+            f"UPDATE {table} SET at_ms = ? WHERE seq = (SELECT max(seq) FROM {table})",
+            (FAR_MS,),
+        )
+
+
+async def test_what_is_in_use_stays_however_old_beside_what_goes(tmp_path: Path) -> None:
+    unpack(stored()[max(stored())], tmp_path)
+    async with opened(tmp_path, "realm") as db:
+        await db.write(make_old)
+
+        def rows(table: str, which: str) -> list[str]:
+            return db.point(
+                lambda tx: sorted(map(repr, tx.execute(f"SELECT * FROM {table} WHERE {which}").fetchall()))
+            )
+
+        in_use = {table: rows(table, which) for table, which in IN_USE.items()}
+        before = {table: rows(table, "TRUE") for table in IN_USE}
+        assert all(0 < len(in_use[table]) < len(before[table]) for table in IN_USE)
+        await run_chores(db, "realm", FAR_MS)
+        assert {table: rows(table, "TRUE") for table in IN_USE} == in_use
