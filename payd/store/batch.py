@@ -164,7 +164,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 def words_for(error: BaseException) -> str:
     """What is wrong and what to do, for people."""
-    if isinstance(error, Displaced):
+    if isinstance(error, Displaced | StoreUnavailable):
         return str(error)
     return _MACHINE.get(code_of(error), f"{type(error).__name__}: {error}")
 

@@ -54,6 +54,10 @@ CACHE_KIB: Final = 16_384
 # Steps of SQLite's machine from one look at the clock to the next: some 0.1 ms.
 PROGRESS_STEPS: Final = 10_000
 
+NO_THREAD: Final = (
+    "the machine gives no thread to the database: look at its memory, and at how many processes payd may have"
+)
+
 Role: TypeAlias = Literal["writer", "reader", "checkpointer"]
 
 
@@ -368,6 +372,7 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
 
     Raises:
         sqlite3.Error: The file cannot be opened, or is no database.
+        StoreUnavailable: The machine gives it no thread.
     """
     failures: list[sqlite3.Error] = []
     made: list[Raw] = []
@@ -397,7 +402,10 @@ async def open_connection(path: Path, role: Role, kind: type[Raw], *, inline: bo
         connection = Connection(made[-1], None)
     else:
         check_bridge()
-        on_thread = await aiosqlite.connect(uri, **options)
+        try:
+            on_thread = await aiosqlite.connect(uri, **options)
+        except RuntimeError as error:
+            raise StoreUnavailable(NO_THREAD) from error
         connection = Connection(made[-1], on_thread)
     if failures:
         for raw in made:

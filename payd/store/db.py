@@ -380,7 +380,7 @@ class Database:
                 await self._probe()
                 self._failure = self._lost = None
                 _report(log.info, "database_recovered", path=where)
-            except (ConnectionGone, sqlite3.Error) as error:
+            except (ConnectionGone, StoreUnavailable, sqlite3.Error) as error:
                 self._failure = words_for(error)
                 self._settle(failure)
                 await self._connections.close(readers=False)

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.lowlevel
 
+from payd.core.errors import StoreUnavailable
 from payd.store import connection
 from payd.store.bridge import bridge
 from payd.store.connection import (
@@ -212,6 +213,29 @@ def test_a_file_that_is_missing_or_no_database_is_refused_and_no_thread_outlives
         open_point(tmp_path / "missing.db")
 
     assert not (tmp_path / "missing.db").exists()
+
+
+async def test_a_machine_that_gives_no_thread_is_told_in_words_and_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a container may have so many processes and no more, or there is no memory."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with bridge(), trio.fail_after(20):
+        async with open_database(path.with_name("office.db"), "office") as db:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(StoreUnavailable, match="gives no thread to the database"):
+                    await open_connection(path, "writer", StagedConnection, inline=False)
+                with pytest.raises(StoreUnavailable):
+                    await db.write(lambda tx: tx.close())
+                while "gives no thread" not in (db.failure or ""):
+                    await trio.sleep(0.01)
+            while not db.healthy:
+                await trio.sleep(0.01)
+            assert await db.write(lambda _: 7) == 7
 
 
 async def test_a_thread_without_a_bridge_is_refused(path: Path) -> None:
