@@ -44,6 +44,11 @@ DERIVED_BYTES_MAX: Final = 64
 PASSWORD_VARIABLE: Final = "PAYD_RELAYER_PASSWORD"
 
 
+NOT_UTF8: Final = (
+    "The password is not UTF-8. Have what it comes from use UTF-8, or take one without such letters."
+)
+
+
 class KeystoreUnusable(Exception):
     """The keystore cannot be made or opened; the message says why and what to do."""
 
@@ -119,7 +124,7 @@ def create(path: Path, password: str, *, small: bool = False, entropy: Entropy =
         entropy: Where the key comes from; salt and initialisation vector are the library's.
 
     Raises:
-        KeystoreUnusable: There is a file already, or the password is empty.
+        KeystoreUnusable: There is a file already, or the password is empty or no text.
         OSError: It cannot be written.
     """
     # Here, because it takes half a second: only who has a relayer pays for it.
@@ -130,7 +135,7 @@ def create(path: Path, password: str, *, small: bool = False, entropy: Entropy =
     key = _new_key(entropy)
     addresses = addresses_of(key)
     n = SCRYPT_N_SMALL if small else SCRYPT_N
-    made = create_keyfile_json(key, password.encode(), version=3, kdf="scrypt", iterations=n)
+    made = create_keyfile_json(key, _encoded(password), version=3, kdf="scrypt", iterations=n)
     said = {"address": (addresses.evm or "").removeprefix("0x"), "solana_address": addresses.solana}
     _write(path, msgspec.json.encode({**made, **said}))
     return addresses
@@ -167,9 +172,10 @@ def read_key(path: Path, password: str) -> bytes:
 
     raw = _read(path)
     keystore = _parse(path, raw)
+    secret = _encoded(password)
     try:
         _check_cost(path, keystore.crypto)
-        key = bytes(decode_keyfile_json(msgspec.json.decode(raw), password.encode()))
+        key = bytes(decode_keyfile_json(msgspec.json.decode(raw), secret))
         address = Signer(key).address
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
         # The library's own words for it; every other error of it is about the file.
@@ -218,6 +224,14 @@ def read_password(file: Path | None, variables: Mapping[str, str]) -> str | None
         ) from None
     except UnicodeDecodeError:
         raise KeystoreUnusable(f"{file} holds no password: it is no text.") from None
+
+
+def _encoded(password: str) -> bytes:
+    try:
+        return password.encode()
+    except UnicodeEncodeError:
+        # Not as its cause: it holds the password.
+        raise KeystoreUnusable(NOT_UTF8) from None
 
 
 def _new_key(entropy: Entropy) -> bytes:

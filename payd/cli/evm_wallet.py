@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import msgspec
 
 from payd.chains.rpc import Rpc
+from payd.cli.asked import ask_password
 from payd.cli.chain_wallet import Landed
 from payd.cli.failure import Refused
 from payd.core.caip import AssetId, ChainId, to_checksum_address
@@ -42,7 +42,7 @@ def read_wallet(file: Path, password_file: Path | None) -> bytes:
     try:
         password = read_password(password_file, {})
         if password is None:
-            password = click.prompt(f"Password of {file}", hide_input=True, err=True)
+            password = ask_password(f"Password of {file}")
         return read_key(file, password)
     except KeystoreUnusable as unusable:
         raise Refused(str(unusable)) from unusable

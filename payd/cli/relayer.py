@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from payd.cli.asked import ask_password
 from payd.cli.failure import Refused
 from payd.cli.sections import Sections
 from payd.cli.show import json_option, show_fields, show_json
@@ -64,7 +65,7 @@ def create(file: Path, password_file: Path | None, small: bool, as_json: bool) -
     with _told():
         password = read_password(password_file, os.environ)
         if password is None:
-            password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+            password = ask_password("Password", twice=True)
         addresses = create_keystore(file, password, small=small)
     _show(addresses, file, as_json)
     if not as_json:
@@ -124,7 +125,7 @@ def export(file: Path, as_json: bool) -> None:
         "records the screen, and throw the text away afterwards. It opens no other funds.",
         err=True,
     )
-    password = click.prompt(f"Password of {file}", hide_input=True, err=True)
+    password = ask_password(f"Password of {file}")
     with _told():
         key = read_key(file, password)
     if as_json:

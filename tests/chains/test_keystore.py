@@ -126,6 +126,16 @@ def test_an_empty_password_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "relayer.json").exists()
 
 
+def test_a_password_that_is_no_text_is_refused_and_not_told(tmp_path: Path, file: Path) -> None:
+    """As Python hands on what a variable has in Latin-1."""
+    odd = "gr\udcfcn"
+    with pytest.raises(KeystoreUnusable, match="password is not UTF-8") as refused:
+        create(tmp_path / "new.json", odd)
+    assert refused.value.__suppress_context__, "what was raised first has the password in it"
+    assert "password is not UTF-8" in why_not(file, odd), "the file is not damaged"
+    assert not (tmp_path / "new.json").exists()
+
+
 def test_another_password_does_not_open_it(file: Path) -> None:
     assert why_not(file, PASSWORD + " ") == f"The password does not open {file}."
 
