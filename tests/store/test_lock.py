@@ -91,6 +91,7 @@ def test_a_disk_that_takes_no_more_is_let_go_without_a_word(
     with hold_data_dir(tmp_path):
         monkeypatch.setattr(os, "ftruncate", refuse)
     monkeypatch.undo()
+    assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n", "which is nobody's now"
     with hold_data_dir(tmp_path):
         assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
 
