@@ -175,6 +175,8 @@ def _words(error: BaseException) -> click.ClickException:
             return Refused(
                 f"Another program serves at {error.filename}. Choose another with --listen HOST:PORT"
             )
+        case FileNotFoundError(filename=None) if _is_nowhere():
+            return Refused("The current folder is not there any more. Go to one that is.")
         case OSError(strerror=str() as reason, filename=str() as file):
             return Refused(f"{reason}: {file}")
         case OSError(strerror=str() as reason):
@@ -185,6 +187,14 @@ def _words(error: BaseException) -> click.ClickException:
             )
         case _:
             return Refused(str(error))
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _was_typed(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation
 from payd.store.lock import DataDirectoryBusy
 from payd.store.migrate import DatabaseTooNew
 from payd.store.seal import SealKeyUnusable
+from tests.terminal import Terminal
 
 REASONS = [
     (InvalidParams("Not like this."), Refused, 1, "Not like this."),
@@ -40,6 +41,18 @@ def test_a_reason_becomes_words_and_a_code_also_out_of_a_nursery(
         raise raised
     assert caught.value.exit_code == code
     assert words in caught.value.format_message()
+
+
+def test_a_current_folder_that_was_removed_is_named_as_what_is_missing(
+    payd: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for whoever stays in a folder that an upgrade has replaced."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said = payd.error("account", "list", "--data-dir", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    assert said == "Error: The current folder is not there any more. Go to one that is.\n"
 
 
 def test_a_reason_of_the_system_has_no_number() -> None:
