@@ -14,6 +14,8 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -288,7 +290,8 @@ class Connections:
         Raises:
             sqlite3.Error: The file cannot be opened, or is another one. Those that could be are open.
         """
-        self._check_place()
+        if not self._is_in_place():
+            raise Displaced
         if self.writer is None:
             self.writer = await open_connection(self._path, "writer", StagedConnection, inline=self._inline)
             self.rows_taken = 0
@@ -315,19 +318,19 @@ class Connections:
         """
         if (checkpointer := self.checkpointer) is None:
             return Log()
-        self._check_place()
+        if not self._is_in_place():
+            raise Displaced
         self.rows_taken = self.rows_written
         return await checkpointer.run(lambda: take_log(checkpointer.raw, mode))
 
-    def _check_place(self) -> None:
+    def _is_in_place(self) -> bool:
+        """Whether the path names the file that was opened first."""
         try:
-            if self._file is None or os.path.samestat(self._file, self._path.stat()):
-                return
+            return self._file is None or os.path.samestat(self._file, self._path.stat())
         except (FileNotFoundError, NotADirectoryError):
-            pass
+            return False
         except OSError:
-            return  # SQLite hears it as well, and its words are known
-        raise Displaced
+            return True  # SQLite hears it as well, and its words are known
 
     async def close(self, *, readers: bool = True) -> None:
         """Close them, the writer last: it takes the log into the database."""
@@ -339,6 +342,10 @@ class Connections:
             if self.point is not None:
                 self.point.close()
                 self.point = None
+        if writer is not None and not self._is_in_place():
+            # SQLite would leave it, and take it into the file that has the name by then.
+            with suppress(ConnectionGone, sqlite3.Error):
+                await writer.run(partial(take_log, writer.raw, "TRUNCATE"))
         for connection in (checkpointer, reader, looker, writer):
             if connection is not None:
                 await connection.close()

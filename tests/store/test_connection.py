@@ -16,6 +16,7 @@ import trio.lowlevel
 
 from payd.core.errors import StoreUnavailable
 from payd.store import connection
+from payd.store import db as db_module
 from payd.store.bridge import bridge
 from payd.store.connection import (
     Connection,
@@ -213,6 +214,34 @@ def test_a_file_that_is_missing_or_no_database_is_refused_and_no_thread_outlives
         open_point(tmp_path / "missing.db")
 
     assert not (tmp_path / "missing.db").exists()
+
+
+@pytest.mark.parametrize("looks_s", [0.002, 60])
+async def test_a_log_is_not_left_to_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_s: float
+) -> None:
+    """SQLite would take it into whatever has the name, and so spoil a backup that was put there."""
+    monkeypatch.setattr(db_module, "LOOK_S", looks_s)
+    path, old = tmp_path / "office.db", tmp_path / "old.db"
+
+    def add(tx: Tx, n: int) -> None:
+        tx.execute("INSERT INTO accounts VALUES (?, ?, 'v', 0)", (f"acct_{n}", f"{n}" * 5000))
+
+    with bridge():
+        async with open_database(path, "office") as db:
+            pass
+        old.write_bytes(path.read_bytes())
+        async with open_database(path, "office") as db:
+            for n in range(3):
+                await db.write(add, n)
+            old.replace(path)
+            if looks_s < 1:
+                while db.healthy:
+                    await trio.sleep(0.01)
+
+    with closing(sqlite3.connect(path)) as tx:
+        assert tx.execute("SELECT count(*) FROM accounts").fetchone() == (0,)
+        assert tx.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 async def test_a_machine_that_gives_no_thread_is_told_in_words_and_asked_again(
