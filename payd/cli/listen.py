@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 from collections.abc import Awaitable, Callable, Container
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
@@ -26,14 +24,13 @@ from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers,
 from payd.cli.options import Operator, config_options, load_config
 from payd.cli.pasted import pasted
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
+from payd.cli.running import endings
 from payd.cli.teaching import teach
 from payd.cli.ticker import HIDDEN, Head, JsonTicker, PlainTicker, Stopped, Ticker, told
 from payd.clock import system_wall_ms
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.signature import MalformedSecret, key_of
 from payd.net.http import Client, Target
-
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ def run_until_told(run: Callable[[], Awaitable[None]], door: ListenDoor) -> None
 
 async def _until_told(run: Callable[[], Awaitable[None]]) -> None:
     """Run until somebody says stop, by Ctrl-C or otherwise."""
-    with trio.open_signal_receiver(*SIGNALS) as signals:
+    with trio.open_signal_receiver(*endings()) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             async for _ in signals:

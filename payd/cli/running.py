@@ -45,6 +45,12 @@ async def undo(config: Config, command: str, args: dict[str, Any]) -> None:
         await do(config, command, args)
 
 
+def endings() -> tuple[signal.Signals, ...]:
+    """What tells a program to end; that its terminal is closed, only where it is not to outlive that."""
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as with nohup
+    return (signal.SIGINT, signal.SIGTERM) if outlives else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Told to end, it ends as with Ctrl-C: what it made is taken back, and its server stopped.
@@ -52,9 +58,10 @@ def interruptible() -> Iterator[None]:
     By way of SIGINT: Trio delivers that where a program can be interrupted, and no other signal. A shell that
     starts programs in the background has them ignore it.
     """
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in endings()}
+    for number in before:
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:

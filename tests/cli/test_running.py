@@ -13,7 +13,7 @@ import trio
 import trio.lowlevel
 
 from payd.cli.failure import Refused
-from payd.cli.running import base_url_of, do, interruptible, undo
+from payd.cli.running import base_url_of, do, endings, interruptible, undo
 from payd.config import Config
 from tests.cli.test_serve import serving
 from tests.terminal import Terminal
@@ -64,14 +64,15 @@ async def test_the_running_server_makes_things_and_takes_them_back_even_when_can
             await do(config, "webhook.show", of, " Or try this.")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("ignored", [False, True])
-def test_told_to_end_it_ends_as_with_ctrl_c_and_finishes_what_it_must(ignored: bool) -> None:
+def test_told_to_end_it_ends_as_with_ctrl_c_and_finishes_what_it_must(ignored: bool, number: int) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else signal.getsignal(signal.SIGINT)
     finished = []
 
     async def work() -> None:
         try:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
             await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True):
@@ -83,9 +84,22 @@ def test_told_to_end_it_ends_as_with_ctrl_c_and_finishes_what_it_must(ignored: b
             trio.run(work)
         assert finished == ["all"]
         assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == ignored
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_what_is_to_outlive_its_terminal_does() -> None:
+    """As `nohup` has it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            signal.raise_signal(signal.SIGHUP)
+        assert endings() == (signal.SIGINT, signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert endings() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.mark.real_time
