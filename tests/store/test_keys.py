@@ -137,6 +137,7 @@ def test_a_revoked_key_is_found_no_more_and_still_listed(tx: sqlite3.Connection)
     assert revoked.revoked_at_ms == 2000
     assert keys.find_key(tx, hash_api_key(TEST_KEY)) is None
     assert keys.list_keys(tx, "acct_1") == [revoked]
+    assert (keys.list_keys(tx, "acct_1", 2000), keys.list_keys(tx, "acct_1", 2001)) == ([revoked], [])
 
 
 def test_revoking_twice_changes_nothing(tx: sqlite3.Connection) -> None:
@@ -178,6 +179,7 @@ def test_keys_are_listed_for_one_account_oldest_first(tx: sqlite3.Connection) ->
 
 def test_there_is_an_end_to_active_keys(tx: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "KEYS_MAX", 1)
+    make(tx, make_api_key("test", b"o" * KEY_ENTROPY_BYTES), key_id="key_3", account_id="acct_2")
     make(tx)
     with pytest.raises(InvalidParams, match="Revoke one"):
         make(tx, LIVE_KEY, key_id="key_2")

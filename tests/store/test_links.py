@@ -102,6 +102,24 @@ async def test_what_a_person_made_is_taken_back_in_one_account_and_no_reset_with
     assert None not in opens
 
 
+async def test_an_invitation_that_was_used_or_is_over_is_not_open_and_stays_as_the_proof_of_it(
+    office: Database,
+) -> None:
+    await make(office, "used")
+    await make(office, "open")
+    await make(office, "setup", "setup")
+    await office.write(use_link, "invite", b"used", NOW)
+    assert [one.id for one in office.point(list_invitations, "acct_1", NOW)] == ["inv_open"]
+    assert office.point(list_invitations, "acct_1", NOW + 1000) == []
+    assert not await office.write(
+        take_back, account_id="acct_1", link_id="inv_used", actor="usr_9", now_ms=NOW
+    )
+    assert await office.write(take_back_of, "acct_1", "usr_8") == 0
+    assert await office.write(take_back_of, "acct_1", "usr_9") == 1
+    left = office.point(lambda tx: tx.execute("SELECT id FROM links ORDER BY id").fetchall())
+    assert left == [("inv_setup",), ("inv_used",)]
+
+
 async def test_there_are_so_many_at_once(office: Database) -> None:
     for number in range(OPEN_MAX):
         await make(office, str(number))

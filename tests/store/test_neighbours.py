@@ -132,12 +132,16 @@ async def test_what_a_person_does_and_leaves_is_their_own(office: Database) -> N
     before = others(office)
     await office.write(live_a_life)
     await office.write(insert_user, User("usr_3", "u3@example.com", "-", 0, None, 0))
+    await office.write(insert_session, Session("ses_3", "usr_3", "acct_1", "test", 9, 9, 9, "", ""), b"\3")
     for user, role in (("usr_3", Role.OWNER), ("usr_1", Role.VIEWER)):
         await office.write(
             put_membership, account_id="acct_1", user_id=user, role=role, actor="cli", now_ms=10
         )
     await office.write(remove_membership, account_id="acct_1", user_id="usr_1", actor="cli", now_ms=10)
     assert others(office) == before
+    colleague = office.point(find_session, b"\3", 9)
+    assert colleague is not None
+    assert (colleague.user.id, colleague.role) == ("usr_3", Role.OWNER)
     assert all(rows or table not in ("sessions", "links", "passkeys") for table, rows in before.items())
 
 

@@ -94,11 +94,15 @@ async def test_each_is_listed_and_ended_by_its_own_person_only(office: Database)
 
 
 async def test_one_person_has_so_many_at_most(office: Database) -> None:
+    """The one that was used longest ago makes room."""
+    await office.write(insert_session, session("old", at_ms=NOW - 1), b"old")
+    await office.write(touch_session, "ses_old", NOW + 999, mode="live")
     for number in range(SESSIONS_MAX + 3):
         await office.write(insert_session, session(str(number), at_ms=NOW + number), b"%d" % number)
     kept = office.point(list_sessions, "usr_1", NOW)
-    assert len(kept) == SESSIONS_MAX
-    assert kept[0].id == f"ses_{SESSIONS_MAX + 2}"
+    newest = [f"ses_{number}" for number in reversed(range(4, SESSIONS_MAX + 3))]
+    assert [one.id for one in kept] == ["ses_old", *newest]
+    assert (kept[0].mode, kept[1].mode) == ("live", "test")
 
 
 async def test_what_a_browser_says_of_itself_is_cut(office: Database) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
+from payd.store import users
 from payd.store.accounts import Account, insert_account
 from payd.store.db import Database, Tx, open_database
 from payd.store.links import Link, find_link, insert_link
@@ -24,6 +25,7 @@ from payd.store.users import (
     put_membership,
     remove_membership,
     role_in,
+    set_password,
 )
 
 
@@ -82,6 +84,30 @@ async def test_a_part_in_an_account_is_given_changed_and_audited(office: Databas
         ("usr_2", Role.SUPPORT),
     ]
     assert office.point(audit)[-1] == ("user.role", "usr_2", '{"before": "viewer", "role": "support"}')
+
+
+async def test_an_account_has_so_many_people_whatever_others_have(
+    office: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users, "USERS_MAX", 2)
+    for number in (1, 2, 3):
+        await office.write(insert_user, user(number))
+        await join(office, number, Role.OWNER, 1 if number == 3 else 2)
+    await join(office, 2, Role.OWNER)
+    with pytest.raises(InvalidParams, match="2 users at most"):
+        await join(office, 1, Role.VIEWER)
+    await join(office, 3, Role.VIEWER)
+
+
+async def test_another_password_is_one_persons(office: Database) -> None:
+    for number in (1, 2):
+        await office.write(insert_user, user(number))
+    await office.write(set_password, "usr_1", "another", 9)
+    found = [office.point(find_user, f"usr_{number}") for number in (1, 2)]
+    assert [(one.password_hash, one.password_set_at_ms) for one in found if one] == [
+        ("another", 9),
+        ("$argon2id$", 2),
+    ]
 
 
 async def test_the_last_owner_stays_one(office: Database) -> None:
