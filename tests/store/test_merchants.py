@@ -70,11 +70,13 @@ async def test_pages_are_in_order_of_age_then_id_and_count_the_whole(realm_db: D
     for number, at_ms in ((3, 1000), (1, 1000), (2, 2000), (4, 500)):
         await realm_db.write(insert_merchant, merchant(number, at_ms=at_ms))
     await realm_db.write(insert_merchant, merchant(9, account="acct_2"))
+    await realm_db.write(insert_merchant, merchant(8))
+    await realm_db.write(delete_merchant, "acct_1", "mrch_8", 5000)
     seen: list[str] = []
     after: tuple[int, str] | None = None
     while True:
         found, total = await realm_db.read(list_merchants, "acct_1", after=after, limit=2)
-        assert total == 4
+        assert (total, len(found)) in ((4, 2), (4, 0))
         if not found:
             break
         seen += [one.id for one in found]

@@ -129,6 +129,8 @@ async def test_after_a_deletion_another_address_has_to_wait_and_the_same_has_not
     with pytest.raises(InvalidParams):
         await db.write(occupy, msgspec.structs.replace(other, destination=NEW), 1999)
     assert [db.point(has_vacancy, merchant) for merchant in ("mrch_1", "mrch_2")] == [True, False]
+    await db.write(vacate, msgspec.structs.replace(HELD, merchant_id="mrch_2"), 9000)
     await db.write(vacate, HELD, 5000)
     await db.write(occupy, msgspec.structs.replace(HELD, destination=OLD.lower()), 2000)
     await db.write(occupy, elsewhere, 2000)  # registered again, it is a settlement and no vacancy
+    assert db.point(has_vacancy, "mrch_2")

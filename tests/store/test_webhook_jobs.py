@@ -171,7 +171,8 @@ async def test_replay_missing_sends_only_what_the_endpoint_neither_has_nor_is_ow
     assert later.matched == len(states)
 
 
-async def test_a_cancelled_job_takes_back_what_it_queued_itself(realm_db: Database) -> None:
+@pytest.mark.parametrize("cancelled", [1, 2])
+async def test_a_cancelled_job_takes_back_what_it_queued_itself(realm_db: Database, cancelled: int) -> None:
     await register(realm_db, "acct_1", "ep_1")
     for number in (1, 2):
         await happen(realm_db, number)
@@ -185,10 +186,25 @@ async def test_a_cancelled_job_takes_back_what_it_queued_itself(realm_db: Databa
         )
         await start(realm_db, "recover", f"job_{number}")
         await realm_db.write(advance_job, f"job_{number}", 1_000_000, fresh_ids())
-    await cancel(realm_db, "job_1")
+    await cancel(realm_db, f"job_{cancelled}")
     rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
-    assert [(row.id, row.state) for row in rows] == [("dlv_2", "pending"), ("dlv_1", "failed")]
-    assert (job(realm_db).taken_back, rows[1].next_at_ms) == (1, None)
+    assert [row.id for row in rows if row.state == "failed" and row.next_at_ms is None] == [
+        f"dlv_{cancelled}"
+    ]
+    assert [row.id for row in rows if row.state == "pending"] == [f"dlv_{3 - cancelled}"]
+    assert realm_db.point(running_jobs) == []
+
+
+async def test_a_batch_is_of_the_job_that_it_was_asked_for(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 0)
+    await fail_all(realm_db)
+    await start(realm_db, "replay-missing")
+    await start(realm_db, "recover", "job_2")
+    await realm_db.write(advance_job, "job_2", 1_000_000, fresh_ids())
+    later = realm_db.point(find_job, "acct_1", "job_2")
+    assert later is not None
+    assert (job(realm_db).queued, later.queued) == (0, 1)
 
 
 async def test_a_job_that_still_looks_is_not_forgotten_however_old(realm_db: Database) -> None:
