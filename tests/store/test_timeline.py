@@ -32,6 +32,7 @@ from payd.core.timeline import (
 from payd.store.audit import insert_audit
 from payd.store.chain_cursors import Cursor, move_cursor
 from payd.store.db import Database, Tx
+from payd.store.refunds import insert_refund
 from payd.store.timeline import ROWS_MAX, Timeline, read_timeline
 from payd.store.transfers import Transfer, match_transfers
 from tests.ledger import BUYER, CHAIN, START_MS, USDC, run_sql, sell
@@ -118,6 +119,7 @@ async def test_a_paid_payment_tells_its_whole_life(tmp_path: Path) -> None:
         assert len(of_kind(timeline, Answered)) == 1
         (seen,) = of_kind(timeline, TransferSeen)
         assert (seen.kind, seen.confirmations, seen.tx_id) == ("matched", None, f"test:{payment_id}")
+        assert seen.on_chain
         (refund,) = of_kind(timeline, Refunded)
         assert refund.note == "broken"
         assert len(of_kind(timeline, DeliveryTried)) == 4
@@ -199,6 +201,8 @@ def happen(tx: Tx, sold: Payment) -> None:
     match_transfers(tx, [seen])
     match_transfers(tx, [msgspec.structs.replace(seen, tx_id="0xgone", block_hash=None, kind="late")])
     move_cursor(tx, CHAIN, "head", None, Cursor(102, "0xh", 5))
+    move_cursor(tx, CHAIN, "closed", None, Cursor(101, "0xg", 5))
+    move_cursor(tx, "eip155:1", "head", None, Cursor(500, "0xo", 5))
     tx.execute("INSERT INTO hints VALUES (?, 'opt_1', ?, ?)", (sold.id, TX_ID, START_MS + 2))
     tx.execute(
         "INSERT INTO builds"
@@ -257,6 +261,42 @@ async def test_what_chains_and_people_did_is_told_with_confirmations(realm_db: D
     assert isinstance(found.entries[-1], Parked)
     assert realm_db.point(read_timeline, "acct_2", sold.id) is None
     assert realm_db.point(read_timeline, "acct_1", "pay_tnone") is None
+
+
+async def test_what_happened_to_one_payment_is_told_of_no_other(realm_db: Database) -> None:
+    sold, quiet = [await realm_db.write(sell, state) for state in ("processing", "requires_action")]
+    await realm_db.write(happen, sold)
+    await realm_db.write(insert_refund, sold.id, "0xback", None, START_MS)
+
+    def offer(tx: Tx) -> None:
+        for name, payment in (("opt_1", sold), ("opt_2", quiet)):
+            tx.execute("INSERT INTO options VALUES (?, ?, ?, ?, 'a', 'a')", (name, payment.id, USDC, USDC))
+        tx.execute(
+            "INSERT INTO quotes (option_id, payment_id, amount, destination, actions, valid_from_ms,"
+            " valid_until_ms) VALUES ('opt_1', ?, '5', 'd', x'', ?, ?)",
+            (sold.id, START_MS, START_MS + 9),
+        )
+        tx.execute(
+            "INSERT INTO collected (payment_id, holder, sealed, collected_at_ms) VALUES (?, 'h', x'', 5)",
+            (sold.id,),
+        )
+        tx.execute(
+            "INSERT INTO relay_jobs (seq, payment_id, chain, buyer, target, data, valid_until_s, state,"
+            " created_at_ms) VALUES (9, ?, ?, 'b', 't', x'', 1, 'queued', ?)",
+            (quiet.id, CHAIN, START_MS),
+        )
+        tx.execute(
+            "INSERT INTO relay_transactions (seq, job_seq, chain, sender, nonce, gas, state, created_at_ms)"
+            " VALUES (10, 9, ?, 's', 1, 1, 'open', 5)",
+            (CHAIN,),
+        )
+
+    await realm_db.write(offer)
+    found = realm_db.point(read_timeline, "acct_1", quiet.id)
+    assert found is not None
+    names = sorted(type(entry).__name__ for entry in found.entries)
+    assert names == ["EventKept", "Moved", "Relayed"]
+    assert [one.words for one in of_kind(found, Relayed)] == ["queued"]
 
 
 async def test_versions_are_told_when_their_events_are_forgotten(realm_db: Database) -> None:
