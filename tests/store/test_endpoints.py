@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from payd.core.endpoint import ALL, CANARY, NOTIFY, SECRET_OVERLAP_MS, Endpoint
+from payd.core.endpoint import ALL, CANARY, NOTIFY, SECRET_OVERLAP_MS, Endpoint, EndpointState
 from payd.core.errors import InvalidState, NotFound
 from payd.store import endpoints
 from payd.store.db import Database, Tx
-from payd.store.deliveries import count_pending
+from payd.store.deliveries import count_pending, list_deliveries
 from payd.store.endpoints import SealedSecret
 from payd.store.seal import KEY_BYTES, Seal
 from tests.store.test_deliveries import happen
@@ -207,3 +207,27 @@ async def test_what_a_disabled_endpoint_is_owed_is_cancelled_to_the_last_of_it(
     assert realm_db.point(count_pending) == 3
     assert [await realm_db.write(endpoints.sweep_endpoint, "ep_1") for _ in range(3)] == [True, False, False]
     assert realm_db.point(count_pending) == 0
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert {(row.state, row.reason, row.next_at_ms) for row in rows} == {
+        ("cancelled", "endpoint_disabled", None)
+    }
+
+
+async def test_an_endpoint_comes_back_as_it_was_saved(realm_db: Database) -> None:
+    endpoint, _ = await put(realm_db)
+    changed = msgspec.structs.replace(
+        endpoint,
+        url="https://other.test/",
+        events=("payment.settled", "payment.failed"),
+        state=EndpointState.PAUSED,
+        failing_since_ms=1,
+        last_failure_at_ms=2,
+        last_success_at_ms=3,
+        headers=b"sealed",
+        header_names=("authorization", "x-shop"),
+        off_since_ms=4,
+        warnings=5,
+    )
+    await realm_db.write(endpoints.save_endpoint, changed, 6)
+    assert realm_db.point(endpoints.endpoint_of_id, "ep_1") == changed
+    assert realm_db.point(lambda tx: tx.execute("SELECT updated_at_ms FROM endpoints").fetchall()) == [(6,)]

@@ -10,7 +10,7 @@ from payd.core.fault import Fault, FaultKind
 from payd.entropy import new_id
 from payd.store.attempts import AttemptEnd, attempts_of, record_attempt
 from payd.store.db import Database, Tx
-from payd.store.deliveries import find_delivery
+from payd.store.deliveries import find_delivery, postpone
 from payd.store.endpoints import get_endpoint
 from payd.store.faults import (
     ACTIVE_MAX,
@@ -116,8 +116,9 @@ async def test_what_is_held_back_has_used_no_attempt_and_is_due_when_another_wen
     assert due(db, "dlv_1") == (MINUTE_MS, 0)
     assert db.point(endpoints_with_faults, 5) == {"ep_1"}
     assert await db.write(release_held, "ep_1", "dlv_1", 6) is False
+    await db.write(postpone, "dlv_2", 900)
     assert await db.write(release_held, "ep_1", "dlv_2", 6) is True
-    assert due(db, "dlv_1") == (6, 0)
+    assert (due(db, "dlv_1"), due(db, "dlv_2")) == ((6, 0), (900, 0))
     assert db.point(endpoints_with_faults, 7) == set()
 
 
@@ -142,6 +143,26 @@ async def test_one_or_all_are_ended_and_let_go_what_they_hold(db: Database) -> N
     assert db.point(endpoints_with_faults, 8) == set()
     with pytest.raises(NotFound):
         await db.write(end_faults, "ep_2", "flt_1", 8)
+
+
+async def test_another_endpoints_faults_and_what_they_hold_stay_as_they_are(db: Database) -> None:
+    await register(db, "acct_2", "ep_2")
+    await happen(db, 2, account_id="acct_2")
+    held = fault(9, "reorder", endpoint_id="ep_2", deliveries=2, left=2)
+    await db.write(add_fault, held)
+    await db.write(take_fault, "dlv_2", 5)
+    await db.write(record_attempt, "dlv_2", ended("reorder", held_until_ms=MINUTE_MS), NOTICES)
+    before = db.point(list_faults, "ep_2")
+
+    await db.write(add_fault, fault(1, "reorder", deliveries=2, left=2))
+    await db.write(take_fault, "dlv_1", 5)
+    await db.write(record_attempt, "dlv_1", ended("reorder", held_until_ms=MINUTE_MS), NOTICES)
+    await db.write(take_fault, "dlv_1", MINUTE_MS)
+    await db.write(end_faults, "ep_1", None, MINUTE_MS)
+    for number in range(100, 101 + KEPT_MAX):
+        await db.write(add_fault, fault(number, left=0))
+    assert (before[0].held, db.point(list_faults, "ep_2")) == ("dlv_2", before)
+    assert due(db, "dlv_2") == (MINUTE_MS, 0)
 
 
 async def test_there_is_a_bound_to_how_many_and_old_ones_are_forgotten(db: Database) -> None:
