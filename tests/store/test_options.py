@@ -14,6 +14,8 @@ from payd.store.options import (
     HINTS_STORED_MAX,
     HINTS_UNKNOWN_MAX,
     Route,
+    account_of,
+    accounts_offered,
     asset_key_of,
     hand_out,
     hand_out_resolved,
@@ -87,6 +89,21 @@ async def test_a_destination_is_frozen_for_the_payment_that_was_offered_it(realm
     assert destinations(realm_db, "pay_2") == ["eip155:1:0xdd"]
 
 
+async def test_a_payment_goes_where_its_own_merchant_says_and_no_frozen_route_speaks_for_another_asset(
+    realm_db: Database,
+) -> None:
+    for number in (1, 2):
+        await realm_db.write(insert_merchant, msgspec.structs.replace(MERCHANT, id=f"mrch_{number}"))
+    await settle(realm_db, "crypto_1")
+    await settle(realm_db, "crypto_2", "eip155:1:0xcc", "eip155:1/erc20:0xab")
+    theirs = Settlement("crypto_3", "mrch_2", ASSET, ASSET, "eip155:1:0xee", 1000)
+    await realm_db.write(insert_settlement, theirs)
+    await hand(realm_db, offer(), "opt_1")
+
+    assert destinations(realm_db) == [WALLET, "eip155:1:0xcc"]
+    assert [one.destination for one in realm_db.point(routes_of, "pay_2", "mrch_2")] == ["eip155:1:0xee"]
+
+
 async def test_a_removed_route_stays_gone_for_its_payment_when_the_asset_comes_back(
     realm_db: Database,
 ) -> None:
@@ -128,6 +145,11 @@ async def test_an_option_of_another_payment_is_none(realm_db: Database) -> None:
     assert realm_db.point(quotes_of, "pay_1", "opt_2") == []
     assert realm_db.point(asset_key_of, "pay_2", "opt_1") is None
     assert realm_db.point(asset_key_of, "pay_1", "opt_2") is None
+    await hand(realm_db, offer("eip155:1:0xcc"), "opt_3", payment="pay_2")
+    assert realm_db.point(account_of, "pay_1", "opt_1") == "eip155:1:0xbb"
+    assert realm_db.point(account_of, "pay_2", "opt_1") is None
+    assert realm_db.point(account_of, "pay_1", "opt_3") is None
+    assert realm_db.point(accounts_offered, "pay_2") == {"eip155:1:0xcc"}
 
 
 async def test_the_id_stays_for_payment_asset_and_account(realm_db: Database) -> None:
@@ -254,6 +276,11 @@ async def test_hints_are_kept_once_and_so_many_an_option(realm_db: Database) -> 
     assert {("0xa", 1000), ("0xb", 1000)} <= set(rows)
     await realm_db.write(keep_hints, "pay_1", "opt_1", ["0xnew"], 4000)
     assert await stored(realm_db, "hints") == HINTS_STORED_MAX
+    await hand(realm_db, offer("eip155:1:0xcc"), "opt_2")
+    await hand(realm_db, offer(), "opt_3", payment="pay_2")
+    for payment, option in (("pay_1", "opt_2"), ("pay_2", "opt_3")):
+        await realm_db.write(keep_hints, payment, option, [f"0x{option}"], 5000)
+    assert await stored(realm_db, "hints") == HINTS_STORED_MAX + 2, "what others told takes no room"
 
 
 async def test_only_all_that_was_told_for_an_option_of_the_payment_was_told_before(

@@ -8,10 +8,13 @@ import msgspec
 
 from payd.store.db import Database
 from payd.store.transfers import (
+    Follow,
     Transfer,
+    follow_transfer,
     list_transfers,
     match_transfers,
     paid_among,
+    transfers_in,
     transfers_of_payment,
 )
 from tests.inserts import insert_transfer
@@ -114,3 +117,25 @@ async def test_those_are_paid_of_which_the_chain_shows_a_transfer_that_pays(real
 
     assert realm_db.point(paid_among, ["pay_1", "pay_2", "pay_3", "pay_9"]) == {"pay_1"}
     assert realm_db.point(paid_among, []) == set()
+
+
+async def test_only_the_transfer_that_pays_is_looked_at_again_in_the_block_where_it_was(
+    realm_db: Database,
+) -> None:
+    others = (
+        transfer(1, log_index=1, kind="late", block_hash="0xaa"),
+        transfer(1, log_index=2, payment_id="pay_2", block_hash="0xaa"),
+        transfer(1, log_index=3, block_hash="0xbb"),
+        transfer(1, chain="eip155:2", block_hash="0xaa"),
+        transfer(2, block_hash="0xaa"),
+    )
+    for one in (transfer(1, block_hash="0xaa"), *others):
+        await realm_db.write(insert_transfer, one)
+
+    follow = Follow("eip155:1", "0x1", "0xaa", "depth", 9)
+    assert await realm_db.write(follow_transfer, "pay_1", follow)
+    assert not await realm_db.write(follow_transfer, "pay_1", msgspec.structs.replace(follow, tx_id="0x9"))
+    looked_at = "SELECT log_index, look_at FROM transfers WHERE awaits = 'depth'"
+    assert realm_db.point(lambda tx: tx.execute(looked_at).fetchall()) == [(0, 9)]
+    shown = realm_db.point(transfers_in, "eip155:1", "0x1")
+    assert [one.log_index for one in shown] == [0, 1, 2, 3]
