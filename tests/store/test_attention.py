@@ -6,7 +6,7 @@ from payd.core.attention import REACH_MS
 from payd.core.transfer import Kind
 from payd.store.attention import COUNT_MAX, NAMED_MAX, account_matters
 from payd.store.db import Database, Tx
-from payd.store.merchants import Merchant, insert_merchant
+from payd.store.merchants import Merchant, delete_merchant, insert_merchant
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.transfers import Transfer
 from tests.inserts import insert_transfer
@@ -50,6 +50,11 @@ async def test_everything_that_went_wrong_is_there(realm_db: Database) -> None:
         tx.execute("UPDATE endpoints SET failing_since_ms = 7 WHERE id = 'ep_1'")
         tx.execute("UPDATE deliveries SET state = 'failed', next_at_ms = NULL")
         tx.execute("UPDATE payments SET parked_at_ms = 9")
+        merchant(tx, 2)
+        delete_merchant(tx, "acct_1", "mrch_2", 5)
+        merchant(tx, 3, status="inactive")
+        merchant(tx, 4, "acct_2")
+        insert_settlement(tx, Settlement("c", "mrch_4", USDC, USDC, BUYER, 1000))
         for number, kind in enumerate(ASTRAY):
             transfer(tx, number, kind)
 

@@ -43,6 +43,13 @@ async def filled(realm_db: Database) -> Database:
                 (n, n, status, error, n * 10),
             )
 
+        tx.execute(
+            "INSERT INTO attempts (delivery_id, n, trigger, at_ms, status, error_class, duration_ms, body)"
+            " VALUES ('dlv_4', 1, 'auto', 3, 500, 'http_status', 99, x'')"
+        )
+        tx.execute("UPDATE events SET body = x'32' WHERE id = 'evt_2'")
+        tx.execute("UPDATE deliveries SET kind = 'test' WHERE id = 'dlv_3'")
+
     await realm_db.write(step)
     return realm_db
 
@@ -84,11 +91,12 @@ async def test_rows_are_found_again_by_their_ids_only_by_their_account(filled: D
     assert sorted(row.id for row in again) == ["dlv_1", "dlv_3"]
     assert filled.point(one_listed, "acct_2", "dlv_1") is None
     assert filled.point(body_of, "acct_1", "dlv_1") == b"{}"
+    assert filled.point(body_of, "acct_1", "dlv_2") == b"2"
     assert filled.point(body_of, "acct_2", "dlv_1") == b""
 
 
 async def test_what_stands_open_is_counted_for_one_endpoint(filled: Database) -> None:
-    assert filled.point(owed_to, "acct_1", "ep_1") == Owed(pending=2, failed=1)
+    assert filled.point(owed_to, "acct_1", "ep_1") == Owed(pending=1, failed=1)
     assert filled.point(owed_to, "acct_1", "ep_2") == Owed(0, 0)
 
 

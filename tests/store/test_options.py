@@ -263,6 +263,24 @@ async def test_a_payment_has_so_many_quotes_and_then_its_valid_ones(
     assert await realm_db.write(hand_out, "pay_1", [], 1000, WINDOW_END_MS) == []
 
 
+async def test_room_is_counted_by_options_and_by_the_payments_own_quotes(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "OPTIONS_STORED_MAX", 2)
+    monkeypatch.setattr(store, "QUOTES_STORED_MAX", 3)
+    for amount in (1, 2, 3):
+        await hand(realm_db, offer(amount=amount), "opt_other", payment="pay_2")
+    for amount in (1, 2):
+        await hand(realm_db, offer(amount=amount), "opt_1")
+    assert (await hand(realm_db, offer("eip155:1:0xcc"), "opt_2")).option_id == "opt_2"
+
+
+async def test_of_quotes_that_say_the_same_the_newest_counts(realm_db: Database) -> None:
+    await hand(realm_db, offer(), "opt_1")
+    newer = await hand(realm_db, offer(until_ms=900_000), "opt_1", 400_000)
+    assert realm_db.point(quotes_of, "pay_1", "opt_1", 500_000) == [newer]
+
+
 # Hints
 
 

@@ -19,6 +19,7 @@ from payd.store.sessions import (
     end_session,
     end_sessions,
     find_session,
+    has_session,
     insert_session,
     list_sessions,
     prune_sessions,
@@ -86,6 +87,7 @@ async def test_each_is_listed_and_ended_by_its_own_person_only(office: Database)
     await office.write(insert_session, session("4", user=2), b"4")
     assert [one.id for one in office.point(list_sessions, "usr_1", NOW)] == ["ses_3", "ses_2", "ses_1"]
     assert not await office.write(end_session, "usr_1", "ses_4")
+    assert [office.point(has_session, f"ses_{name}") for name in ("4", "5")] == [True, False]
     assert await office.write(end_session, "usr_1", "ses_2")
     assert await office.write(end_sessions, "usr_1", but="ses_3") == 1
     assert [one.id for one in office.point(list_sessions, "usr_1", NOW)] == ["ses_3"]

@@ -99,8 +99,11 @@ async def test_the_open_ones_are_counted_by_whether_they_have_left(realm_db: Dat
     owed = [await owe(realm_db, f"pay_{number}", f"sig{number}") for number in range(4)]
     await realm_db.write(note_leaving, [one.seq for one in owed[:2]], 2000)
     await realm_db.write(end_submission, owed[0].seq, "landed")
+    elsewhere = msgspec.structs.replace(OWED, chain="solana:other", tx_id="7sig")
+    await realm_db.write(insert_submission, "pay_9", elsewhere, 1000)
 
     assert realm_db.point(count_open, CHAIN) == (1, 2)
+    assert realm_db.point(count_open, "solana:other") == (0, 1)
 
 
 async def test_the_dead_of_processing_payments_wait_for_somebody_to_be_told(realm_db: Database) -> None:
@@ -115,6 +118,7 @@ async def test_the_dead_of_processing_payments_wait_for_somebody_to_be_told(real
 
     assert realm_db.point(untold_ends, CHAIN, 10) == ["pay_l1"]
     assert realm_db.point(untold_ends, CHAIN, 0) == []
+    assert realm_db.point(untold_ends, "solana:other", 10) == []
 
 
 async def test_a_transaction_is_known_by_the_payment_that_it_was_given_for(realm_db: Database) -> None:
