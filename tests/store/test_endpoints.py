@@ -231,3 +231,14 @@ async def test_an_endpoint_comes_back_as_it_was_saved(realm_db: Database) -> Non
     await realm_db.write(endpoints.save_endpoint, changed, 6)
     assert realm_db.point(endpoints.endpoint_of_id, "ep_1") == changed
     assert realm_db.point(lambda tx: tx.execute("SELECT updated_at_ms FROM endpoints").fetchall()) == [(6,)]
+
+
+async def test_the_houses_own_secret_is_another_after_each_start_and_no_merchants_is(
+    realm_db: Database,
+) -> None:
+    await put(realm_db)
+    for sealed in (b"first start", b"second start"):
+        await realm_db.write(endpoints.put_house_endpoint, CANARY, "https://payd.test/", sealed, 2000)
+    for endpoint_id, sealed in ((CANARY, b"second start"), ("ep_1", b"sealed 1")):
+        [secret] = realm_db.point(endpoints.secrets_of, endpoint_id)
+        assert secret.sealed == sealed
