@@ -118,7 +118,9 @@ def test_a_newer_version_is_audited_and_an_older_one_refused(tx: sqlite3.Connect
     def move(version: str) -> Account:
         return accounts.move_account(tx, "acct_1", version, versions=versions, actor="usr_1", now_ms=5)
 
+    accounts.insert_account(tx, Account("acct_9", "Another", DEFAULT, 0))
     assert move("2027-01-01").api_version == "2027-01-01"
+    assert accounts.choose_account(tx, "acct_9").api_version == DEFAULT
     assert move("2027-01-01") == accounts.find_account(tx, "acct_1")
     with pytest.raises(ApiVersionDowngrade):
         move(DEFAULT)

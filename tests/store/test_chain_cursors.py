@@ -56,8 +56,11 @@ async def test_turning_back_forgets_the_blocks_above_and_no_others(realm_db: Dat
     await realm_db.write(keep_blocks, OTHER, [(9, "0xother")])
     await realm_db.write(move_cursor, CHAIN, "head", None, at(9))
     await realm_db.write(move_cursor, CHAIN, "final", None, at(4))
+    for kind in ("head", "final"):
+        await realm_db.write(move_cursor, OTHER, kind, None, at(9, "o"))
     await realm_db.write(turn_back, CHAIN, at(6, "b"))
     assert realm_db.point(find_cursor, CHAIN, "head") == at(6, "b")
+    assert [realm_db.point(find_cursor, OTHER, kind) for kind in ("head", "final")] == [at(9, "o")] * 2
     assert realm_db.point(find_cursor, CHAIN, "final") == at(4)
     assert realm_db.point(blocks_below, CHAIN, 99, 2) == [(6, "0xb6"), (5, "0xa5")]
     assert realm_db.point(blocks_below, OTHER, 99, 2) == [(9, "0xother")]
