@@ -7,7 +7,7 @@ import trio
 
 from payd.actors.tending import UNREAD_RETRY_MS
 from payd.chains.base import Found
-from payd.core.payment import FundsCommitted, Payment, PaymentFailed, Trigger, WindowClosed
+from payd.core.payment import FundsCommitted, Payment, PaymentFailed, TransferConfirmed, Trigger, WindowClosed
 from payd.core.relay import RelayJob
 from payd.store.relays import insert_job
 from payd.store.sightings import matched_of
@@ -107,6 +107,28 @@ async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_ot
 
     [paying] = shop.realm.db.point(matched_of, payment_id)
     assert (paying.tx_id, paying.awaits) == ("0x1", "depth")
+
+
+async def test_what_was_paid_beside_it_is_no_matter_where_what_payd_brought_has_landed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await watched(shop)
+    payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
+
+    async def look(payment: Payment, now_ms: int) -> Found:
+        return Found(TransferConfirmed("0x2"))
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
+    await shop.realm.payments.ask(
+        payment_id, lambda actor: actor.move(FundsCommitted(processing, b"results"))
+    )
+    job = RelayJob(CHAIN, BUYER, ASSET, b"call", payment.expires_at_ms // 1000)
+    await shop.realm.db.write(insert_job, payment_id, job, 0)
+    await too_much(shop, payment_id)
+    await shop.realm.payments.tending.news(payment_id, CHAIN)
+
+    assert await shop.status(payment_id) == "succeeded"
+    assert shop.realm.db.point(matched_of, payment_id) == []
 
 
 async def test_results_of_another_length_fail_no_payment_that_a_transfer_pays(shop: Shop) -> None:
