@@ -131,6 +131,24 @@ async def test_what_was_paid_beside_it_is_no_matter_where_what_payd_brought_has_
     assert shop.realm.db.point(matched_of, payment_id) == []
 
 
+async def test_a_transfer_that_its_chain_denies_keeps_no_window_open(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await watched(shop)
+    await shop.realm.db.write(sighting(payment_id, "0xaa"))
+    [row] = shop.realm.db.point(matched_of, payment_id)
+
+    async def look(payment: Payment, now_ms: int) -> Found:
+        return Found(None, denied=row)
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
+    await shop.realm.payments.tending.news(payment_id, CHAIN)
+
+    assert shop.realm.db.point(matched_of, payment_id) == []
+    await trio.sleep(901)
+    assert await shop.status(payment_id) == "expired"
+
+
 async def test_results_of_another_length_fail_no_payment_that_a_transfer_pays(shop: Shop) -> None:
     payment = await watched(shop)
     option = (await shop.options(payment, [BUYER]))[0]
