@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.relayer import DAY_MS, QUEUE_OLD_MS, QUEUED_MAX
+from payd.actors.relayer import BUSY_S, DAY_MS, QUEUE_OLD_MS, QUEUED_MAX
 from payd.chains.rpc import NodesDown
 from payd.core.payment import transition
 from payd.store.db import Database
@@ -126,6 +126,17 @@ async def test_the_task_sends_a_job_as_soon_as_it_is_woken(realm_db: Database) -
         while bench.state() != "landed":
             await trio.sleep(0.01)
         assert trio.current_time() - before_s < 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_while_anything_is_open_the_chain_is_asked_every_few_seconds(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        await bench.owe()
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        bench.mine()
+        await trio.sleep(BUSY_S + 1)
+        assert bench.state() == "landed"
         nursery.cancel_scope.cancel()
 
 
@@ -339,13 +350,13 @@ async def test_what_another_key_sent_is_brought_by_the_new_one(realm_db: Databas
 
 async def test_the_numbers_for_operators(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
-        bench.spend(in_flight_max=1)
+        bench.spend(in_flight_max=2)
         assert bench.relayer.stats().balance is None
         created_ms = bench.clock.now_ms()
-        for number in range(3):
+        for number in range(5):
             await bench.owe(f"pay_{number}", number)
         await bench.tick()
         stats = bench.relayer.stats()
-        assert (stats.balance, stats.in_flight, stats.queued) == (10 * COIN, 1, 2)
+        assert (stats.balance, stats.in_flight, stats.queued) == (10 * COIN, 2, 3)
         assert (stats.oldest_queued_ms, stats.spent_today) == (created_ms, 0)
         assert (stats.bumps, stats.reverts, stats.lost) == (0, 0, 0)

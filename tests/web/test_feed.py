@@ -227,6 +227,7 @@ async def test_a_listener_starts_behind_the_newest_event_or_behind_its_cursor(sh
     body = msgspec.json.decode(message)
     assert body["event"]["data"]["payment_id"] == payment
     assert await feed.start(body["cursor"]) == seq
+    assert await feed.start(encode_cursor(seq)) == seq, "of an older payd"
     assert await feed.events_after(seq, 10) == []
     assert len(await feed.events_after(await feed.start(encode_cursor(0)), 10)) == 2
     assert len(await feed.events_after(0, 1)) == 1

@@ -6,7 +6,9 @@ import pytest
 import trio
 
 from payd.core.errors import InvalidParams
+from payd.store.clock import newest_event_seq
 from payd.store.retention import prune_events
+from payd.web.feed_cursor import FeedCursor, read_feed_cursor
 from tests.shop import Shop
 from tests.web.test_feed import created_after, listener
 
@@ -34,6 +36,19 @@ async def test_a_cursor_behind_which_events_were_forgotten_is_refused_and_anothe
         await created_after(shop, cursor)
     assert refused.value.details["after"] in str(refused.value)
     assert await created_after(shop, refused.value.details["after"]) == [last]
+
+
+async def test_another_event_at_the_place_of_the_cursor_does_not_hide_it(shop: Shop) -> None:
+    """As it may be after a backup was restored."""
+    await shop.pay()
+    cursor = read_feed_cursor(await place_of(shop))
+    await trio.sleep(1)
+    for _ in range(2):
+        await shop.pay()
+    await forget(shop)
+    newest = shop.realm.db.point(newest_event_seq)
+    with pytest.raises(InvalidParams, match="forgotten"):
+        await created_after(shop, str(FeedCursor(newest, cursor.at_ms)))
 
 
 async def test_a_change_that_was_forgotten_counts_as_much(shop: Shop) -> None:
