@@ -315,6 +315,26 @@ async def test_what_a_node_has_is_not_given_up_for_what_is_paid_beside_it(realm_
         assert till.kinds("0x01") == ["surplus"]
 
 
+async def test_nor_is_what_a_node_had_and_is_to_be_sent_again(realm_db: Database) -> None:
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC)
+    await till.commit(payment)
+    async with open_bench(realm_db) as bench:
+        await bench.owe(payment)
+        await bench.tick()
+        bench.chain.refused[buyer_address(0)] = "paused"
+        bench.mine()
+        await bench.tick()
+        assert (bench.state(payment), bench.job(payment).left_us) == ("queued", True)
+        bench.chain.refused.clear()
+        await realm_db.write(record, [seen(payment, asset=EURC)], bench.clock.now_ms() + 1)
+        await bench.tick(480)
+
+        assert till.kinds("0x01") == ["surplus"]
+        assert bench.state(payment) == "sent"
+
+
 async def test_a_budget_that_is_used_up_keeps_jobs_waiting_until_the_next_day(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         await bench.owe("pay_1", 1, valid_until_s=2 * UNTIL_S)

@@ -129,6 +129,16 @@ async def test_the_task_sends_a_job_as_soon_as_it_is_woken(realm_db: Database) -
         nursery.cancel_scope.cancel()
 
 
+async def test_a_tick_that_fails_is_tried_again_later_and_later(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        bench.nodes[0].status = 503
+        await bench.owe()
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(120)
+        assert 8 <= bench.relayer._failures <= 12
+        nursery.cancel_scope.cancel()
+
+
 async def test_while_anything_is_open_the_chain_is_asked_every_few_seconds(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
         await bench.owe()
@@ -227,6 +237,20 @@ async def test_an_account_that_runs_low_is_an_alarm_long_before_it_is_empty(real
         bench.chain.fund(bench.signer.address, COIN)
         await bench.tick(61)
         assert bench.relayer.stats().alarms == frozenset()
+
+
+async def test_an_alarm_stays_while_no_node_answers(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        bench.chain.fund(bench.signer.address, 19 * 150_000 * 21 * GWEI)
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        assert bench.relayer.stats().alarms == {"balance_low"}
+        bench.nodes[0].status = 503
+        await bench.owe()
+        bench.relayer.wake()
+        await trio.sleep(60)
+        assert bench.relayer.stats().alarms == {"balance_low"}
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_account_that_was_emptied_meanwhile_loses_nothing(realm_db: Database) -> None:
