@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.tending import CRASHES_MAX, LOOK_DEADLINE_S
+from payd.actors.tending import CRASHES_MAX, LOOK_DEADLINE_S, STORE_RETRY_MS
 from payd.chains.base import Found
-from payd.core.errors import InternalError
+from payd.core.errors import InternalError, OutcomeUnknown, StoreUnavailable
 from payd.core.payment import FundsCommitted, Payment, TransferConfirmed
 from payd.core.relay import RelayJob
 from payd.store.payments import park_payment
@@ -25,11 +25,13 @@ class Looks:
         at_s: When each began.
         hangs: Whether they never end.
         stumbles: Whether each crashes.
+        crash: By what.
     """
 
     def __init__(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_s: list[float] = []
         self.hangs = self.stumbles = False
+        self.crash: Exception = ZeroDivisionError()
         [chain] = shop.realm.payments.chains
         monkeypatch.setattr(chain, "has_nodes", True)
         monkeypatch.setattr(chain, "look", self.look)
@@ -39,7 +41,7 @@ class Looks:
         if self.hangs:
             await trio.sleep_forever()
         if self.stumbles:
-            raise ZeroDivisionError
+            raise self.crash
 
     def waits_s(self) -> list[int]:
         """How long after each the next one began."""
@@ -132,6 +134,22 @@ async def test_a_store_that_breaks_under_the_parking_stops_nobody(
 
     monkeypatch.undo()
     await trio.sleep(30)
+    assert await shop.status(payment_id) == "succeeded"
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailable("It is full."), OutcomeUnknown("Nobody knows.")])
+async def test_a_store_in_trouble_parks_nobody_however_often(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, trouble: InternalError
+) -> None:
+    payment_id = await committed(shop)
+    looks = Looks(shop, monkeypatch)
+    await trio.sleep(2)
+    looks.stumbles, looks.crash = True, trouble
+    await hear(shop, payment_id, 2 * CRASHES_MAX)
+    assert shop.realm.payments.parked == 0
+
+    monkeypatch.undo()
+    await trio.sleep(STORE_RETRY_MS / 1000 + 1)
     assert await shop.status(payment_id) == "succeeded"
 
 
