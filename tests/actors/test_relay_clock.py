@@ -8,11 +8,13 @@ from typing import Final
 
 from payd.actors.relay_broadcast import REFUSED_WAIT_MS
 from payd.actors.relay_flight import DOUBT_MS, REFUSED_MS
+from payd.actors.relayer import IDLE_S
 from payd.clock import Clock
 from payd.core.relay import RETRY_FIRST_MS
 from payd.store.db import Database
 from tests.actors.relay_bench import LIMITS, Bench, buyer_address, open_bench
 from tests.actors.relay_chain import CHAIN_ID, Refusal, SignedTx
+from tests.actors.test_relayer import processing
 from tests.virtual_wall import VirtualWall
 
 HOUR_MS: Final = 3_600_000
@@ -103,3 +105,16 @@ async def test_what_no_node_takes_is_emptied_once(realm_db: Database) -> None:
         [waiting] = bench.open()
         assert len(waiting.attempts) == 2
         assert bench.relayer.stats().fillers == 1
+
+
+async def test_what_others_are_said_to_have_brought_is_doubted_again(realm_db: Database) -> None:
+    async with open_ahead(realm_db) as (bench, wall):
+        payment_id = await processing(realm_db, 1)
+        owed = await bench.owe(payment_id)
+        bench.chain.use(owed.data, owed.target)
+        await bench.tick()
+        assert bench.state(payment_id) == "landed"
+        bench.nodes[0].calls.clear()
+        wall.ahead_ms = 0
+        await bench.tick(IDLE_S)
+        assert bench.nodes[0].calls["eth_call"] == 2
