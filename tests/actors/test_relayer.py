@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.relayer import BUSY_S, DAY_MS, QUEUE_OLD_MS, QUEUED_MAX
+from payd.actors.relayer import BUSY_S, DAY_MS, IDLE_S, QUEUE_OLD_MS, QUEUED_MAX
 from payd.chains.rpc import NodesDown
+from payd.core.errors import StoreUnavailable
 from payd.core.payment import transition
+from payd.core.relay import RETRY_FIRST_MS
 from payd.store.db import Database
 from payd.store.relays import insert_job, kill_job
 from tests.actors.relay_bench import COIN, buyer, buyer_address, job, open_bench
@@ -147,6 +149,19 @@ async def test_while_anything_is_open_the_chain_is_asked_every_few_seconds(realm
         bench.mine()
         await trio.sleep(BUSY_S + 1)
         assert bench.state() == "landed"
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_the_chain_refused_is_tried_again_soon_after_its_time(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        bench.chain.refused[buyer_address(0)] = "paused"
+        await bench.owe()
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        assert bench.job().tries == 1
+        bench.chain.refused.clear()
+        await trio.sleep(RETRY_FIRST_MS / 1000 + BUSY_S + 1)
+        assert len(bench.pool) == 1
         nursery.cancel_scope.cancel()
 
 
@@ -337,6 +352,25 @@ async def test_a_payment_is_told_at_once_that_its_job_is_dead(realm_db: Database
         await bench.owe(payment_id)
         bench.relayer.wake()
         await trio.sleep(0.5)
+        assert bench.told == [payment_id]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_store_that_cannot_be_read_for_a_moment_ends_no_telling(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise StoreUnavailable("It is full.")
+
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        payment_id = await processing(realm_db, 1)
+        await bench.owe(payment_id)
+        await realm_db.write(kill_job, 1, "It was refused.")
+        monkeypatch.setattr(realm_db, "look", fails)
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        monkeypatch.undo()
+        await trio.sleep(IDLE_S)
         assert bench.told == [payment_id]
         nursery.cancel_scope.cancel()
 
