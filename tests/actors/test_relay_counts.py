@@ -7,7 +7,7 @@ import pytest
 from payd.actors.relay_flight import GAP_MS, STUCK_MS
 from payd.actors.relayer import QUEUE_OLD_MS
 from payd.store.db import Database
-from tests.actors.relay_bench import buyer, buyer_address, open_bench
+from tests.actors.relay_bench import LIMITS, buyer, buyer_address, open_bench
 from tests.actors.relay_chain import GWEI, PoolNode, SignedTx
 
 
@@ -118,3 +118,17 @@ async def test_a_long_gap_that_is_filled_nonce_by_nonce_is_an_alarm(realm_db: Da
         assert bench.relayer.stats().fillers > 1
         assert "stuck" in bench.relayer.stats().alarms
         assert not bench.relayer.can_relay(buyer(7))
+
+
+async def test_what_is_counted_is_neither_sent_again_nor_paid_better_while_nodes_contradict(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        await bench.owe()
+        await bench.tick()
+        bench.nodes[1].hides = True
+        bench.mine()
+        await bench.tick(LIMITS.bump_after_ms / 1000)
+        assert bench.state() == "sent"
+        [counted] = bench.open()
+        assert len(counted.attempts) == len(bench.nodes[0].sent) == 1
