@@ -12,8 +12,10 @@ import trio
 
 from payd.actors.live_chain import LiveChain
 from payd.chains.evm.chain import EvmChain
+from payd.chains.keystore import Addresses
 from payd.chains.solana.chain import SolanaChain
 from payd.config import Config, ConfigError, load
+from payd.live import open_to_look
 from payd.server import open_house
 from payd.web.house import House
 from tests.live.chain import RELAYER, address
@@ -158,6 +160,35 @@ async def test_chains_of_both_kinds_are_opened_beside_each_other(tmp_path: Path)
     async with open_house(configured(tmp_path, configuration([NOBODY]) + SOLANA_CHAIN)) as house:
         assert [type(one.chain) for one in live_realm(house)] == [EvmChain, SolanaChain]
         assert [one.rpc.posts for one in live_realm(house)] == [0, 0]
+
+
+@pytest.mark.real_time
+async def test_only_where_the_operator_pays_gas_his_key_is_used(tmp_path: Path) -> None:
+    unpaid = f'sponsor = false\n[[chains]]\nid = "eip155:31338"\nrpc = ["{NOBODY}"]\nsponsor = false\n'
+    config = configured(tmp_path, configuration([NOBODY]) + SOLANA_CHAIN + unpaid)
+    async with open_house(config) as house:
+        paid, solana, other = live_realm(house)
+        assert (paid.relayer is None, other.relayer is None) == (False, True)
+        assert payers(paid.chain, solana.chain, other.chain) == (address(RELAYER).lower(), None, None)
+    async with open_to_look(config, Addresses(address(RELAYER), "1" * 32)) as (chains, _):
+        assert payers(*chains) == (address(RELAYER).lower(), None, None)
+
+
+def payers(*chains: object) -> tuple[object, ...]:
+    """Whose key pays for others on each."""
+    return tuple(
+        one.terms.relayer if isinstance(one, EvmChain) else one.terms.fee_payer
+        for one in chains
+        if isinstance(one, EvmChain | SolanaChain)
+    )
+
+
+@pytest.mark.real_time
+async def test_where_he_pays_none_it_is_not_unlocked(tmp_path: Path) -> None:
+    config = configured(tmp_path, configuration([NOBODY], lines="sponsor = false"))
+    (tmp_path / "password").write_text("wrong")
+    async with open_house(config) as house:
+        assert live_realm(house)[0].relayer is None
 
 
 @pytest.mark.parametrize(
