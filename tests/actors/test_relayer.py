@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.relayer import BUSY_S, DAY_MS, IDLE_S, QUEUE_OLD_MS, QUEUED_MAX
+from payd.actors.relayer import BUSY_S, DAY_MS, IDLE_S, PAUSE_S, QUEUE_OLD_MS, QUEUED_MAX
 from payd.chains.rpc import NodesDown
 from payd.core.errors import StoreUnavailable
 from payd.core.payment import transition
@@ -149,6 +149,26 @@ async def test_while_anything_is_open_the_chain_is_asked_every_few_seconds(realm
         bench.mine()
         await trio.sleep(BUSY_S + 1)
         assert bench.state() == "landed"
+        nursery.cancel_scope.cancel()
+
+
+async def test_however_often_it_is_woken_it_ticks_a_few_times_a_second(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        ticks_s: list[float] = []
+        tick = bench.relayer._tick
+
+        async def counted() -> None:
+            ticks_s.append(trio.current_time())
+            await tick()
+
+        monkeypatch.setattr(bench.relayer, "_tick", counted)
+        nursery.start_soon(bench.relayer.run)
+        for _ in range(200):
+            bench.relayer.wake()
+            await trio.sleep(0.01)
+        assert 6 <= len(ticks_s) <= 2 / PAUSE_S + 1
         nursery.cancel_scope.cancel()
 
 
