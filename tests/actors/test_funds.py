@@ -51,6 +51,24 @@ async def test_each_asset_of_the_merchant_is_shown_for_each_account_on_its_chain
     assert all(one.funds == FUNDS and one.asset.startswith("eip155:8453/") for one in shown)
 
 
+async def test_a_chain_is_asked_for_all_of_them_at_once_before_any(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Notes(Told):
+        async def read_ahead(self, *_: Any) -> None:
+            asked.append("ahead")
+
+        async def funds(self, *_: Any) -> Funds:
+            asked.append("one")
+            return FUNDS
+
+    becomes(shop, monkeypatch, Notes)
+    shown = await show_funds(shop.realm.payments, await shop.pay(), [ACCOUNT])
+    assert asked == ["ahead", *["one"] * len(shown)]
+
+
 async def test_a_chain_that_is_down_leaves_the_page_without_reasons(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

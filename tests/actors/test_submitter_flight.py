@@ -131,6 +131,8 @@ async def test_it_is_dead_only_once_its_blockhash_has_expired_in_what_is_final(
     assert submitting.states(owed) == ["dead"]
     assert submitting.stored(owed.payment_id).reason is not None
     assert submitting.told == [owed.payment_id]
+    await submitting.submitter.run_once()
+    assert submitting.submitter.stats().oldest_queued_ms is None, "nothing waits any more"
 
 
 async def test_no_node_alone_buries_it(two_submitting: Submitting) -> None:
