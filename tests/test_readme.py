@@ -40,7 +40,7 @@ END = "== the end of README.md"  # a block that left the shell would hide those 
 
 START_S_MAX = 60.0
 LAST_PRINTED = "/setup?token="
-PAGE_S_MAX = 180.0
+PAGE_S_MAX = 400.0
 
 
 class Block(NamedTuple):
