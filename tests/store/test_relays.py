@@ -16,6 +16,7 @@ from payd.store.relay_transactions import (
     Attempt,
     Mined,
     OpenTransaction,
+    add_filler,
     add_transaction,
     note_lost,
     note_mined,
@@ -50,6 +51,7 @@ from tests.inserts import record_transition
 from tests.store.test_payments import event, funds, payment, store
 
 CHAIN = "eip155:8453"
+ELSEWHERE = "eip155:1"
 SENDER = "0x" + "0a" * 20
 JOB = RelayJob(CHAIN, f"{CHAIN}:0xb", "0xToken", b"\x01\x02", 9_000)
 
@@ -311,3 +313,62 @@ async def test_what_another_key_has_open_is_given_up_and_its_job_queued(realm_db
     assert [job(realm_db, f"pay_{number}").state for number in range(2)] == ["landed", "queued"]
     assert job(realm_db, "pay_1").left_us
     assert realm_db.point(open_transactions, CHAIN, SENDER, 9) == []
+
+
+async def live(db: Database, name: str, nonce: int, chain: str = CHAIN, sender: str = SENDER) -> None:
+    """A job each that is out, that was mined, whose nonce was lost, and that somebody else brought."""
+    owed = [await owe(db, f"pay_{name}{number}", chain=chain) for number in range(4)]
+    sent = [await send(db, one, nonce + number, sender) for number, one in enumerate(owed[:3])]
+    await db.write(note_sent, [one.newest.hash for one in sent[:2]], 1600)
+    await mine(db, sent[1], 500)
+    await db.write(note_lost, sent[2], 2000)
+    await db.write(land_job, owed[3].seq, "Somebody else.")
+
+
+def rows(db: Database, name: str) -> list[tuple[Any, ...]]:
+    """All that is stored of the jobs that are called so."""
+    jobs = f"SELECT seq FROM relay_jobs WHERE payment_id LIKE 'pay_{name}%'"
+    sent = f"SELECT seq FROM relay_transactions WHERE job_seq IN ({jobs})"
+    queries = [
+        f"SELECT * FROM relay_jobs WHERE seq IN ({jobs})",
+        f"SELECT * FROM relay_transactions WHERE seq IN ({sent})",
+        f"SELECT * FROM relay_attempts WHERE transaction_seq IN ({sent}) ORDER BY hash",
+    ]
+    return db.point(lambda tx: [row for query in queries for row in tx.execute(query)])
+
+
+async def test_what_happens_on_one_chain_is_nothing_to_what_the_same_key_sent_on_another(
+    realm_db: Database,
+) -> None:
+    await live(realm_db, "e", 50, ELSEWHERE)
+    elsewhere = rows(realm_db, "e")
+    assert realm_db.point(late_jobs, CHAIN, 99_999, 9) == []
+    assert realm_db.point(oldest_queued_ms, CHAIN) is None
+    assert not realm_db.point(is_over_from, CHAIN, SENDER, 0)
+    assert not realm_db.point(others_are_open, CHAIN, "0xnew")
+
+    await live(realm_db, "h", 10)
+    [out] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
+    assert (out.nonce, len(out.attempts), out.is_out) == (10, 1, True)
+    assert await realm_db.write(doubt_job, job(realm_db, "pay_h3").seq)
+    assert await realm_db.write(reopen_from, CHAIN, SENDER, 0, 9) == 2
+    assert rows(realm_db, "e") == elsewhere
+    assert await realm_db.write(reopen_above, CHAIN, 0) == 0
+    assert await realm_db.write(abandon_others, CHAIN, "0xnew") == 3
+    assert rows(realm_db, "e") == elsewhere
+    filler = Attempt("0xf", b"raw", Fees(100, 1), 1500)
+    assert await realm_db.write(add_filler, CHAIN, SENDER, 50, 1000, filler, 1500) is not None
+
+
+async def test_each_key_has_its_own_nonces(realm_db: Database) -> None:
+    other = "0x" + "0b" * 20
+    await live(realm_db, "o", 50, sender=other)
+    others = rows(realm_db, "o")
+    assert not realm_db.point(is_over_from, CHAIN, SENDER, 0)
+
+    await live(realm_db, "h", 10)
+    assert [one.nonce for one in realm_db.point(open_transactions, CHAIN, SENDER, 9)] == [10]
+    assert await realm_db.write(reopen_from, CHAIN, SENDER, 0, 9) == 2
+    assert rows(realm_db, "o") == others
+    filler = Attempt("0xf", b"raw", Fees(100, 1), 1500)
+    assert await realm_db.write(add_filler, CHAIN, SENDER, 50, 1000, filler, 1500) is not None
