@@ -90,18 +90,23 @@ async def test_an_account_is_counted_by_payments_however_often_it_asks(realm_db:
     await put(realm_db, b"again")
     await put(realm_db, b"other", payment_id="pay_2")
     await put(realm_db, b"stranger", payment_id="pay_3", buyer=f"{CHAIN}:stranger")
+    await put(realm_db, b"earlier", payment_id="pay_4", created_at_ms=999)
+    void = await put(realm_db, b"void", payment_id="pay_5")
+    await realm_db.write(end_builds, [(void.message_hash, "void", 0)])
 
-    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0) == 2
-    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 0, "pay_2") == 1
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000) == 2
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000, "pay_2") == 1
 
 
 async def test_what_is_out_is_what_we_may_still_have_to_pay_for_on_a_chain(realm_db: Database) -> None:
     one = await put(realm_db, b"one")
-    await put(realm_db, b"two", payment_id="pay_2", cost=7)
+    await put(realm_db, b"two", payment_id="pay_2", cost=7, created_at_ms=1001)
     await put(realm_db, b"theirs", tx_id=None, cost=0)
     await put(realm_db, b"elsewhere", chain="solana:other")
 
     assert realm_db.point(reserved_on_builds, CHAIN) == Spending(10_007, 2)
+    assert [build.payment_id for build in realm_db.point(builds_out, CHAIN, 10)] == ["pay_1", "pay_2"]
+    assert spent(realm_db) == (10_007, 2)
 
     await realm_db.write(end_builds, [(one.message_hash, "landed", 5_000)])
     assert realm_db.point(reserved_on_builds, CHAIN) == Spending(7, 1)

@@ -74,6 +74,7 @@ async def test_only_the_answers_of_who_paid_are_the_buyers(realm_db: Database) -
     till = await Till(realm_db).open()
     payment = await till.sell()
     await realm_db.write(put_collected, row(payment, STRANGERS))
+    await realm_db.write(put_collected, row(await till.sell("2")))
     assert realm_db.point(buyers_answers, till.payment(payment)) is None
     await till.commit(payment)
     assert realm_db.point(buyers_answers, till.payment(payment)) is None

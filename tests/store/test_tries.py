@@ -15,6 +15,7 @@ NOW = 1_780_000_000_000
 ADA: Who = (ACCOUNT, "ada@example.com")
 EVE: Who = (ACCOUNT, "eve@example.com")
 HERE: Who = (ADDRESS, "203.0.113.7")
+THERE: Who = (ADDRESS, "203.0.113.8")
 
 
 @pytest.fixture
@@ -42,18 +43,20 @@ async def test_the_right_answer_forgets_all_but_other_tries_of_the_address(
     office: Database,
 ) -> None:
     await tries(office, 5, ADA, HERE)
+    await tries(office, 2, EVE, THERE)
     await office.write(forgive, [ADA, HERE])
     assert await tries(office, 1, ADA) == [0]
 
     def counts(tx: Tx) -> list[int]:
         return [count for (count,) in tx.execute("SELECT count FROM tries ORDER BY count")]
 
-    assert office.point(counts) == [1, 4]
+    assert office.point(counts) == [1, 2, 2, 4]
 
 
 async def test_a_day_forgets_too(office: Database) -> None:
     await tries(office, 6, ADA)
     assert await tries(office, 6, ADA, at_ms=NOW + FORGOTTEN_MS) == [0] * 5 + [1000]
+    await tries(office, 1, EVE, at_ms=NOW + FORGOTTEN_MS + 1)
     assert await office.write(prune_tries, NOW + FORGOTTEN_MS + 1, 10) == 1
 
 
