@@ -19,7 +19,7 @@ from payd.store.relay_transactions import (
     open_transactions,
     spent_since,
 )
-from payd.store.relays import kill_job
+from payd.store.relays import due_jobs, kill_job
 from tests.store.test_relays import CHAIN, SENDER, job, mine, owe, send
 
 GWEI = 10**9
@@ -128,8 +128,11 @@ async def test_what_is_mined_with_success_has_landed(realm_db: Database) -> None
 
 async def test_what_reverted_is_queued_for_later(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
+    other = await owe(realm_db, "pay_2")
     assert await realm_db.write(note_mined, sent, Mined(10, 0, 5), landed=None, retry_at_ms=7000)
     found = job(realm_db)
+    assert realm_db.point(due_jobs, CHAIN, 6999, 9) == [other]
+    assert realm_db.point(due_jobs, CHAIN, 7000, 9) == [found, other]
     assert (found.state, found.tries, found.left_us) == ("queued", 1, True)
     assert "revert" in (found.reason or "")
 

@@ -48,6 +48,7 @@ from payd.store.relays import (
 )
 from tests.actors.test_relay_queue import show_paid
 from tests.inserts import record_transition
+from tests.ledger import run_sql
 from tests.store.test_payments import event, funds, payment, store
 
 CHAIN = "eip155:8453"
@@ -116,6 +117,8 @@ async def test_jobs_are_due_in_their_order_once_their_time_has_come(realm_db: Da
     assert realm_db.point(count_queued, CHAIN, 2) == 2
     assert realm_db.point(oldest_queued_ms, CHAIN) == 1000
     assert realm_db.point(oldest_queued_ms, "eip155:5") is None
+    await realm_db.write(land_job, owed[0].seq, "Somebody else.")
+    assert realm_db.point(oldest_queued_ms, CHAIN) == 1001
 
 
 async def test_no_job_waits_for_the_time_that_a_wall_clock_showed_before_it_was_set_back(
@@ -218,24 +221,28 @@ async def test_what_others_brought_is_unshown_while_the_chain_shows_no_transfer_
             await mine(realm_db, await send(realm_db, owed, 0), 10)
         else:
             await realm_db.write(land_job, owed.seq, "Somebody else.")
+    assert realm_db.point(unshown_jobs, CHAIN, 0) == [seqs[4], seqs[3], seqs[2]]
     assert realm_db.point(unshown_jobs, CHAIN, 9_001) == [seqs[4], seqs[3], seqs[2]]
     assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
     assert realm_db.point(unshown_jobs, "eip155:1", 0) == []
 
     await realm_db.write(show_paid, "pay_t3")
     assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4]]
-    await realm_db.write(lambda tx: tx.execute("UPDATE transfers SET block_hash = NULL"))
-    assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
+    for otherwise in ("block_hash = NULL", "block_hash = '0xb5', kind = 'surplus'"):
+        await realm_db.write(run_sql, f"UPDATE transfers SET {otherwise}")
+        assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
 
 
 async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for_it(
     realm_db: Database,
 ) -> None:
     brought, killed, own, open_one = [await owe(realm_db, f"pay_{number}") for number in range(4)]
+    await realm_db.write(note_lost, await send(realm_db, brought, 9), 2000)
+    await realm_db.write(put_off_job, brought.seq, 9000, "no node", refused=False)
     await realm_db.write(land_job, brought.seq, "Somebody else.")
     await realm_db.write(kill_job, killed.seq, "Refused.")
-    await mine(realm_db, await send(realm_db, own, 0), 50)
-    await send(realm_db, open_one, 1)
+    await mine(realm_db, await send(realm_db, own, 10), 50)
+    await send(realm_db, open_one, 11)
     await realm_db.write(
         lambda tx: tx.execute(
             "UPDATE relay_jobs SET state = 'landed', reason = 'Else.' WHERE seq = ?", (open_one.seq,)
@@ -300,6 +307,8 @@ async def test_what_is_reopened_takes_nothing_from_a_job_that_has_landed_otherwi
     assert (job(realm_db).state, job(realm_db).tries) == ("queued", 0)
     await mine(realm_db, await send(realm_db, job(realm_db), 1), 10)
     await realm_db.write(reopen_from, CHAIN, SENDER, 0, 1)
+    assert job(realm_db).state == "landed"
+    assert await realm_db.write(note_lost, first, 3000)
     assert job(realm_db).state == "landed"
 
 
