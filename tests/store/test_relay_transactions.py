@@ -78,11 +78,13 @@ async def test_the_next_nonce_is_above_the_chains_and_all_of_ours_that_are_not_l
 
 async def test_all_forms_are_kept_and_the_dearest_is_the_newest(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
+    other = await send(realm_db, await owe(realm_db, "pay_2"), 1)
     assert await realm_db.write(add_attempt, sent.seq, form("0xa", 10**20), 2000)
     assert await realm_db.write(add_attempt, sent.seq, form("0xb", 10**19), 2000)
-    [found] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
+    found, beside = realm_db.point(open_transactions, CHAIN, SENDER, 9)
     assert [one.fees.max_fee for one in found.attempts] == [100, 10**19, 10**20]
     assert found.newest.hash == "0xa"
+    assert beside == other
     assert found.reserved == 2000 * 10**20
 
 
@@ -106,11 +108,13 @@ async def test_nothing_is_added_to_what_is_over(realm_db: Database) -> None:
 
 async def test_a_form_was_sent_when_a_node_took_it_first(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
+    await send(realm_db, await owe(realm_db, "pay_2"), 1)
     await realm_db.write(note_sent, [sent.newest.hash], 2000)
     await realm_db.write(note_sent, [sent.newest.hash], 3000)
-    [found] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
+    found, other = realm_db.point(open_transactions, CHAIN, SENDER, 9)
     assert found.newest.sent_at_ms == 2000
     assert found.is_out
+    assert not other.is_out
 
 
 async def test_open_transactions_come_by_nonce_and_bounded(realm_db: Database) -> None:

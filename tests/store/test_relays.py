@@ -18,6 +18,7 @@ from payd.store.relay_transactions import (
     OpenTransaction,
     add_filler,
     add_transaction,
+    count_reverts,
     note_lost,
     note_mined,
     note_sent,
@@ -257,9 +258,12 @@ async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for
 
 async def test_a_reorg_queues_again_what_others_had_brought(realm_db: Database) -> None:
     brought, killed, own = [await owe(realm_db, f"pay_{number}") for number in range(3)]
+    await realm_db.write(note_lost, await send(realm_db, brought, 9), 2000)
+    await realm_db.write(put_off_job, brought.seq, 9000, "no node", refused=False)
     await realm_db.write(land_job, brought.seq, "Somebody else.")
     await realm_db.write(kill_job, killed.seq, "Refused.")
-    await mine(realm_db, await send(realm_db, own, 0), 50)
+    await mine(realm_db, await send(realm_db, own, 10), 50)
+    await send(realm_db, await owe(realm_db, "pay_9"), 11)
     await realm_db.write(reopen_above, CHAIN, 99)
     assert [job(realm_db, f"pay_{number}").state for number in range(3)] == ["queued", "dead", "landed"]
     assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq]
@@ -268,7 +272,7 @@ async def test_a_reorg_queues_again_what_others_had_brought(realm_db: Database) 
 async def test_a_reorg_reopens_what_reverted_because_others_were_first(realm_db: Database) -> None:
     sent = await send(realm_db, await owe(realm_db), 0)
     await mine(realm_db, sent, 100, status=0, landed="Somebody else.")
-    assert job(realm_db).state == "landed"
+    assert (job(realm_db).state, job(realm_db).reason) == ("landed", "Somebody else.")
     await realm_db.write(reopen_above, CHAIN, 99)
     assert (job(realm_db).state, job(realm_db).reason) == ("sent", None)
     assert realm_db.point(count_queued, CHAIN, 9) == 0
@@ -359,6 +363,7 @@ async def test_what_happens_on_one_chain_is_nothing_to_what_the_same_key_sent_on
     await live(realm_db, "h", 10)
     [out] = realm_db.point(open_transactions, CHAIN, SENDER, 9)
     assert (out.nonce, len(out.attempts), out.is_out) == (10, 1, True)
+    assert job(realm_db, "pay_h2").state == "queued"
     assert await realm_db.write(doubt_job, job(realm_db, "pay_h3").seq)
     assert await realm_db.write(reopen_from, CHAIN, SENDER, 0, 9) == 2
     assert rows(realm_db, "e") == elsewhere
@@ -381,3 +386,20 @@ async def test_each_key_has_its_own_nonces(realm_db: Database) -> None:
     assert rows(realm_db, "o") == others
     filler = Attempt("0xf", b"raw", Fees(100, 1), 1500)
     assert await realm_db.write(add_filler, CHAIN, SENDER, 50, 1000, filler, 1500) is not None
+    assert await realm_db.write(abandon_others, CHAIN, SENDER) == 1
+    assert [one.nonce for one in realm_db.point(open_transactions, CHAIN, SENDER, 9)] == [10, 11, 12, 50]
+    assert not realm_db.point(others_are_open, CHAIN, SENDER)
+
+
+async def test_a_reorg_takes_from_a_job_what_it_landed_by_and_wakes_no_dead_one(realm_db: Database) -> None:
+    for number in range(2):
+        reverted = await send(realm_db, await owe(realm_db, f"pay_{number}"), number)
+        await mine(realm_db, reverted, 100, status=0)
+    await mine(realm_db, await send(realm_db, job(realm_db, "pay_0"), 2), 102)
+    assert await realm_db.write(kill_job, job(realm_db, "pay_1").seq, "Refused.")
+    assert realm_db.point(count_reverts, job(realm_db, "pay_0").seq) == 1
+
+    assert await realm_db.write(reopen_above, CHAIN, 101) == 1
+    assert job(realm_db, "pay_0").state == "sent"
+    assert await realm_db.write(reopen_above, CHAIN, 99) == 2
+    assert job(realm_db, "pay_1").state == "dead"
