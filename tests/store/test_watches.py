@@ -19,7 +19,7 @@ from payd.store.watches import (
     watched_by_open,
     watched_on,
 )
-from tests.chains.evm.json import SHOP
+from tests.chains.evm.json import OTHER_SHOP, SHOP, THIRD
 from tests.store.shown import seen, show
 from tests.till import CHAIN, START_MS, WINDOW_MS, Till, account
 from tests.till import ETH as BASE_ETH
@@ -111,11 +111,12 @@ async def test_a_payment_that_waits_is_looked_for_after_its_window(realm_db: Dat
 
 async def test_a_destination_belongs_to_the_account_that_was_paid_there(realm_db: Database) -> None:
     till = await Till(realm_db).open()
-    await till.sell(merchant=2)
-    [(_, destination)] = realm_db.point(watched_on, CHAIN, 0)
+    await till.sell("1")
+    await till.sell("2", merchant=2)
 
-    assert realm_db.point(account_watching, CHAIN, destination) == "acct_2"
-    assert realm_db.point(account_watching, CHAIN, account(SHOP)) is None
+    assert realm_db.point(account_watching, CHAIN, account(SHOP)) == "acct_1"
+    assert realm_db.point(account_watching, CHAIN, account(OTHER_SHOP)) == "acct_2"
+    assert realm_db.point(account_watching, CHAIN, account(THIRD)) is None
 
 
 async def test_old_watches_are_forgotten_a_few_at_a_time_but_for_payments_that_wait(
@@ -170,6 +171,7 @@ async def test_the_first_window_that_ends_is_that_of_a_payment_which_may_yet_be_
         await till.sell(name, at_ms=START_MS + place * 1000)
     ends_ms = START_MS + WINDOW_MS
     await till.move("pay_l1", PaymentCancelled("cancelled_by_user"))
+    await till.commit("pay_l2")
 
     def first(from_ms: int, to_ms: int) -> int | None:
         return realm_db.point(first_closing_ms, CHAIN, from_ms, to_ms)
