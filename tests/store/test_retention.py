@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from payd.core.payment import transition
 from payd.store.db import Database, Tx
+from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import switch_endpoint
-from payd.store.retention import FREE_PAGES_KEPT, VACUUM_PAGES, prune_deliveries, prune_events, shrink
+from payd.store.retention import (
+    FREE_PAGES_KEPT,
+    VACUUM_PAGES,
+    lacks_events,
+    prune_deliveries,
+    prune_events,
+    shrink,
+)
+from tests.inserts import record_transition
+from tests.ledger import run_sql
 from tests.store.test_deliveries import happen, register
+from tests.store.test_payments import event, funds, payment, store
 
 
 def fill(tx: Tx) -> None:
@@ -80,11 +92,13 @@ async def test_the_first_young_row_ends_it(realm_db: Database) -> None:
 async def test_what_an_endpoint_is_owed_goes_only_when_it_was_on_hold_all_that_time(
     realm_db: Database, paused_at_ms: int, gone: int
 ) -> None:
-    await register(realm_db, "acct_1", "ep_1")
-    await happen(realm_db, 1, now_ms=0)
+    for number in (1, 2):
+        await register(realm_db, f"acct_{number}", f"ep_{number}")
+        await happen(realm_db, number, account_id=f"acct_{number}", now_ms=0)
     await realm_db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=paused_at_ms, actor="test")
 
     assert (await realm_db.write(prune_deliveries, 0, 10, 500)).rows == gone
+    assert len(realm_db.point(lambda tx: list_deliveries(tx, "acct_2", limit=9))) == 1
 
 
 async def test_the_newest_event_stays_so_that_no_number_is_given_twice(realm_db: Database) -> None:
@@ -95,3 +109,37 @@ async def test_the_newest_event_stays_so_that_no_number_is_given_twice(realm_db:
 
     seqs = realm_db.point(lambda tx: tx.execute("SELECT seq FROM events ORDER BY seq").fetchall())
     assert seqs == [(3,), (4,)]
+
+
+async def test_a_prune_goes_on_after_what_stays(realm_db: Database) -> None:
+    for number in range(5):
+        if number == 2:
+            await register(realm_db, "acct_1", "ep_1")
+        await happen(realm_db, number, account_id="acct_1" if number < 4 else "acct_2", now_ms=number)
+    await realm_db.write(run_sql, "UPDATE deliveries SET state = 'succeeded' WHERE id = 'dlv_3'")
+
+    assert await realm_db.write(prune_deliveries, 0, 100, 1) == (0, 1)
+    assert await realm_db.write(prune_deliveries, 1, 100, 1) == (1, 2)
+    assert await realm_db.write(prune_events, 0, 100, 2) == (2, 2)
+    assert await realm_db.write(prune_events, 2, 100, 2) == (1, 4), "the third waits for its delivery"
+    assert await realm_db.write(prune_events, 4, 100, 2) == (0, None), "the last is the newest"
+
+
+async def test_events_are_lacking_where_those_of_the_accounts_own_payments_were_forgotten(
+    realm_db: Database,
+) -> None:
+    for number in (1, 2):
+        draft = payment(number, account_id=f"acct_{number}")
+        await store(realm_db, draft)
+        moved = transition(draft, funds(), 6000)
+        await realm_db.write(record_transition, moved, event(moved), None)
+
+    def lacking(after_ms: int) -> list[bool]:
+        return [realm_db.point(lacks_events, account_id, after_ms) for account_id in ("acct_1", "acct_2")]
+
+    assert [lacking(0), lacking(5999)] == [[False, False]] * 2
+    gone = "DELETE FROM events WHERE account_id = 'acct_2' AND version = ?"
+    await realm_db.write(run_sql, gone, 0)
+    assert [lacking(0), lacking(1002), lacking(5999)] == [[False, True], [False, False], [False, False]]
+    await realm_db.write(run_sql, gone, 1)
+    assert [lacking(1002), lacking(5999), lacking(6000)] == [[False, True], [False, True], [False, False]]
