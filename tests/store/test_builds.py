@@ -92,10 +92,11 @@ async def test_an_account_is_counted_by_payments_however_often_it_asks(realm_db:
     await put(realm_db, b"stranger", payment_id="pay_3", buyer=f"{CHAIN}:stranger")
     await put(realm_db, b"earlier", payment_id="pay_4", created_at_ms=999)
     void = await put(realm_db, b"void", payment_id="pay_5")
-    await realm_db.write(end_builds, [(void.message_hash, "void", 0)])
+    landed = await put(realm_db, b"landed", payment_id="pay_6")
+    await realm_db.write(end_builds, [(void.message_hash, "void", 0), (landed.message_hash, "landed", 5_000)])
 
-    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000) == 2
-    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000, "pay_2") == 1
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000) == 3
+    assert realm_db.point(builds_of_buyer, CHAIN, BUYER, 1000, "pay_2") == 2
 
 
 async def test_what_is_out_is_what_we_may_still_have_to_pay_for_on_a_chain(realm_db: Database) -> None:
@@ -152,6 +153,7 @@ async def test_the_last_height_is_that_of_whatever_else_can_still_land_for_a_pay
 async def test_who_opens_an_account_at_our_cost_is_known_while_it_may_land(realm_db: Database) -> None:
     one = await put(realm_db, b"one", opens="account")
     await put(realm_db, b"two", opens="account")
+    await put(realm_db, b"theirs", opens="account", tx_id=None, cost=0)
     assert realm_db.point(count_opening, CHAIN, "account") == 2
     assert realm_db.point(count_opening, CHAIN, "other") == 0
     assert realm_db.point(count_opening, "solana:other", "account") == 0

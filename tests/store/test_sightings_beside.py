@@ -84,6 +84,7 @@ async def test_when_another_transfer_pays_those_of_others_stay_as_they_are(till:
 
 async def test_what_another_chain_shows_is_neither_found_nor_due_nor_let_go_of(till: Till) -> None:
     assert [one.payment_id for one in till.db.point(sightings_between, CHAIN, 99, 100)] == [MINE]
+    assert await show(till, seen(MINE, asset=EURC)) == [], "it is known"
     every = ["0x01", "0x02", "0x08", "0x09"]
     paying = till.db.point(lambda tx: blocks_of(tx, CHAIN, every, paying=True))
     assert sorted(tx_id for tx_id, _ in paying) == ["0x01", "0x09"]
