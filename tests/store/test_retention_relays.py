@@ -26,6 +26,7 @@ from payd.store.relay_transactions import (
 from payd.store.relays import find_job, insert_job, kill_job
 from payd.store.retention import prune_fillers, prune_relays
 from tests.chains.evm.json import BUYER, SHOP
+from tests.ledger import run_sql
 from tests.till import CHAIN, START_MS, Till, account
 
 SENDER = "0x" + "11" * 20
@@ -111,6 +112,15 @@ async def test_what_may_still_be_needed_stays(till: Till, then: str) -> None:
     assert counts(till)[0] == 2
 
 
+@pytest.mark.parametrize("state", ["queued", "sent"])
+async def test_what_is_still_owed_stays_whatever_became_of_its_payment(till: Till, state: str) -> None:
+    for number in range(2):
+        await settled(till, number)
+    await till.db.write(run_sql, "UPDATE relay_jobs SET state = ?", state)
+
+    assert await prune(till) == 0
+
+
 async def test_a_job_that_was_given_up_goes_with_its_payment(till: Till) -> None:
     payment = await till.sell()
     await till.commit(payment)
@@ -127,10 +137,11 @@ async def test_a_job_that_was_given_up_goes_with_its_payment(till: Till) -> None
 async def test_a_prune_looks_at_no_more_jobs_than_it_may_and_says_where_to_go_on(till: Till) -> None:
     for number in range(5):
         await settled(till, number)
+    await till.db.write(run_sql, "UPDATE relay_jobs SET state = 'queued' WHERE payment_id = 'pay_l0'")
     first = await till.db.write(prune_relays, 0, LATER_MS, 2)
     second = await till.db.write(prune_relays, first.after_seq or 0, LATER_MS, 2)
     third = await till.db.write(prune_relays, second.after_seq or 0, LATER_MS, 2)
-    assert [page.rows for page in (first, second, third)] == [2, 2, 0]
+    assert [page.rows for page in (first, second, third)] == [1, 2, 0]
     assert third.after_seq is None
 
 
