@@ -49,6 +49,11 @@ async def test_the_newest_blocks_are_kept_and_older_ones_are_forgotten(realm_db:
     assert [number for number, _ in kept] == list(range(BLOCKS_KEPT + 9, 9, -1))
     assert realm_db.point(blocks_below, CHAIN, 15, 2) == [(14, "0x14"), (13, "0x13")]
     assert realm_db.point(blocks_below, OTHER, 10**9, 9) == [(1, "0xother")]
+    await realm_db.write(keep_blocks, OTHER, [(1, "0xanother"), (2, "0xfork"), (2, "0xnext")])
+    assert realm_db.point(blocks_below, OTHER, 10**9, 9) == [(2, "0xnext"), (1, "0xanother")]
+    await realm_db.write(keep_blocks, OTHER, [(10**6, "0xfar")])
+    await realm_db.write(keep_blocks, CHAIN, [(BLOCKS_KEPT + 9, "0xsame")])
+    assert len(realm_db.point(blocks_below, CHAIN, 10**9, 10**9)) == BLOCKS_KEPT
 
 
 async def test_turning_back_forgets_the_blocks_above_and_no_others(realm_db: Database) -> None:

@@ -172,7 +172,7 @@ async def test_a_list_finds_by_transaction_whoever_told_of_it(realm_db: Database
 
     assert await listed(paid.upper().replace("0X", "0x")) == [one.id]
     assert await listed(told) == await listed(seen) == [two.id]
-    assert await listed(one.id) == [one.id]
+    assert await listed(one.id) == await listed(BUYER) == [one.id]
     assert (
         await listed(one.id, "acct_2") == await listed(paid, "acct_2") == await listed(told, "acct_2") == []
     )

@@ -229,6 +229,7 @@ async def test_each_filter_narrows(realm_db: Database) -> None:
     assert await listed(realm_db) == every
     assert await listed(realm_db, start_ms=1002) == every[:2]
     assert await listed(realm_db, end_ms=1002) == every[2:]
+    assert await listed(realm_db, until_seq=2) == every[1:]
     assert await listed(realm_db, statuses=("processing",)) == ["pay_t1"]
     assert await listed(realm_db, statuses=("processing", "requires_action")) == every
     assert await listed(realm_db, merchants=("mrch_2",)) == ["pay_t2"]

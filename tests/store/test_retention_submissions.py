@@ -59,12 +59,16 @@ async def test_what_was_handed_to_a_wallet_goes_a_day_after_it_was_of_use(till: 
     gone = await built(till, await over(till), b"one")
     elsewhere = await built(till, await over(till, 2), b"two", chain="solana:other")
     stays = await built(till, await till.sell("3"), b"three", chain="solana:third")
+    confirming = await till.sell("4")
+    await till.commit(confirming)
+    stays_too = await built(till, confirming, b"four")
     assert await till.db.write(prune_own_builds, START_MS, 9) == 0, "it is young"
 
     assert await till.db.write(prune_own_builds, LATER_MS, 1) == 1
     assert await till.db.write(prune_own_builds, LATER_MS, 9) == 1
     assert [till.db.point(find_build, one) for one in (gone, elsewhere)] == [None, None]
     assert till.db.point(find_build, stays) is not None, "its payment is open"
+    assert till.db.point(find_build, stays_too) is not None, "its payment is processing"
 
 
 @pytest.mark.parametrize("then", ["open", "processing", "succeeded"])
