@@ -101,6 +101,8 @@ def test_there_is_an_end_to_active_apps(tx: sqlite3.Connection, monkeypatch: pyt
     with pytest.raises(InvalidParams, match="Revoke one"):
         make(tx, "app_t2")
     assert make(tx, "app_t3", "acct_2").id == "app_t3"
+    apps.revoke_app(tx, account_id="acct_1", app_id="app_t1", actor="cli", now_ms=2)
+    assert make(tx, "app_t2").id == "app_t2"
 
 
 def test_an_app_needs_a_name_for_people(tx: sqlite3.Connection) -> None:

@@ -7,12 +7,13 @@ import pytest
 from payd.core.payment import transition
 from payd.store.db import Database, Tx
 from payd.store.deliveries import list_deliveries
-from payd.store.endpoints import switch_endpoint
+from payd.store.endpoints import delete_endpoint, switch_endpoint
 from payd.store.retention import (
     FREE_PAGES_KEPT,
     VACUUM_PAGES,
     lacks_events,
     prune_deliveries,
+    prune_endpoints,
     prune_events,
     shrink,
 )
@@ -109,6 +110,13 @@ async def test_the_newest_event_stays_so_that_no_number_is_given_twice(realm_db:
 
     seqs = realm_db.point(lambda tx: tx.execute("SELECT seq FROM events ORDER BY seq").fetchall())
     assert seqs == [(3,), (4,)]
+
+
+async def test_a_deleted_endpoint_is_known_until_its_time_has_come(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=10, actor="test")
+
+    assert [await realm_db.write(prune_endpoints, now_ms, 9) for now_ms in (10, 11)] == [0, 1]
 
 
 async def test_a_prune_goes_on_after_what_stays(realm_db: Database) -> None:
