@@ -20,7 +20,7 @@ import trio
 
 from payd.actors.lane import IN_FLIGHT_MAX
 from payd.actors.payments import PaymentActor
-from payd.config import load
+from payd.config import Config, load
 from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
 from payd.server import TURNS_MAX_S, _open_turns, open_house, serve, webhook_rules
 from payd.store.db import Database, Tx
@@ -206,16 +206,19 @@ def test_a_disk_that_takes_no_more_is_said_and_recovered_from(server: Server, ke
     assert repeated["merchant"]
 
 
-async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path) -> None:
-    """A client that never ends its request, and a receiver that never answers, delivery after delivery."""
-    folder = tmp_path / "data"
+async def never(address: str, port: int) -> trio.abc.Stream:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def owed_much(folder: Path) -> Config:
+    """A house that owes one receiver more than it sends at a time; gives what it is opened with."""
     async with open_shop(folder, PAYD_WEBHOOKS_TEST_ALLOW_HTTP="true") as shop:
         await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "http://93.184.216.34/"})
         shop.realm.deliveries.http.dial = never
         for number in range(3 * IN_FLIGHT_MAX):
             await shop.pay(str(number))
-
-    config = load(
+    return load(
         None,
         {
             "PAYD_DATA_DIR": str(folder),
@@ -223,6 +226,11 @@ async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path)
             "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
         },
     )
+
+
+async def test_connections_and_deliveries_end_under_one_deadline(tmp_path: Path) -> None:
+    """A client that never ends its request, and a receiver that never answers, delivery after delivery."""
+    config = await owed_much(tmp_path / "data")
     stop, ready, ended = trio.Event(), trio.Event(), trio.Event()
 
     async def announce(house: House) -> None:
@@ -263,27 +271,8 @@ async def test_live_deliveries_are_spread_and_test_ones_keep_to_their_schedule(t
     assert len(drawn["live"]) == 9
 
 
-async def never(address: str, port: int) -> trio.abc.Stream:
-    await trio.sleep_forever()
-    raise AssertionError
-
-
 async def test_deliveries_under_way_at_the_stop_are_finished_and_no_others_begun(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    async with open_shop(folder, PAYD_WEBHOOKS_TEST_ALLOW_HTTP="true") as shop:
-        await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "http://93.184.216.34/"})
-        shop.realm.deliveries.http.dial = never
-        for number in range(3 * IN_FLIGHT_MAX):
-            await shop.pay(str(number))
-
-    config = load(
-        None,
-        {
-            "PAYD_DATA_DIR": str(folder),
-            "PAYD_LISTEN": f"127.0.0.1:{free_port()}",
-            "PAYD_WEBHOOKS_TEST_ALLOW_HTTP": "true",
-        },
-    )
+    config = await owed_much(tmp_path / "data")
     stop = trio.Event()
     async with open_house(config, inline=True, wall=VirtualWall(START_MS)) as house:
         realm = house.realms["test"]
