@@ -42,8 +42,6 @@ DERIVED_BYTES_MAX: Final = 64
 
 
 PASSWORD_VARIABLE: Final = "PAYD_RELAYER_PASSWORD"
-
-
 NOT_UTF8: Final = (
     "The password is not UTF-8. Have what it comes from use UTF-8, or take one without such letters."
 )
