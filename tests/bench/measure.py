@@ -30,6 +30,7 @@ from tests.shop import APPROVES, SIGNATURE
 
 QUART: Final = "tests.bench.noop"
 FASTAPI: Final = "tests.bench.noop_fastapi"
+FANOUT: Final = "tests.bench.fanout"
 FILLING_CONNECTIONS: Final = 16
 ROWS_MAX: Final = 2000
 # Each with a number of its own, as a shop's orders have; they begin anew where more are asked for.
@@ -233,22 +234,27 @@ def _paid(offered: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def measure_feeds(folder: Path, plan: Plan, readers: int) -> tuple[Crowded, Crowded]:
-    """One push to many readers of one payment: payd's hub, and Quart's own websockets."""
+async def measure_feeds(folder: Path, plan: Plan, readers: int) -> tuple[Crowded, Crowded, Crowded]:
+    """One push to many readers of one payment: payd's hub, Quart's own websockets, and a bare loop."""
     at = await furnish(folder, None)
-    payd, noop = Crowded(), Crowded()
-    ours = Server(folder, STILL)
-    theirs = Server(folder, module=(QUART,))
+    payd, noop, bare = Crowded(), Crowded(), Crowded()
+    servers = ours, theirs, loop = (
+        Server(folder, STILL),
+        Server(folder, module=(QUART,)),
+        Server(folder, module=(FANOUT,)),
+    )
+    any_feed = "/v1/payments/any/feed"
     try:
-        await ours.start()
-        await theirs.start()
+        for server in servers:
+            await server.start()
         for _ in range(plan.pushes):
             await _push_by_payd(ours, at, readers, payd)
-            await _push(theirs, "/v1/payments/any/feed", readers, noop, "/push", None, {})
+            await _push(theirs, any_feed, readers, noop, "/push", None, {})
+            await _push(loop, any_feed, readers, bare, "/v1/test/payments/any/simulate", None, {})
     finally:
-        await ours.put_away()
-        await theirs.put_away()
-    return payd, noop
+        for server in servers:
+            await server.put_away()
+    return payd, noop, bare
 
 
 async def _push_by_payd(server: Server, at: Furnished, readers: int, crowded: Crowded) -> None:
@@ -282,7 +288,7 @@ async def _push(
             answered = await client.ask("POST", path, body, headers)
             assert answered.status == 200, answered.raw
             arrivals = msgspec.json.decode(await _line(said), type=Arrivals)
-            await trio.sleep(SETTLE_S)
+            # No later: the pings of a second, which go to one of twenty-five readers, are no part of it.
             crowded.push_us.append((cpu_s(server.pid) - used_s) / readers * 1e6)
             crowded.last_ms.append((max(arrivals.at_s) - pushed_s) * 1000)
         finally:

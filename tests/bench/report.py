@@ -84,10 +84,10 @@ def _rates(rows: Sequence[Row]) -> Iterator[Picture]:
     for name, title in TITLES.items():
         some = [row for row in rows if row.what == title]
         # A read of a row is so much faster than any request that nothing else would be seen beside it.
-        yield from _beside(name, title, some, servers if name == "status" else servers | {"SQLite alone": 3})
+        yield from _beside(name, title, some, servers if name == "status" else servers | {"the limit": 3})
     for name, what in (("feed-push", "feed: CPU a push (µs)"), ("feed-memory", "feed: memory a reader (kB)")):
         some = [row for row in rows if row.what == what]
-        yield from _beside(name, what, some, {"payd": 0, "no-op Quart": 1})
+        yield from _beside(name, what, some, {"payd": 0, "no-op Quart": 1, "the limit": 3})
 
 
 def _follow(rows: Sequence[Row]) -> Iterator[Picture]:

@@ -149,11 +149,14 @@ async def test_rates_are_measured_on_servers_that_answer_and_rows_that_are_there
 
 
 async def test_a_push_is_measured_until_it_reached_the_last_reader(tmp_path: Path) -> None:
-    payd, noop = await measure_feeds(tmp_path, MOMENT, 5)
+    payd, noop, bare = await measure_feeds(tmp_path, MOMENT, 5)
 
-    assert len(payd.last_ms) == len(noop.last_ms) == 1
+    assert len(payd.last_ms) == len(noop.last_ms) == len(bare.last_ms) == 1
     assert payd.push_us[0] > 0
-    assert len(feed_lines(5, payd, noop)) == 3
+    lines = feed_lines(5, payd, noop, bare)
+    assert [len(line) for line in lines] == [len(HEADER)] * 3
+    latency = dict(zip(HEADER, lines[2], strict=True))
+    assert latency["payd : limit"] == f"{payd.last_ms[0] / bare.last_ms[0]:.2f}"
 
 
 async def test_a_start_is_measured_until_the_server_is_ready(tmp_path: Path) -> None:
