@@ -200,7 +200,7 @@ class Tending:
         due_at_ms = self._of.due_at_ms(payment)
         if due_at_ms is None:
             followed = followed_on(payment)
-            if followed is not None:
+            if followed is not None and self._of.chain_of(followed) is None:
                 await self._chain_gone(payment_id, followed)
             return
         if due_at_ms > self._of.clock.now_ms():

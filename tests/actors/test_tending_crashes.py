@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from payd.actors.tending import CRASHES_MAX, LOOK_DEADLINE_S, STORE_RETRY_MS
 from payd.chains.base import Found
@@ -112,6 +113,21 @@ async def test_looks_that_end_at_no_time_come_back_later_and_later_until_one_doe
     await hear(shop, payment_id, 1)
     await trio.sleep(2)
     assert looks.waits_s() == [LOOK_DEADLINE_S + 1]
+
+
+async def test_a_chain_that_is_slow_to_say_whether_a_payment_is_settled_is_not_called_gone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await committed(shop)
+    looks = Looks(shop, monkeypatch)
+    # As of a live chain, whose watcher tells when it is time.
+    monkeypatch.setattr(shop.realm.payments.chains[0], "due_at_ms", lambda payment: None)
+    looks.hangs = True
+    with capture_logs() as logs:
+        await hear(shop, payment_id, 1)
+        await trio.sleep(10)
+
+    assert [line["event"] for line in logs] == ["payment.look_timed_out"]
 
 
 async def test_a_store_that_breaks_under_the_parking_stops_nobody(
