@@ -57,7 +57,6 @@ from payd.core.ids import Realm as RealmName
 from payd.core.payment import Payment
 from payd.entropy import Entropy, new_id, system_entropy
 from payd.net.proxy import Proxy
-from payd.store.accounts import list_accounts
 from payd.store.apps import ensure_checkout_app
 from payd.store.backup import Keystore
 from payd.store.bridge import bridge
@@ -224,8 +223,9 @@ async def open_house(
                 ),
                 settings=tuple(Setting(*one) for one in settings_for_pages(config)),
                 started_ms=wall(),
-                accounts={account.id: account for account in await office.read(list_accounts)},
             )
+            house.learn_accounts()
+            office.on_reload(house.learn_accounts)
             build = partial(
                 _open_realm,
                 config,

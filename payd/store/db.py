@@ -121,7 +121,7 @@ class Database:
     def on_reload(self, callback: Callable[[], None]) -> None:
         """Call this after a failed commit, once the rows can be read again: memory may be ahead of them.
 
-        The callback must not raise; one that does ends the database, and with it the server.
+        After StoreUnavailable all are called again; any other error ends the database and the server.
         """
         self._callbacks.append(callback)
 

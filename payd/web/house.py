@@ -30,7 +30,7 @@ from payd.core.ids import Realm as RealmName
 from payd.core.ids import realm_of
 from payd.core.version import DEFAULT, VERSIONS
 from payd.entropy import Entropy
-from payd.store.accounts import Account
+from payd.store.accounts import Account, list_accounts
 from payd.store.db import Database
 from payd.store.seal import Seal
 from payd.web.ended_days import EndedDays
@@ -163,6 +163,14 @@ class House:
 
     held: set[Bell] = field(default_factory=set)
     """Long polls that are held; all are answered at stop."""
+
+    def learn_accounts(self) -> None:
+        """Know all accounts as they are stored; after a commit of which nobody knew whether it was, anew.
+
+        Raises:
+            StoreUnavailable: They cannot be read now.
+        """
+        self.accounts.update((one.id, one) for one in self.office.point(list_accounts))
 
     def count_answer(self, route: str, status: int, took_s: float) -> None:
         """Count a request that was answered; `route` is a template, never what somebody sent."""

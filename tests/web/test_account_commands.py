@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 import trio
 import trio.testing
 
-from payd.core.errors import UnknownApiVersion
+from payd.core.errors import OutcomeUnknown, UnknownApiVersion
 from payd.store.accounts import find_account
+from payd.store.batch import Failure, Step, run_batch
 from payd.web.account_commands import ACCOUNT_COMMANDS, move, rename
 from payd.web.commands import run_command
 from tests.shop import Shop
@@ -49,4 +53,21 @@ async def test_who_leaves_leaves_the_doors_knowing_it(shop: Shop) -> None:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     await trio.testing.wait_all_tasks_blocked()
+    assert house.accounts[shop.account_id].name == "Shop"
+
+
+async def test_after_a_commit_that_nobody_knows_of_the_doors_know_what_is_stored(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stores_and_breaks(tx: sqlite3.Connection, batch: Sequence[Step]) -> Failure | None:
+        return run_batch(tx, batch) or Failure("unknown", "the disk answers with errors")
+
+    house, before = shop.house, shop.house.accounts[shop.account_id]
+    monkeypatch.setattr("payd.store.writer.run_batch", stores_and_breaks)
+    with pytest.raises(OutcomeUnknown):
+        await rename(house, shop.account_id, "Shop", "usr_1")
+    monkeypatch.undo()
+
+    assert before.name != "Shop"
+    assert house.accounts[shop.account_id] == house.office.point(find_account, shop.account_id)
     assert house.accounts[shop.account_id].name == "Shop"
