@@ -379,7 +379,9 @@ class Lane:
         """Nothing was proven about the receiver: log it, keep the budget, and try this one later."""
         failures = self._broken[head.id] = self._broken.get(head.id, 0) + 1
         delay_s = BROKEN.delay_s(failures)
-        log.error("webhook.broken", delivery_id=head.id, failures=failures, delay_s=delay_s, exc_info=crash)
+        # Said again once it has broken twice as often: nobody may look for days, and disks have an end.
+        say = log.error if failures.bit_count() == 1 else log.debug
+        say("webhook.broken", delivery_id=head.id, failures=failures, delay_s=delay_s, exc_info=crash)
         try:
             await self._db.write(postpone, head.id, self._clock.now_ms() + round(delay_s * 1000))
         except (StoreUnavailable, OutcomeUnknown):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S
 from payd.core.endpoint import EndpointState
@@ -136,6 +137,20 @@ async def test_what_breaks_here_is_put_off_longer_each_time_and_keeps_its_budget
         lambda tx: tx.execute("SELECT attempts, state FROM deliveries").fetchone()
     )
     assert (attempts, state) == (1, "succeeded")
+
+
+async def test_what_breaks_here_for_a_day_is_said_some_times_and_not_each_minute(bench: Bench) -> None:
+    await happen(bench.db, 1, now_ms=bench.clock.now_ms())
+    bench.crashes.extend(RuntimeError("the seal is another one") for _ in range(2000))
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.lane.run)
+            await trio.sleep(24 * 3600)
+            nursery.cancel_scope.cancel()
+
+    assert len(bench.started) > 1400
+    said = [line["failures"] for line in logs if line["log_level"] == "error"]
+    assert said == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 async def test_what_broke_here_and_is_owed_no_more_counts_no_more(bench: Bench) -> None:
