@@ -14,7 +14,7 @@ from payd.core.fault import HELD
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S, next_attempt_at_ms
 from payd.store.endpoints import SealedSecret, endpoint_of_id, secrets_of
 from payd.store.events import of_merchants, sold_few
-from payd.store.rows import SEQ_MAX, insert_rows
+from payd.store.rows import SEQ_MAX, find_rows, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 MessageKind: TypeAlias = Literal["notice", "canary"]
@@ -305,11 +305,8 @@ def postpone(tx: Tx, delivery_id: str, next_at_ms: int) -> None:
 
 def count_owed(tx: Tx, delivery_ids: Sequence[str]) -> int:
     """How many of some deliveries wait for an attempt."""
-    places = ", ".join("?" * len(delivery_ids))
-    (count,) = tx.execute(
-        f"SELECT count(*) FROM deliveries WHERE id IN ({places}) AND state = 'pending'", delivery_ids
-    ).fetchone()
-    return int(count)
+    owed = "SELECT 1 FROM asked CROSS JOIN deliveries d ON d.id = asked.column1 WHERE d.state = 'pending'"
+    return len(find_rows(tx, owed, [(each,) for each in delivery_ids]))
 
 
 def requeue(tx: Tx, delivery_id: str, now_ms: int) -> None:

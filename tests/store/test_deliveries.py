@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from payd.core.endpoint import ALL, REPLAY_REACH_MS
@@ -12,6 +14,7 @@ from payd.store.deliveries import (
     FRESH,
     REPLAY,
     check_resend,
+    count_owed,
     endpoints_with_pending,
     find_delivery,
     list_deliveries,
@@ -56,6 +59,20 @@ async def happen(
         message_id=f"msg_{number}",
     )
     return (await db.write(put_out, [event]))[0]
+
+
+async def test_of_more_than_one_statement_takes_those_that_wait_are_counted(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    await realm_db.write(lambda tx: tx.execute("UPDATE deliveries SET state = 'failed' WHERE id = 'dlv_1'"))
+
+    def count(tx: Tx) -> int:
+        # What SQLite is built with: some builds take more.
+        tx.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+        return count_owed(tx, [f"dlv_{number}" for number in range(40_000)])
+
+    assert realm_db.point(count) == 2
 
 
 async def test_nothing_is_owed_without_an_enabled_endpoint_that_wants_the_type(realm_db: Database) -> None:
