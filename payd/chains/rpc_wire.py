@@ -96,9 +96,12 @@ def read_results(
 
     Raises:
         TooManyCalls: The node may answer shorter batches.
+        AnswerTooLong: One of the calls asks for too much, which it says itself when it is asked for alone.
         Fault: The reply is no answer to all of them.
     """
     is_batch = len(calls) > 1
+    if is_batch and reply.status == 413 and _is_too_wide(_parsed(reply), calls, kind_of):
+        raise AnswerTooLong
     if is_batch and (reply.status == 413 or (reply.status != 200 and _refuses_batch(_parsed(reply)))):
         raise TooManyCalls
     answers = _decoded(reply)
@@ -123,14 +126,15 @@ def read_results(
 def _decoded(reply: Reply) -> list[_Answer] | _Answer:
     if reply.status is None:
         raise Fault(f"{reply.error_class}: {reply.detail}")
-    # Some send errors with a status of their own; a key that is refused is none of a call.
-    if reply.status not in (200, 400):
+    # Some send errors with a status of their own, 413 that of logs of too many blocks; a key that is refused
+    # is none of a call.
+    if reply.status not in (200, 400, 413):
         raise Fault(f"HTTP {reply.status}", patience_s=_patience_s(reply.status, reply))
     if not reply.is_whole:
         raise Fault("its answer is too long, or was cut off")
     answers = _parsed(reply)
     if answers is None:
-        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else "HTTP 400")
+        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else f"HTTP {reply.status}")
     return answers
 
 
@@ -155,12 +159,26 @@ def _check_limit(method: str, answer: _Answer, redact: Redactor, kind_of: KindOf
             raise Fault(f"it asks for patience: {words}", patience_s=0)
 
 
+def _is_too_wide(answers: list[_Answer] | _Answer | None, calls: Sequence[Call], kind_of: KindOf) -> bool:
+    """Whether the node says of one of the calls that it asks for too many blocks."""
+    errors = [one.error for one in _listed(answers) if one is not None and one.error is not None]
+    return any(
+        kind_of(method, error.code, error.message or "") == "too_wide"
+        for method, *_ in calls
+        for error in errors
+    )
+
+
 def _refuses_batch(answers: list[_Answer] | _Answer | None) -> bool:
     """Whether the node says in words, some with a status of their own, that it takes no such batch."""
-    listed = answers if isinstance(answers, list) else [answers]
+    listed = _listed(answers)
     return bool(listed) and all(
         one is not None and one.error is not None and _is_of_batch(one.error.message or "") for one in listed
     )
+
+
+def _listed(answers: list[_Answer] | _Answer | None) -> Sequence[_Answer | None]:
+    return answers if isinstance(answers, list) else [answers]
 
 
 def _is_of_batch(message: str) -> bool:

@@ -308,6 +308,28 @@ async def test_a_node_that_refused_some_batches_in_a_year_is_given_long_ones_aga
     assert len(fake.asked[-1]) == 20
 
 
+async def test_logs_of_too_many_blocks_are_no_failure_of_the_node_and_no_batch_that_was_too_long() -> None:
+    fake = FakeNode()
+
+    def script(received: Received) -> Does:
+        asked = msgspec.json.decode(received.body)
+        refused = [one for one in asked if one["method"] == "eth_getLogs"] if isinstance(asked, list) else []
+        if not isinstance(asked, list) and asked["method"] == "eth_getLogs":
+            refused = [asked]
+        if not refused:
+            return fake(received)
+        error = {"code": -32614, "message": "eth_getLogs is limited to a 5 range"}
+        return Does(413, body=msgspec.json.encode({"id": refused[0]["id"], "error": error}))
+
+    async with open_node(script) as node:
+        before, logs, after = await node.ask([*HEAD, ("eth_getLogs", {}), *HEAD])
+
+        assert (before, logs.kind, after) == ("0x10", "too_wide", "0x10")
+        assert node.failures_ever == 0
+        await node.ask(HEAD * 20)
+        assert len(fake.asked[-1]) == 20
+
+
 async def test_the_newest_block_that_it_named_is_known() -> None:
     fake = FakeNode({"eth_blockNumber": "0x10", "eth_getBlockByNumber": {"number": "0x12"}})
     async with open_node(fake) as node:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from payd.chains.evm.dialect import kind_of
 from payd.chains.rpc_errors import MESSAGE_MAX, RpcError
-from payd.chains.rpc_wire import Call, Fault, Redactor, TooManyCalls, encode, read_results
+from payd.chains.rpc_wire import (
+    AnswerTooLong,
+    Call,
+    Fault,
+    Redactor,
+    TooManyCalls,
+    encode,
+    read_results,
+)
 from payd.net.http import Header, Reply
 
 ONE: list[Call] = [("eth_blockNumber",)]
@@ -234,6 +242,18 @@ def test_logs_that_are_too_many_are_no_limit_wherever_they_are_in_a_batch() -> N
     )
 
     assert error.kind == "too_wide"
+
+
+def test_logs_of_too_many_blocks_may_be_refused_with_the_status_of_long_bodies() -> None:
+    """As QuickNode does. Of a batch that says nothing of its length."""
+    said = {"id": 5, "error": {"code": -32614, "message": "eth_getLogs is limited to a 10,000 range"}}
+    [error] = read(said, [("eth_getLogs", {})], status=413)
+    assert error.kind == "too_wide"
+    for body in (said, [said]):
+        with pytest.raises(AnswerTooLong):
+            read(body, [("eth_getLogs", {}), *ONE], status=413)
+        with pytest.raises(TooManyCalls):
+            read(body, TWO, status=413)
 
 
 def test_what_a_node_says_is_shown_without_the_keys_of_its_url() -> None:
