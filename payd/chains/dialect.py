@@ -74,6 +74,7 @@ LIMITED_WORDS: Final = (
     "compute units",
     "quota",
     "throttle",
+    "over capacity",
 )
 """In what providers say when they want to be asked less, whatever the chain."""
 

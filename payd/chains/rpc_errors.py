@@ -47,7 +47,8 @@ class RpcError(Exception):
     def is_revert(self) -> bool:
         """Whether the contract itself refused the call: the only error that speaks of a call's outcome."""
         words = self.message.lower()
-        return self.code in REVERT_CODES or "revert" in words or "vm execution error" in words
+        said = self.code in REVERT_CODES or "revert" in words or "vm execution error" in words
+        return said and self.kind == "answer"
 
 
 class BadAnswer(ValueError):

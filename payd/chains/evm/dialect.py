@@ -20,6 +20,8 @@ from payd.chains.rpc_wire import Call
 # and the execution APIs' unknown block.
 _CANNOT_CODES: Final = frozenset({-32601, -32004, -32604, -32001, -32002, -39001})
 _LIMITED_CODES: Final = frozenset({-32005, 429})
+# What stands before the public nodes of OP chains (proxyd) has a code of reverts for that.
+_PROXY_TIMEOUT: Final = (-32015, "gateway timeout")
 
 _TOO_WIDE: Final = (
     "query returned more than",
@@ -45,6 +47,12 @@ _TROUBLE: Final = (
     "request timed out",
     "context deadline exceeded",
     "internal error",
+    "internal server error",
+    "internal json-rpc error",
+    "no backend",
+    "backend offline",
+    "backend is currently not healthy",
+    "backend returned an invalid response",
     "temporarily",
     "bad gateway",
     "service unavailable",
@@ -78,6 +86,7 @@ _CANNOT: Final = (
     "cannot be found",
     "blockoutofrange",
     "beyond current head",
+    "block is out of range",
     "cannot query unfinalized",
     "missing trie node",
     "state not available",
@@ -86,6 +95,7 @@ _CANNOT: Final = (
     "pruned",
     "not synced",
     "syncing",
+    "indexing is in progress",
 )
 
 # "unknown transaction type" is no "known transaction".
@@ -213,7 +223,7 @@ def kind_of(method: str, code: int, message: str) -> Kind:
     words = message.lower()
     if method == "eth_getLogs" and _is_too_wide(words):
         return "too_wide"
-    if code in REVERT_CODES or "revert" in words:
+    if (code in REVERT_CODES and (code, words) != _PROXY_TIMEOUT) or "revert" in words:
         return "answer"
     if code in _LIMITED_CODES or has(words, LIMITED_WORDS):
         return "limited"

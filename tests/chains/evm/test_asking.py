@@ -36,6 +36,7 @@ def test_what_a_contract_refuses_or_returns_in_another_form_is_nothing() -> None
         (RpcError(-32000, "invalid opcode: INVALID"), True),
         (RpcError(-32000, "out of gas"), True),
         (RpcError(-32000, "something else"), False),
+        (RpcError(-32015, "gateway timeout", kind="cannot"), False),
         (WORD, False),
         (None, False),
     ],

@@ -31,6 +31,18 @@ from payd.chains.rpc_errors import Kind, RpcError, Verdict
         ("eth_getLogs", -32000, "block range extends beyond current head block", "cannot"),
         ("eth_getLogs", -32000, "One of the blocks specified in filter cannot be found.", "cannot"),
         ("eth_call", -32603, "Internal error", "cannot"),
+        ("eth_call", -32603, "Internal server error", "cannot"),
+        ("eth_call", -32603, "Internal JSON-RPC error.", "cannot"),
+        ("eth_call", -32010, "backend offline", "cannot"),
+        ("eth_call", -32011, "no backends available for method", "cannot"),
+        ("eth_call", -32011, "no backend is currently healthy to serve traffic", "cannot"),
+        ("eth_call", -32012, "backend is over capacity", "limited"),
+        ("eth_call", -32013, "backend returned an invalid response", "cannot"),
+        ("eth_call", -32015, "gateway timeout", "cannot"),
+        ("eth_call", -32018, "backend is currently not healthy to serve traffic", "cannot"),
+        ("eth_getBlockByNumber", -32019, "block is out of range", "cannot"),
+        ("eth_getLogs", -32019, "block is out of range", "cannot"),
+        ("eth_getTransactionReceipt", -32000, "transaction indexing is in progress", "cannot"),
         ("eth_call", -32000, "execution aborted (timeout = 5s)", "cannot"),
         ("eth_call", -32000, "502 Bad Gateway: upstream connect error", "cannot"),
         ("eth_call", -32000, "the service is temporarily unavailable", "cannot"),
@@ -57,7 +69,8 @@ def test_an_error_is_an_answer_or_a_range_too_wide_or_the_nodes_own_trouble(
 
 
 def test_what_a_contract_says_is_an_answer_whatever_it_says() -> None:
-    for words in ("rate limit exceeded", "header not found", "method not found", "too many requests"):
+    trouble = ("header not found", "method not found", "gateway timeout")
+    for words in ("rate limit exceeded", "too many requests", "over capacity", *trouble):
         assert kind_of("eth_call", 3, words) == "answer"
         assert kind_of("eth_call", -32000, f"execution reverted: {words}") == "answer"
 
@@ -118,6 +131,7 @@ def test_what_a_contract_says_is_an_answer_whatever_it_says() -> None:
         ("Unable to complete request at this time.", "down"),
         ("Can't route your request to suitable provider, if you specified some, revise the list", "down"),
         ("no available upstreams to process a request. Cause - node-1", "down"),
+        ("no backend is currently healthy to serve traffic", "down"),
         ("", "other"),
     ],
 )

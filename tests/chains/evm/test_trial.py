@@ -87,6 +87,7 @@ async def test_a_call_of_another_kind_is_tried_as_it_is() -> None:
         ({"call": REVERT}, "refused", "execution reverted: paused"),
         ({"estimate": REVERT}, "refused", "execution reverted: paused"),
         ({"call": Says(-32000, "out of memory")}, "unknown", "out of memory"),
+        ({"estimate": Says(-32015, "gateway timeout")}, "unknown", "gateway timeout"),
         ({"estimate": Says(-32000, "no idea\n\x1b[31m")}, "unknown", "no idea  [31m"),
         ({"estimate": "many"}, "unknown", "the estimate is not a quantity: 'many'"),
         (
@@ -129,6 +130,7 @@ async def test_nodes_that_are_down_say_nothing() -> None:
         ((REVERT, "0x"), False),
         (("0x", REVERT), False),
         ((REVERT, Says(-32000, "no idea")), False),
+        ((REVERT, Says(-32015, "gateway timeout")), False),
     ],
 )
 async def test_a_call_is_refused_for_good_when_all_nodes_say_that_it_reverts(
