@@ -190,8 +190,11 @@ def _calls(row: Asset) -> list[RpcCall]:
 
 def _report(domain: TokenDomain | None, results: Results) -> Report:
     code, decimals, separator, described, state, long = results
+    if isinstance(code, RpcError):
+        # No contract refuses to be read: the node is in trouble, whatever its words for it are.
+        raise unavailable(code)
     try:
-        has_code = not isinstance(code, RpcError) and bool(from_data(code))
+        has_code = bool(from_data(code))
     except BadAnswer as bad:
         raise unavailable(bad) from bad
     if not has_code:

@@ -220,9 +220,10 @@ async def test_a_clock_that_is_set_back_believes_no_row_for_longer() -> None:
         assert not (await tokens.report(ROW, NOW_MS - 1)).is_signable(ROW)
 
 
-async def test_a_node_that_fails_is_asked_again_at_once() -> None:
+@pytest.mark.parametrize("words", ["header not found", "words that nobody knows"])
+async def test_a_node_that_fails_is_asked_again_at_once(words: str) -> None:
     node = token_node(USDC)
-    node.results["eth_getCode"] = Says(-32000, "header not found")
+    node.results["eth_getCode"] = Says(-32000, words)
     async with open_rpc(node, chain_id=31337) as rpc:
         tokens = Tokens(rpc, CHAIN)
         with pytest.raises(ChainUnavailable):
