@@ -91,6 +91,13 @@ def keep_blocks(tx: Tx, chain: str, blocks: Iterable[tuple[int, str]]) -> None:
     )
 
 
+def kept_hash(tx: Tx, chain: str, number: int) -> str | None:
+    """The hash of a block that was read; None where it is not kept."""
+    query = "SELECT hash FROM chain_blocks WHERE chain = ? AND number = ?"
+    row = tx.execute(query, (chain, number)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def blocks_below(tx: Tx, chain: str, number: int, limit: int) -> list[tuple[int, str]]:
     """The newest kept blocks below this one as `(number, hash)`, newest first."""
     return tx.execute(

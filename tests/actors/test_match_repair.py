@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import trio
 
+from payd.actors.watch_list import WatchList
 from payd.chains.evm.binding import payment_tag
+from payd.chains.evm.proof import Watched
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
@@ -129,6 +133,37 @@ async def test_a_transaction_of_another_fork_records_nothing(watching: Watching,
         "logs": [],
     }
     assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+
+
+async def test_what_a_reorg_takes_while_it_is_read_is_not_in_the_way_of_what_pays(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment, tx_id = await missed(watching)
+    honest = WatchList.everything
+
+    async def meanwhile(watch_list: WatchList) -> Watched:
+        watching.chain.reorg(1)
+        assert await watching.watcher.run_once()
+        return await honest(watch_list)
+
+    monkeypatch.setattr(WatchList, "everything", meanwhile)
+    assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+    assert watching.till.count("transfers") == 0
+    paid = watching.pay(payment)
+    await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_no_node_names_another_block_than_the_one_that_was_read(watching: Watching) -> None:
+    """Behind one address may be several, and one of them on a fork."""
+    _, tx_id = await missed(watching)
+    fork = deepcopy(watching.chain)
+    [transaction] = watching.chain.head.transactions
+    fork.reorg(1, [transaction], [])
+    assert fork.find(tx_id) != watching.chain.find(tx_id)
+    watching.views[0].chain = fork
+    assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+    assert watching.till.count("transfers") == 0
 
 
 async def test_one_of_two_nodes_is_enough_where_the_other_is_away(two_nodes: Watching) -> None:

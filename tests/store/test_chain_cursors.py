@@ -12,6 +12,7 @@ from payd.store.chain_cursors import (
     closed_until_s,
     find_cursor,
     keep_blocks,
+    kept_hash,
     move_cursor,
     turn_back,
 )
@@ -51,6 +52,7 @@ async def test_the_newest_blocks_are_kept_and_older_ones_are_forgotten(realm_db:
     assert realm_db.point(blocks_below, OTHER, 10**9, 9) == [(1, "0xother")]
     await realm_db.write(keep_blocks, OTHER, [(1, "0xanother"), (2, "0xfork"), (2, "0xnext")])
     assert realm_db.point(blocks_below, OTHER, 10**9, 9) == [(2, "0xnext"), (1, "0xanother")]
+    assert [realm_db.point(kept_hash, OTHER, number) for number in (1, 2, 3)] == ["0xanother", "0xnext", None]
     await realm_db.write(keep_blocks, OTHER, [(10**6, "0xfar")])
     await realm_db.write(keep_blocks, CHAIN, [(BLOCKS_KEPT + 9, "0xsame")])
     assert len(realm_db.point(blocks_below, CHAIN, 10**9, 10**9)) == BLOCKS_KEPT
