@@ -88,6 +88,7 @@ class BlockWalk:
         self._final = final
         self._width = RANGE_MAX
         self._waits_since_s: float | None = None
+        self._is_closing = False
         self._read_by: tuple[Node | None, int] = None, 0  # who reads now, and above which block it read all
         self.reader = Reader(rpc, chain, self._known)
         self._second_reader = Reader(rpc, chain, self._known)
@@ -102,10 +103,10 @@ class BlockWalk:
         return self._db.point(find_cursor, self._name, kind)
 
     def read_until_s(self) -> int:
-        """The time of the last block that was read; while a window waits for another node, up to when windows
-        close. 0 before the first.
+        """The time of the last block that was read; while a window that has ended is to be closed, up to when
+        windows close. 0 before the first.
         """
-        read = self.cursor("head" if self._waits_since_s is None else "closed")
+        read = self.cursor("closed" if self._is_closing else "head")
         return 0 if read is None else read.time_s
 
     async def step(self, node: Node, *, lag_s: float = 0.0) -> Step:
@@ -200,6 +201,7 @@ class BlockWalk:
             return ()
         until_s = self._plausible_s(read.time_s)
         first_ms = await self._db.look(first_closing_ms, self._name, closed.time_s * 1000, until_s * 1000)
+        self._is_closing = first_ms is not None
         if first_ms is None:
             self._waits_since_s = None
             return ()

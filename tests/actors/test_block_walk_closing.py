@@ -12,6 +12,7 @@ import trio
 
 from payd.actors.block_walk import _together
 from payd.actors.node_choice import SECOND_WAIT_S
+from payd.actors.watcher import IDLE_S
 from payd.chains.evm.answers import Block
 from payd.chains.evm.reading import Piece
 from payd.chains.unread import Unread
@@ -148,6 +149,23 @@ async def test_a_window_closes_as_far_as_another_node_has_the_same_blocks(two: W
     await two.watcher.run_once()
 
     assert ends_s < closed_s(two) < two.chain.head.time_s
+
+
+async def test_a_window_that_takes_more_than_one_reading_is_not_left_until_idle_ticks_come(
+    two: Watching,
+) -> None:
+    """As where the other node gives logs of a few blocks at once, or all transactions are read."""
+    _, ends_s = await sell(two)
+    await pass_until(two, ends_s + 2)
+    two.views[1].range_max = 4
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(two.watcher.run)
+        await trio.sleep(1)
+        assert closed_s(two) < ends_s
+        await trio.sleep(IDLE_S - 2)
+        nursery.cancel_scope.cancel()
+
+    assert closed_s(two) > ends_s
 
 
 async def test_a_node_whose_clock_is_ahead_closes_no_window(two: Watching) -> None:
