@@ -113,12 +113,12 @@ class Witnesses:
         """
         answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
         shown = [read(results) for _, results in answers]
-        if self._agreed(shown) is None and len(self._rpc.nodes) > self.witnesses:
+        if self.agreed(shown) is None and len(self._rpc.nodes) > self.witnesses:
             answers = await self._rpc.ask_all(calls)
             shown = [read(results) for _, results in answers]
         if not answers:
             raise unavailable("no node answers")
-        found, some = self._agreed(shown), [one for one in shown if one is not None]
+        found, some = self.agreed(shown), [one for one in shown if one is not None]
         if found is None and some:
             said = zip(answers, shown, strict=True)
             denying = [node.name for (node, results), one in said if one is None and has_block(results)]
@@ -127,8 +127,23 @@ class Witnesses:
             self._disagree(tx_id, denying)
         return found
 
-    def _agreed(self, shown: Sequence[T | None]) -> T | None:
-        """What enough of them show, each the same."""
+    async def views(self, calls: Sequence[Call], read: Callable[[Results], T | None]) -> list[T | None]:
+        """What nodes say to the same calls: of as many as must agree, or of all where those do not.
+
+        Args:
+            calls: What each is asked.
+            read: Reads what one answers; None where that says nothing.
+
+        Raises:
+            ChainUnavailable: Fewer than must agree answer.
+        """
+        said = [read(results) for _, results in await self.ask(calls)]
+        if self.agreed(said) is None and len(self._rpc.nodes) > self.witnesses:
+            said = [read(results) for _, results in await self.ask(calls, everyone=True)]
+        return said
+
+    def agreed(self, shown: Sequence[T | None]) -> T | None:
+        """What enough of them show, each the same; None where nothing is."""
         return next((one for one in shown if one is not None and shown.count(one) >= self.witnesses), None)
 
     def _disagree(self, tx_id: str, nodes: Sequence[str]) -> None:

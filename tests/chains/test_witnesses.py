@@ -106,3 +106,34 @@ async def test_where_no_node_answers_nothing_is_said_to_be_shown() -> None:
     async with open_rpc(DOWN, DOWN) as rpc:
         with pytest.raises(ChainUnavailable):
             await Witnesses(rpc, CHAIN).shown("0x1", CALLS, shown, lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "agreed"),
+    [
+        ([DEEP], "deep"),
+        ([BEHIND], None),
+        ([DEEP, DEEP], "deep"),
+        ([DEEP, SHALLOW], None),
+        ([DEEP, BEHIND], None),
+        ([DEEP, SHALLOW, DEEP], "deep"),
+        ([BEHIND, DEEP, DEEP], "deep"),
+        ([DEEP, BEHIND, SHALLOW], None),
+        ([DOWN, DEEP, DEEP], "deep"),
+    ],
+)
+async def test_what_two_say_is_agreed_on_and_a_third_is_asked_where_they_do_not(
+    nodes: list[FakeNode], agreed: str | None
+) -> None:
+    async with open_rpc(*nodes) as rpc:
+        witnesses = Witnesses(rpc, CHAIN)
+
+        said = await witnesses.views(CALLS, lambda results: results[0] if results[0] != "behind" else None)
+
+        assert witnesses.agreed(said) == agreed
+
+
+async def test_too_few_have_no_view() -> None:
+    async with open_rpc(DEEP, DOWN) as rpc:
+        with pytest.raises(ChainUnavailable):
+            await Witnesses(rpc, CHAIN).views(CALLS, lambda results: results[0])

@@ -15,7 +15,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 
@@ -116,14 +116,15 @@ class Endings:
         assert track.token is not None
         assert track.nonce is not None
         state = eth_call(track.token, authorization_state_call(_authorizer(payment), track.nonce))
-        used = {
-            decoded(results[2], decode_bool) if self._is_final(read, results) else None
-            for _, results in await self._evidence.ask([*self._final_calls(read), state])
-        }
-        if used == {False}:
-            return WindowClosed() if read.time_s >= valid_until_s else None
-        if used != {True}:
+        said = await self._evidence.views(
+            [*self._final_calls(read), state],
+            lambda results: decoded(results[2], decode_bool) if self._is_final(read, results) else None,
+        )
+        used = self._evidence.agreed(said)
+        if used is None:
             return None
+        if not used:
+            return WindowClosed() if read.time_s >= valid_until_s else None
         if await self._is_cancelled(payment, track, read):
             return PaymentFailed(TAKEN_BACK, DECLINED)
         # Used for something else, such as another amount that was asked for before: that is not this payment.
@@ -141,15 +142,15 @@ class Endings:
                 return False
             start = max(first, last - step + 1)
             call = _cancelled_logs(_authorizer(payment), track, start, last)
-            results = [result for _, [result] in await self._evidence.ask([call])]
-            if any(isinstance(result, RpcError) and result.kind == "too_wide" for result in results):
+            said = await self._evidence.views([call], lambda results: _seen_in(results[0]))
+            if "too_wide" in said:
                 step //= 2
                 if step == 0:
                     return False
                 continue
-            found = {_has_logs(result) for result in results}
-            if found != {False}:
-                return found == {True}
+            found = self._evidence.agreed(said)
+            if found != "none":
+                return found == "some"
             last = start - 1
         return False
 
@@ -162,11 +163,13 @@ class Endings:
         ]
         if told.nonce is not None:
             calls.append(("eth_getTransactionCount", told.sender, to_quantity(read.number)))
-        ends = {
-            self._end_by(track, told, read, results) if self._is_final(read, results) else None
-            for _, results in await self._evidence.ask(calls)
-        }
-        words = ends.pop() if len(ends) == 1 else None
+        ends = await self._evidence.views(
+            calls,
+            lambda results: (
+                self._end_by(track, told, read, results) if self._is_final(read, results) else None
+            ),
+        )
+        words = self._evidence.agreed(ends)
         if words is not None:
             return PaymentFailed(words, DECLINED if words == REPLACED else BROADCAST_FAILED)
         return WindowClosed() if await self._is_given_up(payment, told, read) else None
@@ -256,11 +259,11 @@ def _cancelled_logs(authorizer: str, track: Track, first: int, last: int) -> Cal
     return ("eth_getLogs", wanted)
 
 
-def _has_logs(result: object) -> bool | None:
-    """Whether a node shows an event; None where it does not say."""
+def _seen_in(result: object) -> Literal["some", "none", "too_wide"] | None:
+    """Whether a node shows an event in blocks; None where it does not say."""
     if isinstance(result, RpcError):
-        return None
+        return "too_wide" if result.kind == "too_wide" else None
     try:
-        return any(not one.removed for one in decode_logs(result))
+        return "some" if any(not one.removed for one in decode_logs(result)) else "none"
     except BadAnswer:
         return None

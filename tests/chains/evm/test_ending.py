@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +20,10 @@ from payd.core.failure import BROADCAST_FAILED, DECLINED, PAID_NOTHING, REPLACED
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
 from tests.chains.evm.ended import end, ends_s, pass_time, set_job, signed
-from tests.chains.evm.scene import Scene, two_nodes
+from tests.chains.evm.scene import Scene, open_scene, two_nodes
 from tests.live.anvil import Anvil, Refused
 from tests.live.chain import BUYER, MERCHANT, STRANGER, account, address, calldata
-from tests.live.proxy import Request, with_status
+from tests.live.proxy import FlakyProxy, Request, open_proxy, with_status
 
 pytestmark = pytest.mark.real_time
 
@@ -81,6 +82,35 @@ async def test_two_nodes_must_agree_that_the_block_is_final(realm_db: Database, 
         first.rewrite = None
 
         assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+@asynccontextmanager
+async def three_nodes(db: Database, anvil: Anvil) -> AsyncIterator[tuple[Scene, list[FlakyProxy]]]:
+    """A scene with three nodes: two must agree, whichever they are."""
+    async with AsyncExitStack() as stack:
+        proxies = [await stack.enter_async_context(open_proxy(anvil)) for _ in range(3)]
+        urls = [proxy.url for proxy in proxies]
+        yield await stack.enter_async_context(open_scene(db, anvil, urls=urls)), proxies
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2])
+async def test_of_three_nodes_one_that_says_otherwise_keeps_nobody_waiting(
+    realm_db: Database, anvil: Anvil, odd: int
+) -> None:
+    async with three_nodes(realm_db, anvil) as (scene, proxies):
+        payment = await signed(scene)
+        await pass_time(scene, ends_s(payment))
+        for lie in (used, final_later, other_blocks):
+            proxies[odd].rewrite = lie
+            assert isinstance(end(await scene.look(payment)), WindowClosed)
+        proxies[odd - 1].rewrite = used
+
+        assert await scene.look(payment) is None
+
+
+def used(request: Request, result: Any) -> Any:
+    """A node whose token says that the authorization was used or cancelled."""
+    return "0x" + "01".rjust(64, "0") if request["method"] == "eth_call" else result
 
 
 def final_later(request: Request, result: Any) -> Any:
@@ -195,6 +225,24 @@ async def test_both_nodes_must_show_that_it_was_taken_back(realm_db: Database, a
         assert end(await scene.look(payment)) == PaymentFailed(TAKEN_BACK, DECLINED)
 
 
+@pytest.mark.parametrize("odd", [0, 1, 2])
+async def test_two_of_three_nodes_that_show_that_it_was_taken_back_are_enough(
+    realm_db: Database, anvil: Anvil, odd: int
+) -> None:
+    async with three_nodes(realm_db, anvil) as (scene, proxies):
+        payment = await signed(scene)
+        await take_back(scene, payment)
+        await set_job(scene, payment, state="landed")
+        await scene.watch(3)
+        for method, said in (("eth_getLogs", []), ("eth_call", "0x" + "00" * 32)):
+
+            def lie(request: Request, result: Any, method: str = method, said: Any = said) -> Any:
+                return said if request["method"] == method else result
+
+            proxies[odd].rewrite = lie
+            assert end(await scene.look(payment)) == PaymentFailed(TAKEN_BACK, DECLINED)
+
+
 def not_used(request: Request, result: Any) -> Any:
     """A node whose token knows nothing of the authorization."""
     return "0x" + "00" * 32 if request["method"] == "eth_call" else result
@@ -280,6 +328,17 @@ async def test_both_nodes_must_show_that_it_was_reverted(realm_db: Database, anv
         assert await scene.look(payment) is None
         first.errors.clear()
 
+        assert end(await scene.look(payment)) == PaymentFailed(REVERTED, BROADCAST_FAILED)
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2])
+async def test_two_of_three_nodes_that_show_that_it_was_reverted_are_enough(
+    realm_db: Database, anvil: Anvil, odd: int
+) -> None:
+    async with three_nodes(realm_db, anvil) as (scene, proxies):
+        payment = await reverted(scene)
+        await scene.watch(3)
+        proxies[odd].rewrite = with_status(1)
         assert end(await scene.look(payment)) == PaymentFailed(REVERTED, BROADCAST_FAILED)
 
 
