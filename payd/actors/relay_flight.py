@@ -291,7 +291,8 @@ class Flight:
     async def _raise(self, transaction: OpenTransaction, market: Market) -> OpenTransaction | None:
         """Sign the same call for the same nonce with higher fees, and store it. None where that cannot be."""
         last = transaction.newest
-        fees = raised_fees(last.fees, market, min(self._limits.max_fee, COST_MAX // transaction.gas))
+        limit = min(self._limits.max_fee, COST_MAX // transaction.gas)
+        fees = raised_fees(last.fees, market, limit, taken=transaction.is_out)
         if fees is None or len(transaction.attempts) >= ATTEMPTS_MAX:
             self._alarms.note("fee_limit", nonce=transaction.nonce, base_fee=market.base_fee)
             return None

@@ -41,18 +41,27 @@ def first_fees(market: Market, max_fee_limit: int) -> Fees | None:
     return Fees(max_fee, min(market.tip, max_fee))
 
 
-def raised_fees(last: Fees, market: Market, max_fee_limit: int) -> Fees | None:
+def raised_fees(last: Fees, market: Market, max_fee_limit: int, *, taken: bool = True) -> Fees | None:
     """What to offer instead of `last` under the same nonce: an eighth more, or what the market asks.
+
+    Args:
+        last: What was offered before.
+        market: What the chain asks now.
+        max_fee_limit: The most that may be offered.
+        taken: Whether a node has taken a form of it. Where none has, the tip may be below the least that they
+            take, which is many times what they suggest on some chains, and which none tells: it is doubled.
 
     Returns:
         None while that is above the limit, or would not help: then it is better to wait.
     """
-    least = Fees(_eighth_more(last.max_fee), _eighth_more(last.tip))
+    least = Fees(_eighth_more(last.max_fee), _eighth_more(last.tip) if taken else max(1, 2 * last.tip))
     asked = first_fees(market, max_fee_limit)
     if asked is None or least.max_fee > max_fee_limit:
         return None
-    max_fee = max(least.max_fee, asked.max_fee)
-    return Fees(max_fee, min(max(least.tip, asked.tip), max_fee))
+    tip, max_fee = max(least.tip, asked.tip), max(least.max_fee, asked.max_fee)
+    if not taken:
+        max_fee = max(max_fee, min(BASE_FEE_TIMES * market.base_fee + tip, max_fee_limit))
+    return Fees(max_fee, min(tip, max_fee))
 
 
 def gas_limit(estimate: int) -> int:

@@ -210,6 +210,7 @@ class PoolNode:
         drops: Whether it says ok to what is sent, and forgets it.
         refuses: Words with which it refuses what is sent.
         gapless: Whether it refuses a nonce above the next.
+        least_tip: Whose tip is below it, it refuses.
         hook: Called with each transaction that is sent, before the node looks at it.
         pool: By nonce, of the one sender that there is.
         calls: How many of each method.
@@ -223,6 +224,7 @@ class PoolNode:
     drops: bool = False
     refuses: str | None = None
     gapless: bool = False
+    least_tip: int = 0
     hangs: bool = False
     hook: Callable[[SignedTx], None] = lambda _: None
     without: frozenset[str] = frozenset()
@@ -336,6 +338,9 @@ class PoolNode:
             raise Refusal(-32000 if geth else -32003, words)
         if self.gapless and tx.nonce > count and tx.nonce - 1 not in self.pool:
             raise Refusal(-32000, "nonce too high" if geth else "Nonce too high")
+        if tx.tip < self.least_tip:
+            words = f"transaction underpriced: gas tip cap {tx.tip}, minimum needed {self.least_tip}"
+            raise Refusal(-32000, words)
         if before is not None and before.hash == tx.hash:
             raise Refusal(-32000, "already known" if geth else "transaction already imported")
         if state.balances.get(tx.sender, 0) < tx.gas * tx.max_fee:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from payd.actors.relay_broadcast import REFUSED_WAIT_MS
 from payd.store.db import Database
 from tests.actors.relay_bench import LIMITS, buyer, open_bench
 from tests.actors.relay_chain import GWEI, PoolNode
@@ -73,3 +74,29 @@ async def test_a_price_that_is_too_low_by_the_word_of_one_node_is_raised_until_i
             await bench.tick(BUMP_S)
             bench.mine()
         assert bench.state() == "landed"
+
+
+@pytest.mark.parametrize(
+    ("base_fee", "suggested", "least", "seconds"),
+    [
+        (0, 0, GWEI, 240),  # BNB Smart Chain, where nodes may suggest nothing
+        (0, GWEI // 10, GWEI, 30),
+        (30 * GWEI, 3 * GWEI // 2, 25 * GWEI, 30),  # Polygon
+    ],
+)
+async def test_a_tip_that_is_below_what_nodes_take_is_found_soon(
+    realm_db: Database, base_fee: int, suggested: int, least: int, seconds: int
+) -> None:
+    """They suggest what they do not take, and no method tells what they do."""
+    async with open_bench(realm_db, least_tip=least) as bench:
+        bench.chain.base_fee, bench.chain.tip = base_fee, suggested
+        owed = await bench.owe()
+        await bench.tick()
+        assert bench.pool == []
+        for _ in range(0, seconds, REFUSED_WAIT_MS // 1000 + 1):
+            await bench.tick(REFUSED_WAIT_MS / 1000 + 1)
+        [sent] = bench.pool
+        assert least <= sent.tip <= 2 * least
+        bench.mine()
+        await bench.tick()
+        assert bench.landed(owed)

@@ -50,6 +50,22 @@ def test_a_raise_is_an_eighth_or_what_the_market_asks(
     assert raised_fees(last, market, limit) == raised
 
 
+@pytest.mark.parametrize(
+    ("last", "market", "limit", "raised"),
+    [
+        (Fees(0, 0), Market(0, 0), 10, Fees(1, 1)),
+        (Fees(GWEI, GWEI), Market(0, GWEI), 10 * GWEI, Fees(2 * GWEI, 2 * GWEI)),
+        (Fees(64 * GWEI, 2 * GWEI), Market(30 * GWEI, 2 * GWEI), 90 * GWEI, Fees(72 * GWEI + 1, 4 * GWEI)),
+        (Fees(80 * GWEI, 20 * GWEI), Market(30 * GWEI, GWEI), 92 * GWEI, Fees(92 * GWEI, 40 * GWEI)),
+        (Fees(9 * GWEI, 9 * GWEI), Market(0, GWEI), 10 * GWEI, None),
+    ],
+)
+def test_a_tip_that_no_node_took_is_doubled(
+    last: Fees, market: Market, limit: int, raised: Fees | None
+) -> None:
+    assert raised_fees(last, market, limit, taken=False) == raised
+
+
 @given(markets, limits)
 def test_an_offer_is_one_that_a_chain_takes(market: Market, limit: int) -> None:
     offered = first_fees(market, limit)
