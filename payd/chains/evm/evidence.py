@@ -51,9 +51,11 @@ class Evidence(Witnesses):
         )
 
     async def deny(self, sighting: Sighting, final: Depth) -> bool:
-        """Whether enough nodes have the block of a stored transfer as final, and no such transfer in it.
+        """Whether enough nodes have the block of a stored transfer as final, and no such transfer in it; or
+        another block in its place, and the transaction elsewhere or nowhere.
 
-        Then whoever showed it was wrong.
+        Then whoever showed it was wrong: of many blocks that are read at once a node names those in between
+        alone, and no reorg is found where it made one up.
         """
         answers = await self._rpc.ask_all(_calls(sighting, final))
         return sum(self._denies(sighting, final, results) for _, results in answers) >= self.witnesses
@@ -61,15 +63,18 @@ class Evidence(Witnesses):
     def _denies(self, sighting: Sighting, final: Depth, results: Results) -> bool:
         try:
             block = decode_block(answered(results[2]))
-            if block is None or block.hash != sighting.block_hash or not _is_deep(sighting, final, results):
+            if block is None or not _is_deep(sighting, final, results):
                 return False
+            is_other = block.hash != sighting.block_hash
             transaction = decode_transaction(answered(results[0]))
             receipt = decode_receipt(answered(results[1]))
             if (transaction is None) != (receipt is None):
                 return False
             if transaction is None or receipt is None or receipt.block_hash != sighting.block_hash:
                 # Behind one address may be several nodes: one that lags, or is on a fork, knows no better.
-                return not _lists(results[2], sighting.tx_id)
+                return is_other or not _lists(results[2], sighting.tx_id)
+            if is_other:
+                return False
             watched = watched_for(sighting.asset, sighting.recipient)
             paid = paid_by(self._chain, transaction, receipt, watched, set())
         except BadAnswer:

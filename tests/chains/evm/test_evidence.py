@@ -314,7 +314,8 @@ async def test_a_transfer_is_denied_by_nodes_that_have_its_block_as_final_withou
         assert not await court.evidence.deny(court.row, 4)
         for node in court.nodes:
             node.rewrite = LIES["another block stands there"]
-        assert not await court.evidence.deny(court.row, 3)
+        assert await court.evidence.deny(court.row, 3)
+        assert not await court.evidence.deny(court.row, 4)
 
 
 async def test_one_node_alone_denies_nothing_where_there_are_two(realm_db: Database, anvil: Anvil) -> None:
@@ -364,10 +365,15 @@ async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half
         assert await court.evidence.deny(court.row, "finalized") is denied
 
 
-async def test_what_a_reorg_took_is_not_denied(realm_db: Database, anvil: Anvil) -> None:
-    """The watcher follows reorgs; its block is not the nodes' any more."""
+async def test_what_another_block_took_is_denied_once_that_one_is_final(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    """The watcher follows reorgs, and takes back what was above; but not a block that a node made up."""
     async with open_court(realm_db, anvil) as court:
         await court.scene.chain.reorg(2)
+        assert not await court.evidence.deny(court.row, 5)
         await court.scene.chain.mine(5)
+        assert await court.evidence.deny(court.row, 5)
+        court.nodes[0].lag = 4
 
-        assert not await court.evidence.deny(court.row, 2)
+        assert not await court.evidence.deny(court.row, 5)
