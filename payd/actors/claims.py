@@ -124,8 +124,7 @@ async def _claim(
     if found is None:
         raise ChainUnavailable("The nodes take too long. Try again.")
     one, read = found
-    if read.outcome == "unknown":
-        raise NotFound(f"{_nowhere(asked)} knows this transaction. Is the id right, and sent on that chain?")
+    assert read.outcome != "unknown", "that is refused"
     if read.outcome == "not_ours":
         return Claimed("not_ours", _NOT_OURS)
     if read.outcome == "not_read_yet":
@@ -163,22 +162,34 @@ def _asked(
 
 
 async def _read(asked: Sequence[LiveChain], tx_id: str) -> tuple[LiveChain, MatchResult]:
-    """What the first chain that knows the transaction says of it; else what the last one says."""
+    """What the first chain that knows the transaction says of it.
+
+    Raises:
+        NotFound: None does.
+        InvalidParams: On none of them a transaction is called so.
+        ChainUnavailable: One that may know it does not answer.
+    """
     down: ChainUnavailable | None = None
-    unknown: tuple[LiveChain, MatchResult] | None = None
+    misfit: InvalidParams | None = None
+    unknown: list[str] = []
     for one in asked:
         try:
             read = await _read_on(one, tx_id)
         except ChainUnavailable as unavailable:
             down = down or unavailable
             continue
+        except InvalidParams as invalid:
+            misfit = misfit or invalid
+            continue
         if read.outcome != "unknown":
             return one, read
-        unknown = one, read
+        unknown.append(one.name)
     if down is not None:
         raise down
-    assert unknown is not None, "one chain at least is asked"
-    return unknown
+    if misfit is not None and not unknown:
+        raise misfit
+    nodes = f"No node of {', '.join(unknown)}"
+    raise NotFound(f"{nodes} knows this transaction. Is the id right, and sent on that chain?")
 
 
 async def _read_on(one: LiveChain, tx_id: str) -> MatchResult:
@@ -190,10 +201,6 @@ async def _read_on(one: LiveChain, tx_id: str) -> MatchResult:
         await trio.sleep(READ_EVERY_S)
         read = await one.watcher.match(tx_id)
     return read
-
-
-def _nowhere(asked: Sequence[LiveChain]) -> str:
-    return f"No node of {', '.join(one.name for one in asked)}"
 
 
 def _told(payments: Payments, payment: Payment, chain: str, tx_id: str, words: Sequence[Word]) -> Claimed:

@@ -63,6 +63,8 @@ class Watching:
 
     async def match(self, tx_id: str) -> MatchResult:
         """As a watcher does."""
+        if tx_id.startswith("0x") is not self.name.startswith("eip155:"):
+            raise InvalidParams(f"No transaction of {self.name} is called so.")
         self.asked += 1
         if self.hangs:
             await trio.sleep_forever()
@@ -313,6 +315,28 @@ async def test_unknown_is_only_said_where_every_chain_could_be_asked(office: Off
         await office.says(payment)
     elsewhere.outcomes = ["not_ours"]
     assert (await office.says(payment)).outcome == "not_ours"
+
+
+async def test_an_id_is_looked_for_where_transactions_are_called_so(office: Office) -> None:
+    """An EVM hash is none of Solana's, whichever chain is configured first."""
+    payment = await office.sell()
+    office.watching.pays()
+    solana = Watching(office.till, "solana:mainnet")
+    for chains in ([office.watching, solana], [solana, office.watching]):
+        office.chains = chains
+        assert (await office.says(payment)).outcome == "matched"
+    with pytest.raises(NotFound, match="No node of solana:mainnet knows"):
+        await office.says(payment, tx_id="5" * 88)
+    assert solana.asked == 1
+
+    with pytest.raises(InvalidParams, match=f"No transaction of {CHAIN} is called so"):
+        await office.says(payment, CHAIN, tx_id="5" * 88)
+    office.chains = [office.watching]
+    with pytest.raises(InvalidParams, match=f"No transaction of {CHAIN} is called so"):
+        await office.says(payment, tx_id="5" * 88)
+    office.chains, solana.down = [office.watching, solana], True
+    with pytest.raises(ChainUnavailable):
+        await office.says(payment, tx_id="5" * 88)
 
 
 async def test_nodes_that_hang_are_not_waited_for_for_ever(office: Office) -> None:
