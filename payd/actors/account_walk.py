@@ -30,7 +30,7 @@ from payd.actors.account_reading import (
     unique,
 )
 from payd.actors.account_vanished import find_missing, take_vanished
-from payd.actors.walk import GONE_S, Lagging, Step, Troubled, by
+from payd.actors.walk import GONE_S, Lagging, Step, Troubled, by, plausible_s
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.solana.answers import Landed, Listed
 from payd.chains.solana.terms import Commitment
@@ -208,7 +208,7 @@ class AccountWalk:
         """
         node, before = nodes[0], self.cursor("final")
         if before is None:
-            await self._db.write(move_cursor, self._name, "final", None, _known_at(final))
+            await self._db.write(move_cursor, self._name, "final", None, self._opened(final))
             return (), False
         # Nor in time: no window closes over what the first one could not read yet, whatever is shown again.
         to, closing_s = min(final.number, read.number), min(_known_at(one).time_s for one in (final, read))
@@ -234,7 +234,8 @@ class AccountWalk:
             raise done.trouble
         is_whole = done.is_whole and are_all
         # No node alone makes the chain's clock go ahead: windows would close while somebody pays.
-        time_s = max(before.time_s, min(closing_s, _known_at(tips.final).time_s))
+        time_s = plausible_s(min(closing_s, _known_at(tips.final).time_s), self._clock.now_ms())
+        time_s = max(before.time_s, time_s)
         after = slot_cursor(to, time_s) if is_whole else before
         noted, lost = await self._commit("final", before, after, done, missing.gone if is_whole else ())
         self.skipped.difference_update(one.tx_id for one in done.read)
@@ -266,9 +267,13 @@ class AccountWalk:
     async def _begin(self, node: Node) -> Cursor:
         """The first time ever: nothing was offered before, so that there is nothing to look for."""
         tips = await self.reader.tips(node)
-        await self._db.write(_begin, self._name, tips)
+        await self._db.write(_begin, self._name, tips.head, self._opened(tips.final))
         log.info("chain.begun", chain=self._name, block=tips.head.number)
         return tips.head
+
+    def _opened(self, final: Cursor) -> Cursor:
+        """Where windows begin to close, at the first time ever: a little before now, whatever a node says."""
+        return _known_at(slot_cursor(final.number, min(final.time_s, self._clock.now_ms() // 1000)))
 
     async def _begin_again(self, node: Node) -> Step:
         """Every node is behind what was read, and stays so: that is not of this chain's history."""
@@ -437,9 +442,9 @@ def _advance(tx: Tx, chain: str, news: _News, now_ms: int) -> tuple[list[Noted],
     return record(tx, news.seen, now_ms), lost
 
 
-def _begin(tx: Tx, chain: str, tips: Tips) -> None:
-    move_cursor(tx, chain, "head", None, tips.head)
-    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), _known_at(tips.final))
+def _begin(tx: Tx, chain: str, head: Cursor, final: Cursor) -> None:
+    move_cursor(tx, chain, "head", None, head)
+    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), final)
 
 
 def _begin_again(tx: Tx, chain: str, tips: Tips) -> TurnedBack:

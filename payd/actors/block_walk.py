@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from payd.actors.node_choice import SECOND_WAIT_S
-from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by
+from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by, plausible_s
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
@@ -199,7 +199,7 @@ class BlockWalk:
         if closed is None:
             await self._db.write(move_cursor, self._name, "closed", None, self._opened(read))
             return ()
-        until_s = self._plausible_s(read.time_s)
+        until_s = plausible_s(read.time_s, self._clock.now_ms())
         first_ms = await self._db.look(first_closing_ms, self._name, closed.time_s * 1000, until_s * 1000)
         self._is_closing = first_ms is not None
         if first_ms is None:
@@ -240,7 +240,7 @@ class BlockWalk:
         if before.number < self._read_by[1]:
             own = await self._whole(self.reader, node, watched, before, piece.last.number)
             piece = _together(piece, own)
-        time_s = self._plausible_s(min(piece.last.time_s, read.time_s))
+        time_s = plausible_s(min(piece.last.time_s, read.time_s), self._clock.now_ms())
         return await self._move_closed(closed, _cursor(piece.last), time_s, piece.transfers)
 
     async def _move_closed(
@@ -260,11 +260,6 @@ class BlockWalk:
         """Where windows begin to close, at the first time ever: a little before now, whatever a node says."""
         now_s = self._clock.now_ms() // 1000
         return Cursor(read.number, read.hash, min(read.time_s, now_s) - QUOTE_GRACE_MS // 1000)
-
-    def _plausible_s(self, time_s: int) -> int:
-        """A block's time; where it is ahead of ours by more than quotes allow for, one that is not."""
-        now_s, room_s = self._clock.now_ms() // 1000, QUOTE_GRACE_MS // 1000
-        return time_s if time_s <= now_s + room_s else now_s - room_s
 
     async def _begin(self, node: Node) -> Cursor:
         """The first time ever: nothing was offered before, so that there is nothing to look for.

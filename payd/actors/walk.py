@@ -15,6 +15,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
 from payd.chains.witnesses import WITNESSES
 from payd.core.errors import ChainUnavailable
+from payd.core.option import QUOTE_GRACE_MS
 from payd.store.chain_cursors import Cursor, CursorKind
 from payd.store.sightings import Noted, Sighting
 
@@ -74,6 +75,17 @@ async def told_by(rpc: Rpc, chain: str, ask: Callable[[Node], Awaitable[T]]) -> 
     if not told:
         raise ChainUnavailable(f"No node of {chain} answers. {'; '.join(troubles)}")
     return told
+
+
+def plausible_s(time_s: int, now_ms: int) -> int:
+    """A block's time; where it is ahead of our clock by more than quotes allow for, one that is not.
+
+    Args:
+        time_s: By the chain, as a node tells it.
+        now_ms: Unix milliseconds, ours.
+    """
+    now_s, room_s = now_ms // 1000, QUOTE_GRACE_MS // 1000
+    return time_s if time_s <= now_s + room_s else now_s - room_s
 
 
 class Step(NamedTuple):

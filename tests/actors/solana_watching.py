@@ -305,7 +305,9 @@ async def open_solana(db: Database, nodes: int = 1, *, begun: bool = True) -> As
         await settle(db, number, USDC, place)
     async with open_client(*told) as client:
         rpc = Rpc(urls(nodes), SolanaDialect(CHAIN.partition(":")[2]), client=client)
-        clock = Clock(VirtualWall(ledger.tip.time_s * 1000))
+        wall, ahead_s = VirtualWall(ledger.tip.time_s * 1000), ledger.ahead_s
+        # The machine's clock is right: it goes on with the chain's.
+        clock = Clock(lambda: wall() + (ledger.ahead_s - ahead_s) * 1000)
         # The watcher tells `watching`, which it is a part of.
         watching = SolanaWatching(db, ledger, told, rpc, clock, local, None)  # type: ignore[arg-type]
         watching.watcher = make_watcher(watching)

@@ -10,7 +10,15 @@ import trio
 from payd.actors.account_walk import INDEX_SLOTS
 from payd.actors.walk import GONE_S
 from payd.chains.unread import Unread
-from tests.actors.solana_watching import DOWN, FINALIZED, PRICE, WINDOW_S, SolanaWatching
+from payd.store.db import Database
+from tests.actors.solana_watching import (
+    DOWN,
+    FINALIZED,
+    PRICE,
+    WINDOW_S,
+    SolanaWatching,
+    open_solana,
+)
 from tests.live.svm_ledger import Ledger
 
 
@@ -110,6 +118,31 @@ async def test_a_clock_out_of_all_bounds_is_not_kept(solana: SolanaWatching) -> 
     paid = await solana.pay(payment)
     assert await solana.watcher.run_once()
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_of_one_node_alone_no_time_is_believed_that_is_far_ahead_of_ours(
+    solana: SolanaWatching,
+) -> None:
+    payment = await solana.sell()
+    await solana.later()
+    solana.nodes[0].ledger = Mad(solana.ledger, solana.ledger.tip.time_s + 3600)
+    await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 < solana.payment(payment).expires_at_ms
+
+    solana.nodes[0].ledger = solana.ledger
+    await solana.later(WINDOW_S + 60)
+    await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
+
+
+async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_that_is_ahead(
+    realm_db: Database,
+) -> None:
+    async with open_solana(realm_db, begun=False) as solana:
+        solana.nodes[0].ledger = Mad(solana.ledger, solana.ledger.tip.time_s + 3600)
+        await solana.watcher.run_once()
+
+        assert solana.walk.read_until_s() < solana.clock.now_ms() // 1000
 
 
 @pytest.mark.parametrize("behind_s", [0, 3600])
