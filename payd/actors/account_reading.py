@@ -41,6 +41,8 @@ log = structlog.get_logger("payd.watcher")
 
 # What an account got while nobody looked is taken from its oldest end on, so much of it at once.
 KEPT_MAX: Final = 5_000
+# Of a listing that somebody would have to pay hundreds of dollars for; who gives more makes them up.
+PAGES_MAX: Final = 1_000
 # A slot takes about so long.
 SLOT_MS: Final = 400
 # The node has not come to the slot that it must not answer from before; the transaction is of a version to
@@ -197,22 +199,22 @@ class AccountReader:
         """The oldest end of a listing down to `ends`, however long it is; whether that is all of it.
 
         Raises:
-            Unread: The node gives the same page again, whichever is asked for.
+            Unread: The node gives the same page again, whichever is asked for, or pages without end.
         """
         kept: deque[Listed] = deque(maxlen=KEPT_MAX)
         is_whole = True
-        while page:
+        for _ in range(PAGES_MAX):
             fresh = [one for one in page if one.slot >= ends.slot]
             is_whole = is_whole and len(kept) + len(fresh) <= KEPT_MAX
             kept.extend(fresh)
             if len(page) < LISTED_MAX or len(fresh) < len(page):
-                break
+                return tuple(reversed(kept)), is_whole
             call = _listing(ends, commitment, min_slot, page[-1].tx_id)
             [result] = await self._rpc.batch([call], node=node)
             before, page = {one.tx_id for one in page}, decode_listing(_good(result, node))
             if len(page) == LISTED_MAX and page[-1].tx_id in before:
                 raise Unread(f"{node.name} lists {ends.address} no further than its newest transactions")
-        return tuple(reversed(kept)), is_whole
+        raise Unread(f"{node.name} lists {ends.address} without end")
 
 
 # What is final comes first: where each block is final at once, there is a newer one between the two answers.

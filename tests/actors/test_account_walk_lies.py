@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 import trio
+from solders.signature import Signature
 
+from payd.actors import account_reading
 from payd.actors.account_walk import INDEX_SLOTS
 from payd.actors.walk import GONE_S
 from payd.chains.unread import Unread
@@ -237,3 +240,29 @@ async def test_no_window_closes_by_the_word_of_the_second_node_alone(two_solanas
     assert await solana.watcher.run_once()
     assert solana.kinds(paid) == ["matched"]
     assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
+
+
+async def test_a_node_that_lists_without_end_does_not_stop_the_reading(
+    two_solanas: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solana = two_solanas
+    monkeypatch.setattr(account_reading, "LISTED_MAX", 3)
+    monkeypatch.setattr(account_reading, "PAGES_MAX", 20)
+    honest, numbers = solana.nodes[0].ask, count()
+
+    def ask(method: str, *params: Any) -> Any:
+        if method != "getSignaturesForAddress":
+            return honest(method, *params)
+        made_up = [next(numbers) for _ in range(3)]
+        assert made_up[-1] < 3000, "it is asked for ever"
+        slot = solana.ledger.at("confirmed").slot
+        return [
+            {"signature": str(Signature(one.to_bytes(64, "big"))), "slot": slot, "err": "AccountInUse"}
+            for one in made_up
+        ]
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    paid = await solana.pay(await solana.sell())
+    with trio.fail_after(60):
+        assert await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
