@@ -41,6 +41,8 @@ log = structlog.get_logger("payd.watcher")
 
 # What an account got while nobody looked is taken from its oldest end on, so much of it at once.
 KEPT_MAX: Final = 5_000
+# Transactions that are held as nodes tell them: anybody can make one that is told of in a megabyte.
+HELD_MAX: Final = 50
 # Of a listing that somebody would have to pay hundreds of dollars for; who gives more makes them up.
 PAGES_MAX: Final = 1_000
 # A slot takes about so long.
@@ -134,18 +136,19 @@ class AccountReader:
         self, node: Node, listed: Sequence[Listed], commitment: Commitment
     ) -> tuple[list[Landed], Unread | None]:
         """The transactions that were listed, and what is wrong with the first one that cannot be read."""
-        calls = [transaction_call(one.tx_id, commitment) for one in listed]
-        results = await self._rpc.batch(calls, node=node)
         found: list[Landed] = []
         trouble: Unread | None = None
-        for one, result in zip(listed, results, strict=True):
-            try:
-                landed = self._landed(one, result)
-            except Unread as unread:
-                trouble = trouble or unread
-                continue
-            if landed is not None:
-                found.append(landed)
+        for start in range(0, len(listed), HELD_MAX):
+            some = listed[start : start + HELD_MAX]
+            calls = [transaction_call(one.tx_id, commitment) for one in some]
+            for one, result in zip(some, await self._rpc.batch(calls, node=node), strict=True):
+                try:
+                    landed = self._landed(one, result)
+                except Unread as unread:
+                    trouble = trouble or unread
+                    continue
+                if landed is not None:
+                    found.append(landed)
         return found, trouble
 
     async def seen(self, landed: Sequence[Landed], watched: Watched, now: Cursor) -> list[Seen]:

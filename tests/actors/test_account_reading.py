@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from payd.actors import account_reading
 from payd.actors.account_reading import AccountReader, Listing, name_of, unique
 from payd.actors.walk import Lagging
 from payd.chains.rpc_errors import BadAnswer
@@ -151,6 +152,21 @@ async def test_a_transaction_that_is_not_as_it_was_listed_stands_in_the_way_alon
     assert [one.tx_id for one in found] == [paid]
     assert trouble is not None
     assert trouble.tx_id == strange
+
+
+async def test_of_many_transactions_only_some_are_held_as_a_node_tells_them(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid = [await solana.pay(await solana.sell(name)) for name in "12345"]
+    solana.nodes[0].denies.add(paid[2])
+    listed = [await listed_of(solana, tx_id) for tx_id in paid]
+    monkeypatch.setattr(account_reading, "HELD_MAX", 2)
+    solana.nodes[0].asked.clear()
+    found, trouble = await reader(solana).transactions(solana.rpc.nodes[0], listed, "confirmed")
+    assert [one.tx_id for one in found] == [*paid[:2], *paid[3:]]
+    assert trouble is not None
+    assert trouble.tx_id == paid[2]
+    assert [len(post) for post in solana.nodes[0].asked] == [2, 2, 1]
 
 
 async def test_another_transaction_in_its_place_is_none(solana: SolanaWatching) -> None:
