@@ -15,19 +15,19 @@ import structlog
 import trio
 
 from payd.actors.collecting import Given, refuse_unanswered, take_given
-from payd.actors.offers import refuse_expired, valid_quotes
+from payd.actors.offers import TOO_OLD, refuse_expired, valid_quotes
 from payd.actors.payments import PaymentActor, Payments
 from payd.actors.tending import still_unpaid
 from payd.chains.base import Accepted, Misaligned, Refused, Unseen, Verdict
 from payd.core.caip import canonical_chain, parse_account
-from payd.core.errors import ChainUnavailable, InvalidState
+from payd.core.errors import ChainUnavailable, InvalidState, QuoteExpired
 from payd.core.failure import MISALIGNED
 from payd.core.option import Quote, Result, hash_results, told_transactions
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed
 from payd.core.status import Status
 from payd.core.submission import Submission
 from payd.store.db import Tx
-from payd.store.options import insert_hints, keep_hints, told_before
+from payd.store.options import insert_hints, keep_hints, quotes_of, told_before
 from payd.store.relays import insert_job
 from payd.store.sightings import hold_to_commitment
 from payd.store.submissions import insert_submission
@@ -152,7 +152,7 @@ async def _check(
     """One quote that accepts is enough. The results are misaligned only when they are so for every quote.
 
     A wallet answers one of the quotes, and nothing says which: results that are refused for one must not fail
-    the payment because another has other actions.
+    the payment because another has other actions; not even those of one that has ended since.
     """
     chain = payments.chain_of(str(canonical_chain(parse_account(quotes[0].account).chain)))
     assert chain is not None, "the route was checked in the turn before"
@@ -167,7 +167,16 @@ async def _check(
                 unseen = nothing
             case Refused() as refusal:
                 refused = refused or refusal
-    return unseen or refused or Misaligned()
+    return unseen or refused or _other_length(payments, payment, quotes, len(results))
+
+
+def _other_length(payments: Payments, payment: Payment, valid: list[Quote], count: int) -> Verdict:
+    """What results are that no valid quote has the actions for: too late, if one that has ended had them."""
+    handed = payments.db.point(quotes_of, payment.id, valid[0].option_id)
+    lengths = {len(quote.actions) for quote in handed if quote.resolved}
+    if count in lengths and all(len(quote.actions) != count for quote in valid):
+        return Refused(QuoteExpired(TOO_OLD))
+    return Misaligned()
 
 
 async def _commit(

@@ -36,6 +36,7 @@ EXPIRED_WORDS: Final = "This payment has expired. Do not send money now; ask the
 UNRESOLVED_WORDS: Final = (
     "Resolve the option's build action through /fetch first, then execute all its actions."
 )
+TOO_OLD: Final = "The quote is too old. Ask for options again."
 NO_BUILD_WORDS: Final = "This option has no build action; execute its actions as they are."
 
 
@@ -215,7 +216,7 @@ def valid_quotes(
         return valid
     ended = payments.db.point(quotes_of, payment.id, option_id)
     if any(quote.resolved is resolved for quote in ended):
-        raise QuoteExpired("The quote is too old. Ask for options again.")
+        raise QuoteExpired(TOO_OLD)
     raise InvalidParams(UNRESOLVED_WORDS if resolved else NO_BUILD_WORDS)
 
 
