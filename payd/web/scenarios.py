@@ -38,6 +38,9 @@ NOBODY: Final = (
     "There is no merchant that can be paid. Create one with POST /v1/merchants, and say where its money"
     " goes with POST /v1/merchants/{merchantId}/settlements/crypto."
 )
+NO_OPTION: Final = (
+    "Its amount is too large for that, or its destination was taken away, or somebody was faster."
+)
 AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
 # The first of these that can be paid is taken where none is named.
 MERCHANTS_LOOKED_AT: Final = 100
@@ -279,6 +282,8 @@ class _Run:
             return  # a run before this one came further
         account = magic_account(parse_asset(self._choice.asset).chain, Magic(int(step.what)))
         found = await self._ask("POST", f"{self._gateway}/options", [str(account)])
+        if not found["options"]:
+            raise InvalidState(f"The payment cannot be paid in {self._choice.asset}. {NO_OPTION}")
         self._option = found["options"][0]
 
     async def _confirm(self, step: Step) -> None:

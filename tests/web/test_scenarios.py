@@ -13,7 +13,7 @@ import trio
 
 from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 from tests.receiver import Received
-from tests.shop import SOLANA_WALLET, USDC_SOLANA, Got, Shop, open_shop
+from tests.shop import BUYER, SOLANA_WALLET, USDC_BASE, USDC_SOLANA, Got, Shop, open_shop
 from tests.web.hooked import Hooked, open_hooked
 
 PATH = "/v1/test/scenarios"
@@ -97,6 +97,28 @@ async def test_a_merchant_on_solana_that_asks_its_buyers_is_paid_too(tmp_path: P
         await shop.call("PATCH", f"/v1/merchants/{merchant}", {"collect": fields})
         made = await shop.call("POST", f"{PATH}/happy-path", merchant_id=merchant)
         assert (made.status, made.body["merchantId"], made.body["status"]) == (201, merchant, "processing")
+
+
+async def test_what_no_option_can_pay_is_said_and_is_no_fault_of_the_server(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data") as shop:
+        merchant = await shop.new_merchant(pays=False)
+        await shop.register(merchant, USDC_SOLANA, f"{USDC_SOLANA.partition('/')[0]}:{SOLANA_WALLET}")
+        much = {"amount": {"unit": "iso4217/USD", "value": "9" * 18}}  # of USDC, more than Solana can count
+        made = await shop.call("POST", f"{PATH}/happy-path", much, merchant_id=merchant)
+        assert (made.status, made.code) == (400, "invalid_state")
+        assert "cannot be paid" in made.body["message"]
+
+
+async def test_a_payment_whose_destination_was_taken_away_is_paid_by_no_scenario(shop: Shop) -> None:
+    payment = await shop.pay()
+    await shop.options(payment, [BUYER])
+    listed = await shop.call("GET", f"/v1/merchants/{shop.merchant_id}/settlements")
+    for one in listed.body["crypto"]:
+        await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}/settlements/crypto/{one['id']}")
+    await shop.register(shop.merchant_id, USDC_BASE, BUYER)
+    found = await shop.call("POST", f"{PATH}/happy-path", {"paymentId": payment})
+    assert (found.status, found.code) == (400, "invalid_state")
+    assert await shop.status(payment) == "requires_action"
 
 
 async def test_the_list_says_what_there_is(shop: Shop) -> None:
