@@ -201,6 +201,13 @@ def test_who_says_no_in_the_wallet_may_try_again(
     assert moved(shop, before) == (amount, -amount)
 
 
+def test_a_node_that_did_not_answer_in_time_may_have_sent_it(desk: OpenPage, paid_once: str) -> None:
+    page = opened(desk, paid_once, **{SENT: [{"code": -32002, "message": "request timed out"}]})
+    wallet(page, NAME).click()
+    expect(page.get_by_text(FIRST)).to_be_visible()
+    expect(wallet(page, NAME)).to_have_count(0)
+
+
 def test_after_an_unclear_error_nothing_is_sent_by_mistake(desk: OpenPage, paid: str) -> None:
     page = opened(desk, paid, **{SENT: [UNCLEAR]})
     wallet(page, NAME).click()

@@ -20,6 +20,10 @@ pytestmark = pytest.mark.browser
 OpenPage = Callable[..., Page]
 
 ELSEWHERE: Final = "0x1"
+# What wallets pass on of a node that did not answer in time, and may have sent it: as programs in Go say it.
+CUT_OFF: Final = (
+    'Post "https://a": net/http: request canceled (Client.Timeout exceeded while awaiting headers)'
+)
 
 
 def opened(open_page: OpenPage, link: str, asset: str = "ETH", **options: Any) -> Page:
@@ -56,6 +60,8 @@ def said(page: Page) -> Any:
             "",
         ),
         ({SENT: [{"code": -32002, "message": "x"}]}, "Your wallet is already asking you something", "finish"),
+        ({SENT: [{"code": -32002, "message": "request timed out"}]}, "Look into your wallet first", ""),
+        ({SENT: [{"code": -32603, "message": CUT_OFF}]}, "Look into your wallet first", ""),
         ({SENT: [{"code": 4100, "message": "x"}]}, "Your wallet is locked", "Unlock it"),
         ({SENT: [{"code": 4900, "message": "x"}]}, "Look into your wallet first", ""),
         ({"eth_chainId": [{"code": 4900, "message": "x"}]}, "Your wallet lost its connection", "online"),
@@ -94,7 +100,7 @@ def test_each_refusal_has_its_words_and_the_button_pays_after_it(
     page = opened(open_page, till.pay())
     play(page, **answers)
     pay_button(page).click()
-    if title == "Look into your wallet first":  # its own code says nothing of what was sent
+    if title == "Look into your wallet first":  # nothing says that it was not sent
         expect(paying(page)).to_have_text(title)
         page.get_by_role("button", name="Nothing was sent: pay now").click()
     else:

@@ -7,7 +7,7 @@ const UNKNOWN_CHAIN = 4902, INTERNAL = -32603; // wallets on phones say the seco
 const CLUSTERS = { '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp': 'mainnet', EtWTRABZaYq6iMfeYKouRu166VU2xqa1: 'devnet',
   '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z': 'testnet' }; // as the Wallet Standard calls them
 // After these nothing was sent; after others a transaction may be on its way.
-const NOTHING_SENT = new Set([4001, 4100, 4200, -32002, -32601, -32602]);
+const NOTHING_SENT = new Set([4001, 4100, 4200, -32601, -32602]);
 
 export class WalletError extends Error {
   constructor(kind, cause) { super(kind, { cause }); this.kind = kind; }
@@ -15,6 +15,8 @@ export class WalletError extends Error {
 const codeOf = (e) => e?.code ?? e?.data?.originalError?.code ?? e?.cause?.code;
 
 const DECLINED = /\b(user|request|signature|approval)\b.{0,30}\b(reject|den[iy]|declin|cancel)|(reject|den[iy]|declin|cancel)\w* by (the )?user/i;
+// A node that did not answer in time may have sent it. Its code for that is the one of wallets that are busy.
+const LOST = /timed?[ -]?out|deadline/i;
 
 // What went wrong: the kind of words for it, its code, and whether it is certain that nothing was sent.
 export function problemOf(e) {
@@ -27,11 +29,12 @@ export function problemOf(e) {
   const shown = Number.isSafeInteger(code) ? code : '';
   const is = (kind, unsent = true) => ({ kind, code: shown, unsent: unsent || NOTHING_SENT.has(code) });
   if (code === 4001 || code === 'ACTION_REJECTED') return is('rejected');
-  if (code === -32002 || /already pending/i.test(said)) return is('busy');
+  const lost = LOST.test(said);
+  if (!lost && (code === -32002 || /already pending/i.test(said))) return is('busy');
   if (code === 4100) return is('locked');
   if (code === 4900 || code === 4901) return is('disconnected', false);
   if (/insufficient|exceeds (the )?balance|debit an account|no record of a prior credit/i.test(said)) return is('insufficient');
-  if (DECLINED.test(said)) return is('rejected');
+  if (!lost && DECLINED.test(said)) return is('rejected');
   return is('wallet', false);
 }
 
