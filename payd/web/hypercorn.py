@@ -15,7 +15,7 @@ from hypercorn.config import Config
 from hypercorn.protocol.h11 import H11Protocol
 
 from payd.web.seldom import Seldom
-from payd.web.sockets import is_feed
+from payd.web.sockets import VERSION, is_feed
 from payd.web.wire import HEAD_BYTES_MAX
 
 
@@ -43,9 +43,7 @@ class Http1(H11Protocol):
 
     async def _create_stream(self, request: h11.Request) -> None:
         """Only a feed becomes a websocket; what asks for one elsewhere is a plain request as well."""
-        path = unquote(request.target.partition(b"?")[0].decode("latin-1"))
-        names = {name for name, _ in request.headers}
-        if not is_feed(path) or names & {b"content-length", b"transfer-encoding"}:
+        if not self._is_a_feeds(request):
             kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
             request = h11.Request(
                 method=request.method,
@@ -54,6 +52,22 @@ class Http1(H11Protocol):
                 http_version=request.http_version,
             )
         await super()._create_stream(request)
+
+    def _is_a_feeds(self, request: h11.Request) -> bool:
+        """Whether a request may become a feed: it is for one, whole, and nothing came behind it.
+
+        Hypercorn refuses a handshake that misses something without a word, and stumbles over what comes
+        before its answer (RFC 6455, section 4.1).
+        """
+        headers = dict(request.headers)
+        return (
+            is_feed(unquote(request.target.partition(b"?")[0].decode("latin-1")))
+            and request.http_version == b"1.1"
+            and headers.get(b"sec-websocket-version") == VERSION.encode()
+            and b"sec-websocket-key" in headers
+            and headers.keys().isdisjoint({b"content-length", b"transfer-encoding"})
+            and not self.connection.trailing_data[0]
+        )
 
 
 # Where hypercorn looks its protocols up; there is no other way to choose.

@@ -124,7 +124,7 @@ class Wire:
     """The stream that hypercorn is given. All of its life it runs inside `scope`."""
 
     __slots__ = (
-        "_head", "_in_head", "_is_at_end_of_head", "_is_over", "_stream", "_unread", "_wires",
+        "_head", "_in_head", "_is_over", "_stream", "_unread", "_wires",
         "active", "closes", "ended", "scope", "socket", "unsent", "upgrade",
     )  # fmt: skip
 
@@ -134,7 +134,6 @@ class Wire:
         self.scope = trio.CancelScope()
         self.active = 0
         self.ended = False
-        self._is_at_end_of_head = False
         # The feed that the connection was handed over to.
         self.upgrade: Request | None = None
         self._stream = stream
@@ -162,7 +161,6 @@ class Wire:
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.scope.cancel()  # hypercorn would wait for its own idle timer
                 raise
-        self._is_at_end_of_head = data.endswith(END)
         if not data:
             self._is_over = True
             self._end_when_idle()
@@ -203,13 +201,7 @@ class Wire:
         self.hang_up()
 
     def hand_over(self, upgrade: Request) -> None:
-        """End what runs on the connection, but not the connection: this feed goes on with it.
-
-        A client that sent more before it was answered broke the rules, and what it sent is lost: it is hung
-        up on (RFC 6455, section 4.1).
-        """
-        if not self._is_at_end_of_head:
-            return self.hang_up()
+        """End what runs on the connection, but not the connection: this feed goes on with it."""
         self.upgrade = upgrade
         self.scope.cancel()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import structlog.testing
 import trio
 from trio.testing import wait_all_tasks_blocked
 from wsproto.events import CloseConnection, Ping, Pong, TextMessage
@@ -15,10 +15,10 @@ from payd.actors.feed import GOODBYE, text_frame
 from tests.web.street import ACCOUNT_FEED, PAYMENT_FEED, Client, Socket, Street, open_street
 
 
-async def used(street: Street) -> Client:
-    """A connection that has had a plain request."""
+async def used(street: Street, path: str = "/v1/payments/a") -> Client:
+    """A connection that has had a plain request, which the lane answers unless its path is another."""
     client = await street.connect()
-    assert (await client.get("/v1/payments/a")).status == 200
+    assert (await client.get(path)).status == 200
     return client
 
 
@@ -119,22 +119,66 @@ async def test_stopping_says_when_to_come_back() -> None:
         assert await page.closed() == 1012
 
 
+@pytest.mark.parametrize("path", ["/v1/payments/a", "/v1/page"])
+@pytest.mark.parametrize("last", range(5))
+async def test_it_does_not_matter_where_its_head_is_cut(path: str, last: int) -> None:
+    """A head is cut where a packet ends, also between the two lines that end it."""
+    cut = len(PAYMENT_FEED) - last
+    async with open_street() as street:
+        client = await used(street, path)
+        await client.send(PAYMENT_FEED[:cut])
+        await wait_all_tasks_blocked()
+        await client.send(PAYMENT_FEED[cut:])
+
+        assert await (await client.opened()).text() == '{"version":0}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"Sec-WebSocket-Key", b"X-Key"),
+        (b"Version: 13", b"Version: 12"),
+        (b"Sec-WebSocket-Version", b"X-Version"),
+        (b"HTTP/1.1", b"HTTP/1.0"),
+    ],
+)
+async def test_what_is_asked_for_in_a_wrong_way_is_a_plain_request(old: bytes, new: bytes) -> None:
+    async with open_street() as street:
+        client = await used(street, "/v1/page")
+        await client.send(PAYMENT_FEED.replace(old, new))
+        answer = await client.answer()
+
+        # Of the real house: 426, and how to connect.
+        assert json.loads(answer.body)["path"] == "/v1/payments/pay_t1/feed"
+
+
+async def test_what_comes_behind_it_is_a_request_where_it_is_one() -> None:
+    """Whoever sends before the answer gets no websocket: its next request would be lost in it."""
+    async with open_street() as street:
+        client = await used(street)
+        await client.send(PAYMENT_FEED + b"GET /v1/next HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        paths = [json.loads((await client.answer()).body)["path"] for _ in range(2)]
+        assert paths == ["/v1/payments/pay_t1/feed", "/v1/next"]
+        assert (len(street.sockets), street.front.caught) == (0, 0)
+
+
 @pytest.mark.parametrize(
     "pieces", [(PAYMENT_FEED + b"\x8a\x80aaaa",), (PAYMENT_FEED[:-2], b"\r\n\x8a\x80aaaa")]
 )
-async def test_who_sends_before_the_answer_is_hung_up_on(pieces: tuple[bytes, ...]) -> None:
+async def test_who_sends_before_the_answer_gets_no_websocket(pieces: tuple[bytes, ...]) -> None:
     """A fresh connection is read by whoever serves the feed; here hypercorn has the bytes."""
-    with structlog.testing.capture_logs():  # hypercorn may answer too, and stumble over it
-        async with open_street() as street:
-            client = await used(street)
-            for piece in pieces:
-                await client.send(piece)
-            rest = await client.rest()
-            await client.stream.aclose()
-            await trio.sleep(3)
+    async with open_street() as street:
+        client = await used(street)
+        for piece in pieces:
+            await client.send(piece)
+        rest = await client.rest()
+        await client.stream.aclose()
+        await trio.sleep(3)
 
-            assert b" 101 " not in rest
-            assert (len(street.sockets), len(street.feed), len(street.front)) == (0, 0, 0)
+        assert b" 101 " not in rest
+        assert (len(street.sockets), len(street.feed), len(street.front)) == (0, 0, 0)
+        assert street.front.caught == 0
 
 
 async def test_hypercorn_says_nothing_on_a_connection_that_a_feed_took() -> None:
