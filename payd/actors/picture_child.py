@@ -13,7 +13,7 @@ import resource
 import sys
 from typing import Any, Final
 
-from PIL import AvifImagePlugin, ExifTags, Image, TiffImagePlugin, WebPImagePlugin
+from PIL import AvifImagePlugin, ExifTags, Image, MpoImagePlugin, TiffImagePlugin, WebPImagePlugin
 
 CPU_S: Final = 4
 # The largest picture of the slowest kind takes a little more than half of it.
@@ -68,7 +68,9 @@ def main() -> int:
 def confine() -> None:
     """Load what drawing needs, and give everything else up."""
     Image.preinit()
-    assert WebPImagePlugin.SUPPORTED, TiffImagePlugin.PREFIXES  # what reads EXIF is loaded late otherwise
+    # What reads EXIF, and a JPEG with more pictures in it, is loaded late otherwise.
+    assert WebPImagePlugin.SUPPORTED, TiffImagePlugin.PREFIXES
+    assert MpoImagePlugin.MpoImageFile.format
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     Image.MAX_IMAGE_PIXELS = None  # looked at here, before anything is decoded
     os.nice(NICENESS)

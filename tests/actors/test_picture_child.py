@@ -165,6 +165,15 @@ def test_the_program_reads_every_kind_within_its_limits(kind: str) -> None:
     assert decoded(done.stdout).format == "WEBP"
 
 
+def test_a_photograph_with_more_pictures_in_its_file_is_read_within_the_limits_too() -> None:
+    """Cameras and phones put previews and brightness behind the photograph, in one JPEG."""
+    others = [Image.new("RGB", (160, 120), BLUE)]
+    done = run(encoded(two_colours(), "MPO", save_all=True, append_images=others), "jpeg")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert near(decoded(done.stdout), (40, HALF), RED, by=20)
+    assert near(decoded(done.stdout), (LOGO_SIDE - 40, HALF), BLUE, by=20)
+
+
 @pytest.mark.parametrize("kind", ["png", "jpeg", "webp", "avif"])
 def test_the_largest_picture_fits_into_its_memory(kind: str) -> None:
     mode = "RGB" if kind == "jpeg" else "RGBA"
