@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import trio
@@ -48,7 +49,8 @@ def dial_from(bind: Sequence[str] = ()) -> Dial:
     async def dial(address: str, port: int) -> trio.abc.Stream:
         family = [local for local in bind if (":" in local) == (":" in address)]
         if bind and not family:
-            raise OSError(f"no source address of the family of {address} is configured")
+            version = 6 if ":" in address else 4
+            raise OSError(None, f"no source address for IPv{version} is configured")
         sock = trio.socket.socket(trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET)
         try:
             if family:
@@ -65,15 +67,18 @@ def dial_from(bind: Sequence[str] = ()) -> Dial:
 async def connect_any(addresses: Sequence[str], port: int, dial: Dial) -> tuple[trio.abc.Stream, str]:
     """The first connection that stands, and its address.
 
+    The families take turns, so that none of them is left out where the other has many addresses.
+
     Raises:
-        OSError: None does; the error of the first address.
+        OSError: None does; the error of the first address that was called.
     """
     if len(addresses) == 1:
         return await dial(addresses[0], port), addresses[0]
+    tried = in_turns(addresses)[:ADDRESSES_MAX]
     race = _Race(port, dial)
     try:
         async with trio.open_nursery() as nursery:
-            for address in addresses[:ADDRESSES_MAX]:
+            for address in tried:
                 gone = trio.Event()
                 nursery.start_soon(race.run, address, gone, nursery.cancel_scope)
                 with trio.move_on_after(STAGGER_S):
@@ -83,9 +88,18 @@ async def connect_any(addresses: Sequence[str], port: int, dial: Dial) -> tuple[
         if race.winner is not None:
             await trio.aclose_forcefully(race.winner[0])
         raise
-    if race.winner is None:
-        raise race.errors[0]
-    return race.winner
+    if race.winner is not None:
+        return race.winner
+    errors = [race.errors[address] for address in tried]
+    raise next((error for error in errors if error.errno), errors[0])
+
+
+def in_turns(addresses: Sequence[str]) -> list[str]:
+    """The same with IPv6 and IPv4 by turns, that of the first address first (RFC 8305, section 4)."""
+    families: dict[bool, list[str]] = {}
+    for address in addresses:
+        families.setdefault(":" in address, []).append(address)
+    return [one for each in zip_longest(*families.values()) for one in each if one is not None]
 
 
 class _Race:
@@ -93,13 +107,13 @@ class _Race:
         self._port = port
         self._dial = dial
         self.winner: tuple[trio.abc.Stream, str] | None = None
-        self.errors: list[OSError] = []
+        self.errors: dict[str, OSError] = {}
 
     async def run(self, address: str, gone: trio.Event, race: trio.CancelScope) -> None:
         try:
             stream = await self._dial(address, self._port)
         except OSError as error:
-            self.errors.append(error)
+            self.errors[address] = error
             gone.set()
             return
         if self.winner is None:

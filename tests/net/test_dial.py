@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from payd.net.dial import ADDRESSES_MAX, check_sources, connect_any, dial_from
+from payd.net.dial import ADDRESSES_MAX, check_sources, connect_any, dial_from, reason_of
 from payd.net.http import Client, Target
 from tests.receiver import Receiver
 
@@ -60,6 +62,22 @@ async def test_when_all_refuse_the_first_refusal_is_raised() -> None:
         await connect_any(["1.1.1.1", "2.2.2.2"], 443, network.dial)
 
 
+async def test_the_error_is_of_the_first_address_that_was_called_whichever_fails_first() -> None:
+    """A far receiver refuses later than a family that is not there."""
+
+    async def dial(address: str, port: int) -> trio.abc.Stream:
+        if ":" in address:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+        if address == "2.2.2.2":
+            raise OSError(None, "no source address")
+        await trio.sleep(0.4)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    for addresses in (["1.1.1.1", "2606:4700::1"], ["2.2.2.2", "1.1.1.1"]):
+        with pytest.raises(ConnectionRefusedError):
+            await connect_any(addresses, 443, dial)
+
+
 async def test_an_endless_list_of_addresses_is_not_tried_to_its_end() -> None:
     addresses = [f"1.1.1.{number}" for number in range(50)]
     network = Network(dict.fromkeys(addresses, -0.01))
@@ -67,6 +85,18 @@ async def test_an_endless_list_of_addresses_is_not_tried_to_its_end() -> None:
         await connect_any(addresses, 443, network.dial)
 
     assert len(network.dialled) == ADDRESSES_MAX
+
+
+async def test_neither_family_keeps_the_other_from_its_turn() -> None:
+    """Large services have eight addresses of IPv6, and many machines a way there that leads nowhere."""
+    silent = [f"2606:4700::{number}" for number in range(1, 9)]
+    network = Network(dict.fromkeys(silent, 60.0) | {"1.1.1.1": 0.0, "1.1.1.2": 0.0})
+    started_s = trio.current_time()
+    _, address = await connect_any([*silent, "1.1.1.1", "1.1.1.2"], 443, network.dial)
+
+    assert address == "1.1.1.1"
+    assert trio.current_time() - started_s == pytest.approx(0.25)
+    assert network.dialled[0][0] == silent[0], "the system's order says which family is first"
 
 
 async def test_a_winner_that_nobody_waits_for_any_more_is_closed() -> None:
@@ -118,8 +148,9 @@ async def test_it_dials_from_the_source_address_that_is_configured() -> None:
 
 
 async def test_without_a_source_address_of_the_family_nothing_is_dialled() -> None:
-    with pytest.raises(OSError, match="source address"):
+    with pytest.raises(OSError, match="source address") as refused:
         await dial_from(["127.0.0.5"])("::1", 1)
+    assert reason_of(refused.value) == "no source address for IPv6 is configured"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "127.0.0.77"])
