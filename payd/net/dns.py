@@ -29,6 +29,8 @@ DNS_DEADLINE_S: Final = 5.0
 # after two tries of 5 s with each server of resolv.conf, so four new tarpits a second fill this.
 LOOKUPS_MAX: Final = 128
 CACHE_S: Final = 10.0
+# A failure is good for all who ask at that moment, and not for a second attempt five seconds later.
+FAILURE_S: Final = 2.0
 CACHE_MAX: Final = 1024
 # A longer answer is an attack or a mistake, and each of its addresses would be kept and vetted.
 ADDRESSES_MAX: Final = 64
@@ -40,6 +42,11 @@ class _Answered(NamedTuple):
     at_s: float
     took_s: float
     answer: Answer
+
+    def is_good(self) -> bool:
+        """Whether who asks now need not ask again."""
+        kept_s = CACHE_S if isinstance(self.answer, list) and self.answer else FAILURE_S
+        return trio.current_time() - self.at_s < kept_s
 
 
 class DnsFailed(Exception):
@@ -53,7 +60,7 @@ def system_lookup(host: str) -> list[str]:
 
 
 class Resolver:
-    """Looks names up on threads of its own; an answer is good for `CACHE_S`.
+    """Looks names up on threads of its own; an answer is good for `CACHE_S`, a failure for `FAILURE_S`.
 
     Hosts whose last look-up took longer than `DNS_DEADLINE_S` take at most half of the threads, and hosts
     that nothing is known of three quarters: neither old nor new tarpits shut out a host that answers.
@@ -78,7 +85,7 @@ class Resolver:
             return [str(ipaddress.ip_address(host))]
         while True:
             last = self._last.get(host)
-            if last is not None and trio.current_time() - last.at_s < CACHE_S:
+            if last is not None and last.is_good():
                 return _addresses(host, last.answer)
             await self._look_up(host).wait()
 

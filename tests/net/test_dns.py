@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from payd.core.retry import RETRY_DELAYS_S
 from payd.net.dns import ADDRESSES_MAX, CACHE_S, DNS_DEADLINE_S, DnsFailed, Resolver
 
 
@@ -18,12 +19,13 @@ class Names:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.released = threading.Event()
+        self.found: set[str] = set()
 
     def look_up(self, host: str) -> list[str]:
         self.asked.append(host)
         if host.startswith("hang"):
             self.released.wait(10)
-        if host == "gone":
+        if host == "gone" and host not in self.found:
             raise socket.gaierror("no such host")
         return [] if host == "empty" else ["1.1.1.1", "2606:4700::1"]
 
@@ -54,6 +56,20 @@ async def test_an_answer_is_used_again_for_a_while() -> None:
 async def test_a_host_without_an_address_fails(host: str) -> None:
     with pytest.raises(DnsFailed, match=host):
         await Resolver(Names().look_up)(host)
+
+
+async def test_who_comes_again_after_a_failure_asks_again(mock_clock: MockClock) -> None:
+    """A delivery's second attempt comes five seconds after the first, and the third five minutes later."""
+    names = Names()
+    resolver = Resolver(names.look_up)
+    for _ in range(3):
+        with pytest.raises(DnsFailed):
+            await resolver("gone")
+    assert names.asked == ["gone"], "many deliveries to it fail at the same moment"
+    names.found.add("gone")
+    mock_clock.jump(RETRY_DELAYS_S[1])
+
+    assert await resolver("gone") == ["1.1.1.1", "2606:4700::1"]
 
 
 @pytest.mark.real_time
