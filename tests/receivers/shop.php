@@ -5,6 +5,7 @@
 
 const UNIT = 'iso4217/USD';
 const VALUE = '1250'; // 12.50 USD, in cents
+ini_set('display_errors', '0'); // where PHP shows what broke it answers 200, and no webhook comes again
 
 [$api, $apiKey, $merchant] = [getenv('PAYD_API'), getenv('PAYD_API_KEY'), getenv('PAYD_MERCHANT_ID')];
 $secret = base64_decode(substr(getenv('PAYD_WEBHOOK_SECRET'), strlen('whsec_')));

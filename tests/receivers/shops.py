@@ -7,10 +7,11 @@ import re
 import shlex
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -71,10 +72,12 @@ class RunningShop:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE_S)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PAYD_")}
-        self._env = {**kept, "PATH": path, "PORT": str(self.port), **env}
+        # PHP without a php.ini, as containers have it: it shows errors, and answers them with 200.
+        self._env = {**kept, "PATH": path, "PORT": str(self.port), "PHPRC": str(folder), **env}
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(exist_ok=True)
         (folder / page.file).write_text(page.text)
+        (folder / "php.ini").touch()
         if page.run.startswith("node ") and not (folder / "node_modules").exists():
             (folder / "node_modules").symlink_to(NODE / "node_modules")
 
@@ -98,6 +101,16 @@ class RunningShop:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(PATIENCE_S)
+
+    @contextmanager
+    def broken(self) -> Iterator[None]:
+        """Its database takes nothing, as on a disk that is full."""
+        with closing(sqlite3.connect(self.folder / "shop.db")) as db:
+            db.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON webhooks BEGIN SELECT RAISE(ABORT, 'no room'); END"
+            )
+            yield
+            db.execute("DROP TRIGGER full")
 
     def log(self) -> str:
         """What it said."""

@@ -230,6 +230,18 @@ def test_what_was_answered_is_still_known_after_a_kill(seller: Seller) -> None:
     assert seller.post(sent) == (200, "ignored: a duplicate")
 
 
+def test_what_a_shop_cannot_store_it_does_not_take_and_takes_when_it_can(seller: Seller) -> None:
+    event = seller.sell()
+    sent = seller.signed(moved(event))
+
+    with seller.shop.broken():
+        assert seller.post(with_headers(sent, connection="close"))[0] == 500  # some servers hang up after it
+    assert not seller.is_paid(event)
+
+    assert seller.post(sent) == (200, "accepted")
+    assert seller.is_paid(event)
+
+
 def test_a_payment_that_cannot_be_made_is_an_error_of_the_shop_and_not_a_link(seller: Seller) -> None:
     answer = seller.twin.http.post("/buy")  # with a key that nobody has
     assert answer.status_code >= 500
