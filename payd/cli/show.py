@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -82,6 +83,11 @@ class Screen(Console):
     def on_broken_pipe(self) -> None:
         """Raise again what rich caught; it would end with 1."""
         raise
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at standard output, whatever the environment says of colours."""
+    return sys.stdout.isatty()
 
 
 def console() -> Console:

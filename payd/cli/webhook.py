@@ -12,7 +12,7 @@ from payd.cli.faults import clear_faults, fault, faults
 from payd.cli.options import Operator, on_realm
 from payd.cli.replay import cancel_job, job, jobs, recover, replay_missing
 from payd.cli.sections import Sections
-from payd.cli.show import console, moment, show_fields, show_json, show_rows
+from payd.cli.show import console, is_terminal, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.cli.verify import verify
 from payd.core.endpoint import EVENT_TYPES, FAILURE_GAP_MAX_MS
@@ -129,7 +129,7 @@ def reveal(operator: Operator) -> None:
     Where no terminal shows it, it is printed alone: SECRET=$(payd webhook reveal).
     """
     endpoint = operator.ask("webhook.reveal")
-    if operator.as_json or console().is_terminal:
+    if operator.as_json or is_terminal():
         _show(operator, endpoint)
     else:
         click.echo(endpoint["secret"])

@@ -9,7 +9,7 @@ import pytest
 
 from payd.cli.webhook import SECTIONS, webhook
 from payd.core.endpoint import EVENT_TYPES
-from tests.terminal import Terminal, on_terminal
+from tests.terminal import Terminal
 
 URL = "http://127.0.0.1:9/hook"
 
@@ -63,10 +63,19 @@ def test_a_revealed_secret_is_alone_where_no_terminal_shows_it(
 ) -> None:
     secret = begun.json("webhook", "set", "--url", URL)["secret"]
     assert begun("webhook", "reveal").output == f"{secret}\n"
-    on_terminal(monkeypatch, columns=200)
+    monkeypatch.setattr("payd.cli.webhook.is_terminal", lambda: True)
     shown = begun("webhook", "reveal").output
     assert secret in shown
     assert URL in shown
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_a_wish_for_colour_puts_nothing_beside_a_revealed_secret(
+    begun: Terminal, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    secret = begun.json("webhook", "set", "--url", URL)["secret"]
+    monkeypatch.setenv(name, "1")  # as in many CIs
+    assert begun("webhook", "reveal").output == f"{secret}\n"
 
 
 def test_a_rotation_says_until_when_the_old_secret_signs(begun: Terminal) -> None:
