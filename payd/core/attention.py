@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from payd.core.endpoint import REPLAY_REACH_MS, Endpoint, EndpointState, disables_at_ms
+from payd.core.endpoint import REPLAY_REACH_MS, Endpoint, EndpointState, disables_at_ms, was_given_up
 from payd.core.option import QUOTE_GRACE_MS
 from payd.core.skew import side
 
@@ -102,9 +102,10 @@ def of_endpoint(endpoint: Endpoint) -> list[Matter]:
     since_ms = endpoint.off_since_ms
     match endpoint.state:
         case EndpointState.DISABLED:
-            words = (
-                "Webhooks are off: the endpoint failed for five days. Nothing is sent until it is enabled."
+            why = (
+                "the endpoint failed for five days" if was_given_up(endpoint) else "the endpoint is disabled"
             )
+            words = f"Webhooks are off: {why}. Nothing is sent until it is enabled."
             return [Matter("error", "endpoint_disabled", words, endpoint.id, since_ms=since_ms)]
         case EndpointState.PAUSED:
             words = "Webhooks wait: the endpoint is paused. They are sent when it goes on."

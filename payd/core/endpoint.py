@@ -177,6 +177,12 @@ def disables_at_ms(endpoint: Endpoint) -> int | None:
     return endpoint.failing_since_ms + DISABLE_AFTER_MS
 
 
+def was_given_up(endpoint: Endpoint) -> bool:
+    """Whether an endpoint that is off failed for too long, and was not switched off by somebody."""
+    since_ms, off_ms = endpoint.failing_since_ms, endpoint.off_since_ms
+    return since_ms is not None and off_ms is not None and off_ms - since_ms >= DISABLE_AFTER_MS
+
+
 def enable(endpoint: Endpoint) -> Endpoint:
     """The endpoint on again, with five fresh days if it was disabled; a deleted one stays deleted."""
     if endpoint.state in (EndpointState.DELETED, EndpointState.ENABLED):

@@ -62,6 +62,11 @@ def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
     off = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, off_since_ms=9, state=EndpointState.DISABLED)
     (disabled,) = of_endpoint(off)
     assert (disabled.level, disabled.topic, disabled.since_ms) == ("error", "endpoint_disabled", 9)
+    assert "failed for five days" not in disabled.words, "somebody disabled it"
+    given_up = msgspec.structs.replace(off, off_since_ms=5 + DISABLE_AFTER_MS)
+    assert "failed for five days" in of_endpoint(given_up)[0].words
+    by_hand = msgspec.structs.replace(off, failing_since_ms=None)
+    assert "failed for five days" not in of_endpoint(by_hand)[0].words
     (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED))
     assert (paused.level, paused.topic) == ("notice", "endpoint_paused")
 
