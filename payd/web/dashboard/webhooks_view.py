@@ -6,7 +6,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -204,12 +204,12 @@ def instant_ms(text: str, offset_min: int, name: str) -> int:
         InvalidParams: It is no such time.
     """
     try:
-        at = datetime.fromisoformat(f"{text}+00:00")
+        at = datetime.fromisoformat(text)
     except ValueError:
         at = None
-    if at is None or at.year < 1971:
+    if at is None or at.tzinfo is not None or at.year < 1971:
         raise InvalidParams(f"{name} must be a date and a time such as 2026-11-18 09:00.")
-    return round(at.timestamp() * 1000) - offset_min * 60_000
+    return round(at.replace(tzinfo=UTC).timestamp() * 1000) - offset_min * 60_000
 
 
 def zone_word(offset_min: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from payd.core.errors import InvalidParams
@@ -18,12 +21,24 @@ from payd.web.dashboard.webhooks_view import (
 )
 
 
+@pytest.fixture
+def in_tokyo() -> Iterator[None]:
+    """The server's own zone, which says nothing of its user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
 @pytest.mark.parametrize(
     ("text", "offset_min", "utc"),
     [
         ("2026-11-18T09:00", 0, "2026-11-18T09:00:00.000Z"),
         ("2026-11-18T09:00", 330, "2026-11-18T03:30:00.000Z"),
         ("2026-11-18T20:30:05", -480, "2026-11-19T04:30:05.000Z"),
+        ("2026-11-18", 330, "2026-11-17T18:30:00.000Z"),
     ],
 )
 def test_a_local_time_is_told_by_the_users_clock(text: str, offset_min: int, utc: str) -> None:
