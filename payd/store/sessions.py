@@ -55,8 +55,8 @@ class Session(msgspec.Struct, frozen=True):
     user_agent: str
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether it opens nothing any more."""
-        return now_ms - self.seen_at_ms >= IDLE_MS or now_ms - self.created_at_ms >= LIFETIME_MS
+        """Whether it opens nothing any more; neither does one that a wrong clock dated so far ahead."""
+        return abs(now_ms - self.seen_at_ms) >= IDLE_MS or abs(now_ms - self.created_at_ms) >= LIFETIME_MS
 
 
 class SignedIn(msgspec.Struct, frozen=True):

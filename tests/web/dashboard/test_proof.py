@@ -48,6 +48,12 @@ async def test_a_proof_holds_ten_minutes(shop: Shop) -> None:
     assert invitations(shop) == 1
 
 
+async def test_a_proof_from_before_the_clock_was_set_right_holds_no_longer(shop: Shop) -> None:
+    visitor = await person(shop, -FRESH_MS)
+    assert "Confirm that it is you" in (await visitor.post("/settings/users", INVITE)).text
+    assert invitations(shop) == 0
+
+
 async def test_the_form_goes_on_once_the_password_is_right(shop: Shop) -> None:
     visitor = await person(shop)
     asked = await visitor.post("/settings/users", INVITE)
