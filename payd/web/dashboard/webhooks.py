@@ -58,6 +58,12 @@ async def save(visit: Visit) -> Answer:
     """
     endpoint = _find(visit)
     url, events = visit.typed("url"), visit.form.get("events", [])
+    if endpoint is None and "was_url" in visit.form:
+        raise NotFound("This endpoint is not there any more.")
+    if endpoint is not None and visit.typed("adds") and url != endpoint.url:
+        raise InvalidParams(
+            "Somebody added an endpoint meanwhile. Look at it: if yours is to take its place, change it here."
+        )
     if endpoint is not None and not visit.is_changed("url"):
         url = endpoint.url
     if endpoint is not None and events and {*events} == {*visit.typed("was_events").split()}:

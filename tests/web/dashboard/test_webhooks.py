@@ -142,6 +142,30 @@ async def test_a_form_that_was_open_for_long_undoes_nothing(hooked: Hooked) -> N
     assert (endpoint.url, endpoint.events) == ("https://c.test/x", ("payment.failed",))
 
 
+async def test_a_form_for_an_endpoint_that_was_deleted_meanwhile_brings_none_back(hooked: Hooked) -> None:
+    await hooked.register()
+    visitor = await sign_in(hooked.shop, Role.DEVELOPER)
+    page = await visitor.get(PAGE)
+    was = {name: page.hidden(name) for name in ("was_url", "was_events")}
+    await hooked.shop.call("DELETE", ENDPOINT)
+    sent = was | {"url": HOOK, "events": ["payment.failed"]}
+    found = await visitor.post(PAGE, sent)
+    assert (found.status, "This endpoint is not there any more." in found.text) == (404, True)
+    assert endpoint_of(hooked.shop) is None
+
+
+async def test_of_two_who_add_an_endpoint_the_second_takes_the_firsts_place_only_knowingly(
+    hooked: Hooked,
+) -> None:
+    one, other = [await sign_in(hooked.shop, Role.DEVELOPER) for _ in range(2)]
+    first = {"url": HOOK, "events": [*EVENT_TYPES], "adds": "yes"}
+    assert (await one.post(PAGE, first)).status == 200
+    found = await other.post(PAGE, first | {"url": "https://b.test/x"})
+    assert (found.status, "Somebody added an endpoint meanwhile" in found.text) == (400, True)
+    assert endpoint_of(hooked.shop).url == HOOK
+    assert (await one.post(PAGE, first)).to == PAGE, "sent twice, it is saved twice"
+
+
 async def test_who_may_not_change_it_sees_no_form_no_secret_and_no_query(hooked: Hooked) -> None:
     await hooked.register(url="http://a.test/hook?token=hush")
     page = await (await sign_in(hooked.shop, Role.VIEWER)).get(PAGE)
