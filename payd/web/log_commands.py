@@ -6,6 +6,7 @@ Source: DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -70,7 +71,7 @@ async def _events(house: House, args: _Events) -> Any:
 
 
 async def _event(house: House, args: OfId) -> Any:
-    return await ask(house, args, "GET", f"/v1/events/{args.id}")
+    return await ask(house, args, "GET", f"/v1/events/{quote(args.id, safe='')}")
 
 
 async def _logs(house: House, args: _Logs) -> Any:

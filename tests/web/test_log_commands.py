@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from payd.core.errors import InvalidParams
+from payd.core.errors import InvalidParams, NotFound
 from payd.store.db import Tx
 from payd.web.commands import run_command
 from tests.shop import Shop
@@ -24,6 +24,11 @@ async def test_events_are_listed_and_shown(shop: Shop) -> None:
     [event] = found["data"]
     assert event["paymentId"] == payment
     assert await do(shop, "event.show", id=event["id"]) == event
+
+
+async def test_an_id_with_a_slash_in_it_is_no_events(shop: Shop) -> None:
+    with pytest.raises(NotFound):
+        await do(shop, "event.show", id="evt_1/2")
 
 
 async def begin(shop: Shop) -> tuple[str, int]:

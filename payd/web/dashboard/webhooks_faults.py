@@ -6,6 +6,7 @@ Source: DESIGN.md, "9. Test realm"; DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -102,5 +103,5 @@ async def inject(visit: Visit) -> Answer:
 async def end(visit: Visit) -> Answer:
     """POST …/webhooks/faults/end: one fault, or all; what is held back goes now."""
     fault_id = visit.typed("fault")
-    await visit.ask("DELETE", f"{PATH}/{fault_id}" if fault_id else PATH)
+    await visit.ask("DELETE", f"{PATH}/{quote(fault_id, safe='')}" if fault_id else PATH)
     return visit.redirect("webhooks", "It is over. Deliveries are as they should be.")
