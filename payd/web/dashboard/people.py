@@ -17,6 +17,7 @@ from payd.store.links import LIFETIME_MS, Link, insert_link, list_invitations, t
 from payd.store.second_factors import users_with_factor
 from payd.store.users import list_members, names_of, put_membership, remove_membership, role_in
 from payd.web.call import Answer
+from payd.web.dashboard.audit import called
 from payd.web.dashboard.cookies import new_token, token_hash
 from payd.web.dashboard.joining import check_email
 from payd.web.dashboard.visit import Visit
@@ -173,7 +174,7 @@ def _page(visit: Visit, made: str) -> Answer:
     waiting = [
         InvitationLine(
             one.id, one.email or "whoever has the link", one.role.value if one.role else "",
-            names.get(one.created_by, one.created_by), one.expires_at_ms,
+            called(one.created_by, names), one.expires_at_ms,
         )
         for one in invitations
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import trio
 
 from payd.core.roles import Role
@@ -9,6 +10,7 @@ from payd.store.audit import list_audit
 from payd.store.links import list_invitations
 from payd.store.users import find_user, put_membership, role_in
 from payd.web.command import real_ms
+from payd.web.commands import run_command
 from tests.shop import Shop
 from tests.visitor import Page, Visitor, add_user, sign_in
 
@@ -30,6 +32,12 @@ async def test_a_link_is_shown_once_and_can_be_taken_back(shop: Shop) -> None:
     assert (await owner.post(f"{HERE}/uninvite", {"id": waiting.id})).status == 303
     assert (await owner.post(f"{HERE}/uninvite", {"id": waiting.id})).status == 404
     assert not shop.house.office.point(list_invitations, shop.account_id, real_ms(shop.house))
+
+
+async def test_an_invitation_of_the_command_line_says_so(shop: Shop) -> None:
+    wanted = msgspec.json.encode({"account": shop.account_id, "role": "viewer"})
+    await run_command(shop.house, "user.invite", wanted)
+    assert "whoever has the link viewer the command line" in (await (await sign_in(shop)).get(HERE)).text
 
 
 async def test_a_role_counts_from_the_next_page_on(shop: Shop) -> None:
