@@ -139,6 +139,7 @@ def bar_chart(
     show: Callable[[int], str],
     *,
     highest: int | None = None,
+    axis: Callable[[int], str] | None = None,
 ) -> BarChart:
     """A chart of values that are not negative.
 
@@ -147,6 +148,7 @@ def bar_chart(
         points: From left to right.
         show: A value in words, such as `12.50 USD`.
         highest: Where the axis ends; None: at a round number above the largest value.
+        axis: A value beside the axis, where there is room for a few letters; None: as `show`.
     """
     values = [point.value or 0 for point in points]
     assert all(value >= 0 for value in values), "bars stand on the baseline"
@@ -165,7 +167,7 @@ def bar_chart(
             for n, (value, (label, words)) in enumerate(zip(values, rows, strict=True))
             if value
         ),
-        ticks=tuple(_tick(n, top, show) for n in range(TICKS + 1) if top * n % TICKS == 0),
+        ticks=tuple(_tick(n, top, axis or show) for n in range(TICKS + 1) if top * n % TICKS == 0),
         labels=_labels(points, place),
         rows=rows,
     )

@@ -5,6 +5,7 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
@@ -30,7 +31,10 @@ DAYS: Final = 30
 COUNT_MAX: Final = 10_000
 """Nobody reads a larger number exactly, and none is counted further."""
 CURRENCIES_MAX: Final = 4
+"""Charts of volume; where there are more, of those that come on most days."""
 REASONS_MAX: Final = 8
+AXIS_FIGURES: Final = 4
+SIZES: Final = ((10**12, "tn"), (10**9, "bn"), (10**6, "M"), (10**3, "k"))
 
 _LEVELS: Final = {"error": "Broken", "warning": "Soon", "notice": "Waiting"}
 
@@ -115,11 +119,13 @@ def charts_of(by_day: Mapping[date, Numbers]) -> tuple[BarChart, ...]:
     def points(of: Mapping[date, int | None]) -> list[Point]:
         return [Point(f"{day.day} {day:%b}", value) for day, value in of.items()]
 
-    codes = sorted({code for one in by_day.values() for code in one.volume})[:CURRENCIES_MAX]
+    days = Counter(code for one in by_day.values() for code in one.volume)
+    codes = sorted(sorted(days, key=lambda code: (-days[code], code))[:CURRENCIES_MAX])
     charts = [bar_chart("Succeeded a day", points({d: n.succeeded for d, n in by_day.items()}), str)]
     for code in codes:
         volume: dict[date, int | None] = {day: one.volume.get(code, 0) for day, one in by_day.items()}
-        charts.append(bar_chart(f"Volume a day, {code}", points(volume), _fiat(code)))
+        chart = bar_chart(f"Volume a day, {code}", points(volume), _fiat(code), axis=_axis(code))
+        charts.append(chart)
     rates = {day: one.success_permille for day, one in by_day.items()}
     charts.append(bar_chart("Success rate", points(rates), permille_words, highest=1000))
     medians = {day: one.median_s for day, one in by_day.items()}
@@ -148,6 +154,21 @@ def count_words(count: int) -> str:
 def permille_words(permille: int) -> str:
     """`98.5 %`."""
     return f"{format_units(permille, 1).removesuffix('.0')} %"
+
+
+def axis_words(value: int, code: str) -> str:
+    """An amount beside an axis, where there is room for few figures: `2.5`, `10 k`, `40 M`."""
+    number = format_units(value, exponent(code))
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    if "." in number or len(number) <= AXIS_FIGURES:
+        return number
+    whole = int(number)
+    return next((f"{whole // size} {name}" for size, name in SIZES if whole % size == 0), number)
+
+
+def _axis(code: str) -> Callable[[int], str]:
+    return lambda value: axis_words(value, code)
 
 
 def _fiat(code: str) -> Callable[[int], str]:

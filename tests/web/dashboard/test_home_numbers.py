@@ -13,6 +13,7 @@ from payd.store.db import Tx
 from payd.web.dashboard.home_numbers import (
     COUNT_MAX,
     DAYS,
+    axis_words,
     count_words,
     home_numbers,
     look_of,
@@ -71,6 +72,24 @@ async def test_each_currency_has_a_chart_and_each_chart_a_table_and_a_title(shop
     assert page.html.count("As a table") == 6
 
 
+async def test_the_currencies_that_come_on_most_days_have_the_charts(shop: Shop) -> None:
+    for code in ("AUD", "BRL", "CAD", "CHF"):
+        await fill(shop, "succeeded", currency=code)
+    for days_ago in range(3):
+        await fill(shop, "succeeded", currency="USD", days_ago=days_ago)
+    page = await (await sign_in(shop)).get("/d/test/")
+    found = re.findall(r"<figcaption>Volume a day, ([^<]*)<", page.html)
+    assert found == ["AUD", "BRL", "CAD", "USD"]
+
+
+async def test_a_large_volume_has_short_numbers_on_its_axis(shop: Shop) -> None:
+    await fill(shop, "succeeded", currency="IDR", value=3_900_000_000)
+    page = await (await sign_in(shop)).get("/d/test/")
+    chart = page.html.partition("Volume a day, IDR")[2].partition("</figure>")[0]
+    assert re.findall(r'text-anchor="end">([^<]*)<', chart) == ["0", "10 M", "20 M", "30 M", "40 M"]
+    assert ">39000000.00</td>" in chart
+
+
 async def test_failures_are_drawn_by_reason_the_most_frequent_first(shop: Shop) -> None:
     await fill(shop, "failed", reason="The buyer <b>left</b>.")
     await fill(shop, "failed", "failed", reason="No node answered.")
@@ -120,6 +139,22 @@ async def test_what_to_look_at_leads_to_its_page(shop: Shop) -> None:
 async def test_a_finding_says_how_many_and_where(shop: Shop, matter: Matter, href: str, count: str) -> None:
     found = look_of(visit(shop), matter)
     assert (found.href, found.count) == (href, count)
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "words"),
+    [
+        (0, "EUR", "0"),
+        (1, "EUR", "0.01"),
+        (250, "EUR", "2.5"),
+        (999_900, "EUR", "9999"),
+        (1_000_000, "EUR", "10 k"),
+        (15 * 10**9, "VND", "15 bn"),
+        (3 * 10**20, "IDR", "3000000 tn"),
+    ],
+)
+def test_numbers_of_an_axis_are_short(value: int, code: str, words: str) -> None:
+    assert axis_words(value, code) == words
 
 
 def test_numbers_in_words() -> None:
