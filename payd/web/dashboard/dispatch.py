@@ -130,9 +130,7 @@ async def _post(visit: Visit, page: Page) -> Answer:
         visit.form = read_form(visit.request, FIELDS_MAX)
     said = visit.typed(FORM_TOKEN) or visit.request.headers.get("x-form-token", "")
     if not is_form_token(said, visit.form_token):
-        raise Forbidden(
-            "This page is too old, or was open for another account. Go back, reload it, and try again."
-        )
+        raise Forbidden(_not_ours(visit))
     asked = await prove(visit) if page.proof else None
     if asked is not None:
         return asked
@@ -144,6 +142,16 @@ async def _post(visit: Visit, page: Page) -> Answer:
         visit.refusal = refusal
         shown = await page.shown_by(visit)
         return Answer(STATUS[type(refusal)], shown.body, (*shown.headers, *_more(refusal)))
+
+
+def _not_ours(visit: Visit) -> str:
+    """What to do about a form that is none of this visit: load it again, where its cookies are kept."""
+    if visit.signed_in is None and not visit.cookies.read(visit.request.headers, "door"):
+        return (
+            "This page is too old, or your browser keeps no cookie of it. Open it where its address begins"
+            f" with {visit.house.base_url}, with cookies allowed, and try again."
+        )
+    return "This page is too old, or was open for another account. Go back, reload it, and try again."
 
 
 def _find_session(visit: Visit) -> None:

@@ -87,6 +87,16 @@ async def test_the_right_password_lets_in_and_nags_for_a_second_factor(shop: Sho
     assert "Set up a second factor" in home.text
 
 
+async def test_a_browser_that_keeps_no_cookie_of_the_door_is_told_where_it_does(shop: Shop) -> None:
+    found = await Visitor(shop).post("/login", {"email": "a@example.com", "password": "x"}, token="0" * 64)
+    assert found.status == 403
+    assert "where its address begins with https://pay.example" in found.text
+    here = Visitor(shop)
+    await here.get("/login")
+    stale = await here.post("/login", {"email": "a@example.com", "password": "x"}, token="0" * 64)
+    assert (stale.status, "https://pay.example" in stale.text) == (403, False)
+
+
 async def test_spaces_and_case_of_the_email_are_forgiven_and_those_of_the_password_not(shop: Shop) -> None:
     assert (await knock(shop, email=" ADA@Example.com ")).status == 303
     assert (await knock(shop, password=f"{PASSWORD} ")).status == 403
