@@ -8,10 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+import msgspec
+
 from payd.core.errors import InvalidParams, NotFound
+from payd.core.idempotency import scope_of
 from payd.core.money import MINOR_UNITS
 from payd.core.scenario import SCENARIOS, find_scenario
 from payd.core.url import is_https_url
+from payd.store.idempotency import IdempotentRequest, find_answers
 from payd.store.merchants import account_of_merchant, list_merchants, standing
 from payd.web.call import Answer
 from payd.web.dashboard.payments_filter import MERCHANTS_MAX
@@ -21,6 +25,8 @@ COMMON: Final = ("USD", "EUR", "GBP", "CHF", "JPY")
 """Offered first; the others follow by their code."""
 
 LIFETIMES: Final = (("15", "15 minutes"), ("60", "1 hour"), ("360", "6 hours"), ("1440", "24 hours"))
+
+PATH: Final = "/v1/payments"
 
 _AMOUNT: Final = re.compile(r"([0-9]{1,18})(?:[.,]([0-9]{1,4}))?")
 
@@ -73,8 +79,8 @@ async def create(visit: Visit) -> Answer:
     body: dict[str, Any] = {
         "referenceId": visit.typed("reference"),
         "amount": {"unit": f"iso4217/{currency}", "value": str(minor_units(visit.typed("amount"), currency))},
-        "expiresAt": visit.realm.clock.now_ms() // 1000 + 60 * _minutes(visit.typed("lifetime")),
     }
+    minutes = _minutes(visit.typed("lifetime"))
     urls = visit.typed("success_url"), visit.typed("error_url")
     if any(urls):
         if not all(is_https_url(url) for url in urls):
@@ -88,8 +94,29 @@ async def create(visit: Visit) -> Answer:
         raise NotFound("There is no such merchant.")
     if not has_destination:
         raise InvalidParams("This merchant cannot be paid yet. First say on its page where its money goes.")
-    made = await visit.ask("POST", "/v1/payments", body, merchant_id=merchant_id)
+    body["expiresAt"] = _expires_at_s(visit, merchant_id, minutes)
+    made = await visit.ask("POST", PATH, body, merchant_id=merchant_id)
     return visit.redirect(f"payments/{made['paymentId']}", "The payment is created.")
+
+
+def _expires_at_s(visit: Visit, merchant_id: str, minutes: int) -> int:
+    """Until when it can be paid; of a form that is sent again, until when it could the first time."""
+    now_ms = visit.realm.clock.now_ms()
+    sent = IdempotentRequest(
+        visit.account_id,
+        scope_of("POST", PATH, merchant_id, visit.typed("once")),
+        b"",
+        visit.request_id,
+        now_ms,
+    )
+    before = visit.realm.db.point(find_answers, [sent]).get(sent.place)
+    if before is not None:
+        payment = visit.realm.payments.find(msgspec.json.decode(before.body)["paymentId"])
+        expires_at_s = payment.expires_at_ms // 1000
+        # It was asked for in the same second, or at the end of the one before.
+        if expires_at_s - payment.created_at_ms // 1000 in (60 * minutes, 60 * minutes - 1):
+            return expires_at_s
+    return now_ms // 1000 + 60 * minutes
 
 
 def minor_units(text: str, currency: str) -> int:

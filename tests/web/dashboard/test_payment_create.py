@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
@@ -50,6 +51,19 @@ async def test_a_form_that_is_sent_twice_creates_once(shop: Shop) -> None:
     sent = form(shop) | {"once": "0123456789"}
     first, again = await visitor.post(LIST, sent), await visitor.post(LIST, sent)
     assert first.to == again.to
+    assert len(audited(shop)) == 1
+
+
+async def test_a_form_that_is_sent_again_a_while_later_creates_nothing_more(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    sent = form(shop) | {"once": "0123456789"}
+    first = await visitor.post(LIST, sent)
+    await trio.sleep(90)
+    again = await visitor.post(LIST, sent)
+    assert (again.status, again.to) == (303, first.to)
+    assert len(audited(shop)) == 1
+    longer = await visitor.post(LIST, sent | {"lifetime": "360"})
+    assert "something else in it" in longer.text
     assert len(audited(shop)) == 1
 
 
