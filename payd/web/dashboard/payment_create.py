@@ -15,6 +15,7 @@ from payd.core.idempotency import scope_of
 from payd.core.money import MINOR_UNITS
 from payd.core.scenario import SCENARIOS, find_scenario
 from payd.core.url import is_https_url
+from payd.store.first_steps import first_steps
 from payd.store.idempotency import IdempotentRequest, find_answers
 from payd.store.merchants import account_of_merchant, list_merchants, standing
 from payd.web.call import Answer
@@ -64,6 +65,9 @@ async def run_scenario(visit: Visit) -> Answer:
     merchant_id = visit.typed("merchant") or None
     if merchant_id and visit.realm.db.point(account_of_merchant, merchant_id) != visit.account_id:
         raise NotFound("There is no such merchant.")
+    can_pay = visit.realm.db.point(first_steps, visit.account_id).destination
+    if not can_pay and not visit.realm.live:
+        raise InvalidParams("No merchant can be paid yet. First say on its page where its money goes.")
     made = await visit.ask("POST", f"/v1/test/scenarios/{scenario.name}", merchant_id=merchant_id)
     told = ", ".join(one.type.removeprefix("payment.") for one in scenario.tells)
     return visit.redirect(f"payments/{made['paymentId']}", f"{scenario.words} Your server is told: {told}.")

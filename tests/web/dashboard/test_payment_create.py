@@ -117,6 +117,16 @@ async def test_a_refused_form_keeps_what_was_typed(shop: Shop) -> None:
     assert audited(shop) == []
 
 
+async def test_without_a_destination_a_scenario_says_in_the_pages_words_what_to_do_first(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
+    await shop.new_merchant(pays=False)
+    found = await visitor.post(f"{LIST}/scenario", {"scenario": "happy-path"})
+    assert found.status == 400
+    assert "say on its page where its money goes" in found.text
+    assert "/v1/" not in found.text
+
+
 async def test_without_a_merchant_it_says_what_to_do_first(shop: Shop) -> None:
     visitor = await sign_in(shop)
     await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
