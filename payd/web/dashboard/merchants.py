@@ -94,7 +94,7 @@ async def show(visit: Visit) -> Answer:
         "merchant.html",
         m=_shown(visit, merchant),
         destinations=destinations_of(visit, merchant.id),
-        questions=_rows_of(merchant.collect),
+        questions=_rows_of(visit, merchant.collect),
         kinds=KINDS,
         statuses=tuple((one, one.capitalize()) for one in STATUSES),
         may_edit=visit.may("edit_merchants"),
@@ -217,10 +217,14 @@ def _kind(status: str) -> str:
     return {"active": "good", "suspended": "bad"}.get(status, "soft")
 
 
-def _rows_of(asked: tuple[Field, ...]) -> tuple[Field, ...]:
-    """What is asked, and some room for more."""
+def _rows_of(visit: Visit, asked: tuple[Field, ...]) -> tuple[Field, ...]:
+    """What is asked, and some room for more; after a refusal with the ticks of the form."""
     blank = Field("", "text", "", required=False)
-    return (*asked, *[blank] * min(BLANK, FIELDS_MAX - len(asked)))
+    rows = (*asked, *[blank] * min(BLANK, FIELDS_MAX - len(asked)))
+    if visit.refusal is None or "ask_0" not in visit.form:
+        return rows
+    ticked = [bool(visit.typed(f"required_{place}")) for place in range(len(rows))]
+    return tuple(msgspec.structs.replace(row, required=tick) for row, tick in zip(rows, ticked, strict=True))
 
 
 def _id_of(words: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import trio
 
@@ -144,6 +146,17 @@ async def test_questions_get_ids_from_their_words_and_are_in_the_audit(shop: Sho
     refused = await visitor.post(f"{one(shop)}/collect", {"ask_0": "?", "type_0": "text"})
     assert refused.status == 400
     assert "A letter, then" in refused.text
+
+
+async def test_what_must_be_answered_stays_ticked_when_the_questions_are_refused(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    good = {"ask_0": "Full name", "id_0": "name", "type_0": "text", "required_0": "on"}
+    await visitor.post(f"{one(shop)}/collect", good)
+    asked = {"ask_0": "Full name", "id_0": "name", "type_0": "text"}
+    asked |= {"ask_1": "Имя", "type_1": "text", "required_1": "on"}
+    refused = await visitor.post(f"{one(shop)}/collect", asked)
+    assert refused.status == 400
+    assert re.findall(r'name="required_(\d)" type="checkbox" value="on" checked', refused.html) == ["1"]
 
 
 async def test_sites_that_may_frame_the_checkout_are_told_one_on_a_line(shop: Shop) -> None:
