@@ -6,6 +6,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any, Final
 
 import msgspec
@@ -167,7 +168,7 @@ async def drop_logo(visit: Visit) -> Answer:
 async def delete(visit: Visit) -> Answer:
     """POST /d/{mode}/merchants/{merchant}/delete, with its name typed."""
     merchant = own_merchant(visit)
-    if visit.typed("its_name") != merchant.name.strip():
+    if _as_seen(visit.typed("its_name")) != _as_seen(merchant.name):
         raise InvalidParams("Type the merchant's name as it stands there. Nothing was deleted.")
     await visit.ask("DELETE", f"/v1/merchants/{merchant.id}")
     return visit.redirect("merchants", f"{merchant.name} is deleted. Its payments stay.")
@@ -225,6 +226,11 @@ def _rows_of(visit: Visit, asked: tuple[Field, ...]) -> tuple[Field, ...]:
         return rows
     ticked = [bool(visit.typed(f"required_{place}")) for place in range(len(rows))]
     return tuple(msgspec.structs.replace(row, required=tick) for row, tick in zip(rows, ticked, strict=True))
+
+
+def _as_seen(name: str) -> str:
+    """A name as people see it: not how wide a space is, nor of how many characters a letter is made."""
+    return unicodedata.normalize("NFC", " ".join(name.split()))
 
 
 def _id_of(words: str) -> str:

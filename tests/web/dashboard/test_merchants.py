@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 import trio
@@ -243,6 +244,17 @@ async def test_a_merchant_is_deleted_when_its_name_is_typed(shop: Shop) -> None:
     assert gone.to == LIST
     assert (await visitor.get(one(shop))).status == 404
     assert acts(shop, shop.merchant_id) == [("merchant.delete", visitor.user_id)]
+
+
+@pytest.mark.parametrize("name", ["Two  Spaces", "No\u00a0Break", "Cafe\u0301"])
+async def test_a_name_is_typed_as_it_is_seen(shop: Shop, name: str) -> None:
+    visitor = await sign_in(shop)
+    made = await shop.call(
+        "POST", "/v1/merchants", {"merchantName": name, "merchantEmail": "a@b.c"}, idempotency_key="k"
+    )
+    seen = unicodedata.normalize("NFC", " ".join(name.split()))
+    gone = await visitor.post(f"{LIST}/{made.body['merchant']['id']}/delete", {"its_name": seen})
+    assert gone.to == LIST
 
 
 async def test_who_may_only_look_sees_no_forms(shop: Shop) -> None:
