@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from payd.core.errors import Forbidden, InvalidParams, NotFound
+from payd.core.errors import Forbidden, IdempotencyConflict, InvalidParams, NotFound
 from payd.core.idempotency import fingerprint_of, scope_of
 from payd.core.ids import KEY_ENTROPY_BYTES, hash_api_key, make_api_key
 from payd.entropy import new_id
@@ -31,7 +31,7 @@ from payd.store.keys import (
 )
 from payd.store.merchants import list_merchants
 from payd.web.call import Answer
-from payd.web.dashboard.visit import Visit
+from payd.web.dashboard.visit import SENT_BEFORE, Visit
 
 MEANINGS: Final = MappingProxyType(
     {
@@ -173,7 +173,10 @@ async def create_app(visit: Visit) -> Answer:
         )  # fmt: skip
         return Outcome(201, msgspec.json.encode(made.id))
 
-    await visit.realm.db.write(once, _request(visit, visit.typed("app_name"), now_ms), work)
+    try:
+        await visit.realm.db.write(once, _request(visit, visit.typed("app_name"), now_ms), work)
+    except IdempotencyConflict:
+        raise InvalidParams(SENT_BEFORE) from None
     return visit.redirect("keys", "The app id is made. It is public and can stand in a page.")
 
 

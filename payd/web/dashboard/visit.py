@@ -29,6 +29,11 @@ from payd.web.inside import ask_api
 # A page's longest form is a payment's or a merchant's settings.
 FIELDS_MAX: Final = 120
 
+SENT_BEFORE: Final = (
+    "This form was sent before, with something else in it, and that was done. If this is to be done, too,"
+    " send it again."
+)
+
 Form = Mapping[str, list[str]]
 
 
@@ -165,10 +170,7 @@ class Visit:
                 merchant_id=merchant_id, idempotency_key=self.typed("once"),
             )  # fmt: skip
         except IdempotencyConflict:
-            raise InvalidParams(
-                "This form was sent before, with something else in it, and that was done. If this is to be"
-                " done, too, send it again."
-            ) from None
+            raise InvalidParams(SENT_BEFORE) from None
 
     def seal_for_form(self, what: str, secret: bytes) -> str:
         """A secret that goes into a hidden field and comes back with the form, of this browser alone."""

@@ -196,6 +196,8 @@ async def test_an_app_id_is_made_once_listed_and_revoked(shop: Shop) -> None:
     form = {"app_name": "Wallet", "once": "0123456789"}
     for _ in range(2):
         assert (await visitor.post(f"{KEYS}/apps", form)).to == KEYS
+    other = await visitor.post(f"{KEYS}/apps", form | {"app_name": "Another"})
+    assert (other.status, "This form was sent before, with something else in it" in other.text) == (400, True)
     [app] = shop.realm.db.point(list_apps, shop.account_id)
     assert app.id in (await visitor.get(KEYS)).html
     await visitor.post(f"{KEYS}/apps/{app.id}/revoke")
