@@ -13,7 +13,6 @@ import msgspec
 
 from payd.actors.simulation import TARGETS
 from payd.core.caip import parse_account
-from payd.core.endpoint import EndpointState
 from payd.core.errors import Forbidden, InvalidParams, NotFound, PaymentNotFound
 from payd.core.money import WORTH_DECIMALS, format_units, round_worth
 from payd.core.payment import Payment
@@ -87,7 +86,7 @@ async def page(visit: Visit) -> Answer:
         "p": shown_of(visit, payment, words, name),
         "lines": lines_of(story.entries, words, people),
         "is_whole": story.is_whole,
-        "deliveries": deliveries_of(story.entries, _paused(visit)),
+        "deliveries": deliveries_of(story.entries, visit.realm.db.point(find_endpoint, visit.account_id)),
         "acts": acts_of(visit, payment, refunded=refunded),
         "collected": await _collected(visit, payment),
         "may_see_buyers": visit.may("view_buyers"),
@@ -261,12 +260,6 @@ def rate_words(payment: Payment, words: Words) -> str:
     rounded = round_worth(Fraction(payment.value * 10**shown.decimals, value * 10**exponent))
     digits = format_units(rounded, WORTH_DECIMALS).rstrip("0").rstrip(".")
     return f"1 {shown.asset_symbol} = {digits} {payment.currency}" if rounded else ""
-
-
-def _paused(visit: Visit) -> str | None:
-    """The account's endpoint if it is paused."""
-    endpoint = visit.realm.db.point(find_endpoint, visit.account_id)
-    return None if endpoint is None or endpoint.state is not EndpointState.PAUSED else endpoint.id
 
 
 async def _collected(visit: Visit, payment: Payment) -> tuple[tuple[str, str], ...] | None:

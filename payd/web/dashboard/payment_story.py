@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from payd.core.caip import MalformedCaip, parse_account
+from payd.core.endpoint import Endpoint, EndpointState
 from payd.core.money import asset_amount
 from payd.core.timeline import (
     Acted,
@@ -71,7 +72,12 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """A webhook of the payment, as it stands; `is_held`: it waits until its endpoint is resumed."""
+    """A webhook of the payment, as it stands.
+
+    Attributes:
+        is_held: It waits until its endpoint is resumed.
+        can_resend: Its endpoint takes it now.
+    """
 
     id: str
     event: str
@@ -81,6 +87,7 @@ class Delivery(msgspec.Struct, frozen=True):
     last: str
     next_at_ms: int | None
     is_held: bool
+    can_resend: bool
 
 
 def lines_of(entries: tuple[Entry, ...], words: Words, people: dict[str, str]) -> tuple[Line, ...]:
@@ -157,8 +164,8 @@ def _plain(entry: Entry) -> Line:
     raise AssertionError(f"{type(entry).__name__} has no words")
 
 
-def deliveries_of(entries: tuple[Entry, ...], paused: str | None) -> tuple[Delivery, ...]:
-    """The payment's webhooks, in the order of its events; `paused` is the endpoint that is."""
+def deliveries_of(entries: tuple[Entry, ...], endpoint: Endpoint | None) -> tuple[Delivery, ...]:
+    """The payment's webhooks, in the order of its events; `endpoint` is what the account has now."""
     tried: dict[str, list[DeliveryTried]] = {}
     for entry in entries:
         if isinstance(entry, DeliveryTried):
@@ -169,6 +176,7 @@ def deliveries_of(entries: tuple[Entry, ...], paused: str | None) -> tuple[Deliv
         if isinstance(entry, DeliveryOwed):
             tries = tried.get(entry.delivery_id, [])
             last = "" if not tries else _outcome(tries[-1])
+            state = None if endpoint is None or endpoint.id != entry.endpoint_id else endpoint.state
             found.append(
                 Delivery(
                     entry.delivery_id,
@@ -178,7 +186,8 @@ def deliveries_of(entries: tuple[Entry, ...], paused: str | None) -> tuple[Deliv
                     len(tries),
                     last,
                     entry.next_at_ms,
-                    entry.state == "pending" and entry.endpoint_id == paused,
+                    entry.state == "pending" and state is EndpointState.PAUSED,
+                    state is EndpointState.ENABLED,
                 )
             )
     return tuple(found)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from payd.core.errors import IdempotencyConflict, InvalidParams, PaydError, SealBroken
+from payd.core.errors import EndpointDisabled, IdempotencyConflict, InvalidParams, PaydError, SealBroken
 from payd.core.ids import Realm as Mode
 from payd.core.roles import Permission, Role, may
 from payd.store.keys import SCOPES
@@ -32,6 +32,10 @@ FIELDS_MAX: Final = 120
 SENT_BEFORE: Final = (
     "This form was sent before, with something else in it, and that was done. If this is to be done, too,"
     " send it again."
+)
+NOT_ON: Final = (
+    "The webhook endpoint takes nothing now: it is paused, disabled or deleted. The page Webhooks switches it"
+    " on; of a deleted one, Send again there sends the events to the present one."
 )
 
 Form = Mapping[str, list[str]]
@@ -171,6 +175,8 @@ class Visit:
             )  # fmt: skip
         except IdempotencyConflict:
             raise InvalidParams(SENT_BEFORE) from None
+        except EndpointDisabled:
+            raise EndpointDisabled(NOT_ON) from None
 
     def seal_for_form(self, what: str, secret: bytes) -> str:
         """A secret that goes into a hidden field and comes back with the form, of this browser alone."""

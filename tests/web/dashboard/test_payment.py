@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from payd.core.roles import Role
 from payd.entropy import system_entropy
 from payd.store.db import Tx
@@ -201,6 +203,19 @@ async def test_a_webhook_of_a_paused_endpoint_says_that_it_waits_for_it(shop: Sh
     page = await visitor.get(at(payment))
     assert "when the endpoint is resumed" not in page.text
     assert "Resend" in page.text
+
+
+@pytest.mark.parametrize("act", ["disable", "delete"])
+async def test_a_webhook_whose_endpoint_takes_none_cannot_be_sent_again(shop: Shop, act: str) -> None:
+    endpoint = "/v1/webhooks/endpoint"
+    await shop.call("PUT", endpoint, {"url": "https://203.0.114.9/hook"})
+    visitor, payment = await sign_in(shop), await shop.pay()
+    [delivery] = re.findall(r'name="delivery" value="(\w+)"', (await visitor.get(at(payment))).html)
+    await (shop.call("DELETE", endpoint) if act == "delete" else shop.call("POST", f"{endpoint}/disable"))
+    assert "Resend" not in (await visitor.get(at(payment))).text
+    found = await visitor.post(at(payment, "/resend"), {"delivery": delivery})
+    assert (found.status, "/v1/" in found.text) == (409, False)
+    assert "page Webhooks" in found.text
 
 
 async def test_a_payment_that_is_not_there(shop: Shop) -> None:
