@@ -201,6 +201,26 @@ def test_a_lost_network_loses_nothing_that_was_typed(asking: Till, open_page: Op
     check_paid(asking, payment, option)
 
 
+def test_a_question_may_have_any_id(asking: Till, open_page: OpenPage) -> None:
+    """A form's own properties give way to its fields of the same names."""
+    field = {"type": "text", "name": "Answer"}
+    fields = [{"id": one, **field, "name": f"Say {one}"} for one in ("action", "method", "elements", "submit")]
+    asking.call("PATCH", f"/v1/merchants/{asking.merchant_id}", {"collect": fields})
+    page = open_page()
+    payment, option = offer(asking)
+    page.goto(option["collectData"]["url"])
+    for one in fields:
+        page.get_by_label(one["name"]).fill("yes")
+    page.get_by_role("button", name="Send and go on").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Thank you")
+    results = [{"type": "walletRpc", "data": [SIGNATURE]}]
+    asking.call(
+        "POST", f"/v1/gateway/payment/{payment}/confirm", {"optionId": option["id"], "results": results}
+    )
+    answers = asking.call("GET", f"/v1/payments/{payment}")["collectedData"]["fields"]
+    assert [(one["id"], one["value"]) for one in answers] == [(one["id"], "yes") for one in fields]
+
+
 def test_a_wallet_fills_in_what_it_knows(asking: Till, open_page: OpenPage) -> None:
     page = open_page()
     _, option = offer(asking)

@@ -35,7 +35,7 @@ addEventListener('submit', async (event) => {
   if (button.disabled) return;
   button.disabled = true;
   try {
-    const answer = await fetch(form.action, {
+    const answer = await fetch(form.getAttribute('action'), { // a field may be named so
       method: 'POST', body: new URLSearchParams(new FormData(form)), headers: { Accept: 'text/html' },
       cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS),
     });
