@@ -1,6 +1,6 @@
 // A shop's pay button: the checkout over its page or in a tab, and how that ends.
 (() => {
-const BASE = document.currentScript.src.replace(/\/static\/payd\.js.*/, ''), { origin } = new URL(BASE);
+const BASE = document.currentScript.src.replace(/\/static\/payd.*/, ''), { origin } = new URL(BASE);
 const SILENT_MS = 2000; // what is refused never answers
 const RETRY_MS = 500, TRIES = 40;
 const words = {}; // those of the shop's buyer, put in by the server
@@ -31,7 +31,7 @@ function follow(id, report) {
     };
     socket.onclose = () => setTimeout(connect, RETRY_MS * Math.min(++tries, TRIES) * (1 + Math.random()));
   })();
-  stops[id] = () => { over = true; };
+  stops[id] = () => { over = true; socket.close(); };
 }
 
 function open(target, { mode, onStatus, from = document, lang = html.lang } = {}) {
