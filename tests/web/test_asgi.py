@@ -263,3 +263,23 @@ async def test_who_may_not_send_what_is_large_is_refused_for_that_without_readin
     headers = joined(await say(app, scope, last=False))[1]
     assert isinstance(house.requests[0].refusal, InvalidApiKey)
     assert (b"connection", b"close") in headers
+
+
+@pytest.mark.parametrize("headers", [(("content-length", "150"),), (("transfer-encoding", "chunked"),)])
+async def test_a_pages_file_takes_the_short_way_for_quart_knows_one_limit_for_all(
+    headers: Sequence[tuple[str, str]],
+) -> None:
+    house, most = House(Answer(303)), {"/d/test/logo": 300, "/d/test/note": BODY_MAX}
+
+    def larger(request: Request) -> int:
+        if request.path not in most:
+            raise InvalidApiKey("no")
+        return most[request.path]
+
+    app = make_app(house.answer, ROUTES, trusted=TrustedProxies(), body_max=BODY_MAX, larger=larger)
+    for path in (*most, "/d/test/else"):
+        await say(app, scope_of("POST", path, headers), b"x" * 75, b"x" * 75)
+
+    assert [len(request.body) for request in house.requests] == [150, 0, 0]
+    refusals = [type(request.refusal) for request in house.requests]
+    assert refusals == [type(None), BodyTooLarge, BodyTooLarge]
