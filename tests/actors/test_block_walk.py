@@ -79,6 +79,15 @@ async def test_a_node_that_lags_is_no_reorg(watching: Watching) -> None:
     assert watching.till.kinds(paid.hash) == ["matched"]
 
 
+async def test_a_node_that_lags_may_refuse_to_speak_of_what_it_does_not_have(watching: Watching) -> None:
+    results, words = watching.nodes[0].results, Says(-32019, "block is out of range")
+    honest = results["eth_getBlockByNumber"]
+    results["eth_getBlockByNumber"] = lambda *asked: honest(*asked) or words
+    watching.views[0].lag = 3
+    assert await watching.watcher.run_once()
+    assert watching.watcher.stats().trouble == ""
+
+
 async def test_an_empty_list_of_a_machine_that_does_not_have_the_block_is_not_believed(
     watching: Watching,
 ) -> None:

@@ -109,8 +109,10 @@ class Reader:
         settled = None if isinstance(last_final, RpcError) else decode_block(last_final)
         if settled is not None and settled.number > newest.number:
             settled = None
-        at = None if not at_cursor else decode_block(_good(at_cursor[0]))
-        return Tips(newest, at, settled)
+        if cursor is None or (cursor > newest.number and isinstance(at_cursor[0], RpcError)):
+            # Some nodes refuse to speak of a block that they do not have yet.
+            return Tips(newest, None, settled)
+        return Tips(newest, decode_block(_good(at_cursor[0])), settled)
 
     async def headers(self, node: Node, numbers: Sequence[int]) -> list[Block | None]:
         """The blocks of these numbers, without their transactions; None where the node has none."""
