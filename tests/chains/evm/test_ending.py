@@ -248,8 +248,9 @@ def not_used(request: Request, result: Any) -> Any:
     return "0x" + "00" * 32 if request["method"] == "eth_call" else result
 
 
+@pytest.mark.parametrize("words", ["block range is too wide", "range 10000 exceeds limit of 5"])
 async def test_nodes_that_give_few_blocks_at_once_are_asked_for_fewer(
-    realm_db: Database, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
+    realm_db: Database, anvil: Anvil, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     async with two_nodes(realm_db, anvil) as (scene, first, _):
         payment = await signed(scene)
@@ -263,7 +264,7 @@ async def test_nodes_that_give_few_blocks_at_once_are_asked_for_fewer(
             if request["method"] == "eth_getLogs":
                 start, last = (int(request["params"][0][end], 16) for end in ("fromBlock", "toBlock"))
                 if last - start >= 5:
-                    raise Refused(-32000, "block range is too wide")
+                    raise Refused(-32602, words)
                 looked_through.append((start, last))
             return result
 
