@@ -21,6 +21,7 @@ from payd.chains.rpc import Node, Rpc, RpcError
 from payd.chains.solana.answers import decode_accounts
 from payd.chains.solana.asking import ACCOUNTS_MAX, account_calls
 from payd.chains.solana.keys import TOKEN_PROGRAMS, token_account
+from payd.chains.solana.mints import mint_key, program_of
 from payd.chains.solana.proof import Watched
 from payd.chains.solana.subscription import Wanted
 from payd.chains.unread import Unread
@@ -84,8 +85,10 @@ class AccountList:
         self._rpc = rpc
         self._name = str(chain)
         self._wanted = wanted
-        self._book = frozenset(canonical_asset(parse_asset(row.asset)) for row in book.rows_of(chain))
-        self._programs: dict[Pubkey, Pubkey] = {}
+        rows = book.rows_of(chain)
+        self._book = frozenset(canonical_asset(parse_asset(row.asset)) for row in rows)
+        # Of what is offered its row says so: a node that told otherwise would hide where it arrives.
+        self._programs = {mint_key(row): program_of(row) for row in rows if row.kind == "spl"}
         self._unknown_s: dict[Pubkey, float] = {}
         self._places: dict[Pair, Pubkey] = {}
         self._waiting: frozenset[Pair] = frozenset()
@@ -149,7 +152,7 @@ class AccountList:
     async def _learn(self, node: Node, pairs: Iterable[Pair]) -> bool:
         """Find out which program each token belongs to: the place where it is received depends on that.
 
-        Returns whether there was one to be found out.
+        Of those that are in no row any more, a node is asked. Returns whether there was one to be found out.
         """
         mints = {mint for asset, _ in pairs if (mint := mint_of(asset)) is not None} - self._programs.keys()
         now_s = trio.current_time()

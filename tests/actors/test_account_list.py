@@ -129,13 +129,17 @@ async def test_a_token_is_asked_for_once_and_one_that_nobody_knows_is_left_out(
 
 
 async def test_a_node_that_does_not_tell_of_a_token_leaves_all_as_it_was(solana: SolanaWatching) -> None:
+    await settle(solana.db, 1, f"{CHAIN}/token:{pubkey(77)}", MERCHANT)
+    await solana.local.mint(pubkey(77), TOKEN_2022)
+    await solana.local.slots(2)
     accounts = list_of(solana)
     solana.nodes[0].does = DOWN
     with pytest.raises(NodesDown):
         await look(solana, accounts)
     solana.nodes[0].does = None
     await trio.sleep(5)
-    assert set((await look(solana, accounts)).quiet) == {SHOP, OTHER_SHOP}
+    place = token_account(pubkey(MERCHANT), pubkey(77), TOKEN_2022)
+    assert set((await look(solana, accounts)).quiet) == {SHOP, OTHER_SHOP, place}
 
 
 async def test_cursors_of_accounts_that_are_looked_for_no_more_are_forgotten(solana: SolanaWatching) -> None:

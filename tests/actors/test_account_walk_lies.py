@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import trio
+from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from payd.actors import account_reading
 from payd.actors.account_walk import INDEX_SLOTS
 from payd.actors.walk import GONE_S
+from payd.chains.solana.keys import TOKEN_2022
 from payd.chains.unread import Unread
 from payd.store.db import Database
 from tests.actors.solana_watching import (
@@ -22,6 +24,7 @@ from tests.actors.solana_watching import (
     SolanaWatching,
     open_solana,
 )
+from tests.live.solana import BUYER, MERCHANT, USDC_MINT, pay_token, pubkey
 from tests.live.svm_ledger import Ledger
 
 
@@ -266,3 +269,30 @@ async def test_a_node_that_lists_without_end_does_not_stop_the_reading(
     with trio.fail_after(60):
         assert await solana.watcher.run_once()
     assert solana.kinds(paid) == ["matched"]
+
+
+@pytest.mark.parametrize("program", [None, TOKEN_2022])
+async def test_a_node_that_knows_nothing_of_a_token_hides_none_of_it(
+    two_solanas: SolanaWatching, program: Pubkey | None
+) -> None:
+    """Nor one that says it is another program's: where it arrives follows from that."""
+    solana = two_solanas
+    honest = solana.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        said = honest(method, *params)
+        if method == "getMultipleAccounts" and str(USDC_MINT) in params[0]:
+            for account in said["value"]:
+                account["owner"] = str(program)
+            said["value"] = said["value"] if program else [None] * len(params[0])
+        return said
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    solana.watcher = solana.another()
+    payment = await solana.sell()
+    paid = await solana.pay(payment)
+    plain = await solana.send([pay_token(pubkey(BUYER), pubkey(MERCHANT), USDC_MINT, 7)])
+    await solana.watcher.run_once()
+    await solana.later()
+    await solana.watcher.run_once()
+    assert [solana.kinds(one) for one in (paid, plain)] == [["matched"], ["unmatched"]]
