@@ -45,6 +45,7 @@ from payd.chains.solana.failures import (
 )
 from payd.chains.solana.guards import GuardLimits
 from payd.chains.solana.keys import TOKEN_PROGRAMS, token_account
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS
 from payd.chains.solana.returned import Returned, check_returned
 from payd.chains.solana.terms import Terms
 from payd.core.caip import canonical_account, parse_account, parse_asset
@@ -286,14 +287,19 @@ def _check_now(quote: Quote, handed: _Handed, returned: Returned, now: _Now) -> 
     Raises:
         QuoteExpired: Not this one; what is fetched again can.
         InvalidParams: It would fail.
+        ChainUnavailable: The node is not where it was made: of a few behind one address one may lag.
     """
-    if now.height + BLOCKS_LEFT_MIN > handed.build.valid_until_height:
+    until = handed.build.valid_until_height
+    if now.height + BLOCKS_LEFT_MIN > until:
         raise QuoteExpired(ASK_AGAIN)
     if now.receives is not None and not _is_the_merchants(quote, now.receives):
         raise QuoteExpired(CHANGED)
     error = now.tried.err
     if error is None:
         return
+    # More than a blockhash's life is nobody's lag, but a height that a node made up when it was built.
+    if 0 < until - BLOCKHASH_BLOCKS - now.height <= BLOCKHASH_BLOCKS:
+        raise unavailable(f"the node has not come to the blockhash: {error_name(error)}")
     if error_name(error) == BLOCKHASH_NOT_FOUND:
         raise QuoteExpired(ASK_AGAIN)
     reason = reason_of(error, Message.from_bytes(returned.message))
