@@ -44,7 +44,7 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     tx_ids = list(dict.fromkeys(one.tx_id for one in missing))
     if not tx_ids:
         return Missing()
-    said = await _statuses(rpc, tx_ids)
+    said = await _statuses(rpc, tx_ids, max(one.block_number for one in missing))
     gone = {tx_id for tx_id in tx_ids if all(_is_void(words[tx_id]) for words in said)}
     elsewhere = {
         tx_id: Listed(tx_id, status.slot, None)
@@ -55,24 +55,27 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     return Missing(tuple(one for one in missing if one.tx_id in gone), tuple(elsewhere.values()))
 
 
-async def _statuses(rpc: Rpc, tx_ids: Sequence[str]) -> list[dict[str, Status | None]]:
+async def _statuses(rpc: Rpc, tx_ids: Sequence[str], slot: int) -> list[dict[str, Status | None]]:
+    """What nodes say that have come to the slot."""
     chunks = [tx_ids[start : start + STATUSES_MAX] for start in range(0, len(tx_ids), STATUSES_MAX)]
     answers = await rpc.ask_all([statuses_call(chunk) for chunk in chunks], at_most=WITNESSES)
-    said = [words for _, results in answers if (words := _words(chunks, results)) is not None]
+    said = [words for _, results in answers if (words := _words(chunks, results, slot)) is not None]
     if not said:
         raise Unread("no node says what became of transactions that it does not list any more")
     return said
 
 
-def _words(chunks: Sequence[Sequence[str]], results: Results) -> dict[str, Status | None] | None:
-    """What one node says of each; None where it cannot say."""
+def _words(chunks: Sequence[Sequence[str]], results: Results, slot: int) -> dict[str, Status | None] | None:
+    """What one node says of each; None where it cannot say, or not yet: one that lags knows no status."""
     found: dict[str, Status | None] = {}
     for chunk, result in zip(chunks, results, strict=True):
         if isinstance(result, RpcError):
             return None
         try:
-            statuses = decode_statuses(result, len(chunk))[1]
+            known_at, statuses = decode_statuses(result, len(chunk))
         except BadAnswer:
+            return None
+        if known_at < slot:
             return None
         found.update(zip(chunk, statuses, strict=True))
     return found

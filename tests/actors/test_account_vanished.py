@@ -73,6 +73,18 @@ async def test_where_nobody_says_nothing_is_known(solana: SolanaWatching) -> Non
         await find_missing(solana.rpc, [one], [])
 
 
+async def test_a_node_that_lags_takes_nothing_away(two_solanas: SolanaWatching) -> None:
+    """Behind one address are many nodes: who answers may not have come to where it is."""
+    solana = two_solanas
+    _, one = await shown(solana)
+    behind = solana.ledger.tip.slot - one.block_number + 1
+    solana.nodes[0].lag = behind
+    assert (await find_missing(solana.rpc, [one], [])).gone == ()
+    solana.nodes[1].lag = behind
+    with pytest.raises(Unread):
+        await find_missing(solana.rpc, [one], [])
+
+
 async def test_only_what_nobody_looks_after_is_taken_back(solana: SolanaWatching) -> None:
     payment, one = await shown(solana)
     assert one.awaits is not None
