@@ -121,7 +121,7 @@ class Maintenance:
             "stray_answers": partial(self._prune_pages, sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": partial(self._prune, prune_watches, now_ms - WATCHES_KEPT_MS),
             "requests": partial(self._prune_pages, prune_logged, now_ms - REQUESTS_KEPT_MS),
-            "vacancies": partial(self._prune, prune_vacancies, now_ms),
+            "vacancies": partial(self._prune, prune_vacancies, audit_before_ms),
             "audit": partial(self._prune, prune_audit, audit_before_ms),
             "keys": partial(self._prune, prune_keys, audit_before_ms),
             "apps": partial(self._prune, prune_apps, audit_before_ms),

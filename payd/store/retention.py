@@ -169,7 +169,10 @@ def prune_apps(tx: Tx, before_ms: int, limit: int) -> int:
 
 
 def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget what had to be kept free until then; returns how many."""
+    """Forget what had to be kept free until then; returns how many.
+
+    Long after that: where there is one, a new destination is news to the operator.
+    """
     return tx.execute(
         "DELETE FROM vacancies WHERE (merchant_id, asset_key) IN"
         " (SELECT merchant_id, asset_key FROM vacancies WHERE until_ms < ? LIMIT ?)",

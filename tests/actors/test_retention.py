@@ -47,7 +47,7 @@ PRUNED: Final[dict[Schema, dict[str, str]]] = {
         "submissions": "as relay_jobs",
         "builds": "a day, or as relay_jobs where we paid",
         "collected": "payments.collected_days",
-        "vacancies": "their end",
+        "vacancies": "audit.keep_days after their end; as long, a new destination of the merchant is told",
         "faults": "with their endpoint; of one that is not deleted, 120 at most (store/faults.py)",
         "fault_uses": "with their fault or their delivery",
     },
@@ -174,7 +174,7 @@ async def test_a_deleted_endpoint_waits_for_its_deliveries(data: Path) -> None:
 AGES: Final[dict[int, dict[str, str]]] = {
     14: {"api_log": "at_ms"},
     30: {"endpoint_secrets": "expires_at_ms", "endpoints": "updated_at_ms", "webhook_jobs": "created_at_ms"},
-    100: {"api_keys": "revoked_at_ms", "apps": "revoked_at_ms"},
+    100: {"api_keys": "revoked_at_ms", "apps": "revoked_at_ms", "vacancies": "until_ms"},
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+from payd.actors.maintenance import Maintenance
 from payd.core.caip import AccountId, AssetId
 from payd.core.endpoint import NOTIFY
 from payd.entropy import new_id
@@ -25,6 +26,7 @@ from tests.shop import BUYER, ETH_BASE, START_MS, USDC_BASE, WALLET, Got, Shop, 
 from tests.web.test_settlements import LIVE, Base
 
 DELAY_S = 600
+DAY_S = 86_400
 OLD = f"eip155:8453:{WALLET}"
 NEW = "eip155:8453:0x90F79bf6EB2c4f870365E785982E1f101E93b906"
 THIRD = "eip155:8453:0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65"
@@ -235,6 +237,16 @@ async def test_who_deletes_everything_first_is_told_of_all_the_same(tmp_path: Pa
         till.woken.clear()
         assert (await till.register(ETH_BASE, NEW)).status == 201
         assert (till.told(), till.woken) == (["deleted", "added"], [NOTIFY])
+
+
+@pytest.mark.parametrize("delay_s", [0, DELAY_S])
+async def test_who_deletes_everything_and_waits_for_days_is_told_of_too(tmp_path: Path, delay_s: int) -> None:
+    async with open_till(tmp_path / "data", delay_s=delay_s) as till:
+        await till.delete()
+        await trio.sleep(30 * DAY_S)
+        await Maintenance(till.realm.db, till.realm.clock, keep_days=30, collected_days=90).run_once()
+        assert (await till.register(USDC_BASE, NEW)).status == 201
+        assert till.told() == ["deleted", "added"]
 
 
 async def test_of_a_merchant_that_is_deleted_meanwhile_nothing_changes(till: Till) -> None:
