@@ -21,6 +21,7 @@ import msgspec
 
 from payd.core.caip import AccountId, account_problem, canonical_chain, parse_chain, to_checksum_address
 from payd.entropy import Entropy, system_entropy
+from payd.store.durable import hand_over
 
 if TYPE_CHECKING:
     # Each brings what signs on its kind of chain; a server without such a chain does not have it.
@@ -251,6 +252,7 @@ def _write(path: Path, content: bytes) -> None:
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
+            hand_over(handle, path.parent)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

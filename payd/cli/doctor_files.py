@@ -61,7 +61,7 @@ def examine_files(
 
 def _examine_access(directory: Path) -> Iterator[Finding]:
     subject, found = "file permissions", False
-    secret = [name for name, _ in databases_in(directory)]
+    secret = [*(name for name, _ in databases_in(directory)), SEAL_KEY]
     if directory.stat().st_mode & OTHERS:
         # Its writer is a person, who often leaves it open; there is no harm in that in a closed folder.
         secret.append("payd.toml")

@@ -23,6 +23,7 @@ from payd.chains.keystore import (
     read_password,
     unlock,
 )
+from tests.store.test_hand_over import Root
 
 PASSWORD = "correct horse – battery"
 KEY = bytes(31) + b"\7"
@@ -49,6 +50,14 @@ def why_not(file: Path, password: str = PASSWORD) -> str:
         unlock(file, password)
     assert unusable.value.__context__ is None or unusable.value.__suppress_context__
     return str(unusable.value)
+
+
+def test_what_root_makes_belongs_to_whom_the_folder_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(monkeypatch, tmp_path)
+    create(tmp_path / "relayer.json", PASSWORD, small=True)
+    assert root.kept() == set()
 
 
 def test_what_was_made_is_opened_with_its_password(tmp_path: Path) -> None:

@@ -51,16 +51,17 @@ def test_what_others_may_read_is_named_with_the_command_that_mends_it(
     assert any(f"chmod {'700' if name == '.' else '600'}" in one.what_to_do for one in told)
 
 
-def test_another_owner_is_a_warning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["test.db", "seal.key"])
+def test_another_owner_is_a_warning(data: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     real = Path.stat
 
     def stat(path: Path, **kwargs: bool) -> os.stat_result:
         seen = list(real(path, **kwargs))
-        seen[4] += path.name == "test.db"
+        seen[4] += path.name == name
         return os.stat_result(seen)
 
     monkeypatch.setattr(Path, "stat", stat)
-    assert "belongs to another user" in found(data, "file permissions").words
+    assert f"{data / name} belongs to another user" in found(data, "file permissions").words
 
 
 def test_a_seal_key_that_is_gone_or_open_is_an_error_and_none_is_made(data: Path) -> None:
