@@ -36,6 +36,11 @@ DEFAULT_SCOPES: Final[dict[Literal["test", "live"], tuple[str, ...]]] = {
 }
 """What a key may do when its maker does not say."""
 
+LISTENER: Final = "payd listen"
+"""The name of the keys that listeners get, each until it is not heard of any more; nobody else's has it."""
+
+LISTENER_SCOPES: Final = ("webhooks:read",)
+
 # Active keys of an account: one for each of its servers and people, and lists are not paged.
 KEYS_MAX: Final = 200
 # Merchants that a key is limited to: read on every request.
@@ -81,6 +86,7 @@ def insert_key(
     merchants: Sequence[str] | None,
     actor: str,
     now_ms: int,
+    is_listener: bool = False,
 ) -> Key:
     """Store the hash of a new key, with its audit row.
 
@@ -94,14 +100,21 @@ def insert_key(
         merchants: Limit it to these merchants of the account; None is no limit.
         actor: Who does it, as `insert_audit` takes it.
         now_ms: The realm's time.
+        is_listener: Whether it is made for a listener, and ends with it.
 
     Raises:
-        InvalidParams: A scope is unknown, the name is unusable, or the account has too many keys.
+        InvalidParams: A scope is unknown, the name is unusable or a listener's, or the account has too many
+            keys.
         NotFound: A merchant is not the account's.
     """
     realm = api_key_realm(api_key)
     assert realm is not None, "core.ids.make_api_key made it"
     check_name(name)
+    if name == LISTENER and not is_listener:
+        raise InvalidParams(
+            f"{LISTENER} is the name of keys that it makes for itself, and that are revoked once nobody"
+            " listens with them. Choose another name."
+        )
     key = Key(
         id=key_id,
         account_id=account_id,
@@ -158,10 +171,15 @@ def list_keys(tx: sqlite3.Connection, account_id: str, revoked_since_ms: int = 0
     return [_key(row) for row in rows]
 
 
-def active_keys_named(tx: sqlite3.Connection, name: str) -> list[Key]:
-    """The keys of all accounts that have this name and are not revoked, oldest first; reads all keys."""
+def listener_keys(tx: sqlite3.Connection) -> list[Key]:
+    """The keys of listeners, of all accounts, that are not revoked, oldest first; reads all keys.
+
+    By what they may do as well: an earlier payd let people give their own keys that name.
+    """
     rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM api_keys WHERE name = ? AND revoked_at_ms IS NULL ORDER BY id", (name,)
+        f"SELECT {_COLUMNS} FROM api_keys WHERE name = ? AND scopes = ? AND merchants IS NULL"
+        " AND revoked_at_ms IS NULL ORDER BY id",
+        (LISTENER, " ".join(LISTENER_SCOPES)),
     )
     return [_key(row) for row in rows]
 

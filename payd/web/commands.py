@@ -23,12 +23,12 @@ from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.attempts import attempts_of
 from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import endpoint_of_id, find_endpoint, listen_secret, secrets_of
-from payd.store.keys import SCOPES, Key, insert_key, list_keys, revoke_key
+from payd.store.keys import LISTENER, LISTENER_SCOPES, SCOPES, Key, insert_key, list_keys, revoke_key
 from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
 from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
-from payd.web.feed import LISTENER, newest_place, revoke_left_keys
+from payd.web.feed import newest_place, revoke_left_keys
 from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
@@ -115,7 +115,7 @@ async def _key_create(house: House, args: _KeyCreate) -> _KeyWire:
     return await _make_key(house, args)
 
 
-async def _make_key(house: House, args: _KeyCreate) -> _KeyWire:
+async def _make_key(house: House, args: _KeyCreate, *, is_listener: bool = False) -> _KeyWire:
     realm, account = realm_of(house, args.mode), account_of(house, args)
     api_key = make_api_key(args.mode, house.entropy(KEY_ENTROPY_BYTES))
     now_ms = realm.clock.now_ms()
@@ -129,6 +129,7 @@ async def _make_key(house: House, args: _KeyCreate) -> _KeyWire:
         merchants=args.merchants,
         actor=ACTOR,
         now_ms=now_ms,
+        is_listener=is_listener,
     )
     return msgspec.structs.replace(_key_wire(key, args.mode), api_key=api_key)
 
@@ -177,8 +178,8 @@ async def _listen_open(house: House, args: OfMode) -> Any:
     realm, account = realm_of(house, args.mode), account_of(house, args)
     await revoke_left_keys(realm)
     shown = await _listen_secret(house, args)
-    wanted = _KeyCreate(mode=args.mode, account=account.id, name=LISTENER, scopes=["webhooks:read"])
-    key = await _make_key(house, wanted)
+    wanted = _KeyCreate(mode=args.mode, account=account.id, name=LISTENER, scopes=list(LISTENER_SCOPES))
+    key = await _make_key(house, wanted, is_listener=True)
     realm.account_feed.leases.grant(key.id, account.id, trio.current_time())
     return {
         **shown,

@@ -18,7 +18,7 @@ from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
 from payd.store.events import EventRow, event_time, events_after, seq_in_history
-from payd.store.keys import active_keys_named, revoke_key
+from payd.store.keys import listener_keys, revoke_key
 from payd.store.retention import lacks_events
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
@@ -33,9 +33,6 @@ CHECK_S: Final = 25.0
 BEHIND_MAX: Final = 100
 
 PARAMETERS: Final = ("after", "tell")
-
-LISTENER: Final = "payd listen"
-"""The name of the keys that listeners get: it says in a list what they are for."""
 
 SECRET_CHANGED: Final = b'{"secret":"changed"}'
 """What a listener that asked with `tell=secret` is sent, before the events that this secret signs."""
@@ -283,7 +280,7 @@ async def check_listeners(house: House) -> None:
     revoked would stay. Keys whose listeners are gone are revoked, also those from before this start.
     """
     for realm in house.realms.values():
-        for key in await realm.db.read(active_keys_named, LISTENER):
+        for key in await realm.db.read(listener_keys):
             realm.account_feed.leases.grant(key.id, key.account_id, trio.current_time())
     while True:
         await trio.sleep(CHECK_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -192,16 +193,29 @@ def test_a_key_needs_a_name_for_people(tx: sqlite3.Connection) -> None:
         make(tx, name="")
 
 
-def test_active_keys_are_found_by_their_name_in_every_account(tx: sqlite3.Connection) -> None:
-    make(tx, make_api_key("test", b"1" * KEY_ENTROPY_BYTES), key_id="key_1", name="listener")
-    make(tx, make_api_key("test", b"2" * KEY_ENTROPY_BYTES), key_id="key_2", name="other")
-    make(
-        tx,
-        make_api_key("test", b"3" * KEY_ENTROPY_BYTES),
-        key_id="key_3",
-        account_id="acct_2",
-        name="listener",
-    )
-    assert [key.id for key in keys.active_keys_named(tx, "listener")] == ["key_1", "key_3"]
+def test_keys_of_listeners_are_found_in_every_account_and_no_other_has_their_name(
+    tx: sqlite3.Connection,
+) -> None:
+    def listener(number: int, account_id: str = "acct_1", **more: Any) -> Key:
+        return keys.insert_key(
+            tx,
+            key_id=f"key_{number}",
+            account_id=account_id,
+            api_key=make_api_key("test", bytes([number]) * KEY_ENTROPY_BYTES),
+            name=keys.LISTENER,
+            actor="cli",
+            now_ms=9,
+            is_listener=True,
+            **{"scopes": keys.LISTENER_SCOPES, "merchants": None} | more,
+        )
+
+    with pytest.raises(InvalidParams, match="payd listen is the name of keys that it makes for itself"):
+        make(tx, key_id="key_0", name=keys.LISTENER, scopes=keys.LISTENER_SCOPES)
+    made = [listener(1), listener(2, "acct_2")]
+    # As an earlier payd let people name them.
+    listener(3, scopes=SCOPES)
+    listener(4, merchants=["mrch_1"])
+    make(tx, key_id="key_5", scopes=keys.LISTENER_SCOPES)
+    assert keys.listener_keys(tx) == made
     keys.revoke_key(tx, account_id="acct_1", key_id="key_1", actor="cli", now_ms=9)
-    assert [key.id for key in keys.active_keys_named(tx, "listener")] == ["key_3"]
+    assert keys.listener_keys(tx) == made[1:]

@@ -22,19 +22,19 @@ from payd.core.errors import (
     RateLimited,
     StoreUnavailable,
 )
+from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.core.payment import Payment
 from payd.entropy import new_id
 from payd.store import writer as store
 from payd.store.batch import Failure, run_batch
 from payd.store.events import SET_BACK_MAX_MS
-from payd.store.keys import active_keys_named, list_keys, revoke_key
+from payd.store.keys import LISTENER, LISTENER_SCOPES, insert_key, list_keys, listener_keys, revoke_key
 from payd.web.call import Request
 from payd.web.commands import run_command
 from payd.web.cursor import encode_cursor
 from payd.web.dispatch import known_caller
 from payd.web.feed import (
     CHECK_S,
-    LISTENER,
     SECRET_CHANGED,
     AccountEvents,
     Feeds,
@@ -428,12 +428,31 @@ async def named_key(shop: Shop, name: str) -> str:
     return str(made.api_key)
 
 
+async def left_key(shop: Shop) -> str:
+    """A listener's key from before this start."""
+    api_key = make_api_key("test", shop.house.entropy(KEY_ENTROPY_BYTES))
+    now_ms = shop.realm.clock.now_ms()
+    await shop.realm.db.write(
+        insert_key,
+        key_id=new_id("key_", now_ms),
+        account_id=shop.account_id,
+        api_key=api_key,
+        name=LISTENER,
+        scopes=LISTENER_SCOPES,
+        merchants=None,
+        actor="cli",
+        now_ms=now_ms,
+        is_listener=True,
+    )
+    return api_key
+
+
 async def left_keys(shop: Shop) -> list[str]:
-    return [key.id for key in await shop.realm.db.read(active_keys_named, LISTENER)]
+    return [key.id for key in await shop.realm.db.read(listener_keys)]
 
 
 async def test_a_key_whose_listener_was_killed_is_revoked_a_minute_later(shop: Shop) -> None:
-    killed, used = await named_key(shop, LISTENER), await named_key(shop, LISTENER)
+    killed, used = await left_key(shop), await left_key(shop)
     own = await named_key(shop, "mine")
     feed, other = await listener(shop, used), await listener(shop, own)
     async with trio.open_nursery() as nursery:
@@ -451,7 +470,7 @@ async def test_a_key_whose_listener_was_killed_is_revoked_a_minute_later(shop: S
 
 
 async def test_a_key_that_is_just_being_opened_stays(shop: Shop) -> None:
-    await named_key(shop, LISTENER)
+    await left_key(shop)
     [key_id] = await left_keys(shop)
     shop.realm.account_feed.leases.grant(key_id, shop.account_id, trio.current_time())
     await trio.sleep(LEASE_S - 1)
