@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import count
 from math import ceil
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -44,6 +44,7 @@ from payd.store.durable import (
 from payd.store.lock import LOCK_NAME
 from payd.store.manifest import FORMAT, MANIFEST, Kept, Manifest, encode_manifest
 from payd.store.migrate import Schema, read_migrations, schema_version
+from payd.store.seal import is_key
 from payd.store.self_check import broken_places, schema_differences
 from payd.store.snapshots import FOLDER as SNAPSHOTS
 from payd.store.swap import INDEX, LOG, STAGE
@@ -249,10 +250,15 @@ def _files_in(directory: Path) -> Iterator[tuple[Path, bool]]:
             path = Path(folder, name)
             if (at_top and (name in own or name in _NEVER)) or name.endswith(".new") or not path.is_file():
                 continue
-            yield path, (at_top and name == SEAL_KEY) or is_keystore(path)
+            yield path, kind_of_key(path, path.relative_to(directory).as_posix()) is not None
 
 
 def _copy_keys(directory: Path, draft: Path, keystore: Keystore) -> Iterator[Kept]:
+    if not (directory / SEAL_KEY).is_file():
+        raise BackupRefused(
+            f"There is no {directory / SEAL_KEY}, which opens what is sealed. Put it back, or leave out"
+            " --with-keys"
+        )
     keys = [(path, path.relative_to(directory).as_posix()) for path, is_key in _files_in(directory) if is_key]
     if keystore.file is not None and not keystore.file.resolve().is_relative_to(directory.resolve()):
         if not keystore.file.is_file():
@@ -280,16 +286,30 @@ def _free_name(path: Path, draft: Path, wanted: str) -> str | None:
 def _copy_key(path: Path, draft: Path, name: str) -> Kept:
     make_folder((draft / name).parent)
     size, sha256 = copy_file(path, draft / name)
-    return Kept(name, "key" if name == SEAL_KEY else "keystore", size, sha256)
+    return Kept(name, kind_of_key(path, name) or "keystore", size, sha256)
 
 
-def is_keystore(path: Path) -> bool:
-    """Whether a file is an encrypted key, by what it says: no copy of one is made by chance."""
-    if path.stat().st_size > KEYSTORE_BYTES_MAX:
-        return False
+def kind_of_key(path: Path, name: str) -> Literal["key", "keystore"] | None:
+    """Which key a file is, by its name or by what it says: no copy of one is made by chance; None: none.
+
+    Args:
+        path: The file.
+        name: Where it lies in the data directory or in a backup.
+    """
+    if name == SEAL_KEY:
+        return "key"
     try:
-        found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
+        raw = path.read_bytes() if path.stat().st_size <= KEYSTORE_BYTES_MAX else b""
+    except OSError:
+        return None
+    # An older one that somebody kept beside the one in use opens what was sealed with it.
+    return "key" if is_key(raw) else "keystore" if _is_keystore(raw) else None
+
+
+def _is_keystore(raw: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
         return False
     return isinstance(found, dict) and isinstance(found.get("crypto", found.get("Crypto")), dict)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from payd import __version__
 from payd.core.event import iso_ms
-from payd.store.backup import SEAL_KEY, is_keystore, look_through
+from payd.store.backup import SEAL_KEY, kind_of_key, look_through
 from payd.store.copying import DATABASES, Look, look_away, looked_at, open_existing, take_log
 from payd.store.durable import copy_file, hash_file, make_folder
 from payd.store.manifest import (
@@ -227,6 +227,4 @@ def _version_of(path: Path, schema: Schema, look: Look) -> int:
 def _kind_of(directory: Path, name: str) -> Kind:
     if name in dict(DATABASES):
         return "database"
-    if name == SEAL_KEY:
-        return "key"
-    return "keystore" if is_keystore(directory / name) else "file"
+    return kind_of_key(directory / name, name) or "file"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 24
 _TAG_BYTES: Final = 16
 _FORMAT: Final = b"\x01"
+_KEY: Final = re.compile(rb"[0-9a-fA-F]{%d}" % (2 * KEY_BYTES))
 
 
 class SealKeyUnusable(Exception):
@@ -78,6 +80,11 @@ class Seal:
             return cipher.decrypt_and_verify(sealed[head + _TAG_BYTES :], sealed[head : head + _TAG_BYTES])
         except ValueError:
             raise _broken(subject) from None
+
+
+def is_key(content: bytes) -> bool:
+    """Whether a file with this content is a seal key, whatever its name."""
+    return _KEY.fullmatch(content.strip()) is not None
 
 
 def _broken(subject: str) -> SealBroken:

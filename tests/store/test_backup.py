@@ -88,6 +88,17 @@ def test_keys_come_along_when_they_are_asked_for_and_no_password_ever(data: Path
     assert (kinds["seal.key"], kinds["hidden.json"]) == ("key", "keystore")
 
 
+@pytest.mark.parametrize("name", ["seal.key.old", "seal.key~", "mine/seal.key"])
+def test_an_older_seal_key_that_somebody_kept_is_a_key_as_well(data: Path, name: str) -> None:
+    shutil.copy(data / "seal.key", data / name)
+    make(data, data.parent / "without")
+    manifest = make(data, data.parent / "with", with_keys=True)
+    assert files_in(data.parent / "without") == PLAIN
+    assert {each.name: each.kind for each in manifest.files}[name] == "key"
+    done = restore(data.parent / "with", data.parent / "new", overwrite=False, now_ms=NOW_MS)
+    assert (done.keystores, (data.parent / "new" / name).exists()) == ((), True)
+
+
 def test_after_a_restore_with_keys_there_are_further_backups_with_keys(data: Path) -> None:
     outside = data.parent / "relayer.json"
     outside.write_bytes(KEYSTORE)
@@ -130,6 +141,14 @@ def test_what_is_no_keystore_and_has_its_name_keeps_it(data: Path) -> None:
     manifest = make(data, data.parent / "b", Keystore(outside), with_keys=True)
     kinds = {each.name: each.kind for each in manifest.files}
     assert (kinds["keys/note.txt"], kinds["keys/note-2.txt"]) == ("file", "keystore")
+
+
+def test_a_backup_with_keys_has_the_seal_key_or_is_none(data: Path) -> None:
+    (data / "seal.key").rename(data.parent / "seal.key")
+    with pytest.raises(BackupRefused, match=r"no .*seal\.key, which opens what is sealed"):
+        make(data, data.parent / "one", with_keys=True)
+    assert not (data.parent / "one").exists()
+    make(data, data.parent / "one")
 
 
 def test_a_keystore_that_is_named_and_not_there_is_said(data: Path) -> None:
