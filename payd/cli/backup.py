@@ -23,7 +23,7 @@ from payd.cli.teaching import teach
 from payd.clock import monotonic_s, system_wall_ms
 from payd.config import Config
 from payd.store.backup import SEAL_KEY, Keystore, make_backup
-from payd.store.copying import Look
+from payd.store.copying import Look, check_logs
 from payd.store.lock import DataDirectoryBusy, hold_data_dir
 from payd.store.manifest import MANIFEST, Manifest
 from payd.store.swap import finish
@@ -95,6 +95,7 @@ def _make(config: Config, dest: Path, with_keys: bool, look: Look) -> Manifest:
     try:
         with writing(config.data_dir), hold_data_dir(config.data_dir, "backup") as directory:
             finish(directory)
+            check_logs(directory)
             keystore = Keystore(config.relayer.keystore, config.relayer.password_file)
             return make_backup(
                 directory, dest, keystore, with_keys=with_keys, now_ms=system_wall_ms(), look=look

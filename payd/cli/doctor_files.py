@@ -14,7 +14,7 @@ from typing import Final
 from payd.cli.finding import Finding
 from payd.cli.pasted import Paste, pasted
 from payd.store.backup import SEAL_KEY, last_backup
-from payd.store.copying import databases_in
+from payd.store.copying import LogAstray, check_logs, databases_in
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
 from payd.store.seal import Seal, SealKeyUnusable, load_key
 from payd.store.sealed import SECRETS, closed_in
@@ -50,6 +50,12 @@ def examine_files(
     if not databases_in(directory):
         return
     yield from _examine_access(directory)
+    try:
+        check_logs(directory)
+    except LogAstray as astray:
+        # Whoever opens it finishes what the message warns of.
+        yield Finding("error", "databases", str(astray), "The server does not start before that is mended.")
+        return
     yield _examine_seal_key(directory, paste)
     # A reader leaves the files of a log behind; who looks at the schemas takes them away.
     yield from _examine_damage(directory, paste, deep)

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from payd.store.durable import make_file, sync_file
 from payd.store.migrate import Schema
-from payd.store.swap import LOG
+from payd.store.swap import INDEX, LOG
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -33,6 +33,11 @@ PAGES: Final = 256
 CHECK_STEPS: Final = 1_000_000
 BUSY_MAX_S: Final = 5.0
 
+# How a database begins, and what its header says of one that is changed in its place.
+# Source: https://www.sqlite.org/fileformat2.html#the_database_header
+MAGIC: Final = b"SQLite format 3\0"
+WITHOUT_LOG: Final = b"\x01\x01"
+
 
 def look_away(_what: str, _file: str, _done: int, _total: int) -> None:
     """Tell nobody."""
@@ -44,6 +49,7 @@ def databases_in(directory: Path) -> list[tuple[str, Schema]]:
 
 
 OFFICE: Final = DATABASES[0][0]
+LIVE: Final = DATABASES[2][0]
 
 
 class OfficeMissing(RuntimeError):
@@ -62,6 +68,55 @@ def check_office(directory: Path) -> None:
             f"{directory / OFFICE} is missing or empty, and {there[0]} is there: its payments belong to"
             " accounts of that file. Put it back, or restore a backup"
         )
+
+
+class LogAstray(RuntimeError):
+    """A database is not the one that the log beside it belongs to: opened so, one of the two is lost."""
+
+
+def check_logs(directory: Path) -> None:
+    """Refuse databases that SQLite would open at the cost of what was written last.
+
+    It throws the log of an empty or missing one away, and plays any log back into the file that it lies at.
+
+    Args:
+        directory: The data directory; this process has no database of it open, or loses the locks on it.
+
+    Raises:
+        LogAstray: Somebody moved a database, or put a copy of one there, after a crash left its log behind.
+    """
+    for name, _ in DATABASES:
+        path, log = directory / name, directory / (name + LOG)
+        if not _bytes_of(log):
+            continue
+        if not _bytes_of(path):
+            raise LogAstray(
+                f"{path} is missing or empty, and {log.name} is there with what was written to it last: a"
+                f" start would throw that away. Put {name} back, or restore a backup; to begin without, move"
+                " the log away"
+            )
+        if has_foreign_log(path):
+            raise LogAstray(
+                f"{path} is a copy, as from a backup, and {log.name} is the log of the file that was there"
+                f" before: a start would mix the two. Move {log.name} away, and {name}{INDEX}; `payd restore`"
+                " does that by itself"
+            )
+
+
+def has_foreign_log(path: Path) -> bool:
+    """Whether there is a log beside a database that says of itself that it has none, as copies do.
+
+    One that a server writes to never says so. As for `check_logs`, this process has it not open.
+    """
+    if not _bytes_of(path.with_name(path.name + LOG)):
+        return False
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC) + 4)
+    return head.startswith(MAGIC) and head[-2:] == WITHOUT_LOG
+
+
+def _bytes_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def open_existing(path: Path, mode: Literal["rw", "ro"] = "rw") -> Tx:

@@ -16,7 +16,16 @@ import msgspec
 from payd import __version__
 from payd.core.event import iso_ms
 from payd.store.backup import SEAL_KEY, kind_of_key, look_through
-from payd.store.copying import DATABASES, Look, look_away, looked_at, open_existing, take_log
+from payd.store.copying import (
+    DATABASES,
+    LIVE,
+    Look,
+    has_foreign_log,
+    look_away,
+    looked_at,
+    open_existing,
+    take_log,
+)
 from payd.store.durable import copy_file, hash_file, make_folder
 from payd.store.manifest import (
     FORMAT,
@@ -228,3 +237,5 @@ def _kind_of(directory: Path, name: str) -> Kind:
     if name in dict(DATABASES):
         return "database"
     return kind_of_key(directory / name, name) or "file"
+    if has_foreign_log(path):
+        raise _NotWhole(f"{path.name} is a copy, and the log beside it is another one's")

@@ -24,6 +24,7 @@ from payd.core.attention import MIB
 from payd.core.event import iso_ms
 from payd.store.copying import (
     Look,
+    check_logs,
     check_office,
     copy_pinned,
     databases_in,
@@ -112,10 +113,12 @@ def upgrade(directory: Path, now_ms: int, look: Look = look_away) -> Upgraded | 
         DatabaseTooNew: A newer payd wrote one of them; nothing was changed.
         MigrationFailed: It could not be done, or its result is not right; nothing was changed.
         OfficeMissing: Payments are there, and the accounts that they belong to are not.
+        LogAstray: A database was moved away from its log, or a copy put beside another one's.
         OSError: The directory cannot be read or written, or is full.
     """
     finish(directory)
     check_office(directory)
+    check_logs(directory)
     found = look_at_schemas(directory)
     if not any(each.is_old for each in found):
         return None
@@ -138,11 +141,12 @@ def try_upgrade(directory: Path, look: Look = look_away) -> Upgraded:
     """Do it all with copies that are thrown away; a server may go on with the directory meanwhile.
 
     Raises:
-        DatabaseTooNew, MigrationFailed, OfficeMissing, OSError: As `upgrade` would.
+        DatabaseTooNew, MigrationFailed, OfficeMissing, LogAstray, OSError: As `upgrade` would.
         DraftBusy: Somebody else tries.
         DraftForeign: Somebody put something in the place of the copies.
     """
     check_office(directory)
+    check_logs(directory)
     found = look_at_schemas(directory)
     if any(each.is_old for each in found):
         _check_room(directory, found)

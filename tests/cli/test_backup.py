@@ -96,3 +96,11 @@ def test_what_comes_while_one_is_made_without_a_server_is_told_to_come_again(beg
 def test_a_link_in_the_place_of_what_is_not_finished_yet_is_refused_with_code_1(begun: Terminal) -> None:
     (begun.folder / ".payd-backup.partial").symlink_to("data")
     assert "move it away" in begun.error("backup", "one")
+
+
+def test_a_log_that_its_database_left_behind_is_not_thrown_away(begun: Terminal) -> None:
+    (begun.folder / "data" / "test.db").rename(begun.folder / "test.db")
+    (begun.folder / "data" / "test.db-wal").write_bytes(b"what was written last")
+    for command in (("backup", "one"), ("account", "list"), ("serve",), ("migrate",)):
+        assert "test.db is missing or empty, and test.db-wal is there" in begun.error(*command)
+    assert (begun.folder / "data" / "test.db-wal").read_bytes() == b"what was written last"

@@ -109,6 +109,13 @@ def test_damage_is_named_and_the_rest_is_looked_at(data: Path) -> None:
     assert well.words == "no damage in test.db"
 
 
+def test_a_log_that_its_database_left_behind_is_named_and_left_alone(data: Path) -> None:
+    (data / "test.db").write_bytes(b"")
+    (data / "test.db-wal").write_bytes(b"what was written last")
+    assert "test.db is missing or empty, and test.db-wal is there" in found(data, "databases").words
+    assert (data / "test.db-wal").read_bytes() == b"what was written last"
+
+
 def test_a_database_that_is_too_large_is_looked_at_in_part_and_deep_reads_all(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

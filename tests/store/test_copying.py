@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from payd.store.copying import (
+    LogAstray,
     OfficeMissing,
+    check_logs,
     check_office,
     copy_pinned,
     databases_in,
@@ -48,6 +51,57 @@ def test_payments_without_their_accounts_are_no_new_house(tmp_path: Path, left: 
         (tmp_path / "office.db").touch()
     (tmp_path / "office.db").write_bytes(b"SQLite format 3\0")
     check_office(tmp_path)
+
+
+def kill(path: Path) -> None:
+    """Leave a database as its killed writer would: what was written last is in its log alone."""
+    begun = path.with_name("begun.db")
+    with closing(sqlite3.connect(begun, isolation_level=None)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("CREATE TABLE IF NOT EXISTS a (x)")
+        tx.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        tx.execute("INSERT INTO a VALUES (2)")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{begun}{suffix}", f"{path}{suffix}")
+
+
+def test_a_log_beside_its_own_database_or_an_empty_one_is_nothing_to_say(tmp_path: Path) -> None:
+    check_logs(tmp_path)
+    kill(tmp_path / "live.db")
+    (tmp_path / "test.db").touch()
+    (tmp_path / "test.db-wal").touch()
+    (tmp_path / "office.db").write_bytes(b"no database at all, which others say")
+    (tmp_path / "office.db-wal").write_bytes(b"log")
+    check_logs(tmp_path)
+    with closing(open_existing(tmp_path / "live.db")) as tx:
+        assert count(tx) == 1
+
+
+def test_a_log_that_a_start_would_throw_away_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    kill(path)
+    path.rename(tmp_path / "moved.db")
+    for _ in range(2):
+        with pytest.raises(LogAstray, match=r"live\.db is missing or empty, and live\.db-wal is there"):
+            check_logs(tmp_path)
+        path.touch()
+    (tmp_path / "moved.db").replace(path)
+    check_logs(tmp_path)
+    with closing(open_existing(path)) as tx:
+        assert count(tx) == 1, "nothing was lost"
+
+
+def test_a_log_that_a_start_would_mix_into_a_copy_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    kill(path)
+    with pinned([path]) as [tx]:
+        copy_pinned(tx, tmp_path / "copy.db")
+    kill(path)
+    (tmp_path / "copy.db").replace(path)
+    with pytest.raises(LogAstray, match=r"live\.db is a copy, .* live\.db-wal is the log"):
+        check_logs(tmp_path)
+    (tmp_path / "live.db-wal").unlink()
+    check_logs(tmp_path)
 
 
 def count(tx: sqlite3.Connection) -> int:

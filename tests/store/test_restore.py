@@ -226,6 +226,20 @@ def test_what_was_replaced_stays_also_where_the_clock_is_behind(data: Path) -> N
     for n in range(SNAPSHOTS_KEPT):
         (data / snapshot_name(NOW_MS + n, "upgrade")).mkdir(parents=True)
     done = put_back(source, data, overwrite=True, now_ms=NOW_MS - 1)
+def test_a_copy_beside_the_log_of_another_one_is_put_back_by_hand_as_it_was(data: Path) -> None:
+    source = backed_up(data)
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("UPDATE merchants SET name = 'Another'")
+        log = (data / "test.db-wal").read_bytes()
+    (data / "test.db-wal").write_bytes(log)
+    shutil.copy(source / "test.db", data / "test.db")
+    done = put_back(source, data, overwrite=True)
+    assert done.by_hand == "test.db is a copy, and the log beside it is another one's"
+    kept = contents(data / str(done.replaced))
+    assert (kept["test.db"], kept["test.db-wal"]) == ((source / "test.db").read_bytes(), log)
+
+
     assert done.replaced is not None
     assert (data / done.replaced / "test.db").exists()
     assert len(snapshots_in(data)) == SNAPSHOTS_KEPT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from payd.store import upgrade as module
-from payd.store.copying import OfficeMissing
+from payd.store.copying import LogAstray, OfficeMissing
 from payd.store.durable import sync_file
 from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
@@ -222,6 +222,18 @@ def test_payments_without_their_accounts_are_refused_also_when_it_is_only_tried(
 
 
 def test_too_little_room_is_said_before_anything_is_done(
+def test_a_database_that_was_moved_away_from_its_log_is_refused_and_the_log_stays(tmp_path: Path) -> None:
+    unpack(stored()[NEWEST], tmp_path)
+    (tmp_path / "test.db").rename(tmp_path / "elsewhere")
+    (tmp_path / "test.db-wal").write_bytes(b"what was written last")
+    before = contents(tmp_path)
+    with pytest.raises(LogAstray):
+        upgrade(tmp_path, NOW_MS)
+    with pytest.raises(LogAstray):
+        try_upgrade(tmp_path)
+    assert contents(tmp_path) == before
+
+
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpack(OLDEST, tmp_path)
