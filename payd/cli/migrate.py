@@ -35,7 +35,7 @@ def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_ru
 
     Copies are migrated and checked: whole, with the schema of a new database, with every row. When all are
     right they take the databases' places at once, and what was there stays in data/snapshots/, of which the
-    last three are kept. The server does the same at its start.
+    last three are kept, and all of a week. The server does the same at its start.
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)

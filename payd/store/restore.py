@@ -118,7 +118,7 @@ def restore(
         raise
     kept = free_snapshot_name(directory, now_ms, "restore")
     commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept, note))
-    prune_snapshots(directory, kept)
+    prune_snapshots(directory, kept, now_ms)
     keystores = tuple(each.name for each in manifest.files if each.kind == "keystore")
     return Restored(manifest, lost, keystores, kept if there or gone else None, by_hand)
 

@@ -134,7 +134,7 @@ def upgrade(directory: Path, now_ms: int, look: Look = look_away) -> Upgraded | 
         drop_stage(directory)
         raise
     commit(directory, Swap(tuple(each.name for each in found), (), kept, note))
-    return Upgraded(found, kept, prune_snapshots(directory, kept))
+    return Upgraded(found, kept, prune_snapshots(directory, kept, now_ms))
 
 
 def try_upgrade(directory: Path, look: Look = look_away) -> Upgraded:

@@ -242,7 +242,22 @@ def test_a_copy_beside_the_log_of_another_one_is_put_back_by_hand_as_it_was(data
 
     assert done.replaced is not None
     assert (data / done.replaced / "test.db").exists()
-    assert len(snapshots_in(data)) == SNAPSHOTS_KEPT
+    assert len(snapshots_in(data)) == SNAPSHOTS_KEPT + 1
+
+
+def test_who_tries_one_backup_after_the_other_keeps_what_came_in_last(tmp_path: Path) -> None:
+    data, old = tmp_path / "data", tmp_path / "old"
+    unpack(stored()[NEWEST], data)
+    unpack(stored()[min(stored())], old)
+    last = (data / "test.db").read_bytes()
+    source = tmp_path / "backup"
+    make_backup(old, source, Keystore(), with_keys=False, now_ms=NOW_MS)
+    kept = set()
+    for hour in range(4):
+        now_ms = NOW_MS + hour * 3_600_000
+        kept.add(put_back(source, data, overwrite=True, now_ms=now_ms).replaced)
+        assert upgrade(data, now_ms + 1000) is not None, "as a start does"
+    assert last in {(data / str(each) / "test.db").read_bytes() for each in kept}
 
 
 @pytest.mark.parametrize("name", ["office.db", "test.db", "payd.toml"])
@@ -255,6 +270,7 @@ def test_a_backup_that_was_harmed_changes_nothing(data: Path, name: str, harm: s
         path.unlink()
     elif harm == "cut":
         path.write_bytes(path.read_bytes()[:-1] if name != "payd.toml" else b"longer")
+        (data / snapshot_name(n, "upgrade")).mkdir(parents=True)
     else:
         path.write_bytes(b"\x00" + path.read_bytes()[1:] if name != "payd.toml" else b"\x00")
     before = contents(data)

@@ -114,9 +114,10 @@ def test_what_was_there_stays_also_where_the_clock_is_behind(tmp_path: Path) -> 
     unpack(OLDEST, tmp_path)
     for n in range(SNAPSHOTS_KEPT):
         (tmp_path / snapshot_name(NOW_MS + n, "restore")).mkdir(parents=True)
+        (tmp_path / snapshot_name(n, "restore")).mkdir(parents=True)
     done = upgrade(tmp_path, NOW_MS - 1)
     assert done is not None
-    assert (str(done.snapshot), done.pruned) == (snapshot_name(NOW_MS - 1, "upgrade"), 1)
+    assert (str(done.snapshot), done.pruned) == (snapshot_name(NOW_MS - 1, "upgrade"), SNAPSHOTS_KEPT)
     assert (tmp_path / str(done.snapshot) / "test.db").exists()
 
 
@@ -221,7 +222,6 @@ def test_payments_without_their_accounts_are_refused_also_when_it_is_only_tried(
     assert contents(tmp_path) == before
 
 
-def test_too_little_room_is_said_before_anything_is_done(
 def test_a_database_that_was_moved_away_from_its_log_is_refused_and_the_log_stays(tmp_path: Path) -> None:
     unpack(stored()[NEWEST], tmp_path)
     (tmp_path / "test.db").rename(tmp_path / "elsewhere")
@@ -234,6 +234,7 @@ def test_a_database_that_was_moved_away_from_its_log_is_refused_and_the_log_stay
     assert contents(tmp_path) == before
 
 
+def test_too_little_room_is_said_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpack(OLDEST, tmp_path)
