@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from payd import logs
 from payd.cli.failure import writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
-from payd.cli.pasted import pasted
+from payd.cli.pasted import Paste, pasted
 from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
@@ -51,10 +52,10 @@ def restore(
     if as_json:
         show_json({"dataDir": str(config.data_dir), **msgspec.to_builtins(done)})
     else:
-        _show(done, config.data_dir, pasted("serve", config_file=config_file, data_dir=data_dir))
+        _show(done, config.data_dir, partial(pasted, config_file=config_file, data_dir=data_dir))
 
 
-def _show(done: Restored, data_dir: Path, serve: str) -> None:
+def _show(done: Restored, data_dir: Path, paste: Paste) -> None:
     show_fields(
         {
             "Restored": data_dir,
@@ -64,13 +65,24 @@ def _show(done: Restored, data_dir: Path, serve: str) -> None:
         }
     )
     click.echo(
-        "\nKeys and people that were taken away since are back, and destinations are as they were: take them"
-        " away, and change them, again."
+        "\nKeys and people that were taken away since are back, and passwords and destinations are as they"
+        " were: take them away, and change them, again."
     )
+    if done.waiting:
+        click.echo(
+            "\nThese changes of destinations wait again; one whose time has come is made at the start:"
+        )
+        for each in done.waiting:
+            click.echo(
+                f"  {each.merchant_id} {each.settlement_id}: to {each.destination} at {each.applies_at}"
+            )
+        cancel = paste("merchant cancel-change MERCHANT DESTINATION --mode live")
+        click.echo(f"What was taken back since, take back again before the start: {cancel}")
     if done.replaced is not None and done.by_hand is not None:
         click.echo(
             f"\nNo restore brings back what was there before: {done.by_hand}. To have it back by hand, with"
-            f" payd stopped, copy the files of {data_dir / done.replaced} over those in {data_dir}."
+            f" payd stopped, copy the files of {data_dir / done.replaced} over those in {data_dir},"
+            " where no -wal and no -shm of another may stay."
         )
     if done.lost:
         click.echo("\nThe seal key of that server is not here. Without it nobody can read:")
@@ -83,4 +95,4 @@ def _show(done: Restored, data_dir: Path, serve: str) -> None:
         )
     for name in done.keystores:
         click.echo(f"\nThe relayer's keystore is {data_dir / name}; [relayer] of payd.toml has to name it.")
-    click.echo(f"\nNext: {serve}")
+    click.echo(f"\nNext: {paste('serve')}")

@@ -41,6 +41,7 @@ from payd.store.migrate import DatabaseTooNew, Schema, read_migrations, schema_v
 from payd.store.seal import Seal, SealKeyUnusable, load_key
 from payd.store.sealed import closed
 from payd.store.self_check import broken_places, schema_differences
+from payd.store.settlement_changes import changes_waiting
 from payd.store.snapshots import free_snapshot_name, prune_snapshots
 from payd.store.swap import Swap, commit, drop_stage, finish, stage
 
@@ -61,6 +62,15 @@ class Lost(msgspec.Struct, frozen=True, rename="camel"):
     count: int
 
 
+class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+    """A held back change of a live destination, which takes effect once its time has come."""
+
+    merchant_id: str
+    settlement_id: str
+    destination: str
+    applies_at: str
+
+
 class Restored(msgspec.Struct, frozen=True, rename="camel"):
     """What was done.
 
@@ -70,6 +80,7 @@ class Restored(msgspec.Struct, frozen=True, rename="camel"):
         keystores: The relayer's, where they lie now; payd.toml is to name them.
         replaced: Where what was there before is now, in the data directory; None: there was nothing.
         by_hand: Why that is put back by hand only, such as that it was damaged; None: it can be restored.
+        waiting: Changes of destinations that wait again; somebody may have taken them back since.
     """
 
     manifest: Manifest
@@ -77,6 +88,7 @@ class Restored(msgspec.Struct, frozen=True, rename="camel"):
     keystores: tuple[str, ...]
     replaced: str | None
     by_hand: str | None = None
+    waiting: tuple[Waiting, ...] = ()
 
 
 def restore(
@@ -112,6 +124,7 @@ def restore(
         for each in manifest.files:
             _stage_file(source, new, each, look)
         lost = tuple(_lost(new, directory, manifest))
+        waiting = tuple(_waiting(new / LIVE))
         note, by_hand = _note(directory, [*there, *gone], now_ms, look)
     except BaseException:
         drop_stage(directory)
@@ -120,7 +133,7 @@ def restore(
     commit(directory, Swap(tuple(each.name for each in manifest.files), gone, kept, note))
     prune_snapshots(directory, kept, now_ms)
     keystores = tuple(each.name for each in manifest.files if each.kind == "keystore")
-    return Restored(manifest, lost, keystores, kept if there or gone else None, by_hand)
+    return Restored(manifest, lost, keystores, kept if there or gone else None, by_hand, waiting)
 
 
 def _stage_file(source: Path, new: Path, each: Kept, look: Look) -> None:
@@ -166,6 +179,14 @@ def _lost(new: Path, directory: Path, manifest: Manifest) -> Iterator[Lost]:
         if each.schema is not None:
             with closing(open_existing(new / each.name)) as tx:
                 yield from (Lost(each.name, *found) for found in closed(tx, each.schema, seal))
+
+
+def _waiting(live: Path) -> Iterator[Waiting]:
+    """The changes that wait in a restored database; none where there is no such database."""
+    if live.exists():
+        with closing(open_existing(live)) as tx:
+            for each in changes_waiting(tx):
+                yield Waiting(each.merchant_id, each.settlement_id, each.destination, iso_ms(each.due_at_ms))
 
 
 def _seal_of(path: Path) -> Seal | None:
@@ -224,6 +245,8 @@ def _version_of(path: Path, schema: Schema, look: Look) -> int:
     """
     if not path.stat().st_size:
         raise _NotWhole(f"{path.name} is empty")  # opening it would throw its log away
+    if has_foreign_log(path):
+        raise _NotWhole(f"{path.name} is a copy, and the log beside it is another one's")
     try:
         version, wrong = look_through(path, schema, look)
     except sqlite3.Error as error:
@@ -237,5 +260,3 @@ def _kind_of(directory: Path, name: str) -> Kind:
     if name in dict(DATABASES):
         return "database"
     return kind_of_key(directory / name, name) or "file"
-    if has_foreign_log(path):
-        raise _NotWhole(f"{path.name} is a copy, and the log beside it is another one's")

@@ -73,6 +73,14 @@ def next_change_of(tx: Tx, account_id: str) -> SettlementChange | None:
     return None if row is None else SettlementChange(*row)
 
 
+def changes_waiting(tx: Tx) -> list[SettlementChange]:
+    """Every change that waits, the next one first; none in a database that is older than they are."""
+    if tx.execute("SELECT 1 FROM sqlite_schema WHERE name = 'settlement_changes'").fetchone() is None:
+        return []
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM settlement_changes ORDER BY due_at_ms, settlement_id")
+    return [SettlementChange(*row) for row in rows]
+
+
 def put_change(tx: Tx, change: SettlementChange) -> None:
     """Hold a change back, in the place of one that waits."""
     tx.execute(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,20 @@ def test_that_a_revoked_key_opens_again_is_said(begun: Terminal) -> None:
     said = begun("restore", "one", "--overwrite").output
     assert begun.json("key", "list")[0]["revokedAt"] is None
     assert "Keys and people that were taken away since are back" in said
+
+
+def test_a_change_of_a_destination_that_waits_again_is_said_with_the_way_out(begun: Terminal) -> None:
+    data = begun.folder / "data"
+    shutil.copy(data / "test.db", data / "live.db")
+    with closing(sqlite3.connect(data / "live.db")) as tx, tx:
+        tx.execute(
+            "INSERT INTO settlement_changes VALUES"
+            " ('crypto_1', 'mrch_1', 'acct_1', 'eip155:1:0x1', 'key_1', 0, 0)"
+        )
+    begun("backup", "one")
+    said = begun("restore", "one", "--data-dir", "new").output
+    assert "mrch_1 crypto_1: to eip155:1:0x1 at 1970-01-01T00:00:00.000Z" in said
+    assert "payd merchant cancel-change MERCHANT DESTINATION --mode live --data-dir new" in said
 
 
 def test_what_was_replaced_is_restored_from_the_snapshots(begun: Terminal) -> None:

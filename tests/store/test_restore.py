@@ -14,7 +14,7 @@ from payd.store.backup import Keystore, make_backup
 from payd.store.durable import hash_file
 from payd.store.manifest import BackupUnusable, encode_manifest, read_manifest
 from payd.store.migrate import DatabaseTooNew, Schema, read_migrations
-from payd.store.restore import Lost, Restored, RestoreRefused, restore
+from payd.store.restore import Lost, Restored, RestoreRefused, Waiting, restore
 from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name, snapshots_in
 from payd.store.upgrade import upgrade
 from tests.stored.fill import stored, unpack
@@ -62,6 +62,22 @@ def test_without_the_seal_key_it_is_said_what_nobody_can_read(data: Path) -> Non
         Lost("office.db", "authenticator apps of people", 1),
         Lost("test.db", "signing secrets of webhook endpoints", 2),
         Lost("test.db", "answers of buyers", 1),
+    )
+
+
+def test_changes_of_live_destinations_that_wait_again_are_said(data: Path) -> None:
+    assert put_back(backed_up(data), data.parent / "test alone").waiting == ()
+    shutil.copy(data / "test.db", data / "live.db")
+    with closing(sqlite3.connect(data / "live.db")) as tx, tx:
+        tx.execute("DELETE FROM settlement_changes")
+        tx.executemany(
+            "INSERT INTO settlement_changes VALUES (?, 'mrch_1', 'acct_1', 'eip155:1:0x1', 'key_1', 0, ?)",
+            [("crypto_2", 2000), ("crypto_1", 1000)],
+        )
+    source = backed_up(data, with_keys=True)
+    assert put_back(source, data.parent / "new").waiting == (
+        Waiting("mrch_1", "crypto_1", "eip155:1:0x1", "1970-01-01T00:00:01.000Z"),
+        Waiting("mrch_1", "crypto_2", "eip155:1:0x1", "1970-01-01T00:00:02.000Z"),
     )
 
 
@@ -210,6 +226,20 @@ def test_what_another_program_has_open_is_put_back_by_hand_with_its_log(data: Pa
     assert (data / str(done.replaced) / "test.db-wal").exists()
 
 
+def test_a_copy_beside_the_log_of_another_one_is_put_back_by_hand_as_it_was(data: Path) -> None:
+    source = backed_up(data)
+    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("UPDATE merchants SET name = 'Another'")
+        log = (data / "test.db-wal").read_bytes()
+    (data / "test.db-wal").write_bytes(log)
+    shutil.copy(source / "test.db", data / "test.db")
+    done = put_back(source, data, overwrite=True)
+    assert done.by_hand == "test.db is a copy, and the log beside it is another one's"
+    kept = contents(data / str(done.replaced))
+    assert (kept["test.db"], kept["test.db-wal"]) == ((source / "test.db").read_bytes(), log)
+
+
 def test_two_at_the_same_instant_keep_both_what_they_replaced(data: Path) -> None:
     source = backed_up(data)
     first = put_back(source, data, overwrite=True)
@@ -225,21 +255,8 @@ def test_what_was_replaced_stays_also_where_the_clock_is_behind(data: Path) -> N
     source = backed_up(data)
     for n in range(SNAPSHOTS_KEPT):
         (data / snapshot_name(NOW_MS + n, "upgrade")).mkdir(parents=True)
+        (data / snapshot_name(n, "upgrade")).mkdir(parents=True)
     done = put_back(source, data, overwrite=True, now_ms=NOW_MS - 1)
-def test_a_copy_beside_the_log_of_another_one_is_put_back_by_hand_as_it_was(data: Path) -> None:
-    source = backed_up(data)
-    with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:
-        tx.execute("PRAGMA journal_mode = WAL")
-        tx.execute("UPDATE merchants SET name = 'Another'")
-        log = (data / "test.db-wal").read_bytes()
-    (data / "test.db-wal").write_bytes(log)
-    shutil.copy(source / "test.db", data / "test.db")
-    done = put_back(source, data, overwrite=True)
-    assert done.by_hand == "test.db is a copy, and the log beside it is another one's"
-    kept = contents(data / str(done.replaced))
-    assert (kept["test.db"], kept["test.db-wal"]) == ((source / "test.db").read_bytes(), log)
-
-
     assert done.replaced is not None
     assert (data / done.replaced / "test.db").exists()
     assert len(snapshots_in(data)) == SNAPSHOTS_KEPT + 1
@@ -270,7 +287,6 @@ def test_a_backup_that_was_harmed_changes_nothing(data: Path, name: str, harm: s
         path.unlink()
     elif harm == "cut":
         path.write_bytes(path.read_bytes()[:-1] if name != "payd.toml" else b"longer")
-        (data / snapshot_name(n, "upgrade")).mkdir(parents=True)
     else:
         path.write_bytes(b"\x00" + path.read_bytes()[1:] if name != "payd.toml" else b"\x00")
     before = contents(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from payd.store.settlement_changes import (
     apply_change,
     changes_due,
     changes_of,
+    changes_waiting,
     drop_change,
     find_change,
     has_vacancy,
@@ -69,6 +72,15 @@ def acts(db: Database) -> list[tuple[str, str]]:
 
 def notices(db: Database) -> list[str]:
     return [row.event_type for row in db.point(list_deliveries, NOTIFY, limit=9)]
+
+
+async def test_all_that_wait_are_listed_the_next_one_first_also_of_a_database_without_such(
+    db: Database,
+) -> None:
+    await db.write(put_change, change(2, due_at_ms=999))
+    assert db.point(changes_waiting) == [change(2, due_at_ms=999), change()]
+    with closing(sqlite3.connect(":memory:")) as old:
+        assert changes_waiting(old) == []
 
 
 async def test_a_change_is_applied_when_it_is_due_and_once(db: Database) -> None:
