@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,15 @@ def test_each_name_has_a_meaning() -> None:
         if text.get("type") == "string" and not fine & (text.keys() | one.keys())
     ]
     assert bare == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_pattern_keeps_a_generated_client_from_what_it_is_told(version: str) -> None:
+    """A time is no text any more when PHP and Ruby match it. Beyond ASCII, PHP matches bytes and Ruby refuses."""
+    patterns = [one for one in everything_in(DOCUMENTS[version]) if isinstance(one.get("pattern"), str)]
+    assert [one for one in patterns if one.get("format") == "date-time"] == []
+    beyond = {found for one in patterns for found in re.findall(r"\\x[89a-f]\w|[^ -~]", one["pattern"])}
+    assert beyond == set()
 
 
 def test_all_types_of_bodies_are_described_once() -> None:
