@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import Till
 from tests.browser.dashboard import violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_time]
@@ -46,3 +47,16 @@ def test_times_are_the_users_own_and_the_server_hears_of_the_zone(open_desk: Cal
     assert [one["value"] for one in cookies if one["name"] == "payd-zone"] == ["330"]
     [place] = [one["value"] for one in cookies if one["name"] == "payd-place"]
     assert place in ("Asia/Kolkata", "Asia/Calcutta")  # browsers keep to old names
+
+
+def test_the_numbers_of_an_axis_stay_in_their_card_however_much_was_sold(
+    open_desk: Callable[..., Page], till: Till
+) -> None:
+    till.move(till.pay("39000000000", "IDR", "LARGE"), "succeeded")
+    page = open_desk(viewport={"width": 360, "height": 740})
+    page.goto(HOME)
+    expect(page.get_by_role("figure", name="Volume a day, IDR")).to_be_visible()
+    outside = """() => [...document.querySelectorAll('.chart text')].filter((one) => {
+        return one.getBoundingClientRect().left < one.closest('.card').getBoundingClientRect().left;
+    }).map((one) => one.textContent)"""
+    assert page.evaluate(outside) == []
