@@ -109,12 +109,7 @@ def insert_key(
     """
     realm = api_key_realm(api_key)
     assert realm is not None, "core.ids.make_api_key made it"
-    check_name(name)
-    if name == LISTENER and not is_listener:
-        raise InvalidParams(
-            f"{LISTENER} is the name of keys that it makes for itself, and that are revoked once nobody"
-            " listens with them. Choose another name."
-        )
+    _check_key_name(name, is_listener=is_listener)
     key = Key(
         id=key_id,
         account_id=account_id,
@@ -225,6 +220,15 @@ def _key(row: tuple[str, str, str, str, str, str, str | None, int, int | None]) 
         created_at_ms,
         revoked_at_ms,
     )
+
+
+def _check_key_name(name: str, *, is_listener: bool) -> None:
+    check_name(name)
+    if name == LISTENER and not is_listener:
+        raise InvalidParams(
+            f"{LISTENER} is the name of keys that it makes for itself, and that are revoked once nobody"
+            " listens with them. Choose another name."
+        )
 
 
 def _checked_scopes(scopes: Collection[str]) -> frozenset[str]:

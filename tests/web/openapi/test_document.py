@@ -137,7 +137,7 @@ def test_each_name_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_pattern_keeps_a_generated_client_from_what_it_is_told(version: str) -> None:
-    """A time is no text any more when PHP and Ruby match it. Beyond ASCII, PHP matches bytes and Ruby refuses."""
+    """PHP and Ruby have read a time before they match it. Beyond ASCII PHP matches bytes; Ruby refuses."""
     patterns = [one for one in everything_in(DOCUMENTS[version]) if isinstance(one.get("pattern"), str)]
     assert [one for one in patterns if one.get("format") == "date-time"] == []
     beyond = {found for one in patterns for found in re.findall(r"\\x[89a-f]\w|[^ -~]", one["pattern"])}
