@@ -13,8 +13,8 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
@@ -28,7 +28,6 @@ from payd.core.errors import StoreUnavailable
 from payd.store.batch import Displaced, refuse_read
 from payd.store.bridge import check_bridge
 from payd.store.memory import watch
-from payd.store.migrate import schema_version
 
 T = TypeVar("T")
 Raw = TypeVar("Raw", bound="StagedConnection")
@@ -48,6 +47,9 @@ BUSY_CHECKPOINT_MAX_S: Final = 0.02
 # Each statement text of store/*.py is prepared once for a connection, those of store/rows.py for some counts.
 CACHED_STATEMENTS: Final = 512
 
+# Reads wait so long for a log that is to start again at last, and it for them: longer than a list may take.
+STILL_MAX_S: Final = 2.5
+
 # Closing waits for the statements that are queued; a disk that hangs must not hold the others.
 CLOSE_MAX_S: Final = 5.0
 
@@ -60,6 +62,7 @@ NO_THREAD: Final = (
     "the machine gives no thread to the database: look at its memory, and at how many processes payd may have"
 )
 
+LogMode: TypeAlias = Literal["PASSIVE", "RESTART", "TRUNCATE"]
 Role: TypeAlias = Literal["writer", "reader", "checkpointer"]
 
 
@@ -130,6 +133,8 @@ class ReadConnection(StagedConnection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._cursors: list[sqlite3.Cursor] = []
+        self.may_begin = threading.Event()  # until it is set, no query begins
+        self.may_begin.set()
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         """A cursor that lives as long as the query."""
@@ -156,6 +161,7 @@ class ReadConnection(StagedConnection):
             StoreUnavailable: It took longer than `at_most_s`, or the disk said no.
             Exception: What the query raised.
         """
+        self.may_begin.wait(STILL_MAX_S)
         end_s = monotonic_s() + at_most_s
         self.execute("BEGIN")
         self.set_progress_handler(lambda: monotonic_s() > end_s, PROGRESS_STEPS)
@@ -308,8 +314,9 @@ class Connections:
         if self._file is None:
             self._file = self._path.stat()
 
-    async def take_log(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
-        """Take the log into the database, as `take_log` does; an empty one where there is no checkpointer.
+    async def take_log(self, mode: LogMode, *, alone: bool = False) -> Log:
+        """Take the log into the database, as `take_log` does, if there is a checkpointer; `alone`: between
+        two reads, as it never starts again beside lists of which each follows on another.
 
         Raises:
             ConnectionGone: Its thread has ended.
@@ -321,7 +328,23 @@ class Connections:
         if not self._is_in_place():
             raise Displaced
         self.rows_taken = self.rows_written
-        return await checkpointer.run(lambda: take_log(checkpointer.raw, mode))
+        async with self._between_reads() if alone else nullcontext():
+            return await checkpointer.run(lambda: take_log(checkpointer.raw, mode))
+
+    @asynccontextmanager
+    async def _between_reads(self) -> AsyncIterator[None]:
+        """Have no read be under way, and none begin; beside one that takes too long it is of no use."""
+        readers = [one.raw for one in (self.reader, self.looker) if one is not None]
+        for raw in readers:
+            raw.may_begin.clear()
+        try:
+            with trio.move_on_after(STILL_MAX_S):
+                while any(raw.in_transaction for raw in readers):  # noqa: ASYNC110  # its thread tells nobody
+                    await trio.sleep(BUSY_CHECKPOINT_MAX_S)
+            yield
+        finally:
+            for raw in readers:
+                raw.may_begin.set()
 
     def _is_in_place(self) -> bool:
         """Whether the path names the file that was opened first."""
@@ -468,20 +491,7 @@ def _tune(raw: StagedConnection, role: Role, *, inline: bool) -> None:
         raise sqlite3.OperationalError(f"the database cannot have a write-ahead log here (mode {mode})")
 
 
-def rewrite_version(tx: Tx, version: int) -> None:
-    """A write of one page that leaves the database as it is.
-
-    Raises:
-        sqlite3.Error: The disk refused it, or the database has another version.
-    """
-    tx.execute("BEGIN IMMEDIATE")
-    if (found := schema_version(tx)) != version:
-        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
-    tx.execute(f"PRAGMA user_version = {version}")
-    tx.execute("COMMIT")
-
-
-def take_log(tx: Tx, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
+def take_log(tx: Tx, mode: LogMode) -> Log:
     """Take the log into the database, as far as readers let it.
 
     All but PASSIVE lock the writer out meanwhile.

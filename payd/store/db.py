@@ -32,16 +32,16 @@ from payd.store.connection import (
     ConnectionGone,
     Connections,
     Log,
+    LogMode,
     ReadConnection,
     Tx,
     check_sqlite,
-    rewrite_version,
     to_the_end,
 )
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
 from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of
-from payd.store.writer import next_batch, write_batch
+from payd.store.writer import next_batch, rewrite_version, write_batch
 
 __all__ = ["Database", "Tx", "open_database"]
 
@@ -424,7 +424,7 @@ class Database:
         """Have a log of more pages start again; writers wait for what is left of it: beside a backup, GiB."""
         seen = await self._checkpoint("PASSIVE")
         if seen.pages > pages_max and seen.left <= LOG_PAGES_MAX:
-            await self._checkpoint(mode)
+            await self._checkpoint(mode, alone=seen.pages > 2 * LOG_PAGES_MAX)
 
     def _end_lost_batch(self) -> None:
         """Stop waiting for a thread that is not there any more."""
@@ -432,9 +432,9 @@ class Database:
         if self._in_flight is not None and writer is not None and not writer.alive:
             self._in_flight.cancel()
 
-    async def _checkpoint(self, mode: Literal["PASSIVE", "RESTART", "TRUNCATE"]) -> Log:
+    async def _checkpoint(self, mode: LogMode, *, alone: bool = False) -> Log:
         try:
-            seen = await self._connections.take_log(mode)
+            seen = await self._connections.take_log(mode, alone=alone)
             self._checkpoints += 1
             return seen
         except (ConnectionGone, Displaced) as error:

@@ -19,7 +19,8 @@ from typing import Final, TypeAlias
 import trio
 
 from payd.store.batch import Failure, Step, code_of, commit_steps, run_batch, run_steps, words_for
-from payd.store.connection import BUSY_MAX_S, Connection, StagedConnection
+from payd.store.connection import BUSY_MAX_S, Connection, StagedConnection, Tx
+from payd.store.migrate import schema_version
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000
@@ -66,3 +67,16 @@ def _run(run: Run, tx: StagedConnection, batch: Sequence[Step], waits_s: float) 
     except sqlite3.Error as error:
         return Failure("no", words_for(error), error)
     return run(tx, batch)
+
+
+def rewrite_version(tx: Tx, version: int) -> None:
+    """A write of one page that leaves the database as it is.
+
+    Raises:
+        sqlite3.Error: The disk refused it, or the database has another version.
+    """
+    tx.execute("BEGIN IMMEDIATE")
+    if (found := schema_version(tx)) != version:
+        raise sqlite3.DatabaseError(f"its schema version was {version} and is {found} now")
+    tx.execute(f"PRAGMA user_version = {version}")
+    tx.execute("COMMIT")

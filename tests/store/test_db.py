@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +384,34 @@ async def test_a_log_that_only_grew_starts_again_from_its_beginning(
     assert short.pages < 8
 
 
+async def test_a_log_starts_again_also_beside_lists_of_which_each_follows_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seam, "LOG_PAGES_MAX", 64)
+    monkeypatch.setattr(seam, "LOOK_S", math.inf)
+
+    def list_slowly(tx: Tx) -> None:
+        count(tx)
+        time.sleep(0.1)  # as long as a list of many rows
+
+    async def go_on(work: Callable[[], Awaitable[object]], pause_s: float = 0) -> None:
+        while True:
+            await work()
+            await trio.sleep(pause_s)
+
+    with bridge():
+        async with open_database(tmp_path / "office.db", "office") as db, trio.open_nursery() as others:
+            for read in (db.read, db.read, db.look, db.look):
+                others.start_soon(go_on, partial(read, list_slowly))
+            others.start_soon(go_on, lambda: db.write(add, db.stats().commits), 0.02)
+            while (await db._checkpoint("PASSIVE")).pages <= 2 * 64:
+                await trio.sleep(0.1)
+            for _ in range(3):  # a list that is about to begin may be overlooked
+                await db._shorten("RESTART", 64)
+            assert (await db._checkpoint("PASSIVE")).pages <= 64
+            others.cancel_scope.cancel()
+
+
 async def test_while_a_backup_reads_the_writer_is_not_locked_out_for_all_that_it_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,9 +422,9 @@ async def test_while_a_backup_reads_the_writer_is_not_locked_out_for_all_that_it
         async with open_database(tmp_path / "office.db", "office") as db:
             take_log = db._connections.take_log
 
-            async def noted(mode: Any) -> Any:
+            async def noted(mode: Any, *, alone: bool = False) -> Any:
                 asked.append(mode)
-                return await take_log(mode)
+                return await take_log(mode, alone=alone)
 
             monkeypatch.setattr(db._connections, "take_log", noted)
             with pinned([tmp_path / "office.db"]):
