@@ -32,6 +32,7 @@ from payd.store.merchants import fields_asked, named_merchants
 from payd.store.options import Route, quotes_for, routes_of
 
 NAMESPACE: Final = "solana"
+NATIVE: Final = "slip44"
 LINK_SCHEME: Final = "solana:"
 SIGN: Final = "solana_signTransaction"
 
@@ -131,8 +132,10 @@ async def sign_request(
             if transaction is not None:
                 return SignRequest(quote, transaction)
     payable_routes(payments, payments.find(payment_id), asset)
-    symbols = [_symbol(payments, route) for route in routes]
-    raise InvalidParams(f"This wallet cannot pay: it holds too little {_or(symbols)}.")
+    symbols = _or([_symbol(payments, route) for route in routes])
+    # Whose fee is not paid for it may hold enough of a token, and no coin to send it with.
+    fee = "" if any(_asset(route).namespace == NATIVE for route in routes) else ", or SOL for the network fee"
+    raise InvalidParams(f"This wallet cannot pay: it holds too little {symbols}{fee}.")
 
 
 async def pay_links(payments: Payments, payment_id: str) -> list[PayLink]:

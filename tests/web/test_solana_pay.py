@@ -150,6 +150,10 @@ async def test_whose_wallet_holds_too_little_is_told_of_what(solana: SolanaShop)
     assert refused.headers["access-control-allow-origin"] == "*"
     refused = await ask(solana, payment, SOLANA_WALLET, f"?asset={SOL}")
     assert refused.body["message"] == "This wallet cannot pay: it holds too little SOL."
+    refused = await ask(solana, payment, SOLANA_WALLET, f"?asset={USDC_SOLANA}")
+    words = "This wallet cannot pay: it holds too little USDC, or SOL for the network fee."
+    assert refused.body["message"] == words
+    assert len(words) <= 80, "wallets show no more"
 
 
 @pytest.mark.parametrize("account", ["", "abc", "0OIl", f"{SOLANA}:{BUYER}", WALLET, "1" * 33])
