@@ -129,7 +129,7 @@ class AccountReader:
                 [result] = await self._rpc.batch([_listing(ends, commitment, min_slot)], node=node)
             page = decode_listing(_good(result, node))
             entries, is_whole = await self._whole(node, ends, page, commitment, min_slot)
-            found.append(Listing(cursor, entries, is_whole))
+            found.append(Listing(_ended(cursor, ends, page), entries, is_whole))
         return tips, found
 
     async def transactions(
@@ -238,6 +238,15 @@ def _listing(cursor: AccountCursor, commitment: Commitment, min_slot: int, befor
     until = cursor.tx_id or None
     address = Pubkey.from_string(cursor.address)
     return listing_call(address, until, before, commitment=commitment, min_slot=min_slot)
+
+
+def _ended(cursor: AccountCursor, ends: AccountCursor, page: Sequence[Listed]) -> AccountCursor:
+    """The cursor with a transaction to end at, the newest before its slot, where it was listed without one.
+
+    Else an account that nobody pays comes with the thousand newest of its whole life, time and again.
+    """
+    older = None if ends.tx_id else next((one.tx_id for one in page if one.slot < ends.slot), None)
+    return cursor if older is None else msgspec.structs.replace(cursor, tx_id=older)
 
 
 def _tips(results: Results) -> Tips:

@@ -7,9 +7,10 @@ from typing import Any
 
 import trio
 
+from payd.actors.account_walk import BEGIN_SLOTS
 from tests.actors.solana_watching import PRICE, WINDOW_S, SolanaWatching
 from tests.live.anvil import Refused
-from tests.live.solana import MERCHANT, STRANGER, USDC_MINT, pubkey
+from tests.live.solana import BUYER, MERCHANT, SOL, STRANGER, USDC_MINT, pay_sol, pubkey
 
 CALLS_A_S = 10
 
@@ -67,3 +68,32 @@ async def test_more_windows_than_a_node_lists_in_a_second_close_all_the_same(sol
     await watch(solana, 120)
     assert solana.walk.read_until_s() * 1000 > solana.payment(payments[-1]).expires_at_ms
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_what_an_account_got_in_the_time_before_is_listed_once(solana: SolanaWatching) -> None:
+    """It may be a thousand transactions, and nobody pays there for days."""
+    old = await solana.send([pay_sol(pubkey(BUYER), pubkey(MERCHANT), 10**7)])
+    await solana.local.slots(BEGIN_SLOTS + 10)
+    await solana.later()
+    await solana.watcher.run_once()
+    payment = await solana.sell(asset=SOL)
+    honest, listed = solana.nodes[0].ask, list[Any]()
+
+    def ask(method: str, *params: Any) -> Any:
+        said = honest(method, *params)
+        if method == "getSignaturesForAddress" and params[0] == str(pubkey(MERCHANT)):
+            listed.append([one["signature"] for one in said])
+        return said
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    for _ in range(3):
+        await solana.later()
+        await solana.watcher.run_once()
+    # Of each of the two readings the first.
+    assert [old in one for one in listed] == [True, True, False, False, False, False]
+
+    await solana.another().run_once()
+    assert listed[-1] == []
+    paid = await solana.pay_in_sol(payment)
+    await solana.watcher.run_once()
+    assert (solana.kinds(paid), solana.shown(old)) == (["matched"], [])
