@@ -86,7 +86,7 @@ class PayBack:
             raise InvalidParams(BUYERS_OWN)
         if problem := await destination_problem(self._rpc, buyer, row):
             raise InvalidState(NOT_TAKEN.format(problem))
-        made = await self._made(payment)
+        made = await self._made(payment, repayment.amount)
         if made is not None:
             raise InvalidState(MADE.format(made))
         await self._check_alone(payment)
@@ -129,8 +129,11 @@ class PayBack:
                 raise InvalidState(ON_ITS_WAY.format(out.tx_id))
             await self._db.write(forget_out, payment.id, out.tx_id)
 
-    async def _made(self, payment: Payment) -> str | None:
-        """A refund of ours that the chain shows, in whosever browser it was signed."""
+    async def _made(self, payment: Payment, amount: int) -> str | None:
+        """A refund of ours that the chain shows, in whosever browser it was signed.
+
+        Ours pay back all of it: whoever knows the payment can name its refund with a single unit.
+        """
         reference = Pubkey(refund_reference_of(payment.id))
         [result] = await read(self._rpc, [listing_call(reference, limit=LISTED_MAX)])
         try:
@@ -138,7 +141,7 @@ class PayBack:
         except BadAnswer as bad:
             raise unavailable(bad) from bad
         for one in listed:
-            if await refund_problem(self._rpc, self._terms.chain, payment, one.tx_id) is None:
+            if await refund_problem(self._rpc, self._terms.chain, payment, one.tx_id, amount) is None:
                 return one.tx_id
         return None
 

@@ -24,7 +24,9 @@ NOT_FOUND: Final = "the chain does not show the transaction as confirmed; wait f
 FAILED: Final = "the transaction failed: nothing was paid back"
 
 
-async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str) -> str | None:
+async def refund_problem(
+    rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str, at_least: int = 1
+) -> str | None:
     """What is wrong with the transaction that a merchant names as a refund; None if nothing is.
 
     Args:
@@ -32,6 +34,7 @@ async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str)
         chain: Canonical.
         payment: One that was paid on this chain.
         tx_id: What the merchant names.
+        at_least: Smallest units that the buyer has to have back.
 
     Raises:
         ChainUnavailable: No node answers.
@@ -52,7 +55,8 @@ async def refund_problem(rpc: Rpc, chain: ChainId, payment: Payment, tx_id: str)
         return NOT_FOUND
     if landed.err is not None:
         return FAILED
-    if not paid_by(chain, landed, watched_for(read_track(payment).asset, buyer), frozenset()):
+    paid = paid_by(chain, landed, watched_for(read_track(payment).asset, buyer), frozenset())
+    if sum(one.value for one in paid) < at_least:
         return NOT_TO_BUYER
     if landed.block_time_s is None:
         raise unavailable(f"no node says when the slot {landed.slot} was")

@@ -324,12 +324,14 @@ async def test_what_the_chain_shows_is_not_signed_again_whoever_lost_sight_of_it
     assert (await written(scene, other)).raw
 
 
-async def test_what_names_a_refund_and_pays_nothing_back_is_none(scene: Scene) -> None:
+async def test_what_names_a_refund_and_pays_nothing_or_too_little_back_is_none(scene: Scene) -> None:
     payment = await succeeded(scene)
     named = Pubkey(refund_reference_of(payment.id))
     little = pay_sol(pubkey(BUYER), pubkey(STRANGER), LAMPORTS // 100, named)
     failing = pay_token(pubkey(MERCHANT), pubkey(BUYER), USDC_MINT, 10**12, named)
     await scene.local.send([little], keypair(BUYER))
+    dust = pay_token(pubkey(BUYER_2), pubkey(BUYER), USDC_MINT, paid_with(payment) - 1, named)
+    await scene.local.send([dust], keypair(BUYER_2))
     await scene.local.send_raw(await scene.local.signed([failing], keypair(MERCHANT)))
     await scene.local.confirm()
     await brought(scene, payment, await written(scene, payment))
