@@ -5,6 +5,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "6. The API: what SPEC.md leaves open
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from typing import Any, Final
@@ -96,6 +97,7 @@ async def show(visit: Visit) -> Answer:
         m=_shown(visit, merchant),
         destinations=destinations_of(visit, merchant.id),
         questions=_rows_of(visit, merchant.collect),
+        was_asked=_mark(merchant.collect),
         kinds=KINDS,
         statuses=tuple((one, one.capitalize()) for one in STATUSES),
         may_edit=visit.may("edit_merchants"),
@@ -116,8 +118,11 @@ async def edit(visit: Visit) -> Answer:
 
 
 async def ask_buyers(visit: Visit) -> Answer:
-    """POST /d/{mode}/merchants/{merchant}/collect: what buyers are asked; a row without words is left out."""
-    fields = []
+    """POST /d/{mode}/merchants/{merchant}/collect: what buyers are asked; a row without words is left out.
+
+    A form that was open for long undoes nothing that somebody else has changed; nor does that of the sites.
+    """
+    fields: list[dict[str, Any]] = []
     for place in range(FIELDS_MAX):
         words, field_id = visit.typed(f"ask_{place}"), visit.typed(f"id_{place}")
         if not words:
@@ -130,6 +135,12 @@ async def ask_buyers(visit: Visit) -> Answer:
                 "required": bool(visit.typed(f"required_{place}")),
             }
         )
+    now = own_merchant(visit).collect
+    if visit.typed("was_asked") not in ("", _mark(now)) and fields != [*msgspec.to_builtins(now)]:
+        return visit.redirect(
+            f"merchants/{visit.params['merchant']}",
+            "The questions were changed meanwhile, and yours are not saved. These are asked now.",
+        )
     said = "Buyers are asked this from now on." if fields else "Buyers are asked nothing."
     return await _patch(visit, {"collect": fields}, said)
 
@@ -137,6 +148,12 @@ async def ask_buyers(visit: Visit) -> Answer:
 async def set_origins(visit: Visit) -> Answer:
     """POST /d/{mode}/merchants/{merchant}/origins: whose pages may show the checkout in a frame."""
     origins = visit.typed("origins").split()
+    now = [*visit.realm.db.point(list_origins, own_merchant(visit).id)]
+    if "was_origins" in visit.form and now not in (visit.typed("was_origins").split(), origins):
+        return visit.redirect(
+            f"merchants/{visit.params['merchant']}",
+            "The sites were changed meanwhile, and yours are not saved. These may show the checkout now.",
+        )
     said = "These sites may show the checkout." if origins else "No site may show the checkout."
     return await _patch(visit, {"checkoutOrigins": origins}, said)
 
@@ -226,6 +243,11 @@ def _rows_of(visit: Visit, asked: tuple[Field, ...]) -> tuple[Field, ...]:
         return rows
     ticked = [bool(visit.typed(f"required_{place}")) for place in range(len(rows))]
     return tuple(msgspec.structs.replace(row, required=tick) for row, tick in zip(rows, ticked, strict=True))
+
+
+def _mark(asked: tuple[Field, ...]) -> str:
+    """What questions are known again by."""
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:16]
 
 
 def _as_seen(name: str) -> str:

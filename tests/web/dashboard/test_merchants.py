@@ -160,6 +160,35 @@ async def test_what_must_be_answered_stays_ticked_when_the_questions_are_refused
     assert re.findall(r'name="required_(\d)" type="checkbox" value="on" checked', refused.html) == ["1"]
 
 
+async def test_questions_that_somebody_else_changed_meanwhile_stay(shop: Shop) -> None:
+    visitor, other = await sign_in(shop), await sign_in(shop)
+
+    def asked() -> list[str]:
+        merchant = shop.realm.db.point(find_merchant, shop.merchant_id)
+        return [] if merchant is None else [field.name for field in merchant.collect]
+
+    was = {"was_asked": (await visitor.get(one(shop))).hidden("was_asked")}
+    await other.post(f"{one(shop)}/collect", was | {"ask_0": "I agree", "type_0": "checkbox"})
+    mine = was | {"ask_0": "Full name", "type_0": "text"}
+    found = await visitor.follow((await visitor.post(f"{one(shop)}/collect", mine)).to)
+    assert "The questions were changed meanwhile" in found.text
+    assert asked() == ["I agree"]
+    again = {"was_asked": found.hidden("was_asked")}
+    for _ in range(2):  # sent twice, it is saved all the same
+        saved = await visitor.post(f"{one(shop)}/collect", again | {"ask_0": "Full name", "type_0": "text"})
+        assert "Buyers are asked this from now on." in (await visitor.follow(saved.to)).text
+    assert asked() == ["Full name"]
+
+
+async def test_sites_that_somebody_else_named_meanwhile_stay(shop: Shop) -> None:
+    visitor, other = await sign_in(shop), await sign_in(shop)
+    was = {"was_origins": (await visitor.get(one(shop))).hidden("was_origins")}
+    await other.post(f"{one(shop)}/origins", was | {"origins": "https://a.example"})
+    moved = await visitor.post(f"{one(shop)}/origins", was | {"origins": "https://b.example"})
+    assert "The sites were changed meanwhile" in (await visitor.follow(moved.to)).text
+    assert shop.realm.db.point(list_origins, shop.merchant_id) == ("https://a.example",)
+
+
 async def test_sites_that_may_frame_the_checkout_are_told_one_on_a_line(shop: Shop) -> None:
     visitor = await sign_in(shop)
     await visitor.post(f"{one(shop)}/origins", {"origins": "https://a.example\r\nhttps://b.example\r\n"})
