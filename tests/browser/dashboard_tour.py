@@ -68,8 +68,9 @@ OUTSIDE: Final = """() => {
         if (!holder.checkVisibility() || getComputedStyle(box).overflowX !== 'visible') continue;
         const range = document.createRange();
         range.selectNodeContents(node);
-        const edge = box.getBoundingClientRect().right + 1;
-        if ([...range.getClientRects()].some((line) => line.right > edge)) found.add(node.data.trim());
+        const edge = box.getBoundingClientRect();
+        const sticks = (line) => line.right > edge.right + 1 || line.left < edge.left - 1;
+        if ([...range.getClientRects()].some(sticks)) found.add(node.data.trim());
     }
     return [...found];
 }"""
