@@ -206,8 +206,11 @@ class Wire:
         self.scope.cancel()
 
     def hang_up(self) -> None:
-        """End the connection from outside, unless it was handed over."""
-        if self.upgrade is not None:
+        """End the connection from outside, unless it was handed over.
+
+        What was ended before, for others or in its time, is not lingered over.
+        """
+        if self.upgrade is not None or self.scope.cancel_called:
             return
         self.ended = True
         self._flush()

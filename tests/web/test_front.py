@@ -14,7 +14,7 @@ from wsproto.events import TextMessage
 from payd.web.asgi import BODY_S
 from payd.web.front import _may_become_feed
 from payd.web.hypercorn import Http1
-from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S
+from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S, SETTLED_S
 from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
 
@@ -448,3 +448,15 @@ async def test_client_data_on_an_upgrade_behind_hypercorn_is_against_the_rules()
         await socket.send(TextMessage(data="hello"))
 
         assert await socket.closed() == 1008
+
+
+async def test_who_is_idle_makes_room_at_once_though_its_client_does_not_go() -> None:
+    async with open_street(connections_max=1) as street:
+        idle = await street.connect()
+        await idle.get("/v1/page")
+        for path in ("/v1/page", "/v1/payments/a"):
+            await trio.sleep(SETTLED_S)
+            newcomer = await street.connect()
+            with trio.fail_after(1):
+                assert (await newcomer.get(path)).status == 200
+        assert street.front.displaced == 2

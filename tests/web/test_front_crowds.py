@@ -30,7 +30,7 @@ FULL = 8
 PATIENCE_S = 10
 GET = b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n"
 # By each door: the lane's, and hypercorn's.
-PATHS = (b"/v1/payments/a", b"/v1/merchants-elsewhere")
+PATHS = (b"/v1/payments/a", b"/elsewhere")
 SLOW_BODY = b"POST /v1/payments HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{"
 CHUNKED_BODY = b"POST /v1/payments HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
 
