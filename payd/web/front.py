@@ -261,7 +261,8 @@ class Front:
         try:
             with wire.scope:
                 upgrade = await self._serve_http(wire, peer)
-                if upgrade is not None:
+                # Who was ended in this moment has given its place away.
+                if upgrade is not None and not wire.scope.cancel_called:
                     return upgrade
             if wire.upgrade is not None:
                 return wire.upgrade, b""
@@ -339,8 +340,6 @@ class Front:
                 await self._app(scope, receive, send)
         finally:
             wire.end_request()
-            if scope["type"] == "websocket":
-                wire.hang_up()  # hypercorn does not always, and nothing else can come on it
 
 
 async def read_start(wire: Wire) -> bytes:

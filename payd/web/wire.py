@@ -201,9 +201,13 @@ class Wire:
         self.hang_up()
 
     def hand_over(self, upgrade: Request) -> None:
-        """End what runs on the connection, but not the connection: this feed goes on with it."""
-        self.upgrade = upgrade
-        self.scope.cancel()
+        """End what runs on the connection, but not the connection: this feed goes on with it.
+
+        Unless it was ended before: then its place is another's by now.
+        """
+        if not self.scope.cancel_called:
+            self.upgrade = upgrade
+            self.scope.cancel()
 
     def hang_up(self) -> None:
         """End the connection from outside, unless it was handed over.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import h11
 import pytest
@@ -16,7 +17,7 @@ from payd.web.front import _may_become_feed
 from payd.web.hypercorn import Http1
 from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S, SETTLED_S
 from tests.web import street
-from tests.web.street import PAYMENT_FEED, UPGRADE, open_street
+from tests.web.street import PAYMENT_FEED, UPGRADE, Client, open_street, stream_pair
 
 
 @pytest.fixture(autouse=True, params=["lane", "hypercorn"])
@@ -460,3 +461,25 @@ async def test_who_is_idle_makes_room_at_once_though_its_client_does_not_go() ->
             with trio.fail_after(1):
                 assert (await newcomer.get(path)).status == 200
         assert street.front.displaced == 2
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+async def test_who_is_ended_in_the_moment_in_which_it_becomes_a_feed_keeps_nobody_waiting(
+    is_used: bool,
+) -> None:
+    """Its place was given away, and a feed would keep it for as long as it likes."""
+    for _ in range(20):  # in whatever order the tasks run
+        async with open_street(connections_max=2) as street:
+            page = await street.connect()
+            if is_used:
+                await page.get("/v1/page")
+            await trio.sleep(SETTLED_S)
+            await street.connect()
+            await trio.sleep(SETTLED_S)
+            await wait_all_tasks_blocked()
+            newcomer, far = stream_pair()
+            street.streams += [newcomer, far]
+            street.door.send.send_nowait(far)
+            os.write(page.stream.socket.fileno(), PAYMENT_FEED)
+            with trio.fail_after(1):
+                assert (await Client(newcomer).get("/v1/payments/a")).status == 200
