@@ -97,8 +97,9 @@ async def create(call: Call) -> Answer:
         out = SettlementsCreated([settlement_out(settlement) for settlement in wanted])
         return Outcome(201, msgspec.json.encode(out))
 
-    outcome = await call.realm.db.write(once, request, work)
-    call.realm.deliveries.wake(NOTIFY)
+    outcome = await call.realm.db.write_and_tell(
+        lambda _: call.realm.deliveries.wake(NOTIFY), once, request, work
+    )
     return outcome_answer(outcome)
 
 

@@ -230,6 +230,19 @@ async def test_a_first_destination_works_at_once_and_another_asset_is_told(till:
     assert till.told() == ["added"]
 
 
+async def test_who_registers_another_asset_and_leaves_is_told_of_at_once(till: Till) -> None:
+    db = till.realm.db
+    await trio.sleep(0.001)
+    till.woken.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(till.register, ETH_BASE, NEW)
+        while not (db._staged or db._batch):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert (till.told(), till.woken) == (["added"], [NOTIFY])
+
+
 @pytest.mark.parametrize("delay_s", [0, DELAY_S])
 async def test_who_deletes_everything_first_is_told_of_all_the_same(tmp_path: Path, delay_s: int) -> None:
     async with open_till(tmp_path / "data", delay_s=delay_s) as till:
