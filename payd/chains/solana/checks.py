@@ -36,6 +36,7 @@ from payd.chains.solana.asking import account_calls, height_call, rent_call, sim
 from payd.chains.solana.budget import Budget, Purse
 from payd.chains.solana.build import fee_of, split, with_signature
 from payd.chains.solana.commitments import Commitments
+from payd.chains.solana.dialect import ANSWER_CODES
 from payd.chains.solana.failures import (
     ACCOUNT_GONE,
     ALREADY_PROCESSED,
@@ -208,7 +209,8 @@ class Checks:
             *(() if known is None else (statuses_call([known]),)),
         ]
         results = await read(self._rpc, calls)
-        if isinstance(results[1], RpcError):
+        # Any other code is a provider's, who speaks of itself.
+        if isinstance(results[1], RpcError) and results[1].code in ANSWER_CODES:
             raise InvalidParams(f"The blockchain does not take the transaction: {results[1].message[:200]}")
         try:
             return _now(results, len(places), receives is not None, known is not None)

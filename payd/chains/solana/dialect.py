@@ -28,7 +28,7 @@ CURSOR_UNKNOWN: Final = -32020
 _PREFLIGHT_FAILED: Final = -32002
 _PARAMS_INVALID: Final = -32602
 # What is asked is at fault, or what was sent: any node would say so.
-_ANSWER_CODES: Final = frozenset(
+ANSWER_CODES: Final = frozenset(
     {
         -32003,  # a signature is void
         -32006,  # a signature that a precompile checks is void
@@ -156,7 +156,7 @@ class SolanaDialect(msgspec.Struct, frozen=True):
             return "limited"
         if code == _PARAMS_INVALID and method == _INDEXED:
             return "cannot"
-        if code in _ANSWER_CODES:
+        if code in ANSWER_CODES:
             return "answer"
         if code in _CANNOT_CODES or has(words, _CANNOT):
             return "cannot"

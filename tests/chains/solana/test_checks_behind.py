@@ -45,3 +45,12 @@ async def test_a_height_that_a_node_made_up_keeps_nobody_from_fetching_again(rea
         assert isinstance(verdict, Refused)
         assert isinstance(verdict.error, QuoteExpired)
         assert verdict.error.message == ASK_AGAIN
+
+
+async def test_what_a_provider_says_of_itself_refuses_no_transaction(realm_db: Database) -> None:
+    async with open_scene(realm_db, proxies=1) as scene:
+        payment = await scene.payment()
+        quote = await scene.quote(payment)
+        scene.proxies[0].errors["simulateTransaction"] = (-32000, "upstream is busy, try again")
+        with pytest.raises(ChainUnavailable):
+            await scene.check(payment, quote, sign(quote))
