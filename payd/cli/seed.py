@@ -12,7 +12,7 @@ import msgspec
 
 from payd.cli.act import ask
 from payd.config import FILE_NAME, Config, load
-from payd.store.durable import write_file
+from payd.store.durable import make_folder, write_file
 from payd.web.call import Request
 from payd.web.commands import run_command
 from payd.web.dispatch import answer
@@ -78,7 +78,7 @@ def write_laptop_toml(config: Config, *, named: bool) -> bool:
     path = config.data_dir / FILE_NAME
     if named or path.exists() or not _sets_nothing(config.file):
         return False
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(config.data_dir)
     write_file(path, LAPTOP_TOML.encode(), LAPTOP_MODE)
     return True
 

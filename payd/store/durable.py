@@ -105,7 +105,7 @@ def make_folder(path: Path) -> None:
     missing = [path, *path.parents]
     for each in reversed(missing):
         if not each.exists():
-            each.mkdir(mode=FOLDER_MODE)
+            each.mkdir(mode=FOLDER_MODE, exist_ok=True)  # another process may be faster
             handle = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 hand_over(handle, each.parent)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from payd.store.durable import make_file
+from payd.store.durable import make_file, make_folder
 
 LOCK_NAME: Final = "lock"
 
@@ -59,7 +59,7 @@ def hold_data_dir(path: Path | str, work: Work | None = None) -> Iterator[Path]:
         OSError: The directory cannot be made or written.
     """
     directory = Path(path)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(directory)
     with suppress(FileExistsError):
         make_file(directory / LOCK_NAME)
     file = os.open(directory / LOCK_NAME, os.O_RDWR)

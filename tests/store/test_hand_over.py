@@ -74,10 +74,10 @@ def test_an_upgrade_and_its_snapshot(data: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_house_that_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = Root(monkeypatch, tmp_path)
-    with hold_data_dir(tmp_path):
-        bring_up_to_date(tmp_path / "office.db", "office")
-        load_key(tmp_path / "seal.key")
-        write_file(tmp_path / "note", b"")
+    with hold_data_dir(tmp_path / "deep" / "data") as data:
+        bring_up_to_date(data / "office.db", "office")
+        load_key(data / "seal.key")
+        write_file(data / "note", b"")
     assert root.kept() == set()
 
 
