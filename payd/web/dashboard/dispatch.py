@@ -193,8 +193,11 @@ def _choose_mode(visit: Visit) -> None:
 
 
 async def _touch(visit: Visit, page: Page) -> None:
-    """Store that the session is in use, and where: now and then, as each write waits for the disk."""
-    if visit.signed_in is None:
+    """Store that the session is in use, and where: now and then, as each write waits for the disk.
+
+    A page that keeps itself up to date is no use: left open on a desk, it would never let the session end.
+    """
+    if visit.signed_in is None or visit.is_fragment:
         return
     session = visit.session
     moved = page.in_mode and session.mode != visit.mode

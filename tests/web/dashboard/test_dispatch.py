@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trio
 
 from payd.core.ids import Realm, hash_api_key
 from payd.core.roles import LEAST, Role
@@ -330,6 +331,15 @@ async def test_a_visit_is_stored_once_a_minute(shop: Shop) -> None:
     await office.write(run, f"UPDATE sessions SET seen_at_ms = seen_at_ms - {SEEN_EVERY_MS}")
     await visitor.get("/d/test/")
     assert seen() >= begun
+
+
+async def test_a_page_that_keeps_itself_up_to_date_is_no_use_of_a_session(shop: Shop) -> None:
+    visitor, office = await sign_in(shop), shop.house.office
+    await office.write(run, f"UPDATE sessions SET seen_at_ms = seen_at_ms - {IDLE_MS} + 60000")
+    assert (await visitor.get("/d/test/payments", hx_request="true")).status == 200
+    await trio.sleep(61)
+    asked = await visitor.get("/d/test/payments", hx_request="true")
+    assert (asked.status, asked.got.headers["hx-redirect"]) == (401, "/login")
 
 
 async def test_pages_of_no_mode_lead_back_to_the_mode_one_came_from(shop: Shop) -> None:
