@@ -203,8 +203,8 @@ def test_a_lost_network_loses_nothing_that_was_typed(asking: Till, open_page: Op
 
 def test_a_question_may_have_any_id(asking: Till, open_page: OpenPage) -> None:
     """A form's own properties give way to its fields of the same names."""
-    field = {"type": "text", "name": "Answer"}
-    fields = [{"id": one, **field, "name": f"Say {one}"} for one in ("action", "method", "elements", "submit")]
+    ids = ("action", "method", "elements", "submit")
+    fields = [{"id": one, "type": "text", "name": f"Say {one}"} for one in ids]
     asking.call("PATCH", f"/v1/merchants/{asking.merchant_id}", {"collect": fields})
     page = open_page()
     payment, option = offer(asking)

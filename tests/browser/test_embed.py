@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import FrameLocator, Locator, Page, WebSocket, expect
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.played import NAME, PLAYED
@@ -190,43 +190,6 @@ def test_where_tabs_are_blocked_the_page_itself_goes_there(
     page.get_by_role("button", name="Pay").click()
     page.wait_for_url(f"{link}?lang=en")
     expect(page.locator("h1")).to_have_text("€25.00")
-
-
-def test_a_shop_whose_buyer_closed_the_modal_still_hears_the_end(
-    till: Till, open_page: OpenPage, shop: ShopPage
-) -> None:
-    link = till.pay()
-    page = visit(open_page, shop, button(id_of(link)))
-    page.get_by_role("button", name="Pay").click()
-    heard(page, "requires_action")
-    page.get_by_role("button", name="Close").click()
-    expect(dialog(page)).to_have_count(0)
-    till.move(link, "processing")
-    heard(page, "requires_action", "processing")
-    page.get_by_role("button", name="Pay").click()
-    expect(checkout(page).locator("#heading")).to_have_text("Payment sent")
-    heard(page, "requires_action", "processing", "processing")  # who opens it anew is told anew, once
-    till.move(link, "failed")
-    heard(page, "requires_action", "processing", "processing", "failed")
-
-
-def test_who_opens_and_closes_the_modal_again_and_again_leaves_one_feed_open(
-    till: Till, open_page: OpenPage, shop: ShopPage
-) -> None:
-    link = till.pay()
-    page = visit(open_page, shop, button(id_of(link)))
-    sockets: list[WebSocket] = []
-    page.on("websocket", lambda socket: sockets.append(socket))
-    for time in range(1, 5):
-        page.get_by_role("button", name="Pay").click()
-        expect(checkout(page).locator("h1")).to_have_text("€25.00")
-        heard(page, *["requires_action"] * time)
-        with page.expect_websocket():
-            page.get_by_role("button", name="Close").click()
-        page.wait_for_timeout(300)  # it is open by then
-    assert len([one for one in sockets if not one.is_closed()]) == 2, "the frame's, and the shop's own"
-    till.move(link, "processing")
-    told_in_the_end(page, "processing")
 
 
 def test_a_shop_that_puts_another_body_into_its_page_opens_it_again(

@@ -1,11 +1,10 @@
 // A shop's pay button: the checkout over its page or in a tab, and how that ends.
 (() => {
-const BASE = document.currentScript.src.replace(/\/static\/payd.*/, ''), { origin } = new URL(BASE);
+const BASE = document.currentScript.src.split('/static/payd')[0], { origin } = new URL(BASE);
 const SILENT_MS = 2000; // what is refused never answers
 const RETRY_MS = 500, TRIES = 40;
 const words = {}; // those of the shop's buyer, put in by the server
-const html = document.documentElement;
-const sheet = new CSSStyleSheet();
+const html = document.documentElement, sheet = new CSSStyleSheet();
 sheet.replaceSync(`dialog{min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
 border-radius:1rem;overflow:hidden;color-scheme:light dark;font:1rem system-ui}
 ::backdrop{background:#000a}
@@ -24,14 +23,17 @@ function follow(id, report) {
   let tries = 0, over, socket;
   (function connect() {
     if (over) return;
-    socket = new WebSocket(`${BASE.replace('http', 'ws')}/v1/payments/${id}/feed`);
+    socket = new WebSocket(`ws${BASE.slice(4)}/v1/payments/${id}/feed`);
     socket.onmessage = ({ data }) => {
       tries = 0;
       if (over ||= report(JSON.parse(data))) socket.close();
     };
     socket.onclose = () => setTimeout(connect, RETRY_MS * Math.min(++tries, TRIES) * (1 + Math.random()));
   })();
-  stops[id] = () => { over = true; socket.close(); };
+  stops[id] = () => {
+    over = true;
+    if (socket.readyState) socket.close(); // else with its first message: browsers complain of one that never opened
+  };
 }
 
 function open(target, { mode, onStatus, from = document, lang = html.lang } = {}) {
