@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -42,7 +43,8 @@ def create(operator: Operator, name: str) -> None:
         show_json(made)
         return
     show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
-    click.echo(f"Next: {operator.pasted('key create --mode test')}")
+    key = operator.pasted(f"key create --mode test --account {shlex.quote(made['name'])}")
+    click.echo(f"Next: {key}")
 
 
 @account.command(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from tests.terminal import Terminal
 
 
@@ -17,6 +19,14 @@ def test_a_person_sees_the_id_and_what_comes_next(payd: Terminal) -> None:
     assert "acct_" in shown
     assert "payd key create" in shown
     assert "main" in payd("account", "list").output
+
+
+def test_what_comes_next_is_a_key_of_this_account_also_beside_others(payd: Terminal) -> None:
+    payd("account", "create", "main")
+    [shown] = payd("account", "create", "Second shop").output.splitlines()[-1:]
+    payd(*shlex.split(shown)[shlex.split(shown).index("key") :])
+    assert payd.json("key", "list", "--account", "main") == []
+    assert len(payd.json("key", "list", "--account", "Second shop")) == 1
 
 
 def test_a_name_is_taken_once(payd: Terminal) -> None:
