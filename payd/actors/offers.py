@@ -172,9 +172,7 @@ async def fetch_actions(
     """
     now_ms = payments.clock.now_ms()
     payment = payments.find(payment_id)
-    refuse_expired(payment, now_ms)
-    if payment.status is not Status.REQUIRES_ACTION:
-        raise InvalidState(f"The payment is {payment.status.value}; there is nothing left to sign.")
+    _refuse_to_sign(payment, now_ms)
     if given is not None:
         await take_given(payments, payment_id, option_id, given)
     quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=False)
@@ -188,7 +186,8 @@ async def fetch_actions(
     chain = payments.chain_of(str(canonical_chain(account.chain)))
     assert chain is not None, "the route was just checked"
     resolved = await chain.resolve(payment, quote, data, now_ms)
-    await payments.db.write(hand_out_resolved, _resolved(quote, Build(data), resolved, now_ms))
+    handed = _resolved(quote, Build(data), resolved, now_ms)
+    await payments.db.write(_hand_out_resolved, handed, payments.clock.now_ms())
     return resolved.calls
 
 
@@ -229,6 +228,21 @@ def _refuse_gone_route(payments: Payments, payment: Payment, option_id: str) -> 
     routes = payments.db.point(routes_of, payment.id, payment.merchant_id)
     if not on or all(route.asset_key != asset_key for route in routes):
         raise RouteExpired("The merchant no longer takes this asset. Ask for options again.")
+
+
+def _refuse_to_sign(payment: Payment, now_ms: int) -> None:
+    """Raises PaymentExpired or InvalidState where a payment waits for no signature."""
+    refuse_expired(payment, now_ms)
+    if payment.status is not Status.REQUIRES_ACTION:
+        raise InvalidState(f"The payment is {payment.status.value}; there is nothing left to sign.")
+
+
+def _hand_out_resolved(tx: Tx, quote: Quote, now_ms: int) -> None:
+    payment = find_payment(tx, quote.payment_id)
+    assert payment is not None, "payments are never deleted"
+    # Its chain was asked for a while: nobody signs, and sends, for what has ended meanwhile.
+    _refuse_to_sign(payment, now_ms)
+    hand_out_resolved(tx, quote)
 
 
 def _hand_out_all(

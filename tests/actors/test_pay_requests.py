@@ -12,7 +12,7 @@ import trio
 from payd.actors.pay_requests import pay_links, payable_routes, sign_request
 from payd.actors.payments import Payments
 from payd.chains.simulated_actions import binding
-from payd.core.errors import ChainUnavailable, InvalidParams, InvalidState
+from payd.core.errors import ChainUnavailable, InvalidParams, InvalidState, PaymentExpired
 from payd.store.options import quotes_in
 from payd.store.watches import known_bindings
 from tests.shop import SOLANA, USDC_BASE, USDC_SOLANA, WALLET
@@ -120,6 +120,30 @@ async def test_what_ends_while_the_chain_is_asked_is_not_handed_out(solana: Sola
     again = await solana.pay("ORDER-8")
     solana.chain.meanwhile = None
     assert len(await pay_links(payments, again)) == 2
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "expired"])
+async def test_a_transaction_for_what_ends_while_it_is_made_is_not_handed_out(
+    solana: SolanaShop, ends: str
+) -> None:
+    """Who scanned a code sends it by himself."""
+    payments, payment = payments_of(solana), await solana.pay()
+
+    async def end() -> None:
+        solana.chain.meanwhile = None
+        if ends == "expired":
+            await trio.sleep(900)
+            return
+        found = await solana.call("POST", f"/v1/payments/{payment}/cancel", key=solana.key)
+        assert found.status == 200
+
+    async def first() -> None:
+        solana.chain.meanwhile = end
+
+    solana.chain.meanwhile = first
+    with pytest.raises((InvalidState, PaymentExpired), match=ends):
+        await sign_request(payments, payment, BUYER)
+    assert not any(quote.resolved for quote in payments.db.point(quotes_in, payment, USDC_SOLANA))
 
 
 async def test_only_what_is_on_solana_can_be_paid_so(solana: SolanaShop) -> None:
