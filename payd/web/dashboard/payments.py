@@ -80,7 +80,7 @@ async def page(visit: Visit) -> Answer:
         "payments.html",
         rows=tuple(row_of(visit, one, words, listed.merchants.get(one.merchant_id, "")) for _, one in shown),
         chosen=chosen,
-        choices=choices,
+        choices=choices.including(chosen, listed.merchants),
         others=others,
         more=more,
         first=visit.to("payments", **chosen.query) if cursor else "",

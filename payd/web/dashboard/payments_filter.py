@@ -5,7 +5,8 @@ Source: DESIGN.md, "11. Pages".
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
@@ -69,6 +70,26 @@ class Choices:
     currencies: Pairs
     assets: Pairs
     networks: Pairs
+
+    def including(self, chosen: Chosen, merchants: Mapping[str, str]) -> Choices:
+        """With what is chosen, also where it is no choice any more: else the list would be called another.
+
+        Args:
+            chosen: The filter.
+            merchants: The names of those in the list.
+        """
+        name = merchants.get(chosen.merchant, chosen.merchant)
+        return replace(
+            self,
+            merchants=_with(self.merchants, chosen.merchant, name),
+            currencies=_with(self.currencies, chosen.currency, chosen.currency),
+            assets=_with(self.assets, chosen.asset, chosen.asset),
+            networks=_with(self.networks, chosen.network, chosen.network),
+        )
+
+
+def _with(pairs: Pairs, value: str, name: str) -> Pairs:
+    return pairs if value in dict(pairs) else (*pairs, (value, name))
 
 
 def chosen_of(visit: Visit) -> Chosen:

@@ -218,3 +218,15 @@ async def test_what_is_new_is_counted_in_the_chosen_currency(shop: Shop, visitor
     await shop.pay("A-1")
     await shop.pay("A-2", "2500", "iso4217/EUR")
     assert "1 new —" in (await visitor.get(live_of(page), hx_request="true")).text
+
+
+async def test_a_merchant_that_is_no_choice_any_more_is_named_where_it_is_chosen(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await shop.pay()
+    for _ in range(2):
+        await shop.new_merchant()
+    await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
+    page = await visitor.get(f"/d/test/payments?merchant={shop.merchant_id}")
+    assert f'<option value="{shop.merchant_id}" selected>Café Größe</option>' in page.html
+    other = await visitor.get("/d/test/payments?merchant=mrch_other&currency=EUR")
+    assert '<option value="mrch_other" selected>mrch_other</option>' in other.html
