@@ -191,7 +191,8 @@ def _query_parameters(operation: Operation) -> list[Schema]:
 def _parameter(where: str, name: str, schema: Schema, required: bool) -> Schema:
     rules = {key: value for key, value in schema.items() if key != "description"}
     words = schema.get("description", _PATH_WORDS.get(name, ""))
-    return {"name": name, "in": where, "required": required, "description": words, "schema": rules}
+    shown = {"name": name, "in": where, "required": required, "description": words, "schema": rules}
+    return shown | {"explode": False} if rules.get("type") == "array" else shown
 
 
 _PATH_WORDS: Final = {

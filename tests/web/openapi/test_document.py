@@ -144,6 +144,17 @@ def test_no_pattern_keeps_a_generated_client_from_what_it_is_told(version: str) 
     assert beyond == set()
 
 
+def test_lists_in_a_query_are_written_in_the_one_way_that_all_clients_know() -> None:
+    """Generated clients in Ruby repeat a name as `status[0]`, which is no parameter here."""
+    lists = {
+        one["name"]: one.get("explode")
+        for _, operation in operations(DOCUMENTS[VERSIONS[0]])
+        for one in operation["parameters"]
+        if one.get("schema", {}).get("type") == "array"
+    }
+    assert lists == {"status": False, "merchantId": False, "network": False}
+
+
 def test_all_types_of_bodies_are_described_once() -> None:
     assert len(bodies()) == len(set(map(str, bodies())))
 
