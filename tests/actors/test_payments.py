@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 import trio
@@ -16,6 +18,7 @@ from payd.chains.base import SeenTransfer
 from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound
 from payd.core.payment import Payment, PaymentCancelled, PaymentFailed
 from payd.core.status import Status
+from payd.store.batch import Failure, Step, run_batch
 from payd.store.db import Tx
 from payd.store.payments import find_payment
 from payd.store.transfers import Transfer, transfers_of_payment
@@ -200,3 +203,22 @@ async def test_a_transfer_seen_before_its_payment_still_pays_it_and_never_a_seco
     with pytest.raises(TransferUsedTwice):
         await credit(second)
     assert payments.db.point(transfers_of_payment, second) == []
+
+
+async def test_what_a_commit_owes_of_which_nobody_knew_is_sent_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stores_and_breaks(tx: Tx, batch: Sequence[Step]) -> Failure | None:
+        return run_batch(tx, batch) or Failure("unknown", "the disk answers with errors")
+
+    await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://a.test/"})
+    payment = await shop.pay()
+    await trio.sleep(1)
+    monkeypatch.setattr("payd.store.writer.run_batch", stores_and_breaks)
+    answer = await shop.call("POST", f"/v1/payments/{payment}/cancel", {})
+    monkeypatch.undo()
+    assert answer.status == 500
+    await trio.sleep(2)  # and not with the next look around
+
+    tried = "SELECT d.event_type FROM attempts a JOIN deliveries d ON d.id = a.delivery_id ORDER BY a.seq"
+    assert ("payment.cancelled",) in shop.realm.db.point(lambda tx: tx.execute(tried).fetchall())
