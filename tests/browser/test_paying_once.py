@@ -24,6 +24,7 @@ from tests.browser.page_wallets import (
     sends,
 )
 from tests.browser.played import PLAYED
+from tests.browser.played import asked as asked_of
 from tests.browser.test_checkout import accessibility_problems, heading
 from tests.browser.wallet_shop import WalletShop
 
@@ -295,3 +296,19 @@ def test_who_sent_money_for_what_was_cancelled_is_not_told_that_nothing_was_char
     page.reload()
     expect(page.locator("#kept")).to_contain_text(sent)
     expect(page.get_by_text("Nothing was charged.")).to_be_hidden()
+
+
+def test_a_wallet_that_is_chosen_twice_while_what_pays_is_loaded_is_asked_once(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.goto(till.pay())
+    held: list[Route] = []
+    page.route("**/static/pay.js*", lambda route: held.append(route))
+    page.locator("#pay .wallet").dblclick()
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    expect(page.locator("#pay-now")).to_be_visible()
+    assert len(asked_of(page, "eth_requestAccounts")) == 1

@@ -238,13 +238,16 @@ function drawn() {
   if ($('pay')) $('pay').hidden = !$('pay').childElementCount;
 }
 
+let wanted; // chosen while that is loaded
 async function begin(wallet) {
+  wanted = wallet;
   try {
     await loadPayer();
   } catch {
     return warn('offline');
   }
-  payer.choose(wallet);
+  if (wanted) payer.choose(wanted);
+  wanted = null;
 }
 
 addEventListener('storage', (event) => { if (event.key === key) drawn(); });
