@@ -298,6 +298,28 @@ def test_who_sent_money_for_what_was_cancelled_is_not_told_that_nothing_was_char
     expect(page.get_by_text("Nothing was charged.")).to_be_hidden()
 
 
+@pytest.mark.parametrize("status", [200, 403, 404])
+def test_what_a_proxy_says_in_the_servers_place_loses_no_signature(
+    shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch, status: int
+) -> None:
+    watch.expected = (f"status of {status}", *THEY_SAY)
+    page = open_page()
+    wallets.install(page, "viem")
+    login = {"status": status, "content_type": "text/html", "body": "<p>Welcome to our network</p>"}
+    page.route("**/confirm", lambda route: route.fulfill(**login))
+    page.goto(link := shop.pay())
+    connect(page, "Client Wallet", "USDC")
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_contain_text("No connection")
+    expect(paying(page)).to_have_text("Your wallet sent the payment")
+    nothing_to_pay_with(page)
+    asked = wallets.methods()
+    page.unroute("**/confirm")
+    expect(heading(page)).to_have_text("Paid", timeout=PAID_MS)
+    assert wallets.methods() == asked
+    assert shop.transfers(link) == [("matched", "USDC")]
+
+
 def test_a_wallet_that_is_chosen_twice_while_what_pays_is_loaded_is_asked_once(
     till: Till, open_page: OpenPage
 ) -> None:

@@ -49,4 +49,4 @@ export function choices({ options, funds, words, fill }) {
 
   return { fundsOf, lacking, feeOf, list };
 }
-export const haveOf = (row) => [row.has, ...(row.coins.unit === row.has.unit ? [] : [row.coins])].map(money).join(', ');
+export const haveOf = (row) => [...new Set([row.has, row.coins].map(money))].join(', ');

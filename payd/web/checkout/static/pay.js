@@ -14,7 +14,7 @@ const RESULT_MAX = 20_000; // characters: the signatures of smart wallets are lo
 const PATIENCE_MS = 30_000; // for an answer; the server takes 20 s for a check at most
 
 const $ = (id) => document.getElementById(id);
-const button = (text, onclick, className = '') => el('button', { type: 'button', textContent: text, onclick, className });
+const button = (text, onclick, more) => el('button', { type: 'button', textContent: text, onclick, ...more });
 // An approval moves nothing by itself.
 const moves = (action) => isSending(action) && !/^0x095ea7b3/i.test(action.params[0].data);
 const isSignature = (text) => text.length <= RESULT_MAX && /^0x([0-9a-f]{2})+$/i.test(text);
@@ -34,37 +34,35 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   const unasked = (what) => keep(what?.results.length ? { ...what, asking: false } : null);
 
   async function call(path, body) {
-    const answer = await fetch(root + path, {
+    const [answer, said] = await fetch(root + path, {
       method: body ? 'POST' : 'GET', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: body && JSON.stringify(body),
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
-    }).catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
-    const said = await answer.json().catch(() => ({}));
+    }).then(async (got) => [got, await got.json()]) // what is no JSON, some proxy said
+      .catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
     if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.details?.reason ?? said.code ?? 'unknown' });
+    calm('offline');
     return said;
   }
   const ask = (what, body) => call(`/v1/gateway/payment/${id}/${what}`, body);
+  const rest = () => (option ? 'options' : 'choose');
   const pause = (wait) => new Promise((done) => { wake = done; setTimeout(done, wait); });
 
   async function until(done) {
-    for (let wait = RETRY_FIRST_MS; !await done(); wait = Math.min(wait * 2, RETRY_LAST_MS)) await pause(wait);
+    let said;
+    for (let wait = RETRY_FIRST_MS; !(said = await done()); wait = Math.min(wait * 2, RETRY_LAST_MS)) await pause(wait);
+    return said;
   }
 
   // As often as it takes, for as long as the buyer waits for it.
-  async function insist(mine, work) {
-    let said;
-    await until(async () => {
-      if (mine !== turn) throw new WalletError('gone');
-      try {
-        said = await work();
-        calm('offline');
-        return true;
-      } catch (e) {
-        if (!e.offline || mine !== turn) throw e;
-        return warn('offline');
-      }
-    });
-    return said;
-  }
+  const insist = (mine, work) => until(async () => {
+    if (mine !== turn) throw new WalletError('gone');
+    try {
+      return await work();
+    } catch (e) {
+      if (!e.offline || mine !== turn) throw e;
+      return warn('offline');
+    }
+  });
 
   // -- telling the server, until it has it
 
@@ -81,7 +79,6 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     try {
       const results = what.results.map((one) => ({ type: 'walletRpc', data: [one] }));
       ({ status } = await ask('confirm', { optionId: what.option, results }));
-      calm('offline');
     } catch (e) {
       if (e.offline) return warn('offline');
       if (e.status >= 500 || e.status === 429) return false;
@@ -112,7 +109,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     keep(null); // a signature that is not taken moves nothing, nor does what was reverted
     if (isStale(e) && wallet) renew().catch(back);
     else {
-      draw(option ? 'options' : 'choose', true);
+      draw(rest(), true);
       warn(reverted ? 'reverted' : 'unsigned');
     }
   }
@@ -125,7 +122,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     options = [];
     hush();
     draw('connecting', true);
-    say(fill(words.check, { wallet: wallet.name }));
+    say($('paying')?.textContent ?? '');
     try {
       const connected = await wallet.connect(Object.keys(network()));
       if (mine !== turn) return;
@@ -210,9 +207,9 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     const before = option;
     await offer(turn);
     if (!option) return true;
-    if (before.id === option.id && before.amount.value === option.amount.value) return false;
-    if (before.id === option.id) warn('quote_expired', { old: money(before.amount), new: money(option.amount) });
-    else warn('changed');
+    if (before.id !== option.id) warn('changed');
+    else if (before.amount.value === option.amount.value) return false;
+    else warn('quote_expired', { old: money(before.amount), new: money(option.amount) });
     return true;
   }
 
@@ -356,12 +353,12 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   const title = (text) => el('h2', { id: 'paying', tabIndex: -1, textContent: text });
   const wheel = () => el('span', { className: 'spinner', ariaHidden: 'true' });
   const row = (name, ...value) => el('div', {}, el('dt', { textContent: name }), el('dd', {}, ...value));
-  const another = () => button(words.another, leave, 'plain');
+  const another = () => button(words.another, leave, { className: 'plain' });
 
   // The shop may ask for something first: nothing is signed or sent before it has it.
   const onward = () => (option.collectData
     ? el('a', { id: 'collect', className: 'button primary', href: `${option.collectData.url}&lang=${document.documentElement.lang}`, target: '_blank', rel: 'noopener', textContent: words.collect })
-    : Object.assign(button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, 'primary'), { id: 'pay-now' }));
+    : button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, { id: 'pay-now', className: 'primary' }));
 
   const offers = () => choices({ options, funds, words, fill });
 
@@ -398,13 +395,13 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   const again = () => button(words.again, () => {
     unasked(isWhole(kept()) ? null : kept());
     hush();
-    draw(option ? 'options' : 'choose', true);
+    draw(rest(), true);
   });
-  const change = () => Object.assign(button(words.change, () => {
+  const change = () => button(words.change, () => {
     open = true;
     draw('options');
     $('pay').querySelector('input:checked').focus();
-  }), { id: 'change' });
+  }, { id: 'change' });
 
   function pick(one, done) {
     option = one;
@@ -458,16 +455,16 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       if (!same || $('replaced') === null) draw('sent', !same);
       if (!same) say(`${words.sent} ${words['sent.body']}`);
     } else if (what?.asking) draw('maybe', view !== 'maybe');
-    else if (['sent', 'maybe', 'approve'].includes(view)) draw(option ? 'options' : 'choose');
+    else if (['sent', 'maybe', 'approve'].includes(view)) draw(rest());
     else if (view === 'choose' || !$('pay').childElementCount) draw(view);
   }
 
   // A payment that ended unpaid: the buyer will need the id of what the wallet sent.
   function note(what) {
     if ($('alert').dataset.kind !== 'offline') hush(); // it told the buyer to pay
-    if ($('status').dataset.status === 'succeeded') return keep(null);
-    const ended = ['failed', 'expired', 'cancelled'].includes($('status').dataset.status);
-    if (!ended || !what?.sends || !isWhole(what) || $('kept')) return;
+    const { status, final } = $('status').dataset;
+    if (status === 'succeeded') return keep(null);
+    if (final !== 'true' || !what?.sends || !isWhole(what) || $('kept')) return;
     $('status').firstElementChild.append(el('p', { className: 'note', id: 'kept' }, `${words.kept} `, hashOf(what).firstChild));
   }
 
