@@ -65,7 +65,7 @@ def elsewhere(payd: Terminal) -> Terminal:
         ),
         ("key list --account main", "payd key create --mode test --account main"),
         ("app list", "payd app create --mode test"),
-        ("account create second", "payd key create --mode test"),
+        ("account create second", "payd key create --mode test --account second"),
         ("user list", "payd user setup-link"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_house_that_is_not_there_is_made_where_it_was_looked_for(payd: Termina
 
 
 def test_without_a_word_about_the_house_a_hint_has_none(payd: Terminal) -> None:
-    assert payd("account", "create", "main").output.endswith("payd key create --mode test\n")
+    assert payd("account", "create", "main").output.endswith("payd key create --mode test --account main\n")
 
 
 @pytest.mark.parametrize("command", ["account list", "key list", "app list", "merchant list", "webhook show"])
