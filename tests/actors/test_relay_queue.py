@@ -276,6 +276,15 @@ async def test_what_another_transfer_has_paid_is_not_brought_while_the_chain_sho
         assert bench.state() == "sent"
 
 
+async def committed(realm_db: Database) -> tuple[Till, str]:
+    """A till, and a payment for which its buyer has signed, who can pay it by hand as well."""
+    till = await Till(realm_db).open()
+    payment = await till.sell()
+    await till.offer(payment, asset=EURC)
+    await till.commit(payment)
+    return till, payment
+
+
 @pytest.mark.parametrize(
     ("value", "after_ms", "state"),
     [(PRICE, 1, "queued"), (PRICE + 1, 1, "sent"), (PRICE, 0, "sent")],
@@ -284,10 +293,7 @@ async def test_what_another_transfer_has_paid_is_not_brought_while_the_chain_sho
 async def test_a_buyer_who_has_paid_in_another_way_since_is_not_charged_for_a_signature_that_never_left(
     realm_db: Database, value: int, after_ms: int, state: str
 ) -> None:
-    till = await Till(realm_db).open()
-    payment = await till.sell()
-    await till.offer(payment, asset=EURC)
-    await till.commit(payment)
+    till, payment = await committed(realm_db)
     async with open_bench(realm_db) as bench:
         signed_ms = bench.clock.now_ms()
         await bench.owe(payment)
@@ -301,10 +307,7 @@ async def test_a_buyer_who_has_paid_in_another_way_since_is_not_charged_for_a_si
 
 
 async def test_what_a_node_has_is_not_given_up_for_what_is_paid_beside_it(realm_db: Database) -> None:
-    till = await Till(realm_db).open()
-    payment = await till.sell()
-    await till.offer(payment, asset=EURC)
-    await till.commit(payment)
+    till, payment = await committed(realm_db)
     async with open_bench(realm_db) as bench:
         await bench.owe(payment)
         await bench.tick()
@@ -316,10 +319,7 @@ async def test_what_a_node_has_is_not_given_up_for_what_is_paid_beside_it(realm_
 
 
 async def test_nor_is_what_a_node_had_and_is_to_be_sent_again(realm_db: Database) -> None:
-    till = await Till(realm_db).open()
-    payment = await till.sell()
-    await till.offer(payment, asset=EURC)
-    await till.commit(payment)
+    till, payment = await committed(realm_db)
     async with open_bench(realm_db) as bench:
         await bench.owe(payment)
         await bench.tick()

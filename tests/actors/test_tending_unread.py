@@ -83,15 +83,13 @@ async def test_what_another_may_pay_ends_once_its_window_was_read_to_the_end(
     assert await shop.status(payment_id) in ("failed", "expired")
 
 
-@pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("It could not be brought.")])
-async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_otherwise(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger
-) -> None:
+async def paid_beside(shop: Shop, monkeypatch: pytest.MonkeyPatch, found: Trigger) -> str:
+    """A payment that payd brings, of which each look finds this, and that was paid otherwise as well."""
     payment_id = await watched(shop)
     payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
 
     async def look(payment: Payment, now_ms: int) -> Found:
-        return Found(end)
+        return Found(found)
 
     monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
     await shop.realm.payments.ask(
@@ -100,6 +98,14 @@ async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_ot
     job = RelayJob(CHAIN, BUYER, ASSET, b"call", payment.expires_at_ms // 1000)
     await shop.realm.db.write(insert_job, payment_id, job, 0)
     await too_much(shop, payment_id)
+    return payment_id
+
+
+@pytest.mark.parametrize("end", [WindowClosed(), PaymentFailed("It could not be brought.")])
+async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_otherwise(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, end: Trigger
+) -> None:
+    payment_id = await paid_beside(shop, monkeypatch, end)
 
     for _ in range(2):
         await shop.realm.payments.tending.news(payment_id, CHAIN)
@@ -112,19 +118,7 @@ async def test_what_could_not_be_brought_does_not_end_a_payment_that_was_paid_ot
 async def test_what_was_paid_beside_it_is_no_matter_where_what_payd_brought_has_landed(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payment_id = await watched(shop)
-    payment, processing = shop.realm.payments.find(payment_id), processing_of(shop, payment_id)
-
-    async def look(payment: Payment, now_ms: int) -> Found:
-        return Found(TransferConfirmed("0x2"))
-
-    monkeypatch.setattr(shop.realm.payments.chains[0], "look", look)
-    await shop.realm.payments.ask(
-        payment_id, lambda actor: actor.move(FundsCommitted(processing, b"results"))
-    )
-    job = RelayJob(CHAIN, BUYER, ASSET, b"call", payment.expires_at_ms // 1000)
-    await shop.realm.db.write(insert_job, payment_id, job, 0)
-    await too_much(shop, payment_id)
+    payment_id = await paid_beside(shop, monkeypatch, TransferConfirmed("0x2"))
     await shop.realm.payments.tending.news(payment_id, CHAIN)
 
     assert await shop.status(payment_id) == "succeeded"
