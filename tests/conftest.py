@@ -38,9 +38,11 @@ SLOW: Final = ("live", "browser", "receivers", "release")
 # Python's own. The conftest of a folder may have lifted it already.
 NESTING_MAX: Final = 1000
 
-# A shell has what it starts in the background ignore Ctrl-C, and so would all that tests start and end by it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell has what it starts in the background ignore Ctrl-C, and nohup that its terminal is gone. So would
+# all that tests start and end by these.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 # In CI every run has the same inputs, so that a red run is red again for who looks into it. No deadline: what
 # else the machine does is no property of the code.
