@@ -114,7 +114,8 @@ class Topics(Generic[F]):
     """Followers by topic; a topic without followers is not kept."""
 
     def __init__(self) -> None:
-        self._followers: dict[str, set[F]] = {}
+        # In the order in which they came, which is that of what they hold in memory: it is told faster.
+        self._followers: dict[str, dict[F, None]] = {}
 
     def __len__(self) -> int:
         """How many topics have followers."""
@@ -122,13 +123,13 @@ class Topics(Generic[F]):
 
     def subscribe(self, topic: str, follower: F) -> None:
         """Hear of `topic` from now on. Read its state after this, not before: nothing falls in between."""
-        self._followers.setdefault(topic, set()).add(follower)
+        self._followers.setdefault(topic, {})[follower] = None
 
     def unsubscribe(self, topic: str, follower: F) -> None:
         """Hear nothing more; harmless when that is so already."""
         followers = self._followers.get(topic)
         if followers is not None:
-            followers.discard(follower)
+            followers.pop(follower, None)
             if not followers:
                 del self._followers[topic]
 

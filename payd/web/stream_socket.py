@@ -20,7 +20,7 @@ from wsproto.utilities import generate_accept_token
 
 from payd.actors.feed import Update, text_frame
 from payd.web.call import Answer
-from payd.web.wire import linger, receive_now, send_now
+from payd.web.wire import linger, receive_now, write_now
 
 # A client that leaves so many pings without an answer is gone.
 UNANSWERED_MAX: Final = 2
@@ -56,12 +56,14 @@ class StreamSocket:
     """A websocket straight on a connection. Its task waits for the client; others leave things and go on."""
 
     __slots__ = (
-        "_bade_farewell", "_close_code", "_early", "_gone", "_inbound", "_key", "_latest", "_parser",
+        "_bade_farewell", "_close_code", "_early", "_gone", "_inbound", "_key", "_latest", "_number", "_parser",
         "_ping_due", "_pong", "_scope", "_stream", "_tail", "_unanswered", "_woken",
     )  # fmt: skip
 
     def __init__(self, stream: trio.SocketStream, key: bytes, early: bytes) -> None:
         self._stream = stream
+        # Nobody closes a feed's connection but its own task, after `run`: as long as that runs, it is this one.
+        self._number = stream.socket.fileno()
         self._key = key
         self._early = early
         self._parser: Connection | None = None
@@ -249,7 +251,7 @@ class StreamSocket:
 
     def _write(self, frame: bytes) -> int:
         try:
-            return send_now(self._stream.socket, frame)
+            return write_now(self._number, frame)
         except trio.BrokenResourceError:
             self._gone = True
             self._call_task()

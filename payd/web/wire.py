@@ -315,8 +315,13 @@ def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
     Raises:
         trio.BrokenResourceError: The connection is gone.
     """
+    return write_now(socket.fileno(), data)
+
+
+def write_now(number: int, data: bytes) -> int:
+    """`send_now` to the socket with this file descriptor."""
     try:
-        return os.write(socket.fileno(), data)
+        return os.write(number, data)
     except BlockingIOError:
         return 0
     except OSError as error:
