@@ -37,6 +37,9 @@ SEND_S: Final = 30.0
 # closing with unread input resets the connection, and the answer may be lost with it.
 LINGER_S: Final = 2.0
 LINGER_BYTES_MAX: Final = 8 << 20
+# A client that says no more while it is answered has left, or takes the answer all the same, as programs do
+# whose input is at its end: pages are answered within this.
+LAST_WORD_S: Final = 2.0
 CHUNK_BYTES: Final = 65_536
 END: Final = b"\r\n\r\n"
 """Of a head."""
@@ -151,7 +154,10 @@ class Wire:
         self._unread = data
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """The next bytes; empty at the end. The first bytes of a head start its deadline."""
+        """The next bytes; empty at the end. The first bytes of a head start its deadline.
+
+        Whoever is told of the end answers no more: while a request is under way, it is told a little later.
+        """
         if self._unread:
             await trio.lowlevel.checkpoint()
             data, self._unread = self._unread, b""
@@ -163,6 +169,8 @@ class Wire:
                 raise
         if not data:
             self._is_over = True
+            if self.active:
+                await trio.sleep(LAST_WORD_S)  # or until it is answered
             self._end_when_idle()
         else:
             self.begin_head()

@@ -231,32 +231,6 @@ async def test_an_idle_connection_ends_after_its_time() -> None:
         assert trio.current_time() - began_s == pytest.approx(KEEP_ALIVE_S, abs=1)
 
 
-@pytest.mark.parametrize(
-    "sent", ["", "GET /v1", "GET /v1/payments/pay_t1/f", "GET /v1/slow HTTP/1.1\r\nHost: x\r\n\r\n"]
-)
-async def test_a_connection_whose_client_left_is_not_kept(sent: str) -> None:
-    async with open_street() as street:
-        client = await street.connect()
-        await client.send(sent)
-        await wait_all_tasks_blocked()
-        await client.stream.aclose()
-        await wait_all_tasks_blocked()
-
-        assert len(street.front) == 0
-        assert street.front.caught == 0
-
-
-async def test_a_used_connection_whose_client_left_is_not_kept() -> None:
-    async with open_street() as street:
-        for _ in range(20):  # in whatever order the tasks run
-            client = await street.connect()
-            await client.get("/v1/payments/a")
-            await client.stream.aclose()
-        await wait_all_tasks_blocked()
-
-        assert len(street.front) == 0
-
-
 async def test_a_long_answer_is_not_cut() -> None:
     async with open_street() as street:
         street.slow_s = 10 * KEEP_ALIVE_S
