@@ -193,10 +193,11 @@ class Wire:
     async def send_whole(self, data: bytes) -> None:
         """Send an answer that is whole. Raises as `send_all` does."""
         try:
-            sent = send_now(self.socket, data)
-            if sent < len(data):
+            rest = memoryview(data)[send_now(self.socket, data) :]
+            while rest:
                 with trio.fail_after(SEND_S):
-                    await self._stream.send_all(data[sent:])
+                    await wait_writable(self.socket)
+                rest = rest[send_now(self.socket, rest) :]
         except (trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.scope.cancel()  # hypercorn may be waiting for what never comes
             raise trio.BrokenResourceError("the client is gone") from error
@@ -314,7 +315,7 @@ def accept_now(listener: trio.abc.Listener[trio.SocketStream]) -> trio.SocketStr
     return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
 
-def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
+def send_now(socket: trio.socket.SocketType, data: bytes | memoryview) -> int:
     """Send what the kernel takes at once, without a checkpoint.
 
     Returns:
@@ -326,7 +327,7 @@ def send_now(socket: trio.socket.SocketType, data: bytes) -> int:
     return write_now(socket.fileno(), data)
 
 
-def write_now(number: int, data: bytes) -> int:
+def write_now(number: int, data: bytes | memoryview) -> int:
     """`send_now` to the socket with this file descriptor."""
     try:
         return os.write(number, data)
@@ -334,6 +335,17 @@ def write_now(number: int, data: bytes) -> int:
         return 0
     except OSError as error:
         raise trio.BrokenResourceError(errno.errorcode.get(error.errno or 0, "gone")) from error
+
+
+async def wait_writable(socket: trio.socket.SocketType) -> None:
+    """Return when some of what is to be sent fits.
+
+    Raises:
+        trio.ClosedResourceError: The connection was closed here.
+    """
+    if socket.fileno() < 0:
+        raise trio.ClosedResourceError("closed here")
+    await trio.lowlevel.wait_writable(socket)
 
 
 async def receive(socket: trio.socket.SocketType, max_bytes: int) -> bytes:

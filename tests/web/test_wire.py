@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from payd.web.front import listen
 from payd.web.wire import (
+    CHUNK_BYTES,
     HEAD_S,
     KEEP_ALIVE_S,
     LINGER_S,
@@ -104,6 +105,25 @@ async def test_a_send_that_the_client_takes_in_pieces_is_whole(
             got += await near.receive_some(50_000)
 
     assert got == data
+    await close(near, far)
+
+
+async def test_a_send_that_the_client_takes_slowly_is_whole(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wires().open(far)
+    data = bytes(range(256)) * 8_000
+    got = bytearray()
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.send_all, data)
+        while len(got) < len(data):
+            await trio.sleep(SEND_S / 10)
+            got += await near.receive_some(CHUNK_BYTES)
+
+    assert got == data
+    assert trio.current_time() - began_s > 2 * SEND_S
     await close(near, far)
 
 
