@@ -27,8 +27,9 @@ from payd.web.call import Request
 HEAD_BYTES_MAX: Final = 16_384
 # A client's request line and headers take one round trip; who needs longer holds a connection for nothing.
 HEAD_S: Final = 20.0
-# Idle connections stay this long, as long as common proxies and clients keep theirs.
-KEEP_ALIVE_S: Final = 75.0
+# Idle connections stay this long, longer than common proxies keep theirs: Caddy two minutes, others less. Who
+# closes first decides, and a request that meets our close on its way is lost to whoever sent it.
+KEEP_ALIVE_S: Final = 150.0
 # Who has just come has so long to ask, and who has just asked to be answered, before it makes room.
 SETTLED_S: Final = 1.0
 # A client that takes nothing for this long will not come back for the rest.

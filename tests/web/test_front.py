@@ -221,6 +221,15 @@ async def test_a_dripping_body_has_a_deadline() -> None:
         assert (answer.status, answer.headers["connection"]) == (400, "close")
 
 
+async def test_a_proxy_gives_its_idle_connection_up_first() -> None:
+    async with open_street() as street:
+        proxy = await street.connect()
+        await proxy.get("/v1/payments/a")
+        await trio.sleep(120)  # Caddy's keepalive, without being told
+
+        assert (await proxy.get("/v1/payments/a")).status == 200
+
+
 async def test_an_idle_connection_ends_after_its_time() -> None:
     async with open_street() as street:
         client = await street.connect()
