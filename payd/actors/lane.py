@@ -57,6 +57,7 @@ AWAY: Final = frozenset(
         "network_unreachable",
         "dns_error",
         "proxy_error",
+        "system_error",
     }
 )
 # What stands before a receiver says that it is not there, or asks for patience.

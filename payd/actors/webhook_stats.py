@@ -31,6 +31,7 @@ ERROR_CLASSES: Final = (
     "protocol_error",
     "proxy_error",
     "redirect",
+    "system_error",
     "timeout_connect",
     "timeout_response",
     "tls_error",

@@ -32,6 +32,7 @@ NOBODY: Final = frozenset(
         "connection_reset",
         "dns_error",
         "network_unreachable",
+        "system_error",
         "timeout_connect",
         "tls_error",
     }

@@ -34,6 +34,7 @@ WORDS: Final = {
     "protocol_error": "the answer is not HTTP/1.1",
     "proxy_error": "payd's own proxy did not let it through",
     "redirect": "a redirect",
+    "system_error": "payd's own machine made no connection",
     "timeout_connect": f"no connection within {RESPONSE_DEADLINE_S} s",
     "timeout_response": f"no answer within {RESPONSE_DEADLINE_S} s",
     "tls_error": "TLS failed",
@@ -62,6 +63,10 @@ BY_CLASS: Final = {
     "protocol_error": "Is this your receiver's port, and is it http or https?",
     "proxy_error": "See proxy in [webhooks] of payd.toml; the receiver knows nothing of it.",
     "redirect": _MOVED,
+    "system_error": (
+        "Is payd out of files or memory, or does a firewall of its own machine forbid it? The receiver knows"
+        " nothing of it."
+    ),
     "timeout_connect": "Is there a firewall between, or is the port wrong?",
     "timeout_response": "Answer at once, and do the work afterwards.",
     "tls_error": (

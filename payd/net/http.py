@@ -34,7 +34,8 @@ CONNECT_DEADLINE_S: Final = 5.0
 BODY_BYTES_MAX: Final = 16 * 1024
 BODY_WAIT_S: Final = 2.0
 
-_UNREACHABLE: Final = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN})
+# Of this machine, which makes no connection to anybody or is not allowed to.
+_OWN: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM, errno.EACCES})
 
 Header: TypeAlias = tuple[bytes, bytes]
 MayCall: TypeAlias = Callable[[str], bool]
@@ -87,7 +88,7 @@ class Reply(msgspec.Struct, frozen=True):
         status: Of the final status line; None when there was none in time.
         error_class: None exactly when there is a status; else one of dns_error, blocked_address,
             connection_refused, connection_reset, network_unreachable, tls_error, timeout_connect,
-            timeout_response, protocol_error, proxy_error.
+            timeout_response, protocol_error, proxy_error, system_error.
         detail: What happened, for a log; nothing that the peer sent.
         headers: As they came, names in lower case.
         body: At most as much as was asked for.
@@ -393,8 +394,7 @@ def _os_class(error: OSError) -> str:
         return "connection_reset"
     if error.errno == errno.ETIMEDOUT:
         return "timeout_connect"
-    unreachable = error.errno is None or error.errno in _UNREACHABLE
-    return "network_unreachable" if unreachable else "connection_refused"
+    return "system_error" if error.errno in _OWN else "network_unreachable"
 
 
 def _ms_since(started_s: float) -> int:

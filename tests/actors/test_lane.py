@@ -206,6 +206,7 @@ async def test_it_slows_down_after_three_timeouts_and_speeds_up_by_doubling(benc
         ("connection_reset", None, 1),
         ("dns_error", None, 1),
         ("network_unreachable", None, 1),
+        ("system_error", None, 1),
         ("http_status", 429, 1),
         ("http_status", 503, 1),
         ("http_status", 500, IN_FLIGHT_MAX),  # there, and it answers: a fault of one event's handling

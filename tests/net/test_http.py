@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -410,6 +412,30 @@ async def test_a_closed_port_is_refused_and_plain_http_is_no_tls() -> None:
 
     assert plain.error_class == "tls_error"
     assert closed.error_class == "connection_refused"
+
+
+@pytest.mark.parametrize(
+    ("number", "error_class"),
+    [
+        (errno.EMFILE, "system_error"),
+        (errno.ENFILE, "system_error"),
+        (errno.ENOBUFS, "system_error"),
+        (errno.EPERM, "system_error"),
+        (errno.EHOSTUNREACH, "network_unreachable"),
+        (errno.EADDRNOTAVAIL, "network_unreachable"),
+        (errno.EHOSTDOWN, "network_unreachable"),
+        (errno.ECONNREFUSED, "connection_refused"),
+    ],
+)
+async def test_no_receiver_is_blamed_for_what_its_own_system_did_to_the_sender(
+    number: int, error_class: str
+) -> None:
+    async def dial(_address: str, _port: int) -> trio.abc.Stream:
+        raise OSError(number, os.strerror(number))
+
+    reply = await post(Client(may_call=lambda _: True, dial=dial), Target.of("http://192.0.2.1/"))
+
+    assert (reply.error_class, reply.detail) == (error_class, os.strerror(number))
 
 
 @pytest.mark.real_time
