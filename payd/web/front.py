@@ -288,7 +288,7 @@ class Front:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return None  # gone before it said what it wanted
         wire.unread(left)
-        state: LifespanState = {"wire": wire}
+        state: LifespanState = {"wire": wire, "answer": self._answer}
         server = TCPServer(self._application, self._config, self._context, state, wire)  # type: ignore[arg-type]
         server.idle_task = NO_TIMER  # type: ignore[assignment]
         await server.run()

@@ -14,6 +14,8 @@ import structlog
 from hypercorn.config import Config
 from hypercorn.protocol.h11 import H11Protocol
 
+from payd.core.errors import InvalidParams
+from payd.web.call import JSON_TYPE, Answering, Request
 from payd.web.seldom import Seldom
 from payd.web.sockets import VERSION, is_feed
 from payd.web.wire import HEAD_BYTES_MAX
@@ -28,6 +30,14 @@ def hypercorn_config() -> Config:
     config.include_date_header = False
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
+
+
+UNREADABLE_HEAD: Final = "This cannot be read as a request of HTTP/1.1."
+# By the status that h11 gives it.
+UNREADABLE: Final = {
+    431: f"The request's first line and headers are longer than {HEAD_BYTES_MAX} bytes.",
+    501: "A body comes with Content-Length, or with Transfer-Encoding: chunked and no other.",
+}
 
 
 class Http1(H11Protocol):
@@ -52,6 +62,21 @@ class Http1(H11Protocol):
                 http_version=request.http_version,
             )
         await super()._create_stream(request)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        """What is no request is refused in the words of all refusals; hypercorn's own has none."""
+        answer: Answering = self.connection_state["answer"]
+        refusal = InvalidParams(UNREADABLE.get(status_code, UNREADABLE_HEAD))
+        found = await answer(Request("GET", "", refusal=refusal))
+        headers = [(name.lower(), value) for name, value in found.headers]
+        headers += [
+            ("content-type", JSON_TYPE),
+            ("content-length", str(len(found.body))),
+            ("connection", "close"),
+        ]
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
+        await self._send_h11_event(h11.Data(data=found.body))
+        await self._send_h11_event(h11.EndOfMessage())
 
     def _is_a_feeds(self, request: h11.Request) -> bool:
         """Whether a request may become a feed: it is for one, whole, and nothing came behind it.

@@ -15,7 +15,7 @@ from wsproto.events import TextMessage
 from payd.web.asgi import BODY_S
 from payd.web.front import _may_become_feed
 from payd.web.hypercorn import Http1
-from payd.web.wire import HEAD_S, KEEP_ALIVE_S, SEND_S, SETTLED_S
+from payd.web.wire import HEAD_BYTES_MAX, HEAD_S, KEEP_ALIVE_S, SEND_S, SETTLED_S
 from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, Client, open_street, stream_pair
 
@@ -394,6 +394,29 @@ async def test_what_servers_read_differently_is_refused(request_head: str, statu
 
         assert answer.status == status
         assert (answer.headers.get("connection") == "close") is (status != 200)
+        assert street.front.caught == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        ("GET / HTTP/1.1\r\n\r\n", 400, b"cannot be read"),
+        ("GET / HTTP/1.1\r\nHost: x\r\nno header\r\n\r\n", 400, b"cannot be read"),
+        (f"GET / HTTP/1.1\r\nHost: {'x' * 2 * HEAD_BYTES_MAX}", 431, b"longer than 16384 bytes"),
+        ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, b"and no other"),
+        ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, b"cannot be read"),
+    ],
+)
+async def test_what_is_no_request_is_refused_as_everything_is(sent: str, status: int, words: bytes) -> None:
+    async with open_street() as street:
+        client = await street.connect()
+        await client.send(sent)
+        answer = await client.answer()
+
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        assert words in answer.body
+        assert b'"code":"invalid_params","details":{"requestId":"req_' in answer.body
+        assert await client.rest() == b""
         assert street.front.caught == 0
 
 
