@@ -50,7 +50,8 @@ def open_wallet(plan: Plan, rpc: Rpc) -> ChainWallet:
     if isinstance(plan.chain, EvmChainConfig):
         from payd.cli.evm_wallet import EvmWallet, read_wallet
 
-        return EvmWallet(read_wallet(plan.wallet, plan.password_file), chain, rpc, sends=plan.send)
+        key = read_wallet(plan.wallet, plan.password_file)
+        return EvmWallet(key, chain, rpc, sends=plan.send, max_fee_wei=plan.chain.max_fee_wei)
     from payd.cli.solana_wallet import SolanaWallet, read_keypair
 
     return SolanaWallet(read_keypair(plan.wallet), chain, rpc)

@@ -1,7 +1,7 @@
 """The wallet of `payd demo --mode live`: a key that signs or sends on one EVM chain, as a buyer's does.
 
-It binds whatever it signs to its own chain, so that a key which pays on a test chain pays nowhere else, and
-pays no more than the option says.
+It binds whatever it signs to its own chain, so that a key which pays on a test chain pays nowhere else, pays
+no more of the option's asset than it says, and offers for gas what the chain's configuration allows.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -18,7 +18,7 @@ from payd.chains.rpc import Rpc
 from payd.cli.asked import ask_password
 from payd.cli.chain_wallet import Landed
 from payd.cli.failure import Refused
-from payd.core.caip import AssetId, ChainId, to_checksum_address
+from payd.core.caip import AssetId, ChainId, parse_asset, to_checksum_address
 
 SIGN: Final = "eth_signTypedData_v4"
 SEND: Final = "eth_sendTransaction"
@@ -56,13 +56,14 @@ class EvmWallet:
         chain: Where it pays.
         rpc: The chain's nodes.
         sends: Whether it takes an option that it sends itself, and not one that it only signs.
+        max_fee_wei: The most that it offers for a unit of gas, whatever a node says.
 
     Attributes:
         address: Checksummed.
         accounts: Of the wallet, as CAIP-10.
     """
 
-    def __init__(self, key: bytes, chain: ChainId, rpc: Rpc, *, sends: bool) -> None:
+    def __init__(self, key: bytes, chain: ChainId, rpc: Rpc, *, sends: bool, max_fee_wei: int) -> None:
         from payd.chains.evm.signer import Signer
 
         self._key = key
@@ -70,6 +71,7 @@ class EvmWallet:
         self._chain_number = int(chain.reference)
         self._rpc = rpc
         self._wanted = SEND if sends else SIGN
+        self._max_fee_wei = max_fee_wei
         self.address = to_checksum_address(self._signer.address)
         self.accounts = (f"{chain}:{self.address}",)
 
@@ -85,15 +87,16 @@ class EvmWallet:
     async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
         """Sign or send, as asked, if it is from this wallet, on this chain, and no more than was agreed."""
         value_max = int(option["amount"]["value"])
+        asset = parse_asset(option["amount"]["unit"].removeprefix("caip19/"))
         params = _params(call)
         match call["method"], params:
             case "eth_signTypedData_v4", [str(), str(text)]:
-                return self._sign(text, value_max)
+                return self._sign(text, asset, value_max)
             case "eth_sendTransaction", [dict(transaction)]:
-                return await self._send(transaction, value_max)
+                return await self._send(transaction, asset, value_max)
         raise Refused(f"The wallet does not know what to do with {call['method']}.")
 
-    def _sign(self, text: str, value_max: int) -> str:
+    def _sign(self, text: str, asset: AssetId, value_max: int) -> str:
         from eth_account import Account
         from eth_account.messages import encode_typed_data
 
@@ -102,22 +105,34 @@ class EvmWallet:
         _check(typed["primaryType"] in SIGNABLE, f"to sign {typed['primaryType']}, which is no transfer")
         _check(int(typed["domain"]["chainId"]) == self._chain_number, "to sign for another chain")
         _check(self._is_own(message["from"]), "to sign for another account")
+        _check(_is_same(typed["domain"]["verifyingContract"], asset.reference), "to pay in another token")
         _check(int(message["value"]) <= value_max, "for more than the option says")
         signed = Account.sign_message(encode_typed_data(full_message=typed), self._key)
         return "0x" + bytes(signed.signature).hex()
 
-    async def _send(self, asked: dict[str, Any], value_max: int) -> str:
-        from payd.chains.evm.codec import from_count, from_data, from_quantity
+    async def _send(self, asked: dict[str, Any], asset: AssetId, value_max: int) -> str:
+        from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR
+        from payd.chains.evm.codec import WORD_BYTES, from_count, from_data, from_quantity
 
         value, data = from_quantity(asked.get("value", "0x0")), from_data(asked.get("data", "0x"))
         _check(self._is_own(asked["from"]), "to send from another account")
-        _check(value <= value_max, "for more than the option says")
+        if asset.namespace == "slip44":
+            _check(len(data) <= WORD_BYTES, "to call a contract, where it is to send coins")
+            _check(value <= value_max, "for more than the option says")
+        else:
+            _check(_is_same(asked["to"], asset.reference), "to pay in another token")
+            _check(value == 0 and data.startswith(TRANSFER_SELECTOR), "to send what is no transfer of tokens")
+            tokens = int.from_bytes(data[TRANSFER_BYTES - WORD_BYTES : TRANSFER_BYTES], "big")
+            _check(tokens <= value_max, "for more than the option says")
         ask = self._rpc.call
         gas = from_count(await ask("eth_estimateGas", asked))
         price = from_quantity(await ask("eth_gasPrice"))
         tip = from_quantity(await ask("eth_maxPriorityFeePerGas"))
+        _check(
+            max(price, tip) <= self._max_fee_wei, "for more gas money than max_fee_gwei of its chain allows"
+        )
         nonce = from_count(await ask("eth_getTransactionCount", self.address, "pending"))
-        max_fee = PRICE_ROOM * price + tip
+        max_fee = min(PRICE_ROOM * price + tip, self._max_fee_wei)
         to, gas = asked["to"].lower(), gas + gas // 4
         signed = self._signer.sign(self._chain_number, nonce, to, data, gas, max_fee, tip, value)
         said = await self._rpc.broadcast(signed.raw)
@@ -153,12 +168,16 @@ class EvmWallet:
         return Landed(receipt.get("status") == "0x1", f"block {block} has it; {payer} paid the gas")
 
     def _is_own(self, address: Any) -> bool:
-        return isinstance(address, str) and address.lower() == self._signer.address
+        return _is_same(address, self._signer.address)
 
 
 def _params(call: dict[str, Any]) -> Any:
     params = call.get("params")
     return msgspec.json.decode(params) if isinstance(params, str) else params
+
+
+def _is_same(address: Any, as_one: str) -> bool:
+    return isinstance(address, str) and address.lower() == as_one.lower()
 
 
 def _check(holds: bool, words: str) -> None:

@@ -17,6 +17,8 @@ from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
 from payd.chains.evm.authorization import Authorization, TokenDomain, typed_data
+from payd.chains.evm.binding import transfer_call
+from payd.chains.evm.codec import to_data
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.keystore import create
 from payd.chains.rpc import Rpc, Sent, Verdict
@@ -30,7 +32,9 @@ ADDRESS: str = Account.from_key(KEY).address
 SHOP = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 TOKEN = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
 CHAIN = 31337
-OPTION = {"amount": {"value": "12500000"}}
+OPTION = {"amount": {"unit": f"caip19/eip155:{CHAIN}/erc20:{TOKEN}", "value": "12500000"}}
+COINS = {"amount": {"unit": f"caip19/eip155:{CHAIN}/slip44:60", "value": "12500000"}}
+MAX_FEE = 5000
 
 AUTHORIZATION = Authorization(
     domain=TokenDomain("USD Coin", "2", CHAIN, TOKEN),
@@ -41,6 +45,7 @@ AUTHORIZATION = Authorization(
     nonce=bytes(range(32)),
 )
 TRANSACTION = {"from": ADDRESS, "to": SHOP, "data": "0x" + "ab" * 32, "value": hex(12_500_000)}
+TOKENS = {"to": TOKEN, "value": "0x0", "data": to_data(transfer_call(SHOP, 12_500_000))}
 ANSWERS = {
     "eth_estimateGas": hex(20_000),
     "eth_gasPrice": hex(1000),
@@ -69,7 +74,8 @@ class Nodes(Rpc):
 
 
 def wallet(nodes: Nodes | None = None, *, sends: bool = False) -> EvmWallet:
-    return EvmWallet(KEY, parse_chain(f"eip155:{CHAIN}"), nodes or Nodes(ANSWERS), sends=sends)
+    chain, nodes = parse_chain(f"eip155:{CHAIN}"), nodes or Nodes(ANSWERS)
+    return EvmWallet(KEY, chain, nodes, sends=sends, max_fee_wei=MAX_FEE)
 
 
 def to_sign(typed: dict[str, Any]) -> dict[str, Any]:
@@ -94,6 +100,7 @@ async def test_a_signature_is_that_of_the_wallets_key() -> None:
         (lambda typed: typed["message"].update({"from": SHOP}), "for another account"),
         (lambda typed: typed["message"].update(value="12500001"), "for more than the option says"),
         (lambda typed: typed.update(primaryType="Permit"), "to sign Permit, which is no transfer"),
+        (lambda typed: typed["domain"].update(verifyingContract=SHOP), "to pay in another token"),
     ],
 )
 async def test_what_no_buyer_agreed_to_is_not_signed(
@@ -107,7 +114,7 @@ async def test_what_no_buyer_agreed_to_is_not_signed(
 
 async def test_a_transaction_is_sent_on_the_wallets_chain_and_named_by_its_hash() -> None:
     nodes = Nodes(ANSWERS)
-    tx_hash = await wallet(nodes).do(OPTION, to_send())
+    tx_hash = await wallet(nodes).do(COINS, to_send())
     [raw] = nodes.sent
     assert Account.recover_transaction(raw) == ADDRESS
     sent = decoded(raw)
@@ -123,20 +130,49 @@ def decoded(raw: bytes) -> dict[str, Any]:
     return {**fields, "to": "0x" + bytes(fields["to"]).hex(), "data": "0x" + bytes(fields["data"]).hex()}
 
 
+async def test_tokens_are_sent_as_the_option_says() -> None:
+    nodes = Nodes(ANSWERS)
+    await wallet(nodes).do(OPTION, to_send(**TOKENS))
+    [raw] = nodes.sent
+    assert (decoded(raw)["to"], decoded(raw)["value"]) == (TOKEN, 0)
+
+
 @pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"from": SHOP}, "from another account"), ({"value": hex(12_500_001)}, "more than the option says")],
+    ("option", "changes", "words"),
+    [
+        (COINS, {"from": SHOP}, "from another account"),
+        (COINS, {"value": hex(12_500_001)}, "more than the option says"),
+        (COINS, {**TOKENS, "value": hex(1)}, "to call a contract"),
+        (OPTION, {**TOKENS, "data": to_data(transfer_call(SHOP, 12_500_001))}, "more than the option says"),
+        (OPTION, {**TOKENS, "to": SHOP}, "in another token"),
+        (OPTION, {**TOKENS, "value": hex(1)}, "no transfer of tokens"),
+        (OPTION, {**TOKENS, "data": "0x095ea7b3" + "ff" * 64}, "no transfer of tokens"),
+    ],
 )
-async def test_what_no_buyer_agreed_to_is_not_sent(changes: dict[str, str], words: str) -> None:
+async def test_what_no_buyer_agreed_to_is_not_sent(
+    option: dict[str, Any], changes: dict[str, str], words: str
+) -> None:
     nodes = Nodes(ANSWERS)
     with pytest.raises(Refused, match=words):
-        await wallet(nodes).do(OPTION, to_send(**changes))
+        await wallet(nodes).do(option, to_send(**changes))
     assert nodes.sent == []
+
+
+@pytest.mark.parametrize("dear", ["eth_gasPrice", "eth_maxPriorityFeePerGas"])
+async def test_no_node_has_the_wallet_offer_more_for_gas_than_its_chain_allows(dear: str) -> None:
+    nodes = Nodes({**ANSWERS, dear: hex(MAX_FEE + 1)})
+    with pytest.raises(Refused, match="max_fee_gwei"):
+        await wallet(nodes).do(COINS, to_send())
+    assert nodes.sent == []
+
+    nodes = Nodes({**ANSWERS, dear: hex(MAX_FEE)})
+    await wallet(nodes).do(COINS, to_send())
+    assert decoded(nodes.sent[0])["maxFeePerGas"] == MAX_FEE
 
 
 async def test_a_transaction_that_no_node_takes_is_no_payment() -> None:
     with pytest.raises(Refused, match="No node took the transaction: not this one"):
-        await wallet(Nodes(ANSWERS, "no_funds")).do(OPTION, to_send())
+        await wallet(Nodes(ANSWERS, "no_funds")).do(COINS, to_send())
 
 
 async def test_an_action_of_another_kind_is_refused() -> None:
