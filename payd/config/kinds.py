@@ -106,6 +106,8 @@ def _parse_flag(value: Any) -> bool:
 
 def _parse_folder(value: Any) -> Path:
     need(type(value) is str and value != "" and "\0" not in value)
+    # Only shells know what it stands for, and not everywhere: a folder of this name is one `rm` from a home.
+    need(not value.startswith("~"))
     return Path(value)
 
 
@@ -177,8 +179,8 @@ def split_list(text: str) -> list[str]:
 
 TOKEN: Final = Kind('16 to 256 visible ASCII characters, or "" for none', _parse_token, is_secret=True)
 FLAG: Final = Kind("true or false", _parse_flag, {"true": True, "false": False}.get)
-FILE: Final = Kind('a path, or "" for none', _parse_file)
-FOLDER: Final = Kind("a path", _parse_folder)
+FILE: Final = Kind('a path without ~, or "" for none', _parse_file)
+FOLDER: Final = Kind("a path without ~", _parse_folder)
 ADDRESS: Final = Kind('"host:port", such as "127.0.0.1:8420" or "[::1]:8420"', _parse_address)
 URL: Final = Kind('an http or https URL without query, or ""', _parse_url)
 NETWORKS: Final = Kind(

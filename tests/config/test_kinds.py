@@ -9,7 +9,9 @@ import pytest
 
 from payd.config.kinds import (
     ADDRESS,
+    FILE,
     FLAG,
+    FOLDER,
     NETWORKS,
     SOURCES,
     TOKEN,
@@ -56,6 +58,8 @@ WRONG: list[tuple[Kind, Any]] = [
     *[(URL, f"https://{rest}") for rest in ("", "localhost:abc", "a:99999", "a:0", "a:", "a b", "a..b", ".")],
     *[(URL, f"https://{rest}") for rest in ("a" * 70, "a/b c", "a\n", "a\\b", "a/?", "a/#", "a?b=c", "[::1")],
     *[(URL, value) for value in ("ftp://a", "a", "//a", "https://me@a", "https://me:pw@a", " https://a", 5)],
+    *[(FOLDER, value) for value in ("", "~", "~/payd", "~payd", "a\0b", 5)],
+    *[(FILE, value) for value in ("~/relayer.json", "a\0b", 5)],
     *[(TOKEN, value) for value in ("short", "with a space in it", 1)],
 ]
 
