@@ -75,12 +75,20 @@ async def serve_admin(
 
     The caller holds the data directory, so that what lies at `path` is nobody's and is replaced. The socket
     gets its name only once nobody else can open it.
+
+    Raises:
+        OSError: There can be no socket there, as on some folders that are shared with a virtual machine; its
+            `filename` says where.
     """
     draft = path.with_name(path.name + ".new")
     _forget(draft)
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        with _reachable(draft) as address:
-            await listening.bind(address)
+        try:
+            with _reachable(draft) as address:
+                await listening.bind(address)
+        except OSError as error:
+            error.filename = f"{path}, which is a unix socket: choose a data directory that can have one"
+            raise
         draft.chmod(0o600)
         listening.listen(CONNECTIONS_MAX)
         draft.rename(path)

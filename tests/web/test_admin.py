@@ -254,6 +254,21 @@ async def test_what_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
         assert (await call_admin(path, "echo", {})).error is None
 
 
+async def test_where_there_can_be_no_socket_its_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bind(_socket: Any, _address: str) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    path = tmp_path / SOCKET_NAME
+    with trio.socket.socket() as one:
+        monkeypatch.setattr(type(one), "bind", bind)
+    with pytest.raises(OSError, match="Operation not supported") as refused:
+        await serve_admin(cast(House, FakeHouse()), path)
+
+    assert str(refused.value.filename).startswith(f"{path}, which is a unix socket: choose")
+
+
 async def test_a_server_that_goes_away_may_have_done_it(tmp_path: Path) -> None:
     path = tmp_path / SOCKET_NAME
     async with trio.open_nursery() as nursery:
