@@ -22,7 +22,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 
-from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError
+from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, RateLimited
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.hypercorn import NO_TIMER, hypercorn_config
@@ -30,6 +30,7 @@ from payd.web.lane import Lane
 from payd.web.limits import Slots
 from payd.web.seldom import Seldom
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
+from payd.web.stream_socket import encode_answer
 from payd.web.upgrade import upgrade_request
 from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, accept_now, send_now
 
@@ -49,11 +50,9 @@ GRACE_S: Final = 15.0
 ACCEPT_RETRY_S: Final = 0.1
 OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-_TOO_MANY_BODY: Final = b'{"message":"Too many connections.","code":"rate_limited","details":{}}'
-_TOO_MANY: Final = (
-    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 5\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_TOO_MANY_BODY), _TOO_MANY_BODY)
-)
+# Who is turned away comes back after this long.
+RETRY_S: Final = 5
+
 Listener = trio.abc.Listener[trio.SocketStream]
 
 _FEED_STARTS: Final = (b"GET /v1/feed", b"GET /v1/payments/")
@@ -203,7 +202,15 @@ class Front:
             connections.start_soon(self._guard, stream, peer, key)
         else:
             self.turned_away += 1
-            turn_away(stream)
+            await self._turn_away(stream)
+
+    async def _turn_away(self, stream: trio.SocketStream) -> None:
+        """Answer 429 as far as that goes without waiting, and close."""
+        refusal = RateLimited("Too many connections.", details={"retryAfterS": RETRY_S})
+        found = await self._answer(Request("GET", "", refusal=refusal))
+        with suppress(trio.BrokenResourceError):
+            send_now(stream.socket, encode_answer(found))
+        stream.socket.close()
 
     async def _get_over(self, number: int) -> None:
         """Wait until accepting may succeed again; where files are ours to give back, end somebody for it."""
@@ -394,10 +401,3 @@ def peer_of(stream: trio.SocketStream) -> str:
     """The address at the other end; "" for a unix socket. Raises OSError when nobody is there any more."""
     name = stream.socket.getpeername()
     return str(name[0]) if isinstance(name, tuple) else ""
-
-
-def turn_away(stream: trio.SocketStream) -> None:
-    """Answer 429 as far as that goes without waiting, and close."""
-    with suppress(trio.BrokenResourceError):
-        send_now(stream.socket, _TOO_MANY)
-    stream.socket.close()

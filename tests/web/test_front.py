@@ -355,7 +355,7 @@ async def test_connections_over_the_limit_of_their_address_are_turned_away() -> 
         answer = await over.answer()
 
         assert (answer.status, answer.headers["retry-after"]) == (429, "5")
-        assert b'"code":"rate_limited"' in answer.body
+        assert b'"code":"rate_limited","details":{"retryAfterS":5,"requestId":"req_' in answer.body
         assert street.front.turned_away == 1
         await kept[0].stream.aclose()
         await trio.sleep(1)
