@@ -180,6 +180,9 @@ class Wire:
     async def send_all(self, data: bytes) -> None:
         """Send everything. The head of an answer waits for what follows it: one write instead of two.
 
+        What is long leaves as it is, and after its head: the documentation is one object that all who ask for
+        it share, also those who do not take it.
+
         Raises:
             trio.BrokenResourceError: The client is gone, or took nothing for `SEND_S`.
         """
@@ -188,7 +191,11 @@ class Wire:
         if is_head(data):
             self._head += data
             return
-        data, self._head = self._head + data, b""
+        head, self._head = self._head, b""
+        if head and len(data) > CHUNK_BYTES:
+            await self.send_whole(head)
+        else:
+            data = head + data
         await self.send_whole(data)
 
     async def send_whole(self, data: bytes) -> None:

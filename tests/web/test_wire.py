@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tracemalloc
 from contextlib import ExitStack
 
 import pytest
@@ -262,6 +263,28 @@ async def test_a_head_waits_for_its_body_and_leaves_with_it(
 
     await wire.send_all(b"{}")
     assert await arrived(near) == HEAD + b"{}"
+    await close(near, far)
+
+
+async def test_a_long_answer_that_nobody_takes_is_held_once_for_all_who_asked_for_it(
+    ends: tuple[trio.SocketStream, trio.SocketStream],
+) -> None:
+    near, far = ends
+    wire = Wires().open(far)
+    body = bytes(range(256)) * 8_000
+    got = bytearray()
+    tracemalloc.start()
+    async with trio.open_nursery() as nursery:
+        await wire.send_all(HEAD)
+        nursery.start_soon(wire.send_all, body)
+        await wait_all_tasks_blocked()
+        held_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        while len(got) < len(HEAD) + len(body):
+            got += await near.receive_some(CHUNK_BYTES)
+
+    assert got == HEAD + body
+    assert held_bytes < len(body) / 10
     await close(near, far)
 
 
