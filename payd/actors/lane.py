@@ -92,10 +92,13 @@ class _Queue:
         # More may be due than was looked at.
         self.stale = len(due) == limit
 
-    def pick(self, waiting_for: set[str]) -> Head | None:
-        """The first head that need not wait for an earlier event of its payment."""
+    def pick(self, waiting_for: set[str], claimed: Collection[str]) -> Head | None:
+        """The first head that need not wait for an earlier event of its payment.
+
+        What was cancelled since, and is owed again as a replay, may be claimed from that queue already.
+        """
         for head in self.heads:
-            if head.attempts > 0 or head.payment_id not in waiting_for:
+            if head.id not in claimed and (head.attempts > 0 or head.payment_id not in waiting_for):
                 self.heads.remove(head)
                 return head
         return None
@@ -279,13 +282,13 @@ class Lane:
         turn = TURNS[self._places_given % len(TURNS)]
         for priority in (turn, *PRIORITIES):
             queue = self._queues[priority]
-            head = queue.pick(self._first_attempts)
+            head = queue.pick(self._first_attempts, self._claimed)
             if head is None and (
                 queue.stale or (queue.next_due_ms is not None and queue.next_due_ms <= now_ms)
             ):
                 rows = self._db.point(pending_heads, self.endpoint_id, priority, LOOK_AHEAD)
                 queue.fill(rows, now_ms, self._claimed, LOOK_AHEAD)
-                head = queue.pick(self._first_attempts)
+                head = queue.pick(self._first_attempts, self._claimed)
             if head is not None:
                 self._places_given += 1
                 self._claimed[head.id] = head

@@ -35,8 +35,8 @@ def test_a_later_event_of_a_payment_is_passed_over_and_a_retry_is_not() -> None:
     )
     queue.fill([*first, *retry, *other], 0, (), LOOK_AHEAD)
 
-    picked = [queue.pick({"pay_1"}) for _ in range(3)]
+    picked = [queue.pick({"pay_1"}, ()) for _ in range(3)]
     assert [head and head.id for head in picked] == ["retry", "other", None]
-    left = queue.pick(set())
+    left = queue.pick(set(), ())
     assert left is not None
     assert left.id == "first"

@@ -9,7 +9,8 @@ import trio
 
 from payd.actors.lane import TURNS
 from payd.store.db import Database, Tx
-from payd.store.deliveries import FRESH, REPLAY, RETRY, pending_heads
+from payd.store.deliveries import FRESH, REPLAY, RETRY, pending_heads, requeue
+from payd.store.endpoints import switch_endpoint
 from tests.actors.lane_bench import Bench, open_bench
 from tests.store.test_deliveries import happen
 
@@ -93,3 +94,29 @@ async def test_fresh_ones_alone_have_no_other_queue_looked_at_for_each(
 
     assert looked_at.count(FRESH) == 3 * len(TURNS)
     assert looked_at.count(RETRY) + looked_at.count(REPLAY) <= 2
+
+
+async def test_what_was_cancelled_and_is_replayed_is_sent_once_though_it_was_looked_up_before(
+    bench: Bench,
+) -> None:
+    bench.share = 2
+    for number in range(20):
+        await owe(bench, number, RETRY)
+
+    def off_and_on(tx: Tx) -> None:
+        for act in ("disable", "enable"):
+            switch_endpoint(tx, account_id="acct_1", act=act, now_ms=0, actor="test")
+        for number in range(20):
+            requeue(tx, f"dlv_{number}", 0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.settle()
+        await bench.db.write(off_and_on)
+        bench.lane.wake()
+        for number in range(20):
+            bench.ends[bench.started[number]].set()
+            await bench.settle()
+
+    assert bench.retired
+    assert sorted(bench.started) == sorted(f"dlv_{number}" for number in range(20))
