@@ -430,6 +430,8 @@ class Deliveries:
                     async with self._gate:
                         if not self._is_deleted(endpoint_id):
                             await begins()
+                        # Once more: while it began, the deletion may have come, and the secrets be gone.
+                        if not self._is_deleted(endpoint_id):
                             return await send()
             finally:
                 scopes.discard(scope)

@@ -66,6 +66,22 @@ async def test_a_send_by_hand_that_meets_a_deletion_which_nobody_was_told_of_yet
         assert not outbox.deliveries.busy
 
 
+async def test_a_send_by_hand_that_meets_a_deletion_while_it_begins_is_refused(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test")
+        endpoint, _ = await outbox.register("a.test")
+
+        async def begins() -> None:
+            now_ms = outbox.clock.now_ms()
+            await outbox.db.write(delete_endpoint, account_id=ACCOUNT, now_ms=now_ms, actor="test")
+
+        with pytest.raises(EndpointDisabled):
+            await outbox.deliveries.send_test(endpoint, "payment.created", begins)
+
+        assert receiver.received == []
+        assert not outbox.deliveries.busy
+
+
 async def test_a_resend_of_somebody_elses_or_an_old_delivery_is_refused(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox:
         outbox.host("a.test")
