@@ -137,7 +137,7 @@ def preview_job(
     """
     endpoint = get_endpoint(tx, account_id)
     matched, cursor_seq = after or Preview(0, _first_seq(tx, account_id, kind, since_ms))
-    job, more = _Job("", kind, account_id, endpoint.id, since_ms, now_ms, cursor_seq), True
+    job, more = _Job("", now_ms, kind, account_id, endpoint.id, since_ms, now_ms, cursor_seq), True
     while more:
         page = _failed_page(tx, job) if kind == "recover" else _missing_page(tx, job, endpoint)
         matched += len(page.deliveries)
@@ -164,7 +164,7 @@ def advance_job(tx: Tx, job_id: str, now_ms: int, fresh_id: Callable[[str], str]
     ).fetchone()
     if row is None:
         return False
-    job = _Job(job_id, *row[:-1])
+    job = _Job(job_id, now_ms, *row[:-1])
     if row[-1] == "cancelling":
         return _take_back(tx, job)
     if job.kind == "recover":
@@ -187,7 +187,10 @@ def advance_job(tx: Tx, job_id: str, now_ms: int, fresh_id: Callable[[str], str]
 
 
 class _Job(NamedTuple):
+    """A job as a batch of it begins, at `now_ms`."""
+
     id: str
+    now_ms: int
     kind: str
     account_id: str
     endpoint_id: str
@@ -211,6 +214,8 @@ class _Page(NamedTuple):
     more: bool
 
 
+# Of a row: it was made before the job. What is of the future was made by a clock that was set back since.
+_WAS_THERE: Final = "({0}.created_at_ms <= :until_ms OR {0}.created_at_ms > :now_ms)"
 # Whether nobody queued it again since.
 _IS_LAST: Final = (
     "NOT EXISTS (SELECT 1 FROM webhook_job_deliveries later"
@@ -261,13 +266,13 @@ def _first_seq(tx: Tx, account_id: str, kind: Kind, since_ms: int) -> int:
 def _failed_page(tx: Tx, job: _Job) -> _Page:
     """Deliveries that failed for good within the job's time, whenever their event was."""
     rows = tx.execute(
-        "SELECT d.seq, d.id, d.event_seq, d.event_type, d.payment_id, d.kind = 'event' AND d.endpoint_id = ?"
+        "SELECT d.seq, d.id, d.event_seq, d.event_type, d.payment_id,"
+        " d.kind = 'event' AND d.endpoint_id = :endpoint_id"
         " AND coalesce((SELECT a.at_ms + a.duration_ms FROM attempts a WHERE a.delivery_id = d.id"
-        "   ORDER BY a.seq DESC LIMIT 1), d.created_at_ms) >= ?"
-        " FROM deliveries d"
-        " WHERE d.account_id = ? AND d.state = 'failed' AND d.seq > ? AND d.created_at_ms <= ?"
-        " ORDER BY d.seq LIMIT ?",
-        (job.endpoint_id, job.since_ms, job.account_id, job.cursor_seq, job.until_ms, BATCH_ROWS_MAX),
+        "   ORDER BY a.seq DESC LIMIT 1), d.created_at_ms) >= :since_ms"
+        " FROM deliveries d WHERE d.account_id = :account_id AND d.state = 'failed' AND d.seq > :cursor_seq"
+        f" AND {_WAS_THERE.format('d')} ORDER BY d.seq LIMIT {BATCH_ROWS_MAX}",
+        job._asdict(),
     ).fetchall()
     return _page(job, [(row[0], _Found(*row[1:5]) if row[5] else None) for row in rows])
 
@@ -275,11 +280,12 @@ def _failed_page(tx: Tx, job: _Job) -> _Page:
 def _missing_page(tx: Tx, job: _Job, endpoint: Endpoint) -> _Page:
     """Events that the endpoint wants and never received: not owed then, or cancelled when it was disabled."""
     rows = tx.execute(
-        "SELECT e.seq, d.id, e.type, e.payment_id, e.created_at_ms >= ? AND coalesce(d.state, 'cancelled')"
-        "  = 'cancelled' FROM events e"
-        " LEFT JOIN deliveries d ON d.event_seq = e.seq AND d.endpoint_id = ?"
-        " WHERE e.account_id = ? AND e.seq > ? AND e.created_at_ms <= ? ORDER BY e.seq LIMIT ?",
-        (job.since_ms, job.endpoint_id, job.account_id, job.cursor_seq, job.until_ms, BATCH_ROWS_MAX),
+        "SELECT e.seq, d.id, e.type, e.payment_id,"
+        " e.created_at_ms >= :since_ms AND coalesce(d.state, 'cancelled') = 'cancelled' FROM events e"
+        " LEFT JOIN deliveries d ON d.event_seq = e.seq AND d.endpoint_id = :endpoint_id"
+        " WHERE e.account_id = :account_id AND e.seq > :cursor_seq"
+        f" AND {_WAS_THERE.format('e')} ORDER BY e.seq LIMIT {BATCH_ROWS_MAX}",
+        job._asdict(),
     ).fetchall()
     return _page(
         job,

@@ -136,11 +136,30 @@ async def test_a_job_is_over_what_happened_before_it_was_started(realm_db: Datab
         lambda tx: tx.execute("UPDATE deliveries SET state = ?, next_at_ms = NULL", (state,)).rowcount
     )
     await start(realm_db, kind)
-    await advance(realm_db, fresh_ids())
+    await realm_db.write(advance_job, "job_1", 1_000_001, fresh_ids())
     assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
         state,
         "pending",
     ]
+
+
+@pytest.mark.parametrize("kind", ["recover", "replay-missing"])
+async def test_a_job_is_also_over_what_a_clock_that_was_set_back_has_in_the_future(
+    realm_db: Database, kind: Kind
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1, now_ms=1_000_000 + 3_600_000)
+    state = "failed" if kind == "recover" else "cancelled"
+    await realm_db.write(
+        lambda tx: tx.execute("UPDATE deliveries SET state = ?, next_at_ms = NULL", (state,)).rowcount
+    )
+    look = partial(preview_job, account_id="acct_1", kind=kind, since_ms=0, now_ms=1_000_000)
+    assert realm_db.point(look).matched == 1
+    await start(realm_db, kind)
+    await advance(realm_db, fresh_ids())
+
+    [row] = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert row.state == "pending"
 
 
 async def test_replay_missing_sends_only_what_the_endpoint_neither_has_nor_is_owed(
