@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound, RateLimited
 from payd.entropy import new_id
@@ -80,6 +81,37 @@ async def test_a_send_by_hand_that_meets_a_deletion_while_it_begins_is_refused(r
 
         assert receiver.received == []
         assert not outbox.deliveries.busy
+
+
+async def test_a_deletion_cuts_a_send_by_hand_off(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox, trio.open_nursery() as people:
+        receiver = outbox.host("a.test", always(Does(hangs=True)))
+        endpoint, _ = await outbox.register("a.test")
+
+        async def send() -> None:
+            with pytest.raises(EndpointDisabled):
+                await outbox.deliveries.send_test(endpoint, "payment.created")
+
+        people.start_soon(send)
+        await receiver.count(1)
+        await outbox.db.write(delete_endpoint, account_id=ACCOUNT, now_ms=outbox.clock.now_ms(), actor="test")
+        outbox.deliveries.drop(endpoint.id)
+        await wait_all_tasks_blocked()
+
+        assert not outbox.deliveries.busy
+        assert outbox.rows() == []
+
+
+async def test_the_end_of_a_send_by_hand_is_told_to_who_waits_for_it(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        receiver = outbox.host("a.test", always(Does(delay_s=5)))
+        endpoint, _ = await outbox.register("a.test")
+        outbox.nursery.start_soon(outbox.deliveries.send_test, endpoint, "payment.created")
+        [received] = await receiver.count(1)
+        await outbox.drained()
+
+        assert [row.state for row in outbox.rows()] == ["succeeded"]
+        assert trio.current_time() == pytest.approx(received.at_s + 5)
 
 
 async def test_a_resend_of_somebody_elses_or_an_old_delivery_is_refused(realm_db: Database) -> None:

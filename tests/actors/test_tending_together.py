@@ -48,6 +48,16 @@ def histories(tx: Tx) -> dict[str, list[tuple[int, str, int]]]:
     return found
 
 
+def show_paying(tx: Tx, payment_id: str) -> None:
+    """A chain shows a transfer that pays this payment, and that waits for its proof."""
+    tx.execute(
+        "INSERT INTO transfers (payment_id, chain, tx_id, log_index, asset, value, sender, recipient,"
+        " kind, seen_at_ms, block_number, block_hash)"
+        " VALUES (?, 'eip155:1', '0x1', 0, 'a', '7', 'b', 'c', 'matched', 1, 5, '0xaa')",
+        (payment_id,),
+    )
+
+
 EXPIRED = [(0, "payment.created", 1), (1, "payment.expired", 1)]
 
 
@@ -166,22 +176,26 @@ async def test_one_that_was_paid_while_they_were_made_ready_stays_open_and_the_o
     realm = hooked.realm
     write, late = realm.db.write, iter([True])
 
-    def store(tx: Tx) -> None:
-        tx.execute(
-            "INSERT INTO transfers (payment_id, chain, tx_id, log_index, asset, value, sender, recipient,"
-            " kind, seen_at_ms, block_number, block_hash)"
-            " VALUES (?, 'eip155:1', '0x1', 0, 'a', '7', 'b', 'c', 'matched', 1, 5, '0xaa')",
-            (paid,),
-        )
-
     async def store_before(step: Any, *args: Any, **kwargs: Any) -> Any:
         if next(late, False):
-            await write(store)
+            await write(show_paying, paid)
         return await write(step, *args, **kwargs)
 
     await trio.sleep(1)
     monkeypatch.setattr(realm.db, "write", store_before)
     await trio.sleep(2)
 
+    assert {await hooked.status(payment) for payment in others} == {"expired"}
+    assert await hooked.status(paid) == "requires_action"
+
+
+async def test_one_that_waits_for_its_proof_keeps_none_of_the_others_from_one_step(hooked: Shop) -> None:
+    paid, *others = await fall_due(hooked, 5)
+    realm = hooked.realm
+    await realm.db.write(show_paying, paid)
+    steps = realm.db.stats().steps
+    await trio.sleep(3)
+
+    assert realm.db.stats().steps - steps == 1
     assert {await hooked.status(payment) for payment in others} == {"expired"}
     assert await hooked.status(paid) == "requires_action"
