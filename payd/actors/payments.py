@@ -50,6 +50,7 @@ log = structlog.get_logger("payd.payments")
 T = TypeVar("T")
 Also = Callable[[Tx], None]
 Render = Callable[[Tx, Payment], bytes]
+Keep = Callable[[Tx, Payment], None]
 
 
 class TransferUsedTwice(RuntimeError):
@@ -107,16 +108,14 @@ class PaymentActor(Actor):
         trigger: Trigger,
         *,
         also: Also | None = None,
-        request: IdempotentRequest | None = None,
-        render: Render | None = None,
+        keep: Keep | None = None,
     ) -> Payment:
         """Move the payment by one trigger: commit → memory → tell.
 
         Args:
             trigger: What happened.
             also: More to write in the same transaction.
-            request: When given, the rendered answer is kept under it in the same transaction.
-            render: Makes that answer.
+            keep: Makes and keeps the answer to who asked, in the same transaction; see `Payments.once`.
 
         Raises:
             InvalidState, PaymentExpired: The table has no such row.
@@ -128,8 +127,8 @@ class PaymentActor(Actor):
             (endpoint,) = record_transitions(tx, [move])
             if also is not None:
                 also(tx)
-            if request is not None and render is not None:
-                keep_answer(tx, request, Outcome(200, render(tx, move.payment)))
+            if keep is not None:
+                keep(tx, move.payment)
             return endpoint
 
         endpoint = await of.db.write(step)
@@ -268,9 +267,7 @@ class Payments:
 
         return await self.once(
             payment_id,
-            lambda actor: actor.move(
-                PaymentCancelled(reason), also=unless_paid, request=request, render=render
-            ),
+            lambda actor, keep: actor.move(PaymentCancelled(reason), also=unless_paid, keep=keep),
             request,
             render,
         )
@@ -278,21 +275,27 @@ class Payments:
     async def once(
         self,
         payment_id: str,
-        turn: Callable[[PaymentActor], Awaitable[Payment]],
+        turn: Callable[[PaymentActor, Keep], Awaitable[Payment]],
         request: IdempotentRequest | None,
         render: Render,
     ) -> Outcome:
         """Run a turn on behalf of a request, once for each idempotency key.
 
-        The turn hands `request` and `render` to its last move, so that the answer is stored with its effect.
+        The turn hands what it is given to its last move: the answer is made in the step of its effect, and
+        kept there under the key. So nothing that fails after the commit has it look as if it was not done.
         """
+        answers: list[Outcome] = []
+
+        def keep(tx: Tx, payment: Payment) -> None:
+            answers.append(Outcome(200, render(tx, payment)))
+            keep_answer(tx, request, answers[-1])
 
         async def unless_answered(actor: PaymentActor) -> Outcome:
             replay = self.db.point(find_replay, request)
             if replay is not None:
                 return replay
-            payment = await turn(actor)
-            return Outcome(200, self.db.point(render, payment))
+            await turn(actor, keep)
+            return answers[-1]
 
         return await self.ask(payment_id, unless_answered)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from payd.actors.payments import Also, PaymentActor, Payments, Render
+from payd.actors.payments import Also, Keep, PaymentActor, Payments, Render
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
 from payd.core.failure import SIMULATED
@@ -74,7 +74,7 @@ async def simulate_once(
     payments.find(payment_id)
     return await payments.once(
         payment_id,
-        lambda actor: _simulate(payments, actor, to, reason, request, render, also),
+        lambda actor, keep: _simulate(payments, actor, to, reason, keep, also),
         request,
         render,
     )
@@ -85,8 +85,7 @@ async def _simulate(
     actor: PaymentActor,
     to: Target,
     reason: str | None,
-    request: IdempotentRequest | None = None,
-    render: Render | None = None,
+    keep: Keep | None = None,
     also: Also | None = None,
 ) -> Payment:
     payment = actor.load()
@@ -101,19 +100,14 @@ async def _simulate(
     if to == "succeeded":
         transfers = _chain(payments).transfers(payment)
 
-        def keep(tx: Tx) -> None:
+        def with_transfers(tx: Tx) -> None:
             payments.keep_transfers(tx, [(payment, transfers)])
             if also is not None:
                 also(tx)
 
-        return await actor.move(
-            TransferConfirmed(f"test:{payment.id}"),
-            also=keep,
-            request=request,
-            render=render,
-        )
+        return await actor.move(TransferConfirmed(f"test:{payment.id}"), also=with_transfers, keep=keep)
     trigger = _one_trigger(payments, payment, to, reason)
-    return await actor.move(trigger, also=also, request=request, render=render)
+    return await actor.move(trigger, also=also, keep=keep)
 
 
 def _one_trigger(payments: Payments, payment: Payment, to: Target, reason: str | None) -> Trigger:

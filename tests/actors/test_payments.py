@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from payd.actors.payments import (
     TransferUsedTwice,
 )
 from payd.chains.base import SeenTransfer
-from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound
+from payd.core.errors import InvalidState, OutcomeUnknown, PaymentNotFound, StoreUnavailable
 from payd.core.payment import Payment, PaymentCancelled, PaymentFailed
 from payd.core.status import Status
 from payd.store.batch import Failure, Step, run_batch
@@ -160,6 +161,30 @@ async def test_a_request_that_repeats_after_the_move_gets_the_stored_answer(shop
     assert first.raw == again.raw
     assert again.headers["idempotent-replayed"] == "true"
     assert len(shop.realm.db.point(events_of, payment)) == 2
+
+
+@pytest.mark.parametrize("path", ["/v1/payments/{}/cancel", "/v1/test/payments/{}/simulate"])
+async def test_who_asked_hears_what_was_done_though_nothing_can_be_read_after_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    payment = await shop.pay()
+    db = shop.realm.db
+    write, point = db.write, db.point
+
+    def unread(*_args: object) -> None:
+        raise StoreUnavailable("The store cannot be read at the moment.")
+
+    async def store_and_break(*args: Any, **kwargs: Any) -> Any:
+        result = await write(*args, **kwargs)
+        monkeypatch.setattr(db, "point", unread)
+        return result
+
+    monkeypatch.setattr(db, "write", store_and_break)
+    answer = await shop.call("POST", path.format(payment), {"to": "cancelled"})
+    monkeypatch.setattr(db, "point", point)
+
+    assert answer.status == 200
+    assert await shop.status(payment) == "cancelled"
 
 
 async def test_stored_payments_read_back_as_they_were(shop: Shop) -> None:
