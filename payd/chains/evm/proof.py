@@ -84,7 +84,7 @@ def candidate_bindings(
     moved = _moved(chain, transaction, receipt, watched)
     authorized = _authorized(receipt)
     sums = {(one.recipient, one.value) for one in moved}
-    found = [authorized[one.place] for one in moved if one.place in authorized]
+    found = [nonce for one in moved if (nonce := authorized.get(one.place)) is not None]
     found += [tag for one in moved if (tag := _own_tag(transaction, one)) is not None]
     for call, tags in tagged_calls(transaction.input).items():
         found += tags if call in sums else []
@@ -142,31 +142,43 @@ def _moved(chain: ChainId, transaction: Transaction, receipt: Receipt, watched: 
     ]
 
 
-def _authorized(receipt: Receipt) -> dict[int, bytes]:
-    """Nonces by the places of the transfers that their authorizations made.
+class _Told(NamedTuple):
+    """What a token told of one payer, at its place: a used authorization, or a transfer, without a nonce."""
+
+    place: int
+    nonce: bytes | None
+    value: int = 0
+
+
+def _authorized(receipt: Receipt) -> dict[int, bytes | None]:
+    """Nonces by the places of the transfers that their authorizations made; None where that cannot be told.
 
     A token tells of an authorization right before its transfer, or right after it; what others do between
     the two is not in the way. A token that does now this and now that binds nothing.
     """
-    told: dict[tuple[str, str], list[tuple[int, bytes | None]]] = defaultdict(list)
+    told: dict[tuple[str, str], list[_Told]] = defaultdict(list)
     for place, log in enumerate(receipt.logs):
         if log.removed:
             continue
         if used := decode_used_authorization(log):
-            told[used.token, used.authorizer].append((place, used.nonce))
+            told[used.token, used.authorizer].append(_Told(place, used.nonce))
         elif transfer := decode_transfer(log):
-            told[transfer.token, transfer.sender].append((place, None))
-    return {place: nonce for events in told.values() for place, nonce in _paired(events)}
+            told[transfer.token, transfer.sender].append(_Told(place, None, transfer.value))
+    return {place: nonce for events in told.values() for place, nonce in _paired(events).items()}
 
 
-def _paired(events: list[tuple[int, bytes | None]]) -> list[tuple[int, bytes]]:
-    """The transfer behind each authorization of one token and one payer, or else the one before each."""
-    uses = [(at, nonce) for at, (_, nonce) in enumerate(events) if nonce is not None]
-    for step in (1, -1):
-        beside = [(at + step, nonce) for at, nonce in uses]
-        if all(0 <= at < len(events) and events[at][1] is None for at, _ in beside):
-            return [(events[at][0], nonce) for at, nonce in beside]
-    return []
+def _paired(events: list[_Told]) -> dict[int, bytes | None]:
+    """The transfer behind each authorization of one token and one payer, or else the one before each.
+
+    Anybody can have a token tell that somebody moved nothing: that is no authorization's, while others fit.
+    """
+    for told in ([one for one in events if one.nonce is not None or one.value > 0], events):
+        uses = [(at, one.nonce) for at, one in enumerate(told) if one.nonce is not None]
+        for step in (1, -1):
+            beside = [(at + step, nonce) for at, nonce in uses]
+            if all(0 <= at < len(told) and told[at].nonce is None for at, _ in beside):
+                return {told[at].place: nonce for at, nonce in beside}
+    return {one.place: None for one in events if one.nonce is None}
 
 
 class _Bindings:
@@ -190,14 +202,16 @@ class _Bindings:
 
 
 def _bindings(
-    transaction: Transaction, moved: list[_Moved], authorized: dict[int, bytes], known: Known
+    transaction: Transaction, moved: list[_Moved], authorized: dict[int, bytes | None], known: Known
 ) -> dict[int, bytes]:
     """Bindings by the places of their transfers: the surest are given away first."""
     bindings = _Bindings(known)
     untied: dict[tuple[str, int], list[_Moved]] = defaultdict(list)
     for one in moved:
         if one.place in authorized:
-            bindings.give(authorized[one.place], [one])
+            nonce = authorized[one.place]
+            if nonce is not None:
+                bindings.give(nonce, [one])
         elif (tag := _own_tag(transaction, one)) is not None:
             bindings.give(tag, [one])
         elif one.sender != ZERO_ADDRESS:

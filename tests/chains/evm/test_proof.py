@@ -269,6 +269,36 @@ def test_an_authorization_binds_nothing_but_its_own_transfer(logs: list[dict[str
     assert JUNK not in relayed(*logs)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4])
+def test_a_stranger_who_has_a_token_tell_of_nothing_moved_takes_no_authorization_from_its_transfer(
+    place: int,
+) -> None:
+    """`transferFrom` of nothing needs nobody's leave, and may stand around what the stranger submits."""
+    nothing = transfer_log(BUYER, THIRD, 0)
+    main, fee = authorization_nonce("pay_l1"), authorization_nonce("pay_l1", "fee")
+    known = frozenset({(main, ASSET), (fee, ASSET)})
+    used = [used_log(BUYER, main), used_log(BUYER, fee)]
+    moved = [transfer_log(BUYER, SHOP, 495), transfer_log(BUYER, OTHER_SHOP, 5)]
+    for logs in ([used[0], moved[0], used[1], moved[1]], [moved[0], used[0], moved[1], used[1]]):
+        assert relayed(*logs[:place], nothing, *logs[place:], known=known) == [main, fee]
+
+
+def test_an_authorization_over_nothing_is_no_other_ones() -> None:
+    other = bytes(31) + b"\x07"
+    nothing, signed = transfer_log(BUYER, SHOP, 0), transfer_log(BUYER, SHOP, 500)
+    used = [used_log(BUYER, other), used_log(BUYER, NONCES[0])]
+    assert relayed(used[0], nothing, used[1], signed) == [NONCES[0]]
+    assert relayed(nothing, used[0], signed, used[1]) == [NONCES[0]]
+
+
+def test_no_tag_claims_a_transfer_where_a_token_does_not_tell_which_one_was_authorized() -> None:
+    """The payer's word was the signature, for a payment that cannot be told: it is nobody else's."""
+    data = b"\xe3\xee\x16\x0e" + tagged_transfer(SHOP, 500, TAGS[1])
+    logs = [used_log(BUYER, JUNK), used_log(BUYER, NONCES[0]), transfer_log(BUYER, SHOP, 500)]
+    assert bound(*paid(sent(data, sender=THIRD), *logs)) == [None]
+    assert bound(*paid(sent(data, sender=THIRD), logs[-1])) == [TAGS[1]]
+
+
 def test_an_authorization_that_was_used_before_proves_nothing() -> None:
     """PYUSD tells that it was, and returns as if all were well."""
     already = log_json(
