@@ -206,7 +206,7 @@ class Relayer:
         if not self._is_due():
             return
         self._alarms.forget()
-        now = await survey(self._rpc, self._sender)
+        now = await survey(self._rpc, self._sender, self._clock.now_ms() // 1000)
         await self._reopen(now.count)
         if await self._flight.settle(self._open(), now.count):
             self._wake_watcher()

@@ -45,6 +45,44 @@ async def test_one_node_that_counts_a_million_once_changes_no_nonce(realm_db: Da
         assert bench.relayer.stats().fillers == 0
 
 
+@pytest.mark.parametrize("nodes", [2, 3])
+async def test_one_that_counts_a_million_while_the_others_are_away_changes_no_nonce(
+    realm_db: Database, nodes: int
+) -> None:
+    """A gap of a million, filled nonce by nonce, would hold up every payment for ever."""
+    async with open_bench(realm_db, nodes=nodes) as bench:
+        owed = await bench.owe()
+        count_as(bench.nodes[1], 10**6)
+        others = [node for node in bench.nodes if node is not bench.nodes[1]]
+        for node in others:
+            node.status = 503
+        await bench.tick()
+        assert (bench.state(), bench.open()) == ("queued", [])
+        assert "count_in_doubt" in bench.relayer.stats().alarms
+
+        for node in others:
+            node.status = None
+        be_honest(bench.nodes[1])
+        await bench.tick(61)
+        assert [one.nonce for one in bench.open()] == [0]
+        bench.mine()
+        await bench.tick(5)
+        assert bench.landed(owed)
+
+
+async def test_what_our_own_rows_explain_is_believed_of_one_while_the_others_are_away(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        await bench.owe("pay_1", 1)
+        await bench.tick()
+        bench.mine()
+        bench.nodes[1].status = 503
+        await bench.owe("pay_2", 2)
+        await bench.tick(61)
+        assert [one.nonce for one in bench.open()] == [1]
+
+
 async def test_a_node_that_counts_wrongly_for_long_is_an_alarm(realm_db: Database) -> None:
     async with open_bench(realm_db, nodes=2) as bench:
         await bench.owe()

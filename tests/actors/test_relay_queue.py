@@ -136,6 +136,27 @@ async def test_a_node_that_runs_ahead_ends_no_job(realm_db: Database) -> None:
         assert bench.state() == "dead"
 
 
+async def test_a_node_that_runs_ahead_while_the_other_is_away_ends_no_job(realm_db: Database) -> None:
+    """What is given up is never tried again: the buyer has signed, and the payment would expire."""
+    async with open_bench(realm_db, nodes=2) as bench:
+        owed = await bench.owe()
+        bench.nodes[0].status = 503
+        honest = bench.nodes[1].result
+
+        def result(method: str, *params: object) -> object:
+            said = honest(method, *params)
+            return said | {"timestamp": hex(UNTIL_S)} if method == "eth_getBlockByNumber" else said
+
+        bench.nodes[1].result = result  # type: ignore[method-assign]
+        await bench.tick()
+        assert bench.state() != "dead"
+        bench.nodes[0].status, bench.nodes[1].result = None, honest  # type: ignore[method-assign]
+        await bench.tick(61)
+        bench.mine()
+        await bench.tick(6)
+        assert bench.landed(owed)
+
+
 async def test_what_somebody_else_brought_is_not_sent(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         owed = await bench.owe()

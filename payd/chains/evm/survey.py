@@ -15,7 +15,7 @@ from payd.chains.evm.codec import from_count, from_quantity
 from payd.chains.rpc import Call, Node, NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.chains.witnesses import WITNESSES
+from payd.chains.witnesses import WITNESSES, needed
 from payd.core.gas import Market
 
 # Where a node suggests no tip and names no price: one gwei, which most chains take.
@@ -27,9 +27,10 @@ class Survey(msgspec.Struct, frozen=True):
 
     Attributes:
         head: The newest block.
-        time_s: That all nodes have reached; Unix seconds of the chain.
+        time_s: That all nodes have reached; Unix seconds of the chain. No later than ours by the word of one.
         count: How many transactions of the account the chain has at least, which is its next nonce.
-        sure: As many by the word of every node that was asked, or of two of them where others say otherwise.
+        sure: As many by the word of every node that was asked, or of two of them where others say otherwise;
+            0 by the word of one, where there are more.
         balance: Smallest units of the native coin; of two words the higher: too much of it buys nothing.
         market: What gas costs; of two words the lower, as what is too little is raised while it waits.
     """
@@ -42,12 +43,18 @@ class Survey(msgspec.Struct, frozen=True):
     market: Market
 
 
-async def survey(rpc: Rpc, address: str) -> Survey:
+async def survey(rpc: Rpc, address: str, now_s: int) -> Survey:
     """Ask two nodes, if there are two, and combine what they say: none can hide a transaction or run ahead.
 
-    Where they count otherwise, and there are more, all are asked: what two have counted is so.
+    Where they count otherwise, and there are more, all are asked: what two have counted is so. While the
+    others are away, one alone neither names a nonce nor ends what was signed.
 
     Never the node's count of pending transactions: each node has its own idea of those.
+
+    Args:
+        rpc: The nodes.
+        address: Of the account.
+        now_s: Unix seconds, ours.
 
     Raises:
         NodesDown: None gave an answer that can be read.
@@ -67,11 +74,12 @@ async def survey(rpc: Rpc, address: str) -> Survey:
     counts = sorted((view.count for view in views), reverse=True)
     # Of three, two are right, and of two nobody knows which.
     witnessed = counts[1] if len(counts) > WITNESSES else None
+    is_alone, time_s = len(views) < needed(rpc), min(view.time_s for view in views)
     return Survey(
         head=max(view.head for view in views),
-        time_s=min(view.time_s for view in views),
+        time_s=min(time_s, now_s) if is_alone else time_s,
         count=counts[0] if witnessed is None else witnessed,
-        sure=counts[-1] if witnessed is None else witnessed,
+        sure=0 if is_alone else counts[-1] if witnessed is None else witnessed,
         balance=max(view.balance for view in views),
         market=_cheapest([view.market for view in views]),
     )

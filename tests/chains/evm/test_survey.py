@@ -11,8 +11,10 @@ from payd.chains.rpc import NodesDown
 from payd.core.gas import Market
 from tests.chains.evm.json import block_json
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
+from tests.receiver import Does
 
 ADDRESS = "0x" + "0a" * 20
+NOW_S = 5_010
 
 
 def node(count: int = 7, number: int = 100, time_s: int = 5_000, **more: Any) -> FakeNode:
@@ -30,13 +32,13 @@ def node(count: int = 7, number: int = 100, time_s: int = 5_000, **more: Any) ->
 
 async def test_one_node_is_believed_where_there_is_one() -> None:
     async with open_rpc(node()) as rpc:
-        assert await survey(rpc, ADDRESS) == Survey(100, 5_000, 7, 7, 1_100, Market(50, 3))
+        assert await survey(rpc, ADDRESS, NOW_S) == Survey(100, 5_000, 7, 7, 1_100, Market(50, 3))
         assert rpc.posts == 2  # The other asked it who it is.
 
 
 async def test_of_two_nodes_the_higher_count_and_the_earlier_time_count_and_the_lower_count_is_sure() -> None:
     async with open_rpc(node(7, 100, 5_000), node(8, 99, 4_998)) as rpc:
-        assert await survey(rpc, ADDRESS) == Survey(100, 4_998, 8, 7, 1_100, Market(50, 3))
+        assert await survey(rpc, ADDRESS, NOW_S) == Survey(100, 4_998, 8, 7, 1_100, Market(50, 3))
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,18 @@ async def test_where_two_of_three_nodes_count_otherwise_what_two_have_counted_is
     counts: tuple[int, ...], count: int
 ) -> None:
     async with open_rpc(*[node(one) for one in counts]) as rpc:
-        found = await survey(rpc, ADDRESS)
+        found = await survey(rpc, ADDRESS, NOW_S)
         assert (found.count, found.sure) == (count, count)
+
+
+async def test_while_others_are_away_one_node_is_sure_of_nothing_and_no_later_than_we_are() -> None:
+    away = FakeNode(does=Does(status=503))
+    for nodes in ((node(7, time_s=NOW_S + 1), away), (away, node(7, time_s=NOW_S + 1), away)):
+        async with open_rpc(*nodes) as rpc:
+            found = await survey(rpc, ADDRESS, NOW_S)
+            assert (found.count, found.sure, found.time_s) == (7, 0, NOW_S)
+    async with open_rpc(node(7, time_s=NOW_S - 1), away) as rpc:
+        assert (await survey(rpc, ADDRESS, NOW_S)).time_s == NOW_S - 1
 
 
 async def test_whoever_names_the_higher_block_does_not_name_the_price_alone() -> None:
@@ -55,22 +67,22 @@ async def test_whoever_names_the_higher_block_does_not_name_the_price_alone() ->
     liar = node(eth_getBlockByNumber=dear, eth_maxPriorityFeePerGas=hex(10**12), eth_getBalance=hex(0))
     for nodes in ((node(), liar), (liar, node())):
         async with open_rpc(*nodes) as rpc:
-            assert await survey(rpc, ADDRESS) == Survey(101, 5_000, 7, 7, 1_100, Market(50, 3))
+            assert await survey(rpc, ADDRESS, NOW_S) == Survey(101, 5_000, 7, 7, 1_100, Market(50, 3))
 
 
 async def test_of_two_tips_the_lower_counts_and_no_tip_is_no_word() -> None:
     async with open_rpc(node(eth_maxPriorityFeePerGas=hex(9)), node()) as rpc:
-        assert (await survey(rpc, ADDRESS)).market.tip == 3
+        assert (await survey(rpc, ADDRESS, NOW_S)).market.tip == 3
     async with open_rpc(node(eth_maxPriorityFeePerGas=hex(0)), node()) as rpc:
-        assert (await survey(rpc, ADDRESS)).market.tip == 3
+        assert (await survey(rpc, ADDRESS, NOW_S)).market.tip == 3
     async with open_rpc(*[node(eth_maxPriorityFeePerGas=hex(0)) for _ in range(2)]) as rpc:
-        assert (await survey(rpc, ADDRESS)).market.tip == 0
+        assert (await survey(rpc, ADDRESS, NOW_S)).market.tip == 0
 
 
 async def test_of_three_nodes_two_are_asked() -> None:
     nodes = [node(), node(), node()]
     async with open_rpc(*nodes) as rpc:
-        await survey(rpc, ADDRESS)
+        await survey(rpc, ADDRESS, NOW_S)
         assert [one.count("eth_getBalance") for one in nodes] == [1, 1, 0]
 
 
@@ -87,14 +99,14 @@ async def test_of_three_nodes_two_are_asked() -> None:
 )
 async def test_a_node_that_suggests_no_tip_is_asked_for_its_price(more: dict[str, Any], tip: int) -> None:
     async with open_rpc(node(**more)) as rpc:
-        assert (await survey(rpc, ADDRESS)).market == Market(50, tip)
+        assert (await survey(rpc, ADDRESS, NOW_S)).market == Market(50, tip)
 
 
 async def test_a_chain_without_a_base_fee_has_one_of_nothing() -> None:
     block = block_json(number=hex(9))
     block.pop("baseFeePerGas", None)
     async with open_rpc(node(eth_getBlockByNumber=block)) as rpc:
-        assert (await survey(rpc, ADDRESS)).market == Market(0, 3)
+        assert (await survey(rpc, ADDRESS, NOW_S)).market == Market(0, 3)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +122,7 @@ async def test_a_chain_without_a_base_fee_has_one_of_nothing() -> None:
 )
 async def test_a_node_that_talks_nonsense_is_left_out(more: dict[str, Any]) -> None:
     async with open_rpc(node(**more), node(9)) as rpc:
-        assert (await survey(rpc, ADDRESS)).count == 9
+        assert (await survey(rpc, ADDRESS, NOW_S)).count == 9
     async with open_rpc(node(**more)) as rpc:
         with pytest.raises(NodesDown):
-            await survey(rpc, ADDRESS)
+            await survey(rpc, ADDRESS, NOW_S)
