@@ -19,7 +19,7 @@ from payd.actors.relay_purse import Purse
 from payd.chains.evm.legs import all_are_used, legs_of
 from payd.chains.evm.signer import Signer
 from payd.chains.evm.survey import Survey
-from payd.chains.evm.trial import Trial, all_refuse, try_calls
+from payd.chains.evm.trial import Trial, by_two, is_refused, try_calls
 from payd.chains.rpc import Rpc
 from payd.clock import Clock
 from payd.core.caip import ChainId
@@ -170,9 +170,15 @@ class Queue:
 
     async def _decide(self, job: Job, trial: Trial, fees: Fees, count: int) -> OpenTransaction | None:
         """What to do about a job after its trial; a transaction where it is to be sent."""
+        # Once may be a matter of blocks: who is ahead knows better than two who are not.
+        is_again = job.tries > 0 or job.reason == IN_DOUBT
+        if is_again and trial.verdict in ("used", "refused"):
+            call, gas_max = (job.target, job.data), self._limits.gas_max
+            trial = await by_two(self._rpc, self._signer.address, call, gas_max) or trial
         match trial.verdict:
             case "used":
-                await self._land(job)
+                if not await self._land(job):
+                    await self._put_off(job, IN_DOUBT)
             case "refused":
                 await self._refused(job, trial)
             case "unknown":
@@ -208,24 +214,28 @@ class Queue:
         is_too_much = any(one.kind == "surplus" and one.seen_at_ms > job.created_at_ms for one in seen)
         return is_too_much and await self._db.write(pay_in_stead, job.payment_id, job.created_at_ms)
 
-    async def _land(self, job: Job) -> None:
-        if not await all_are_used(self._rpc, legs_of(job.target, job.data)):
-            await self._put_off(job, IN_DOUBT)
-        elif await self._db.write(land_job, job.seq, BROUGHT):
+    async def _land(self, job: Job) -> bool:
+        """Note that others brought a job to the chain; False where nodes do not say so."""
+        legs = legs_of(job.target, job.data)
+        if not legs or not await all_are_used(self._rpc, legs):
+            return False
+        if await self._db.write(land_job, job.seq, BROUGHT):
             if job.reason != BROUGHT:
                 log.info("relayer.brought_by_others", payment_id=job.payment_id)
             self._landed()
+        return True
 
     async def _refused(self, job: Job, trial: Trial) -> None:
         tries = job.tries + 1
         log.info("relayer.refused", payment_id=job.payment_id, tries=tries, words=trial.words)
-        if (
-            tries >= REFUSALS_MAX
-            and not job.left_us
-            and await all_refuse(self._rpc, self._signer.address, trial.target, trial.data)
-        ):
-            await self._kill(job, trial.words)
-            return
+        if tries >= REFUSALS_MAX:
+            # What is used is refused as well, by a node that does not say so.
+            if await self._land(job):
+                return
+            sender = self._signer.address
+            if not job.left_us and await is_refused(self._rpc, sender, trial.target, trial.data):
+                await self._kill(job, trial.words)
+                return
         until_ms = self._clock.now_ms() + retry_delay_ms(tries)
         await self._db.write(put_off_job, job.seq, until_ms, trial.words, refused=True)
 

@@ -151,6 +151,20 @@ class Witnesses:
         log.debug("chain.not_proven", chain=str(self._chain), tx_id=tx_id, nodes=nodes)
 
 
+async def heard(rpc: Rpc, calls: Sequence[Call], read: Callable[[Results], bool]) -> list[bool]:
+    """What nodes say, yes or no: two of them, or all where those two contradict each other.
+
+    Args:
+        rpc: The nodes.
+        calls: What each is asked.
+        read: Reads what one answers.
+    """
+    said = [read(results) for _, results in await rpc.ask_all(calls, at_most=WITNESSES)]
+    if len(set(said)) > 1 and len(rpc.nodes) > WITNESSES:
+        said = [read(results) for _, results in await rpc.ask_all(calls)]
+    return said
+
+
 def needed(rpc: Rpc) -> int:
     """How many of a chain's nodes must agree: two, where there are two."""
     return min(WITNESSES, len(rpc.nodes))

@@ -25,7 +25,7 @@ from payd.chains.evm.codec import from_data, keccak256, to_data
 from payd.chains.rpc import Call as NodeCall
 from payd.chains.rpc import NodesDown, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.witnesses import WITNESSES
+from payd.chains.witnesses import WITNESSES, heard
 
 _AUTHORIZATION: Final = "address,address,uint256,uint256,uint256,bytes32"
 # Both forms of EIP-3009 begin with the same six words; the first and the last of them name the authorization.
@@ -86,18 +86,19 @@ def is_used(answer: object) -> bool:
 
 
 async def all_are_used(rpc: Rpc, legs: Sequence[Leg]) -> bool:
-    """Whether every node that is asked says that each of them was used or cancelled.
+    """Whether each of them was used or cancelled, by the word of two nodes; of one while others are away.
 
     Raises:
         NodesDown: None gave an answer.
     """
-    answers = await rpc.ask_all([state_read(leg) for leg in legs], at_most=WITNESSES)
-    if not answers:
+    said = await heard(rpc, [state_read(leg) for leg in legs], lambda results: all(map(says_used, results)))
+    if not said:
         raise NodesDown("no node says whether an authorization was used")
-    return all(_says_used(result) for _, results in answers for result in results)
+    return sum(said) >= min(WITNESSES, len(said))
 
 
-def _says_used(result: object) -> bool:
+def says_used(result: object) -> bool:
+    """Whether a node says to `state_read` that an authorization was used; not if it does not say."""
     try:
         return not isinstance(result, RpcError) and is_used(result)
     except BadAnswer:

@@ -11,10 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from payd.chains.evm.codec import from_count, to_data
-from payd.chains.evm.legs import call_of, is_used, legs_of, state_read
+from payd.chains.evm.legs import call_of, is_used, legs_of, says_used, state_read
 from payd.chains.rpc import Call, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.witnesses import WITNESSES
+from payd.chains.rpc_wire import Results
+from payd.chains.witnesses import WITNESSES, heard, needed
 from payd.core.gas import gas_limit
 
 WORDS_MAX: Final = 200
@@ -58,11 +59,34 @@ async def try_calls(rpc: Rpc, sender: str, calls: Sequence[tuple[str, bytes]], g
     ]
 
 
-async def all_refuse(rpc: Rpc, sender: str, target: str, data: bytes) -> bool:
-    """Whether every node that is asked says that the contract refuses the call; False where none answers."""
-    answers = await rpc.ask_all([_reads(sender, target, data)[0]], at_most=WITNESSES)
-    said = [result for _, [result] in answers]
-    return bool(said) and all(isinstance(one, RpcError) and one.is_revert for one in said)
+async def by_two(rpc: Rpc, sender: str, call: tuple[str, bytes], gas_max: int) -> Trial | None:
+    """The trial of a call that one node speaks against, by the word of two others; None: no two say go."""
+    if len(rpc.nodes) <= WITNESSES:
+        return None
+    states = [state_read(leg) for leg in legs_of(*call)]
+    answers = await rpc.ask_all([*states, *_reads(sender, *call)])
+    trials = [
+        _judged(call, returned, estimate, gas_max)
+        for _, (*used, returned, estimate) in answers
+        if not any(map(says_used, used))
+    ]
+    going = [trial for trial in trials if trial.verdict == "go"]
+    return max(going, key=lambda trial: trial.gas) if len(going) >= WITNESSES else None
+
+
+async def is_refused(rpc: Rpc, sender: str, target: str, data: bytes) -> bool:
+    """Whether the contract refuses the call for good, by the word of two nodes, where there are two.
+
+    What somebody else has brought to the chain is refused as well, and is not over.
+    """
+    states = [state_read(leg) for leg in legs_of(target, data)]
+
+    def refuses(results: Results) -> bool:
+        *used, said = results
+        return isinstance(said, RpcError) and said.is_revert and not any(map(says_used, used))
+
+    said = await heard(rpc, [*states, _reads(sender, target, data)[0]], refuses)
+    return sum(said) >= needed(rpc)
 
 
 async def _unused(rpc: Rpc, calls: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes] | Trial]:

@@ -128,6 +128,14 @@ async def test_of_many_nodes_two_are_asked() -> None:
         assert [node.count("eth_call") for node in nodes] == [1, 1, 0]
 
 
+@pytest.mark.parametrize("liar", [0, 1, 2])
+async def test_of_three_nodes_two_say_what_was_used(liar: int) -> None:
+    for honest, lie, used in ((YES, NO, True), (NO, YES, False)):
+        nodes = [FakeNode({"eth_call": lie if place == liar else honest}) for place in range(3)]
+        async with open_rpc(*nodes) as rpc:
+            assert await all_are_used(rpc, legs_of(TOKEN, signed())) == used
+
+
 async def test_a_silence_is_no_answer() -> None:
     async with open_rpc(FakeNode(does=None, chain_id=1)) as rpc:
         with pytest.raises(NodesDown):

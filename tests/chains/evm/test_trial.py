@@ -9,7 +9,7 @@ import pytest
 
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.codec import to_data
-from payd.chains.evm.trial import WORDS_MAX, Trial, all_refuse, try_calls
+from payd.chains.evm.trial import WORDS_MAX, Trial, by_two, is_refused, try_calls
 from payd.chains.rpc import NodesDown
 from tests.chains.evm.test_legs import NO, TOKEN, YES, signed
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
@@ -133,13 +133,51 @@ async def test_nodes_that_are_down_say_nothing() -> None:
         ((REVERT, Says(-32015, "gateway timeout")), False),
     ],
 )
-async def test_a_call_is_refused_for_good_when_all_nodes_say_that_it_reverts(
+async def test_a_call_is_refused_for_good_when_both_nodes_say_that_it_reverts(
     said: tuple[Any, Any], refused: bool
 ) -> None:
     async with open_rpc(*(node(call=one) for one in said)) as rpc:
-        assert await all_refuse(rpc, SENDER, TOKEN, FIRST) == refused
+        assert await is_refused(rpc, SENDER, TOKEN, FIRST) == refused
 
 
 async def test_silence_refuses_nothing() -> None:
     async with open_rpc(FakeNode(chain_id=1)) as rpc:
-        assert not await all_refuse(rpc, SENDER, TOKEN, FIRST)
+        assert not await is_refused(rpc, SENDER, TOKEN, FIRST)
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+async def test_of_three_nodes_two_say_whether_a_call_is_refused(liar: int) -> None:
+    for honest, refused in ((REVERT, True), ("0x", False)):
+        lie = "0x" if refused else REVERT
+        nodes = [node(call=lie if place == liar else honest) for place in range(3)]
+        async with open_rpc(*nodes) as rpc:
+            assert await is_refused(rpc, SENDER, TOKEN, FIRST) == refused
+
+
+async def test_one_node_alone_refuses_nothing_for_good_while_the_other_is_away() -> None:
+    for nodes in ((node(call=REVERT), FakeNode(chain_id=1)), (FakeNode(chain_id=1), node(call=REVERT))):
+        async with open_rpc(*nodes) as rpc:
+            assert not await is_refused(rpc, SENDER, TOKEN, FIRST)
+
+
+async def test_what_was_brought_to_the_chain_is_not_refused_for_good() -> None:
+    brought = node({b"\1" * 32}, call=Says(3, "execution reverted: authorization is used"))
+    async with open_rpc(node(call=REVERT), brought) as rpc:
+        assert not await is_refused(rpc, SENDER, TOKEN, FIRST)
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+async def test_what_one_node_speaks_against_goes_by_the_word_of_two_others(liar: int) -> None:
+    for lie in (node(call=REVERT), node({b"\1" * 32}), node(estimate=hex(GAS_MAX)), FakeNode(chain_id=1)):
+        nodes = [node(estimate=hex(100_000 + place)) for place in range(3)]
+        nodes[liar] = lie
+        async with open_rpc(*nodes) as rpc:
+            trial = await by_two(rpc, SENDER, (TOKEN, FIRST), GAS_MAX)
+            dearest = max(100_000 + place for place in range(3) if place != liar)
+            assert trial == Trial("go", TOKEN, FIRST, dearest * 5 // 4 + 5_000)
+
+
+async def test_no_two_nodes_no_word() -> None:
+    for nodes in ((node(), node(), node(call=REVERT))[1:], (node(), node(call=REVERT), node({b"\1" * 32}))):
+        async with open_rpc(*nodes) as rpc:
+            assert await by_two(rpc, SENDER, (TOKEN, FIRST), GAS_MAX) is None

@@ -1,0 +1,99 @@
+"""A node that says of every signature that it was used, or is refused: of three, it stops nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.store.db import Database
+from tests.actors.relay_bench import buyer_address, open_bench
+from tests.actors.relay_chain import STATE_SELECTOR, PoolNode, Refusal
+
+SOON_S = 31
+
+
+def say_used(node: PoolNode, used: bool) -> None:
+    """Have one node say so of every authorization, for ever."""
+    honest = node.result
+
+    def result(method: str, *params: object) -> object:
+        if method == "eth_call" and params[0]["data"].startswith("0x" + STATE_SELECTOR.hex()):  # type: ignore[index]
+            return "0x" + bytes([used]).rjust(32, b"\0").hex()
+        return honest(method, *params)
+
+    node.result = result  # type: ignore[method-assign]
+
+
+def refuse(node: PoolNode) -> None:
+    """Have one node say that every call reverts, for ever."""
+    honest = node.result
+
+    def result(method: str, *params: object) -> object:
+        said = honest(method, *params)
+        is_call = method == "eth_call" and len(params[0]["data"]) > 200  # type: ignore[index]
+        if is_call or method == "eth_estimateGas":
+            raise Refusal(3, "execution reverted: no")
+        return said
+
+    node.result = result  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+@pytest.mark.parametrize("lie", ["used", "refused"])
+async def test_what_one_node_of_three_speaks_against_is_brought_to_the_chain(
+    realm_db: Database, liar: int, lie: str
+) -> None:
+    async with open_bench(realm_db, nodes=3) as bench:
+        if lie == "used":
+            say_used(bench.nodes[liar], True)
+        else:
+            refuse(bench.nodes[liar])
+        owed = await bench.owe()
+        await bench.tick()
+        await bench.tick(SOON_S)
+        bench.mine()
+        await bench.tick(6)
+        assert bench.landed(owed)
+        assert bench.state() == "landed"
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+async def test_what_was_brought_has_landed_although_one_node_of_three_denies_it(
+    realm_db: Database, liar: int
+) -> None:
+    async with open_bench(realm_db, nodes=3) as bench:
+        say_used(bench.nodes[liar], False)
+        owed = await bench.owe()
+        bench.chain.use(owed.data, owed.target)
+        for _ in range(30):
+            await bench.tick(10)
+        assert (bench.state(), bench.pool) == ("landed", [])
+
+
+async def test_who_is_ahead_of_two_others_is_not_outvoted_at_once(realm_db: Database) -> None:
+    """A stranger brings what was signed: it costs no gas where the first node alone has the block yet."""
+    async with open_bench(realm_db, nodes=3) as bench:
+        owed = await bench.owe()
+        bench.nodes[1].lag = bench.nodes[2].lag = 1
+        bench.chain.use(owed.data, owed.target)
+        await bench.tick()
+        assert (bench.state(), bench.pool) == ("queued", [])
+        bench.nodes[1].lag = bench.nodes[2].lag = 0
+        await bench.tick(SOON_S)
+        assert (bench.state(), bench.pool) == ("landed", [])
+
+
+async def test_one_node_that_refuses_while_the_other_is_away_gives_nothing_up(realm_db: Database) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        owed = await bench.owe()
+        bench.chain.refused[buyer_address(0)] = "no"
+        bench.nodes[0].status = 503
+        for _ in range(60):
+            await bench.tick(10)
+        assert bench.state() == "queued"
+        assert bench.job().tries >= 4
+        bench.chain.refused.clear()
+        bench.nodes[0].status = None
+        await bench.tick(480)
+        bench.mine()
+        await bench.tick(6)
+        assert bench.landed(owed)
