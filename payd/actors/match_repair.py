@@ -106,4 +106,6 @@ def _evidence(told: _Told) -> tuple[object, ...] | None:
         return None
     if {transaction.block_hash, receipt.block_hash} != {block.hash} or transaction.hash != receipt.tx_hash:
         return None
-    return transaction, receipt.status, receipt.logs, block.hash, block.time_s
+    if receipt.block_number != block.number:
+        return None
+    return transaction, receipt.status, receipt.logs, block.hash, block.number, block.time_s

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from payd.chains.evm.binding import payment_tag
 from payd.chains.evm.evidence import Evidence
@@ -45,3 +48,23 @@ async def test_a_transfer_between_blocks_that_are_read_at_once_is_denied_once_th
         assert await evidence.deny(row, "finalized")
         await realm_db.write(take_back, row)
         assert two.till.kinds(paid.hash) == ["matched"]
+
+
+@pytest.mark.parametrize("back", [0, 30], ids=["by its hash", "in a range"])
+async def test_a_number_that_one_node_gives_a_block_puts_nothing_off_for_ever(
+    realm_db: Database, back: int
+) -> None:
+    """A transfer is looked at again when the chain has come to a number, which no other node would mend."""
+    async with open_watching(realm_db, nodes=2) as two:
+        paid = two.pay(await two.till.sell())
+        block = two.chain.head
+        two.chain.mine_empty(back)
+        honest = two.nodes[0].results["eth_getTransactionReceipt"]
+
+        def told(tx_id: str) -> Any:
+            return honest(tx_id) | {"blockNumber": hex(2**40)}
+
+        two.nodes[0].results["eth_getTransactionReceipt"] = told
+        assert await two.watcher.run_once()
+        [row] = two.till.shown(paid.hash)
+        assert (row.kind, row.block_number, row.look_at) == ("matched", block.number, block.number)

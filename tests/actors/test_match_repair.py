@@ -117,6 +117,22 @@ async def test_one_node_that_lies_records_nothing(two_nodes: Watching) -> None:
     assert two_nodes.till.count("transfers") == 0
 
 
+async def test_a_number_that_one_node_gives_its_block_records_nothing(two_nodes: Watching) -> None:
+    """What is said to be in another block than it is in is never proven by the other node."""
+    _, tx_id = await missed(two_nodes)
+    receipt = two_nodes.nodes[0].results["eth_getTransactionReceipt"]
+    block = two_nodes.nodes[0].results["eth_getBlockByNumber"]
+    two_nodes.nodes[0].results["eth_getTransactionReceipt"] = lambda asked: (
+        receipt(asked) | {"blockNumber": "0x1"}
+    )
+    for named in ("0x1", receipt(tx_id)["blockNumber"]):
+        two_nodes.nodes[0].results["eth_getBlockByNumber"] = lambda number, full, named=named: (
+            block(receipt(tx_id)["blockNumber"] if number == "0x1" else number, full) | {"number": named}
+        )
+        assert (await two_nodes.watcher.match(tx_id)).outcome == "disagreement"
+    assert two_nodes.till.count("transfers") == 0
+
+
 async def test_nodes_that_do_not_agree_when_it_was_record_nothing(two_nodes: Watching) -> None:
     _, tx_id = await missed(two_nodes)
     two_nodes.views[0].ahead_s = 90

@@ -139,6 +139,7 @@ class Reader:
         blocks = [_block(row, "next") for row in rows]
         if not full:
             blocks.append(head)
+        _check_numbers(blocks, range(after[0] + 1, head.number + 1))
         _check_row(after[1], blocks)
         logs = await self._logs(node, watched, [{"blockHash": block.hash} for block in blocks])
         paid = [one for row, block in zip(rows, blocks, strict=False) for one in _payers(row, block, watched)]
@@ -179,8 +180,7 @@ class Reader:
         logs = _read_logs(found, watched)
         rows = [_good(row) for row in results[len(found) :]]
         blocks = [_block(row, "next") for row in rows]
-        if [block.number for block in blocks] != list(numbers):
-            raise Unread("the node gave blocks of other numbers")
+        _check_numbers(blocks, numbers)
         _check_row(after[1], blocks if full else blocks[:1])
         if any(not first <= log.block_number <= to for log in logs):
             raise Unread("the node gave logs of other blocks")
@@ -260,6 +260,8 @@ class Reader:
             if block.hash != one.block_hash:
                 raise Unread("the chain has turned while it was read")
             transaction, receipt = _evidence(one, *results[2 * place : 2 * place + 2])
+            if not receipt.block_number == block.number == one.block_number:
+                raise Unread(f"the node numbers the block of {one.tx_id} in more than one way", one.tx_id)
             found += await self.seen(transaction, receipt, block, watched)
         return tuple(found)
 
@@ -347,6 +349,11 @@ def _read_logs(results: Sequence[Any], watched: Watched) -> list[Log]:
         if transfer.recipient in watched.destinations and transfer.value > 0:
             found.append(log)
     return found
+
+
+def _check_numbers(blocks: Sequence[Block], numbers: Sequence[int]) -> None:
+    if [block.number for block in blocks] != list(numbers):
+        raise Unread("the node gave blocks of other numbers")
 
 
 def _check_row(after_hash: str, blocks: Sequence[Block]) -> None:

@@ -188,6 +188,19 @@ async def test_blocks_of_other_numbers_are_unread(desk: Desk) -> None:
         await desk.range(10)
 
 
+@pytest.mark.parametrize("watched", [WATCHED, COINS_TOO], ids=["headers", "whole blocks"])
+async def test_a_block_that_follows_and_says_another_number_is_unread(desk: Desk, watched: Watched) -> None:
+    """What is kept of blocks, and when a transfer is looked at again, goes by their numbers."""
+    desk.chain.mine_empty(3)
+    number = desk.chain.head.number - 1
+    desk.twist(
+        "eth_getBlockByNumber",
+        lambda block: {**block, "number": hex(2**40)} if block["number"] == hex(number) else block,
+    )
+    with pytest.raises(Unread, match="other numbers"):
+        await desk.blocks(3, watched)
+
+
 async def test_a_transfer_in_a_block_that_is_not_the_chains_is_unread(desk: Desk) -> None:
     desk.chain.mine(token_transfer(5))
     number = desk.chain.head.number
@@ -290,6 +303,7 @@ async def test_a_refusal_is_taken_for_a_width_where_it_can_be_one(desk: Desk, sa
         ("eth_getTransactionReceipt", lambda one: {**one, "status": "0x0"}),
         ("eth_getTransactionReceipt", lambda one: {**one, "status": None}),
         ("eth_getTransactionReceipt", lambda one: {**one, "blockHash": "0x" + "66" * 32, "logs": []}),
+        ("eth_getTransactionReceipt", lambda one: {**one, "blockNumber": hex(2**40)}),
         ("eth_getTransactionReceipt", lambda one: Says(-32000, "not now")),
         ("eth_getTransactionByHash", lambda one: None),
         ("eth_getTransactionByHash", lambda one: {**one, "blockHash": None}),
