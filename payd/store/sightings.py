@@ -364,7 +364,8 @@ def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
     return (
         known.payment_id == (None if payment is None else payment.id)
         and (known.kind == "matched" or known.block_time_s == seen.block_time_s)
-        and (known.block_hash, known.asset, known.value) == (seen.block_hash, seen.asset, seen.value)
+        and (known.block_hash, known.block_number) == (seen.block_hash, seen.block_number)
+        and (known.asset, known.value) == (seen.asset, seen.value)
         and (known.sender, known.recipient) == (seen.sender, seen.recipient)
     )
 

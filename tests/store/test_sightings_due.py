@@ -94,3 +94,13 @@ async def test_a_chain_is_not_busy_with_what_is_over_or_waits_on_another(till: T
 
 def job_on(chain: str) -> RelayJob:
     return RelayJob(chain, account(BUYER, chain), SHOP, b"", START_S)
+
+
+async def test_the_number_of_a_block_that_a_node_made_up_holds_until_another_one_shows_it(till: Till) -> None:
+    """It would be looked at again when the chain has come so far, and is proven there by nobody."""
+    payment = await till.sell()
+    await show(till, seen(payment, block_number=10**9))
+    assert due(till, 200) == []
+    await show(till, seen(payment))
+    [sighting] = till.shown("0x01")
+    assert (sighting.block_number, sighting.block_hash, sighting.look_at) == (100, "0xa100", 100)
