@@ -19,7 +19,7 @@ from payd.actors.relay_alarms import Alarms
 from payd.actors.relay_broadcast import Broadcaster, Heard
 from payd.actors.relay_purse import PAYMENT_GAS, Purse
 from payd.chains.evm.answers import Receipt
-from payd.chains.evm.fate import Sought, Word, agreed, fates, likeliest
+from payd.chains.evm.fate import Sought, Word, agreed, cost_of, fates, likeliest
 from payd.chains.evm.legs import all_are_used, legs_of
 from payd.chains.evm.raw import called_by
 from payd.chains.evm.signer import Signer
@@ -142,19 +142,20 @@ class Flight:
             since_ms = self._doubts_ms[transaction.seq] = _since(self._doubts_ms.get(transaction.seq), now_ms)
             if now_ms - since_ms < DOUBT_MS:
                 return False
-            [everyone] = await self._ask([transaction], None)
-            word = likeliest(everyone)
+            [words] = await self._ask([transaction], None)
+            word = likeliest(words)
         if isinstance(word, Receipt):
-            return await self._note_mined(transaction, word)
+            return await self._note_mined(transaction, word, words)
         return word == "taken" and await self._note_lost(transaction)
 
-    async def _note_mined(self, transaction: OpenTransaction, receipt: Receipt) -> bool:
+    async def _note_mined(
+        self, transaction: OpenTransaction, receipt: Receipt, words: Sequence[Word]
+    ) -> bool:
         form = next(one for one in transaction.attempts if one.hash == receipt.tx_hash)
         job = self._db.point(job_of_seq, transaction.job_seq)
         is_empty = job is not None and self._is_empty(form)
         status = 0 if is_empty else receipt.status
-        untold = 0 if receipt.gas_price else receipt.gas_used * transaction.newest.fees.max_fee
-        spent = receipt.spent + untold
+        spent = cost_of(receipt, words, self._limits.gas_max, form.fees.max_fee)
         landed = None
         if status == 0 and job is not None:
             legs = legs_of(job.target, job.data)

@@ -1,11 +1,11 @@
-"""A node that says of every signature that it was used, or is refused: of three, it stops nothing."""
+"""A node that says other things of what is signed than the others: it stops nothing for long."""
 
 from __future__ import annotations
 
 import pytest
 
 from payd.store.db import Database
-from tests.actors.relay_bench import buyer_address, open_bench
+from tests.actors.relay_bench import LIMITS, buyer, buyer_address, open_bench
 from tests.actors.relay_chain import STATE_SELECTOR, PoolNode, Refusal
 
 SOON_S = 31
@@ -97,3 +97,24 @@ async def test_one_node_that_refuses_while_the_other_is_away_gives_nothing_up(re
         bench.mine()
         await bench.tick(6)
         assert bench.landed(owed)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+async def test_what_one_node_says_that_it_cost_ends_no_budget(realm_db: Database, nodes: int) -> None:
+    async with open_bench(realm_db, nodes=nodes) as bench:
+        honest = bench.nodes[0].result
+
+        def result(method: str, *params: object) -> object:
+            said = honest(method, *params)
+            is_mined = method == "eth_getTransactionReceipt" and said is not None
+            return said | {"effectiveGasPrice": hex(10**40)} if is_mined else said
+
+        bench.nodes[0].result = result  # type: ignore[method-assign]
+        for number in range(3):
+            owed = await bench.owe(f"pay_{number}", number)
+            await bench.tick(6)
+            bench.mine()
+            await bench.tick(6)
+            assert bench.landed(owed)
+        assert bench.relayer.stats().spent_today < LIMITS.gas_per_day / 10
+        assert bench.relayer.can_relay(buyer(9))

@@ -73,11 +73,6 @@ class Receipt(msgspec.Struct, frozen=True):
     gas_price: int = 0
     l1_fee: int = 0
 
-    @property
-    def spent(self) -> int:
-        """Smallest units of the native coin that it cost its sender, apart from what it transferred."""
-        return self.gas_used * self.gas_price + self.l1_fee
-
 
 class Block(msgspec.Struct, frozen=True):
     """A block, without its transactions.

@@ -92,5 +92,23 @@ def likeliest(words: Sequence[Word]) -> Word:
     return "taken" if "taken" in words else "behind"
 
 
+def cost_of(receipt: Receipt, words: Sequence[Word], gas_max: int, max_fee: int) -> int:
+    """What a mined transaction cost its sender, by the node that makes it least.
+
+    No word makes gas dearer than what was signed, and where none names a price it is that.
+
+    Args:
+        receipt: What is believed of it.
+        words: What every node says.
+        gas_max: Units of gas that it had at most.
+        max_fee: What a unit cost at most.
+    """
+    return min(
+        min(one.gas_used, gas_max) * min(one.gas_price or max_fee, max_fee) + one.l1_fee
+        for one in words
+        if isinstance(one, Receipt) and _gist(one) == _gist(receipt)
+    )
+
+
 def _gist(word: Word) -> object:
     return (word.tx_hash, word.block_hash, word.status) if isinstance(word, Receipt) else word

@@ -92,7 +92,7 @@ def test_a_receipt_is_read_with_what_it_cost() -> None:
     assert receipt is not None
     assert (receipt.tx_hash, receipt.status, receipt.block_number) == (TX_HASH, 1, BLOCK_NUMBER)
     assert [log.log_index for log in receipt.logs] == [40]
-    assert receipt.spent == 50_000 * 10**9 + 100
+    assert (receipt.gas_used, receipt.gas_price, receipt.l1_fee) == (50_000, 10**9, 100)
 
 
 def test_logs_of_a_receipt_stand_in_the_order_of_the_block() -> None:

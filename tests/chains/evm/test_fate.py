@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from payd.chains.evm.answers import Receipt
-from payd.chains.evm.fate import Sought, Word, agreed, fates, likeliest
+from payd.chains.evm.fate import Sought, Word, agreed, cost_of, fates, likeliest
 from payd.chains.rpc import NodesDown
 from tests.chains.evm.json import receipt_json
 from tests.chains.rpc_node import FakeNode, Says, open_rpc
@@ -110,3 +110,18 @@ def test_nodes_agree_or_not(words: list[Word], common: Word | None) -> None:
 )
 def test_of_nodes_that_contradict_a_receipt_is_believed(words: list[Word], believed: Word) -> None:
     assert likeliest(words) == believed
+
+
+def test_no_node_makes_a_transaction_dearer_than_what_was_signed() -> None:
+    def word(gas_used: int, gas_price: int, l1_fee: int = 0, block_hash: str = BLOCK_A) -> Receipt:
+        return Receipt(NEW, 1, block_hash, 5, (), gas_used, gas_price, l1_fee)
+
+    honest = word(100, 7, 30)
+    assert cost_of(honest, [honest], 1000, 10) == 730
+    assert cost_of(word(100, 0, 30), [word(100, 0, 30)], 1000, 10) == 1030, "nobody names a price"
+    lie = word(10**30, 10**30, 30)
+    assert cost_of(lie, [lie], 1000, 10) == 10_030
+    for liar in (lie, word(100, 7, 10**30)):
+        words: list[Word] = [honest, "behind", liar]
+        assert cost_of(liar, words, 1000, 10) == 730
+    assert cost_of(honest, [honest, word(1, 1, block_hash=BLOCK_B), "taken"], 1000, 10) == 730
