@@ -1,7 +1,7 @@
 """A chain in memory and nodes that show it: nonces, pools, fees, receipts and reorgs, as real ones have them.
 
 What a call does is modelled as far as a relayer can tell: each authorization in it is used once or the call
-reverts. Signed transactions are real, and read back from their bytes.
+reverts, as it does without gas enough. Signed transactions are real, and read back from their bytes.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class FakeChain:
         return None
 
     def _carried_out(self, tx: SignedTx, used: set[tuple[str, str, bytes]]) -> bool:
-        if self.words_against(tx.to, tx.data, used) is not None:
+        if self.words_against(tx.to, tx.data, used) is not None or tx.gas < GAS_USED:
             return False
         used |= {(leg.token, leg.authorizer, leg.nonce) for leg in legs_of(tx.to, tx.data)}
         return True

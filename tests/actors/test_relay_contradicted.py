@@ -99,6 +99,21 @@ async def test_one_node_that_refuses_while_the_other_is_away_gives_nothing_up(re
         assert bench.landed(owed)
 
 
+async def test_too_little_gas_by_the_word_of_one_node_is_spent_once(realm_db: Database) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        say(bench.nodes[0], "eth_estimateGas", "0x7530")
+        owed = await bench.owe()
+        await bench.tick()
+        bench.mine()
+        await bench.tick(6)
+        assert (bench.state(), bench.landed(owed)) == ("queued", False)
+        await bench.tick(SOON_S)
+        bench.mine()
+        await bench.tick(6)
+        assert bench.landed(owed)
+        assert bench.relayer.stats().reverts == 1
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 async def test_what_one_node_says_that_it_cost_ends_no_budget(realm_db: Database, nodes: int) -> None:
     async with open_bench(realm_db, nodes=nodes) as bench:
@@ -118,3 +133,9 @@ async def test_what_one_node_says_that_it_cost_ends_no_budget(realm_db: Database
             assert bench.landed(owed)
         assert bench.relayer.stats().spent_today < LIMITS.gas_per_day / 10
         assert bench.relayer.can_relay(buyer(9))
+
+
+def say(node: PoolNode, method: str, said: object) -> None:
+    """Have one node say that to everything that is asked so."""
+    honest = node.result
+    node.result = lambda asked, *params: said if asked == method else honest(asked, *params)  # type: ignore[method-assign]

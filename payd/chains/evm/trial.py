@@ -60,9 +60,10 @@ async def try_calls(rpc: Rpc, sender: str, calls: Sequence[tuple[str, bytes]], g
 
 
 async def by_two(rpc: Rpc, sender: str, call: tuple[str, bytes], gas_max: int) -> Trial | None:
-    """The trial of a call that one node speaks against, by the word of two others; None: no two say go."""
-    if len(rpc.nodes) <= WITNESSES:
-        return None
+    """The trial of a call that one node judged wrongly, maybe, by the word of two; None: no two say go.
+
+    With the most gas that one of them names: too little is spent for nothing.
+    """
     states = [state_read(leg) for leg in legs_of(*call)]
     answers = await rpc.ask_all([*states, *_reads(sender, *call)])
     trials = [
