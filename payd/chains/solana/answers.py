@@ -280,6 +280,8 @@ def _transaction(raw: bytes) -> tuple[str, AnyMessage]:
     message = transaction.message
     if not transaction.signatures:
         raise BadAnswer("transaction.transaction has no signature")
+    if not message.account_keys:
+        raise BadAnswer("transaction.transaction names no account, not even who pays for it")
     for instruction in message.instructions:
         if instruction.program_id_index >= len(message.account_keys):
             raise BadAnswer("transaction.transaction names a program that is not among its accounts")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.hash import Hash
 from solders.instruction import AccountMeta, CompiledInstruction, Instruction
-from solders.message import MessageAddressTableLookup, MessageHeader, MessageV0, MessageV1
+from solders.message import Message, MessageAddressTableLookup, MessageHeader, MessageV0, MessageV1
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
@@ -265,6 +265,14 @@ def test_a_program_out_of_bounds_is_a_bad_answer() -> None:
     loaded = {"readonly": [str(USDC)], "writable": [str(BUYER.pubkey())]}
     with pytest.raises(BadAnswer, match="program"):
         decode_landed(answer_with_lookups(loaded, program=2))
+
+
+def test_a_transaction_that_nobody_pays_for_is_a_bad_answer() -> None:
+    message = Message.new_with_compiled_instructions(1, 0, 0, [], Hash.default(), [])
+    raw = bytes(VersionedTransaction.populate(message, [Signature.default()]))
+    meta = {"err": None, "fee": 5000, "preBalances": [], "postBalances": []}
+    with pytest.raises(BadAnswer, match="no account"):
+        decode_landed({"slot": 5, "transaction": [base64.b64encode(raw).decode(), "base64"], "meta": meta})
 
 
 def test_statuses_are_read() -> None:
