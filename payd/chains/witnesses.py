@@ -19,6 +19,7 @@ from payd.core.caip import ChainId
 log = structlog.get_logger("payd.chains")
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # Two that agree are not one that is wrong; more would only be slower.
 WITNESSES: Final = 2
@@ -141,6 +142,24 @@ class Witnesses:
         if self.agreed(said) is None and len(self._rpc.nodes) > self.witnesses:
             said = [read(results) for _, results in await self.ask(calls, everyone=True)]
         return said
+
+    async def decided(
+        self, calls: Sequence[Call], read: Callable[[Results], T], decide: Callable[[Sequence[T]], R | None]
+    ) -> R | None:
+        """What comes of the words of as many nodes as must agree, or of all where that is nothing.
+
+        Args:
+            calls: What each is asked.
+            read: Reads what one answers.
+            decide: What comes of such words; None: nothing.
+
+        Raises:
+            ChainUnavailable: Fewer than must agree answer.
+        """
+        found = decide([read(results) for _, results in await self.ask(calls)])
+        if found is None and len(self._rpc.nodes) > self.witnesses:
+            found = decide([read(results) for _, results in await self.ask(calls, everyone=True)])
+        return found
 
     def agreed(self, shown: Sequence[T | None]) -> T | None:
         """What enough of them show, each the same; None where nothing is."""

@@ -8,7 +8,9 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -49,9 +51,10 @@ End = PaymentFailed | WindowClosed
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """What one node says of a transaction.
+    """What one node says of a transaction; all of the rest is nothing where it lacks something.
 
     Attributes:
+        may_pay: Whether it shows it at all, and not that it failed.
         failed: Why it came to nothing, which is final; None: it did not.
         is_gone: Whether it is nowhere, and cannot come any more.
         height: Of the newest final block.
@@ -59,14 +62,20 @@ class _Said(msgspec.Struct, frozen=True):
         is_crowded: Whether more name it than are read here; then none of them is among `others`.
     """
 
+    may_pay: bool = False
     failed: str | None = None
     is_gone: bool = False
-    height: int = 0
+    height: int = -1
     others: frozenset[str] = frozenset()
     is_crowded: bool = False
 
 
-_NOTHING: Final = _Said()
+class _Agreed(NamedTuple):
+    """The end that nodes agree on, if none of `others` pays; `is_crowded`: nor anything else."""
+
+    end: End
+    others: frozenset[str]
+    is_crowded: bool
 
 
 class Endings:
@@ -106,45 +115,67 @@ class Endings:
         stayed = _stayed(submission)
         if stayed is not None and others_until is None:
             return stayed
-        answers = await self._evidence.ask(_calls(track))
-        said = [self._said(payment, track, results, now_ms) for _, results in answers]
-        if any(one.height <= (others_until or -1) for one in said):
-            return None
-        if stayed is not None:
-            return stayed
-        failed = said[0].failed
-        if failed is not None and all(one.failed == failed for one in said):
-            return PaymentFailed(failed, BROADCAST_FAILED)
-        if not all(one.is_gone for one in said):
+        agreed = await self._evidence.decided(
+            _calls(track),
+            lambda results: self._said(payment, track, results, now_ms),
+            lambda said: self._agreed(said, stayed, others_until),
+        )
+        if agreed is None:
             return None
         # The buyer's wallet may send another one, as long as it is asked to.
-        may_be_paid = submission is None or any(one.is_crowded for one in said)
-        if may_be_paid and not _is_over(payment, read):
+        is_asked = submission is None and isinstance(agreed.end, WindowClosed)
+        if (is_asked or agreed.is_crowded) and not _is_over(payment, read):
             return None
-        others = frozenset[str]().union(*(one.others for one in said))
-        return WindowClosed() if await self._pay_nothing(track, others) else None
+        return agreed.end if await self._pay_nothing(track, agreed.others) else None
+
+    def _agreed(
+        self, said: Sequence[_Said], stayed: PaymentFailed | None, others_until: int | None
+    ) -> _Agreed | None:
+        """What as many nodes as must agree say, unless another one shows what may pay.
+
+        Who is behind, or has no history, says nothing: that is in nobody's way.
+        """
+        if any(one.may_pay for one in said):
+            return None
+        told = [one for one in said if one.height > (-1 if others_until is None else others_until)]
+        enough = self._evidence.witnesses
+        end: End | None = stayed if len(told) >= enough else None
+        if stayed is None:
+            reasons = [one.failed for one in told if one.failed is not None]
+            reason = next((one for one in reasons if reasons.count(one) >= enough), None)
+            if reason is not None:
+                end = PaymentFailed(reason, BROADCAST_FAILED)
+            elif sum(one.is_gone for one in told) >= enough:
+                end = WindowClosed()
+        others = frozenset[str]().union(*(one.others for one in told))
+        return None if end is None else _Agreed(end, others, any(one.is_crowded for one in told))
 
     def _said(self, payment: Payment, track: Track, results: Results, now_ms: int) -> _Said:
         try:
-            height, slot, first = (decode_count(answered(result)) for result in results[:3])
-            final = decode_landed(answered(results[3]), track.tx_id)
-            if final is not None:
-                return _Said(failed=self._failure(track, final), height=height)
-            if decode_landed(answered(results[4]), track.tx_id) is not None:
-                return _NOTHING
-            known_at, statuses = decode_statuses(answered(results[5]), 1)
-            listed = decode_listing(answered(results[6]))
+            return self._read(payment, track, results, now_ms)
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
-            return _NOTHING
+            return _Said(may_pay=_shows(track, results))
+
+    def _read(self, payment: Payment, track: Track, results: Results, now_ms: int) -> _Said:
+        """Raises BadAnswer where something is missing."""
+        height, slot, first = (decode_count(answered(result)) for result in results[:3])
+        final, landed = (decode_landed(answered(result), track.tx_id) for result in results[3:5])
+        known_at, [status] = decode_statuses(answered(results[5]), 1)
+        listed = decode_listing(answered(results[6]))
         is_crowded = len(listed) > LISTED_MAX
         others = frozenset(() if is_crowded else (one.tx_id for one in listed if one.err is None))
+        said = _Said(height=height, others=others, is_crowded=is_crowded)
+        if final is not None:
+            failed = self._failure(track, final)
+            return msgspec.structs.replace(said, failed=failed, may_pay=failed is None)
+        if landed is not None or status is not None:
+            return _Said(may_pay=_shows(track, results))
         # Behind one address may be several nodes: one that lags knows no status yet.
-        is_unknown = statuses == [None] and known_at >= slot
-        if not is_unknown or track.valid_until_height is None:
-            return _NOTHING
+        if known_at < slot or track.valid_until_height is None:
+            return _Said()
         is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)
-        return _Said(is_gone=is_gone, height=height, others=others, is_crowded=is_crowded)
+        return msgspec.structs.replace(said, is_gone=is_gone)
 
     def _failure(self, track: Track, landed: Landed) -> str | None:
         """Why a transaction that is final has come to nothing; None where it paid."""
@@ -169,15 +200,42 @@ class Endings:
         if not tx_ids:
             return True
         wanted = sorted(tx_ids)
-        for _, results in await self._evidence.ask([transaction_call(one, "finalized") for one in wanted]):
-            for tx_id, result in zip(wanted, results, strict=True):
-                try:
-                    landed = decode_landed(answered(result), tx_id)
-                except BadAnswer:
-                    return False
-                if landed is None or int(track.value) in self._paid(track, landed):
-                    return False
-        return True
+
+        def decide(said: Sequence[Sequence[bool | None]]) -> bool | None:
+            if any(True in one for one in said):
+                return False
+            enough = self._evidence.witnesses
+            return True if all(of_one.count(False) >= enough for of_one in zip(*said, strict=True)) else None
+
+        calls = [transaction_call(one, "finalized") for one in wanted]
+        found = await self._evidence.decided(
+            calls,
+            lambda results: [
+                self._pays(track, tx_id, result) for tx_id, result in zip(wanted, results, strict=True)
+            ],
+            decide,
+        )
+        return found is True
+
+    def _pays(self, track: Track, tx_id: str, result: object) -> bool | None:
+        """Whether a node shows that a final transaction pays what it must; None where it does not show it."""
+        try:
+            landed = decode_landed(answered(result), tx_id)
+        except BadAnswer:
+            return None
+        return None if landed is None else int(track.value) in self._paid(track, landed)
+
+
+def _shows(track: Track, results: Results) -> bool:
+    """Whether a node shows a transaction that did not fail, whatever else it cannot tell."""
+    errors: list[object] = []
+    for result in results[3:5]:
+        with suppress(BadAnswer):
+            landed = decode_landed(answered(result), track.tx_id)
+            errors += [] if landed is None else [landed.err]
+    with suppress(BadAnswer):
+        errors += [one.err for one in decode_statuses(answered(results[5]), 1)[1] if one is not None]
+    return None in errors
 
 
 def _stayed(submission: StoredSubmission | None) -> PaymentFailed | None:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
-
 import msgspec
 import pytest
-from solders.message import Message
 
 from payd.chains.base import Found
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
-from payd.chains.solana.build import split
 from payd.chains.solana.ending import LISTED_MAX, End
 from payd.chains.solana.failures import NO_FUNDS
 from payd.chains.solana.track import read_track
-from payd.core.errors import ChainUnavailable
 from payd.core.failure import BROADCAST_FAILED, PAID_NOTHING
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import find_cursor
-from payd.store.db import Database
 from payd.store.submissions import end_submission, find_submission
-from tests.chains.solana.scene import Scene, open_scene, sign, signed_by, transaction_of
-from tests.live.proxy import Request
+from tests.chains.solana.scene import Scene, sign, signed_by, transaction_of
 from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
     MERCHANT,
     STRANGER,
-    USDC,
     USDC_MINT,
     hand_over,
     keypair,
@@ -40,7 +29,6 @@ from tests.live.solana import (
     pay_token,
     pubkey,
 )
-from tests.live.solana_proxy import SolanaProxy
 
 pytestmark = pytest.mark.real_time
 
@@ -55,13 +43,6 @@ def end(found: Found | None) -> End | None:
     assert isinstance(found.trigger, (PaymentFailed, WindowClosed)), found
     assert found.follow is None
     return found.trigger
-
-
-@asynccontextmanager
-async def two_nodes(db: Database) -> AsyncIterator[tuple[Scene, SolanaProxy, SolanaProxy]]:
-    async with open_scene(db, proxies=2) as scene:
-        first, second = scene.proxies
-        yield scene, first, second
 
 
 async def kill(scene: Scene, payment: Payment, reason: str = "the disk was full") -> None:
@@ -128,36 +109,6 @@ async def test_a_window_closes_once_the_blockhash_has_expired_in_a_final_block_a
     assert isinstance(end(await scene.look(payment)), WindowClosed)
 
 
-async def test_what_a_node_shows_at_all_is_not_gone_whatever_else_it_says(realm_db: Database) -> None:
-    async with two_nodes(realm_db) as (scene, _, second):
-        payment = await scene.signed()
-        await scene.local.slots(LIFE + FINAL)
-        ghost = landed_json(scene, payment)
-
-        def contradicts(request: Request, result: Any) -> Any:
-            if request["method"] == "getTransaction" and request["params"][1]["commitment"] == "confirmed":
-                return ghost
-            return result
-
-        second.rewrite = contradicts
-        assert await scene.look(payment) is None
-        second.rewrite = None
-
-        assert isinstance(end(await scene.look(payment)), WindowClosed)
-
-
-def landed_json(scene: Scene, payment: Payment) -> Any:
-    """What a node would show of the transaction of a payment, had it landed."""
-    submission = scene.db.point(find_submission, payment.id)
-    assert submission is not None
-    none = [0] * len(Message.from_bytes(split(submission.raw)[1]).account_keys)
-    return {
-        "slot": scene.node.ledger.tip.slot,
-        "transaction": [base64.b64encode(submission.raw).decode(), "base64"],
-        "meta": {"err": None, "fee": 5000, "preBalances": none, "postBalances": none},
-    }
-
-
 async def test_heights_count_and_not_slots(scene: Scene) -> None:
     payment = await scene.signed()
     await scene.local.rpc("payd_skip", 400)
@@ -176,62 +127,6 @@ async def test_what_landed_just_in_time_is_no_end(scene: Scene) -> None:
         assert await scene.look(payment) is None
 
 
-DOUBTS: dict[str, Callable[[SolanaProxy, Payment], object]] = {
-    "one is a block behind": lambda node, payment: setattr(node.node, "lag", 1),
-    "one has not all slots": lambda node, payment: setattr(
-        node.node, "first_slot", node.node.ledger.tip.slot - 10
-    ),
-    "one does not say since when it has them": lambda node, payment: node.errors.update(
-        getFirstAvailableBlock=(-32601, "Method not found")
-    ),
-    "one keeps no history": lambda node, payment: node.errors.update(
-        getTransaction=(-32011, "Transaction history is not available from this node")
-    ),
-    "one does not list": lambda node, payment: node.errors.update(
-        getSignaturesForAddress=(-32601, "Method not found")
-    ),
-    "one has a status": lambda node, payment: setattr(node, "rewrite", with_status),
-    "one lists it": lambda node, payment: setattr(node, "rewrite", listing_it(read_track(payment).tx_id)),
-    "one knows no status yet": lambda node, payment: setattr(node, "rewrite", statuses_of_before),
-}
-
-
-def with_status(request: Request, result: Any) -> Any:
-    if request["method"] != "getSignatureStatuses":
-        return result
-    status = {"slot": 5, "confirmations": 0, "err": None, "confirmationStatus": "processed"}
-    return {**result, "value": [status]}
-
-
-def listing_it(tx_id: str) -> Callable[[Request, Any], Any]:
-    def rewrite(request: Request, result: Any) -> Any:
-        if request["method"] != "getSignaturesForAddress":
-            return result
-        return [{"signature": tx_id, "slot": 5, "err": None, "confirmationStatus": "confirmed"}]
-
-    return rewrite
-
-
-def statuses_of_before(request: Request, result: Any) -> Any:
-    """The node behind the same address that answers this is another one, and lags."""
-    if request["method"] != "getSignatureStatuses":
-        return result
-    return {**result, "context": {"slot": result["context"]["slot"] - FINAL - 1}}
-
-
-@pytest.mark.parametrize("doubt", DOUBTS)
-async def test_both_nodes_must_show_that_it_cannot_come_any_more(realm_db: Database, doubt: str) -> None:
-    async with two_nodes(realm_db) as (scene, _, second):
-        payment = await scene.signed()
-        await scene.watch(LIFE + FINAL)
-        DOUBTS[doubt](second, payment)
-        assert await scene.look(payment) is None
-        second.rewrite, second.node.lag, second.node.first_slot = None, 0, 0
-        second.errors.clear()
-
-        assert isinstance(end(await scene.look(payment)), WindowClosed)
-
-
 async def test_a_node_that_has_the_slots_since_the_commitment_need_not_have_all(scene: Scene) -> None:
     payment = await scene.signed()
     await scene.watch(LIFE + FINAL)
@@ -241,15 +136,6 @@ async def test_a_node_that_has_the_slots_since_the_commitment_need_not_have_all(
     assert isinstance(end(await scene.solana.look(payment, later_ms)), WindowClosed)
 
     assert await scene.solana.look(payment, later_ms + 400) is None
-
-
-async def test_nodes_that_do_not_answer_close_no_window(realm_db: Database) -> None:
-    async with two_nodes(realm_db) as (scene, first, _):
-        payment = await scene.signed()
-        await scene.watch(LIFE + FINAL)
-        first.status = 503
-        with pytest.raises(ChainUnavailable):
-            await scene.look(payment)
 
 
 async def test_nothing_closes_while_something_else_that_was_built_for_it_can_land(scene: Scene) -> None:
@@ -393,27 +279,6 @@ async def test_what_failed_on_the_chain_has_failed_once_that_is_final(scene: Sce
     assert NO_FUNDS in found.reason
 
 
-async def test_both_nodes_must_show_the_failure(realm_db: Database) -> None:
-    async with two_nodes(realm_db) as (scene, _, second):
-        payment = await failed(scene)
-        await scene.watch(FINAL)
-        second.node.lag = 1
-        assert await scene.look(payment) is None
-        second.node.lag = 0
-        second.rewrite = frozen
-        assert await scene.look(payment) is None
-        second.rewrite = None
-
-        assert isinstance(end(await scene.look(payment)), PaymentFailed)
-
-
-def frozen(request: Request, result: Any) -> Any:
-    """A node that shows another failure than the others."""
-    if request["method"] != "getTransaction" or result is None:
-        return result
-    return {**result, "meta": {**result["meta"], "err": {"InstructionError": [3, {"Custom": 17}]}}}
-
-
 async def test_a_failure_waits_for_what_else_was_built_for_it(scene: Scene) -> None:
     payment = await scene.payment()
     quote = await scene.quote(payment)
@@ -426,6 +291,26 @@ async def test_a_failure_waits_for_what_else_was_built_for_it(scene: Scene) -> N
     await scene.watch(1)
 
     assert isinstance(end(await scene.look(payment)), PaymentFailed)
+
+
+@pytest.mark.parametrize("dies", ["on the chain", "here"])
+async def test_nothing_has_failed_while_another_one_that_was_built_for_it_has_paid(
+    scene: Scene, dies: str
+) -> None:
+    """Its transfer was not read yet."""
+    payment = await scene.payment()
+    quote = await scene.quote(payment)
+    other = await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
+    payment = await scene.commit(payment, quote, sign(quote))
+    await scene.local.send_raw(signed_by(transaction_of(other), keypair(BUYER_2)))
+    if dies == "here":
+        await kill(scene, payment)
+    else:
+        await scene.local.give(pubkey(BUYER), USDC_MINT, 1)
+        await scene.bring()
+    await scene.local.slots(LIFE + FINAL)
+
+    assert await scene.look(payment) is None
 
 
 async def test_what_landed_and_paid_somebody_else_has_paid_nothing(scene: Scene) -> None:
@@ -449,16 +334,3 @@ async def test_another_amount_that_reached_the_merchant_is_no_failure(scene: Sce
     processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(other))
 
     assert await scene.look(msgspec.structs.replace(payment, processing=processing)) is None
-
-
-@pytest.mark.parametrize("asset", [USDC])
-async def test_an_answer_that_cannot_be_read_ends_nothing(realm_db: Database, asset: str) -> None:
-    async with two_nodes(realm_db) as (scene, first, _):
-        payment = await scene.signed(asset)
-        await scene.watch(LIFE + FINAL)
-        for method in ("getBlockHeight", "getSlot", "getTransaction", "getSignaturesForAddress"):
-            first.rewrite = lambda request, result, of=method: "?" if request["method"] == of else result
-            assert await scene.look(payment) is None
-        first.rewrite = None
-
-        assert isinstance(end(await scene.look(payment)), WindowClosed)
