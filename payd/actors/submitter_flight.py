@@ -78,7 +78,7 @@ class Flight:
         self._found = found
         self._sent_s: dict[str, float] = {}
         self._confirmed: dict[str, int] = {}
-        self._doubts = Doubts("landed")
+        self._doubts = Doubts(rpc, "landed")
         self._finding: set[str] = set()
         self._sought: set[str] = set()
         self._send_room = trio.CapacityLimiter(SENDS_AT_ONCE)
@@ -228,7 +228,7 @@ class Flight:
     # Ends.
 
     async def _end(self, over: Sequence[StoredSubmission], nursery: trio.Nursery) -> list[str]:
-        """End what all nodes say has ended. Returns the payments of those that came to nothing."""
+        """End what nodes agree has ended. Returns the payments of those that came to nothing."""
         words = await ask_enough(self._rpc, [one.tx_id for one in over])
         dead = []
         for one in over:

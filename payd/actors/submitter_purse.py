@@ -74,7 +74,7 @@ class Purse:
         self._terms = terms
         self._chain = str(terms.chain)
         self._alarms = alarms
-        self._doubts = Doubts("landed", "failed")
+        self._doubts = Doubts(rpc, "landed", "failed")
         self._looked_s = -float("inf")
         self.balance: int | None = None
 

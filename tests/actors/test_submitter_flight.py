@@ -151,6 +151,17 @@ async def test_no_node_alone_buries_it(two_submitting: Submitting) -> None:
     assert submitting.states(owed) == ["dead"]
 
 
+async def test_of_three_nodes_one_that_stands_still_keeps_nothing_open(realm_db: Database) -> None:
+    async with open_submitting(realm_db, nodes=3) as submitting:
+        submitting.drop("blackhole")
+        owed = await submitting.owe()
+        await submitting.submitter.run_once()
+        submitting.solana.nodes[1].lag = 200
+        await submitting.expire()
+        await submitting.submitter.run_once()
+        assert submitting.states(owed) == ["dead"]
+
+
 async def test_a_node_that_forgot_it_does_not_bury_what_another_knows_to_be_final(
     two_submitting: Submitting,
 ) -> None:

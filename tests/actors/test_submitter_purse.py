@@ -8,8 +8,9 @@ import trio
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
+from payd.store.db import Database
 from tests.actors.solana_watching import PRICE
-from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting
+from tests.actors.submitting import FEE_PAYER, RESERVED, Submitting, open_submitting
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -89,6 +90,17 @@ async def test_no_node_alone_gives_a_reservation_back(two_submitting: Submitting
     await submitting.expire()
     await settle(submitting)
     assert spent(submitting) == RESERVED
+
+
+async def test_of_three_nodes_one_that_stands_still_keeps_nothing_reserved(realm_db: Database) -> None:
+    async with open_submitting(realm_db, nodes=3) as submitting:
+        submitting.drop("blackhole")
+        await submitting.owe()
+        await submitting.submitter.run_once()
+        submitting.solana.nodes[1].lag = 200
+        await submitting.expire()
+        await settle(submitting)
+        assert (reserved(submitting), spent(submitting)) == (0, 0)
 
 
 async def test_a_buyer_is_sponsored_a_few_times_a_day(submitting: Submitting) -> None:

@@ -90,26 +90,34 @@ async def ask_enough(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
     return words if len(words) >= needed(rpc) else []
 
 
-def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:
-    """The end on which all agree; None where there is none, or nobody says anything."""
-    ends = {word.end_of(tx_id, valid_until_height) for word in words}
-    return ends.pop() if len(ends) == 1 else None
+def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int, enough: int) -> End | None:
+    """The end on which so many agree, and all that know one; None where there is none.
+
+    Who is behind knows none yet, and is in nobody's way. What any of them has at all is not nowhere.
+    """
+    said = [end for word in words if (end := word.end_of(tx_id, valid_until_height)) is not None]
+    if len(said) < enough or len(set(said)) != 1:
+        return None
+    is_known = any(word.statuses[tx_id] is not None for word in words)
+    return None if said[0] == "nowhere" and is_known else said[0]
 
 
 class Doubts:
     """Transactions that nodes do not agree on, each since when.
 
     Args:
+        rpc: They.
         ends: Those that are believed after `DOUBT_S`, if a single node says so.
     """
 
-    def __init__(self, *ends: End) -> None:
+    def __init__(self, rpc: Rpc, *ends: End) -> None:
+        self._enough = needed(rpc)
         self._ends = ends
         self._since_s: dict[str, float] = {}
 
     def end_of(self, words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:
         """How a transaction has ended by these; None while that is not known."""
-        end = agreed_end(words, tx_id, valid_until_height)
+        end = agreed_end(words, tx_id, valid_until_height, self._enough)
         ends = {word.end_of(tx_id, valid_until_height) for word in words}
         said = [one for one in self._ends if one in ends]
         if end is not None or not said:

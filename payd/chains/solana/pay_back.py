@@ -34,6 +34,7 @@ from payd.chains.solana.refund import refund_problem
 from payd.chains.solana.returned import check_returned
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.trial import refusal_of
+from payd.chains.witnesses import needed
 from payd.core.caip import AccountId, account_problem, canonical_chain, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState
 from payd.core.payment import Payment
@@ -106,7 +107,7 @@ class PayBack:
         returned = check_returned(unsigned.raw, signed, sender, None, GuardLimits())
         assert returned.tx_id is not None, "who pays the fee has signed it"
         words = await ask_enough(self._rpc, [returned.tx_id])
-        end = agreed_end(words, returned.tx_id, unsigned.valid_until)
+        end = agreed_end(words, returned.tx_id, unsigned.valid_until, needed(self._rpc))
         if end is not None:
             return Brought(returned.tx_id, end)
         if any(_shows(word, returned.tx_id) for word in words):
@@ -125,7 +126,8 @@ class PayBack:
         """Raises InvalidState while another refund of the payment than this one may still land."""
         while (out := self._db.point(refund_out, payment.id)) is not None and out.tx_id != tx_id:
             words = await ask_enough(self._rpc, [out.tx_id])
-            if agreed_end(words, out.tx_id, out.valid_until) not in ("failed", "nowhere"):
+            end = agreed_end(words, out.tx_id, out.valid_until, needed(self._rpc))
+            if end not in ("failed", "nowhere"):
                 raise InvalidState(ON_ITS_WAY.format(out.tx_id))
             await self._db.write(forget_out, payment.id, out.tx_id)
 

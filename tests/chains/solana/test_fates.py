@@ -1,4 +1,4 @@
-"""What nodes say of a transaction: an end only where what they say holds together, and all agree."""
+"""What nodes say of a transaction: an end only where that holds together, and enough of them agree."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def status(commitment: Commitment, err: object = None) -> Status:
 )
 def test_one_word(said: Word, end: str | None) -> None:
     assert said.end_of(TX, 99) == end
-    assert agreed_end([said, said], TX, 99) == end
+    assert agreed_end([said, said], TX, 99, 2) == end
 
 
 def test_without_agreement_there_is_no_end() -> None:
@@ -63,8 +63,29 @@ def test_without_agreement_there_is_no_end() -> None:
     for one in words:
         for other in words:
             if one is not other:
-                assert agreed_end([one, other], TX, 99) is None
-    assert agreed_end([], TX, 99) is None
+                assert agreed_end([one, other], TX, 99, 2) is None
+    assert agreed_end([], TX, 99, 1) is None
+
+
+@pytest.mark.parametrize("end", ["landed", "failed", "nowhere"])
+def test_of_three_nodes_two_that_agree_are_enough_while_one_is_behind(end: str) -> None:
+    shown = {"landed": status("finalized"), "failed": status("finalized", "x"), "nowhere": None}[end]
+    for behind in (word(None, height=99), word(None, at=199)):
+        assert agreed_end([word(shown), behind, word(shown)], TX, 99, 2) == end
+        assert agreed_end([word(shown), behind], TX, 99, 2) is None
+        assert agreed_end([word(shown), behind, behind], TX, 99, 2) is None
+
+
+@pytest.mark.parametrize("commitment", ["processed", "confirmed"])
+def test_what_one_of_three_nodes_has_is_not_nowhere(commitment: Commitment) -> None:
+    for shown in (status(commitment), status(commitment, "x")):
+        assert agreed_end([word(None), word(None), word(shown)], TX, 99, 2) is None
+
+
+def test_what_three_nodes_contradict_each_other_on_has_no_end() -> None:
+    words = [word(status("finalized")), word(status("finalized")), word(status("finalized", "x"))]
+    assert agreed_end(words, TX, 99, 2) is None
+    assert agreed_end([*words[:2], word(None)], TX, 99, 2) is None
 
 
 async def test_many_are_asked_for_in_one_post(solana: SolanaWatching) -> None:
