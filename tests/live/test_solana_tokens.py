@@ -286,8 +286,18 @@ async def test_a_fee_that_begins_after_the_confirm_pays_nothing_and_is_shown(
 
     assert transfer["kind"] != "matched"
     assert transfer["amount"]["value"] == str(AMOUNT * 99 // 100)
-    # It is no failure either: the merchant has most of it.
+    # It is no failure either: the merchant has most of it. Nothing more comes once the window has closed.
     assert await street.events(handed.payment_id) == ["payment.created", "payment.processing"]
+    await street.later(900)
+    await street.caught_up()
+    await street.later(1)
+
+    async def ended() -> bool:
+        return (await street.events(handed.payment_id))[2:] == ["payment.expired"]
+
+    await street.wait_for(ended, mining=True)
+    [transfer] = await found()
+    assert transfer["kind"] == "surplus", "it is kept, and shown"
 
 
 # Another token of the same name.

@@ -1,7 +1,8 @@
 """What became of a commitment that no transfer shows: whether anything of ours can still land.
 
 An unknown outcome is never failure. A payment ends unpaid when its transaction never left payd, or when the
-nodes agree that it failed for good, or that it is nowhere and its blockhash has expired.
+nodes agree that it failed for good, or that it is nowhere and its blockhash has expired. Where another amount
+came than was signed, because a token began to take a fee, that is no failure: it ends as its window closes.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -56,6 +57,7 @@ class _Said(msgspec.Struct, frozen=True):
     Attributes:
         may_pay: Whether it shows it at all, and not that it failed.
         failed: Why it came to nothing, which is final; None: it did not.
+        is_other: Whether it paid the merchant, and another amount, which is final.
         is_gone: Whether it is nowhere, and cannot come any more.
         height: Of the newest final block.
         others: Transactions that name the payment and succeeded, and may be the payment.
@@ -64,6 +66,7 @@ class _Said(msgspec.Struct, frozen=True):
 
     may_pay: bool = False
     failed: str | None = None
+    is_other: bool = False
     is_gone: bool = False
     height: int = -1
     others: frozenset[str] = frozenset()
@@ -71,11 +74,11 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class _Agreed(NamedTuple):
-    """The end that nodes agree on, if none of `others` pays; `is_crowded`: nor anything else."""
+    """The end that nodes agree on, if none of `others` pays; `waits`: once the window has closed."""
 
     end: End
     others: frozenset[str]
-    is_crowded: bool
+    waits: bool
 
 
 class Endings:
@@ -124,7 +127,7 @@ class Endings:
             return None
         # The buyer's wallet may send another one, as long as it is asked to.
         is_asked = submission is None and isinstance(agreed.end, WindowClosed)
-        if (is_asked or agreed.is_crowded) and not _is_over(payment, read):
+        if (is_asked or agreed.waits) and not _is_over(payment, read):
             return None
         return agreed.end if await self._pay_nothing(track, agreed.others) else None
 
@@ -145,10 +148,11 @@ class Endings:
             reason = next((one for one in reasons if reasons.count(one) >= enough), None)
             if reason is not None:
                 end = PaymentFailed(reason, BROADCAST_FAILED)
-            elif sum(one.is_gone for one in told) >= enough:
+            elif sum(one.is_gone or one.is_other for one in told) >= enough:
                 end = WindowClosed()
         others = frozenset[str]().union(*(one.others for one in told))
-        return None if end is None else _Agreed(end, others, any(one.is_crowded for one in told))
+        waits = any(one.is_crowded or one.is_other for one in told)
+        return None if end is None else _Agreed(end, others, waits)
 
     def _said(self, payment: Payment, track: Track, results: Results, now_ms: int) -> _Said:
         try:
@@ -167,8 +171,10 @@ class Endings:
         others = frozenset(() if is_crowded else (one.tx_id for one in listed if one.err is None))
         said = _Said(height=height, others=others, is_crowded=is_crowded)
         if final is not None:
-            failed = self._failure(track, final)
-            return msgspec.structs.replace(said, failed=failed, may_pay=failed is None)
+            failed, paid = self._failure(track, final), self._paid(track, final)
+            has_paid = int(track.value) in paid
+            is_other = bool(paid) and not has_paid
+            return msgspec.structs.replace(said, failed=failed, may_pay=has_paid, is_other=is_other)
         if landed is not None or status is not None:
             return _Said(may_pay=_shows(track, results))
         # Behind one address may be several nodes: one that lags knows no status yet.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 import pytest
 
 from payd.chains.base import Found
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.ending import LISTED_MAX, End
+from payd.chains.solana.extensions import Kind
 from payd.chains.solana.failures import NO_FUNDS
+from payd.chains.solana.keys import TOKEN_2022
 from payd.chains.solana.track import read_track
 from payd.core.failure import BROADCAST_FAILED, PAID_NOTHING
 from payd.core.payment import FundsCommitted, Payment, PaymentFailed, WindowClosed
@@ -20,8 +24,11 @@ from tests.live.solana import (
     BUYER_2,
     CHAIN,
     MERCHANT,
+    PYUSD,
+    PYUSD_MINT,
     STRANGER,
     USDC_MINT,
+    extension,
     hand_over,
     keypair,
     memo,
@@ -324,13 +331,27 @@ async def test_what_landed_and_paid_somebody_else_has_paid_nothing(scene: Scene)
     assert end(await scene.look(payment)) == PaymentFailed(PAID_NOTHING, BROADCAST_FAILED)
 
 
-async def test_another_amount_that_reached_the_merchant_is_no_failure(scene: Scene) -> None:
-    """It is recorded as what it is, and somebody looks at it."""
-    payment = await scene.signed()
+async def test_another_amount_that_reached_the_merchant_is_no_failure_and_ends_with_the_window(
+    scene: Scene,
+) -> None:
+    """A token begins to take a fee. What came is recorded as what it is, and somebody looks at it."""
+    following = extension(Kind.TRANSFER_FEE_AMOUNT, bytes(8))
+    await scene.local.mint(PYUSD_MINT, TOKEN_2022, extensions=fee_of_transfers(0))
+    for place in (BUYER, MERCHANT):
+        await scene.local.give(pubkey(place), PYUSD_MINT, 50_000_000, TOKEN_2022, following)
+    payment = await scene.signed(PYUSD)
+    await scene.local.mint(PYUSD_MINT, TOKEN_2022, extensions=fee_of_transfers(100))
     await scene.bring()
-    await scene.local.slots(FINAL)
-    assert payment.processing is not None
-    other = msgspec.structs.replace(read_track(payment), value="24999999")
-    processing = msgspec.structs.replace(payment.processing, track=msgspec.msgpack.encode(other))
+    await scene.watch(LIFE + FINAL)
+    assert await scene.look(payment) is None
+    await scene.local.rpc("payd_time", 901)
+    await scene.watch(FINAL - 1)
+    assert await scene.look(payment) is None
+    await scene.watch(1)
 
-    assert await scene.look(msgspec.structs.replace(payment, processing=processing)) is None
+    assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+def fee_of_transfers(basis_points: int) -> bytes:
+    fee = struct.pack("<QQH", 0, 2**32, basis_points)
+    return extension(Kind.TRANSFER_FEE_CONFIG, 2 * bytes(pubkey(STRANGER)) + bytes(8) + fee + fee)
