@@ -19,13 +19,16 @@ from solders.pubkey import Pubkey
 
 from payd.chains.solana.answers import Landed, TokenBalance
 from payd.chains.solana.binding import memo_of
-from payd.chains.solana.keys import MEMO, MEMO_V1
+from payd.chains.solana.keys import MEMO, MEMO_V1, SYSTEM, TOKEN_PROGRAMS
 from payd.core.caip import AccountId, ChainId
 
 Known: TypeAlias = Collection[tuple[bytes, str]]
 """Bindings that were handed out, each with the canonical asset that it was handed out for."""
 
 _MEMO_PROGRAMS: Final = (MEMO, MEMO_V1)
+# `Transfer` and `TransferChecked` of the token programs, and `Transfer` of the System program.
+_TOKEN_TRANSFERS: Final = (b"\x03", b"\x0c")
+_SOL_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -47,7 +50,8 @@ class Paid(msgspec.Struct, frozen=True):
 
     Attributes:
         asset: Canonical CAIP-19.
-        sender: Canonical CAIP-10 of the wallet that has the most less of it, fees aside.
+        sender: Canonical CAIP-10 of the wallet that the transfer with the binding takes from; where the
+            transaction itself has no such one, of who has the most less of it, fees aside.
         recipient: Canonical CAIP-10.
         value: Smallest units, more than 0.
         account_index: The place, among the transaction's keys, of the account that received: a token account
@@ -93,7 +97,7 @@ def paid_by(chain: ChainId, landed: Landed, watched: Watched, known: Known) -> l
     return [
         Paid(
             asset=one.asset,
-            sender=str(AccountId(chain, str(one.sender))),
+            sender=str(AccountId(chain, str(_payer(landed, one, bindings.get(place)) or one.sender))),
             recipient=str(AccountId(chain, str(one.recipient))),
             value=one.value,
             account_index=one.places[0],
@@ -173,6 +177,33 @@ def _bindings(landed: Landed, moved: list[_Moved], known: Known) -> dict[int, by
                     found[place] = binding
                     break
     return found
+
+
+def _payer(landed: Landed, moved: _Moved, binding: bytes | None) -> Pubkey | None:
+    """Whose account the transfers with a binding take the most from; None where no instruction is such.
+
+    Who has the most less may be another payer of the same transaction, or the pool of an exchange that gave
+    the payer what was paid with.
+    """
+    if binding is None:
+        return None
+    owners = {one.index: one.owner for one in landed.pre_tokens}
+    taken: dict[Pubkey, int] = defaultdict(int)
+    for instruction in landed.message.instructions:
+        source, *others = tuple(instruction.accounts) or (len(landed.keys),)
+        names = {bytes(landed.keys[place]) for place in others if place < len(landed.keys)}
+        if source >= len(landed.keys) or binding not in names or not set(others) & set(moved.places):
+            continue
+        program, data = landed.keys[instruction.program_id_index], bytes(instruction.data)
+        if program in TOKEN_PROGRAMS and data[:1] in _TOKEN_TRANSFERS:
+            payer, amount = owners.get(source), data[1:9]
+        elif program == SYSTEM and data[:4] == _SOL_TRANSFER:
+            payer, amount = landed.keys[source], data[4:12]
+        else:
+            continue
+        if payer is not None:
+            taken[payer] += int.from_bytes(amount, "little")
+    return max(taken, key=lambda payer: taken[payer], default=None)
 
 
 def _named_with(landed: Landed) -> dict[bytes, set[int]]:

@@ -282,9 +282,48 @@ def test_an_account_that_its_owner_gave_away_in_the_same_transaction_pays_the_ne
 def test_the_sender_is_who_lost_most_and_not_who_sent(world: World) -> None:
     parts = [move(4, place_of(MERCHANT), ONE), move(6, place_of(MERCHANT), ONE, sender=STRANGER)]
     landed = sent(world, [memo(ONE), *parts], BUYER, STRANGER)
-    assert [(one.sender, one.value) for one in paid_by(CHAIN, landed, WATCHED, [])] == [
-        (account(STRANGER), 10)
+    for known in ([], [(ONE, DOLLARS)]):
+        assert [(one.sender, one.value) for one in paid_by(CHAIN, landed, WATCHED, known)] == [
+            (account(STRANGER), 10)
+        ]
+
+
+def test_the_sender_is_whose_transfer_names_the_payment_and_not_who_gave_them_what_they_paid_with(
+    world: World,
+) -> None:
+    """A wallet that pays out of an exchange has no less of the token than before; the pool has."""
+    swapped = move(PRICE + 1, place_of(BUYER), sender=STRANGER)
+    landed = sent(world, [swapped, memo(ONE), move(PRICE, place_of(MERCHANT), ONE)], PAYER, STRANGER, BUYER)
+    [found] = paid_by(CHAIN, landed, WATCHED, {(ONE, DOLLARS)})
+    assert (found.sender, found.value, found.binding) == (account(BUYER), PRICE, ONE)
+    [unbound] = paid_by(CHAIN, landed, WATCHED, ())
+    assert unbound.sender == account(STRANGER)
+
+
+def test_the_sender_of_sol_is_whose_transfer_names_the_payment(world: World) -> None:
+    given = transfer(
+        TransferParams(from_pubkey=STRANGER.pubkey(), to_pubkey=BUYER.pubkey(), lamports=PRICE + 1)
+    )
+    named = transfer(TransferParams(from_pubkey=BUYER.pubkey(), to_pubkey=MERCHANT.pubkey(), lamports=PRICE))
+    reference = AccountMeta(Pubkey(ONE), is_signer=False, is_writable=False)
+    named = Instruction(named.program_id, named.data, [*named.accounts, reference])
+    landed = sent(world, [given, memo(ONE), named], PAYER, STRANGER, BUYER)
+    [found] = paid_by(CHAIN, landed, WATCHED, {(ONE, COIN)})
+    assert (found.sender, found.value, found.binding) == (account(BUYER), PRICE, ONE)
+
+
+def test_of_two_who_pay_in_one_transaction_each_is_the_sender_of_their_own(world: World) -> None:
+    watched = msgspec.structs.replace(WATCHED, owners={MERCHANT.pubkey(), OPERATOR.pubkey()})
+    both = [
+        memo(ONE),
+        memo(TWO),
+        move(PRICE, place_of(MERCHANT), ONE),
+        move(PRICE - 1, place_of(OPERATOR), TWO, sender=STRANGER),
     ]
+    found = paid_by(
+        CHAIN, sent(world, both, PAYER, BUYER, STRANGER), watched, {(ONE, DOLLARS), (TWO, DOLLARS)}
+    )
+    assert {one.binding: one.sender for one in found} == {ONE: account(BUYER), TWO: account(STRANGER)}
 
 
 def test_what_was_minted_was_sent_by_who_signed_first(world: World) -> None:
