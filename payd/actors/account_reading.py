@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from solders.pubkey import Pubkey
 
+from payd.actors.node_choice import SKIPPED_MAX
 from payd.actors.walk import Lagging
 from payd.chains.rpc import Call, Node, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
@@ -184,6 +185,8 @@ class AccountReader:
         tx_id = listed.tx_id
         if isinstance(result, RpcError) and result.code == VERSION_CODE:
             log.error("chain.transaction_skipped", tx_id=tx_id, why=result.message)
+            if len(self.skipped) >= SKIPPED_MAX:
+                self.skipped.remove(min(self.skipped))  # whichever: what is listed again is skipped again
             self.skipped.add(tx_id)
             return None
         try:

@@ -199,3 +199,17 @@ def test_a_transaction_in_many_listings_is_one_and_the_oldest_comes_first() -> N
     one, two, three = [Listed(name, slot, None) for name, slot in places]
     listings = [Listing(SHOP, [two, one]), Listing(SHOP, [one, three])]
     assert unique(listings) == [two, one, three]
+
+
+async def test_what_can_never_be_read_is_remembered_up_to_a_bound(
+    solana: SolanaWatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sends such transactions to a merchant pays for each, and may send many."""
+    monkeypatch.setattr(account_reading, "SKIPPED_MAX", 2)
+    payment = await solana.sell()
+    paid = [await solana.pay(payment) for _ in range(4)]
+    says(solana.nodes[0], "getTransaction", Refused(-32015, "Transaction version (2) is not supported"))
+    listed = [Listed(one, 5, None) for one in paid]
+    found, trouble = await reader(solana).transactions(solana.rpc.nodes[0], listed, "confirmed")
+    assert (found, trouble, len(reader(solana).skipped)) == ([], None, 2)
+    assert paid[-1] in reader(solana).skipped
