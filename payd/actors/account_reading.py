@@ -282,6 +282,13 @@ def _time_s(landed: Landed, now: Cursor) -> int:
 
 
 def unique(listings: Iterable[Listing]) -> list[Listed]:
-    """Each listed transaction once, in the order of the chain as far as it is known."""
-    found = {one.tx_id: one for listing in listings for one in listing.entries}
+    """Each listed transaction once, in the order of the chain as far as it is known.
+
+    One that any of them lists as having done something is read: a node alone hides nothing by an error.
+    """
+    found: dict[str, Listed] = {}
+    for one in (one for listing in listings for one in listing.entries):
+        known = found.get(one.tx_id)
+        if known is None or (known.err is not None and one.err is None):
+            found[one.tx_id] = one
     return sorted(found.values(), key=lambda one: one.slot)

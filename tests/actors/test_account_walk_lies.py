@@ -296,3 +296,29 @@ async def test_a_node_that_knows_nothing_of_a_token_hides_none_of_it(
     await solana.later()
     await solana.watcher.run_once()
     assert [solana.kinds(one) for one in (paid, plain)] == [["matched"], ["unmatched"]]
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+@pytest.mark.parametrize("lie", [{"err": "AccountInUse"}, {"slot": 7}])
+async def test_a_node_that_lists_it_otherwise_than_another_hides_nothing(
+    two_solanas: SolanaWatching, lie: dict[str, Any], liar: int
+) -> None:
+    """Of what came right after the start both nodes list everything."""
+    solana = two_solanas
+    payment = await solana.sell()
+    paid = await solana.pay(payment)
+    node = solana.nodes[liar]
+    honest = node.ask
+
+    def ask(method: str, *params: Any) -> Any:
+        said = honest(method, *params)
+        if method != "getSignaturesForAddress":
+            return said
+        return [one | lie if one["signature"] == paid else one for one in said]
+
+    node.ask = ask  # type: ignore[method-assign]
+    await solana.watcher.run_once()
+    await solana.later()
+    await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+    assert payment in solana.told
