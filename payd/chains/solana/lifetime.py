@@ -1,13 +1,15 @@
 """How long a transaction can land: until a block height that no node may set too low.
 
 When that height is over, a payment can be told to have expired and a reserved fee is free again. A node that
-names an earlier one, or lags behind, would have that said of a transaction that still lands.
+names an earlier one, or lags behind, would have that said of a transaction that still lands. One that takes
+slots for heights names a height that comes in months, and would have nothing said until then.
 
 Source: DESIGN.md, "10. Live realm".
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from payd.chains.asking import answered, unavailable
@@ -19,6 +21,8 @@ from payd.chains.witnesses import WITNESSES
 
 # For so many blocks a blockhash serves.
 BLOCKHASH_BLOCKS: Final = 150
+# In about a day. So far behind two of three nodes are not at once, nor is one ahead of its own height.
+APART_MAX: Final = 216_000
 
 
 async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
@@ -28,9 +32,11 @@ async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
         rpc: The chain's nodes; of one alone, nobody else can be asked.
         newest: The blockhash as one node gave it just now.
     """
-    if len(rpc.nodes) == 1:
-        return newest.last_valid_height
-    return max(newest.last_valid_height, await _highest(rpc) + BLOCKHASH_BLOCKS)
+    told = newest.last_valid_height
+    if len(rpc.nodes) == 1 or (highest := await _highest(rpc)) == 0:
+        return told
+    last = highest + BLOCKHASH_BLOCKS
+    return max(last, min(told, last + APART_MAX))
 
 
 async def lands_until(rpc: Rpc) -> int:
@@ -49,9 +55,27 @@ async def lands_until(rpc: Rpc) -> int:
 
 
 async def _highest(rpc: Rpc) -> int:
-    """How far the chain is by the further of two nodes; 0 where none says."""
-    answers = await rpc.ask_all([height_call("confirmed")], at_most=WITNESSES)
-    return max((_height(result) for _, [result] in answers), default=0)
+    """How far the chain is by the further of two nodes; 0 where none says.
+
+    Where they are far apart one makes it up, and of more nodes the one that none comes near is not heard.
+    """
+    heights = await _heights(rpc, WITNESSES)
+    if len(rpc.nodes) > WITNESSES and _is_apart(heights):
+        heights = await _heights(rpc)
+        if len(heights) > WITNESSES and _is_apart(heights):
+            del heights[-1]
+    return max(heights, default=0)
+
+
+async def _heights(rpc: Rpc, at_most: int | None = None) -> list[int]:
+    """What nodes say that do, the lowest first."""
+    answers = await rpc.ask_all([height_call("confirmed")], at_most=at_most)
+    return sorted(height for _, [result] in answers if (height := _height(result)) > 0)
+
+
+def _is_apart(heights: Sequence[int]) -> bool:
+    """Whether the highest is far from the next one."""
+    return len(heights) > 1 and heights[-1] - heights[-2] > APART_MAX
 
 
 def _height(result: object) -> int:

@@ -10,7 +10,7 @@ import pytest
 from payd.chains.rpc import Rpc
 from payd.chains.solana.answers import Blockhash
 from payd.chains.solana.dialect import SolanaDialect
-from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, lands_until, last_valid_height
+from payd.chains.solana.lifetime import APART_MAX, BLOCKHASH_BLOCKS, lands_until, last_valid_height
 from payd.core.errors import ChainUnavailable
 from tests.chains.solana.desk import TERMS, Desk
 from tests.live.anvil import Refused
@@ -59,6 +59,36 @@ async def test_a_height_out_of_all_bounds_can_be_stored(
 ) -> None:
     monkeypatch.setattr(nodes[1], "_getBlockHeight", lambda *_: 2**63 - 1)
     assert await last(*nodes, told=7) == 2**63 - 1
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_of_three_nodes_one_that_takes_slots_for_heights_is_not_heard(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """What cannot land any more would end in months."""
+    async with open_svm_node() as third:
+        all_three = (*nodes, third)
+        honest = max([await height(one) for at, one in enumerate(all_three) if at != place])
+        monkeypatch.setattr(all_three[place], "_getBlockHeight", lambda *_: 22_000_000)
+
+        assert await last(*all_three, told=7) == honest + BLOCKHASH_BLOCKS
+
+
+async def test_of_three_nodes_the_furthest_is_heard_though_the_others_are_an_hour_behind(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_svm_node() as third:
+        monkeypatch.setattr(third, "_getBlockHeight", lambda *_: 10_000)
+
+        assert await last(third, *nodes, told=7) == 10_000 + BLOCKHASH_BLOCKS
+
+
+async def test_no_end_is_taken_that_is_far_beyond_every_height(
+    nodes: tuple[ServedNode, ServedNode],
+) -> None:
+    honest = await height(nodes[1]) + BLOCKHASH_BLOCKS
+
+    assert await last(*nodes, told=22_000_000) == honest + APART_MAX
 
 
 @pytest.mark.parametrize("answer", [None, -1, "300", Refused(-32005, "Node is behind by 42 slots")])
