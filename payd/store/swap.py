@@ -151,7 +151,11 @@ def _link(place: Path, kept: Path) -> None:
     if not place.exists() or kept.exists():
         return
     try:
-        os.link(place, kept)
+        if place.is_symlink():
+            # Its own words may say where from its folder, and from another one they say another place.
+            os.symlink(os.path.realpath(place), kept)
+        else:
+            os.link(place, kept)
     except OSError as error:
         if error.errno not in NO_LINK:
             raise

@@ -353,3 +353,18 @@ def test_a_snapshot_of_an_upgrade_is_restored_like_a_backup_and_upgraded_again(t
     assert back.lost == ()
     assert upgrade(data, NOW_MS + 2) is not None
     assert NEWEST[1] <= len(read_migrations("realm"))
+
+
+def test_a_snapshot_of_a_database_that_was_a_link_is_restored_as_well(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    unpack(stored()[1, 1], data)
+    old = (data / "test.db").read_bytes()
+    (data / "test.db").rename(tmp_path / "larger.db")
+    (data / "test.db").symlink_to("../larger.db")
+    done = upgrade(data, NOW_MS)
+    assert done is not None
+    assert done.snapshot is not None
+
+    put_back(data / done.snapshot, data, overwrite=True, now_ms=NOW_MS + 1)
+
+    assert (data / "test.db").read_bytes() == old

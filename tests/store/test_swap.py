@@ -120,6 +120,30 @@ def test_where_a_file_can_have_no_second_name_a_copy_is_kept(
     assert modes == [0o600, 0o640]
 
 
+def test_what_was_a_link_is_kept_as_one_that_leads_to_the_same_file(directory: Path) -> None:
+    """As of a database on a larger disk, by a name that counts from its own folder."""
+    larger = directory / "larger"
+    larger.mkdir()
+    (directory / "a.db").rename(larger / "a.db")
+    (directory / "a.db").symlink_to("larger/a.db")
+    put(stage(directory))
+    commit(directory, SWAP)
+    assert texts(directory) == DONE | {"larger/a.db": "old a.db"}
+    assert not (directory / "a.db").is_symlink()
+
+
+def test_where_a_link_can_not_be_kept_a_copy_is(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, target: Path) -> None:
+        raise OSError(errno.EPERM, "no", source, None, str(target))
+
+    (directory / "a.db").rename(directory / "b.db")
+    (directory / "a.db").symlink_to("b.db")
+    put(stage(directory))
+    monkeypatch.setattr(os, "symlink", refuse)
+    commit(directory, SWAP)
+    assert texts(directory) == DONE | {"b.db": "old a.db"}
+
+
 def test_another_failure_of_a_link_is_none_of_a_disk_without_them(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
