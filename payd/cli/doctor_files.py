@@ -14,12 +14,12 @@ from typing import Final
 from payd.cli.finding import Finding
 from payd.cli.pasted import Paste, pasted
 from payd.store.backup import SEAL_KEY, last_backup
-from payd.store.copying import LogAstray, check_logs, databases_in
+from payd.store.copying import LinkAstray, LogAstray, check_logs, databases_in, log_of
 from payd.store.migrate import DatabaseTooNew, MigrationFailed
 from payd.store.seal import Seal, SealKeyUnusable, load_key
 from payd.store.sealed import SECRETS, closed_in
 from payd.store.self_check import Unreadable, look_for_damage
-from payd.store.swap import LOG, PLAN, STAGE
+from payd.store.swap import PLAN, STAGE
 from payd.store.upgrade import look_at_schemas
 
 MIB: Final = 1 << 20
@@ -47,12 +47,12 @@ def examine_files(
         deep: Whether to read all of the databases, however long that takes.
     """
     directory = directory.absolute()
-    if not databases_in(directory):
-        return
-    yield from _examine_access(directory)
     try:
+        if not databases_in(directory):
+            return
+        yield from _examine_access(directory)
         check_logs(directory)
-    except LogAstray as astray:
+    except (LinkAstray, LogAstray) as astray:
         # Whoever opens it finishes what the message warns of.
         yield Finding("error", "databases", str(astray), "The server does not start before that is mended.")
         return
@@ -167,7 +167,7 @@ def _restoring(directory: Path, name: str, paste: Paste) -> str:
 
 def _examine_logs(directory: Path) -> Iterator[Finding]:
     for name, _ in databases_in(directory):
-        log = directory / (name + LOG)
+        log = log_of(directory / name)
         size = log.stat().st_size if log.exists() else 0
         if size > LOG_BYTES_MAX:
             words = f"{log} has {size // MIB} MiB, which a server that runs well never has"

@@ -16,7 +16,7 @@ from payd.cli.exit_codes import MISCONFIGURED, REFUSED, UNREACHABLE
 from payd.config import ConfigError
 from payd.core.errors import Issue, PaydError
 from payd.store.backup import BackupRefused
-from payd.store.copying import OFFICE, LogAstray, OfficeMissing, check_office
+from payd.store.copying import OFFICE, LinkAstray, LogAstray, OfficeMissing, check_office
 from payd.store.durable import DraftBusy, DraftForeign
 from payd.store.lock import DataDirectoryBusy
 from payd.store.manifest import BackupUnusable
@@ -63,6 +63,7 @@ REASONS: Final = (
     ConfigError,
     DataDirectoryBusy,
     OfficeMissing,
+    LinkAstray,
     LogAstray,
     SealKeyUnusable,
     DatabaseTooNew,

@@ -24,6 +24,7 @@ from payd.core.attention import MIB, SPACE_NONE
 from payd.core.event import iso_ms
 from payd.store.copying import (
     DATABASES,
+    LinkAstray,
     Look,
     copy_pinned,
     databases_in,
@@ -145,7 +146,11 @@ def _readable() -> Iterator[None]:
 
 
 def _check_dest(directory: Path, dest: Path) -> None:
-    if not databases_in(directory):
+    try:
+        there = databases_in(directory)
+    except LinkAstray as astray:
+        raise BackupRefused(str(astray)) from astray
+    if not there:
         raise BackupRefused(f"No payd data in {directory}: there is nothing to back up")
     if os.path.lexists(dest):
         raise BackupRefused(_there_already(dest))

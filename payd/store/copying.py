@@ -5,6 +5,7 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -43,8 +44,23 @@ def look_away(_what: str, _file: str, _done: int, _total: int) -> None:
     """Tell nobody."""
 
 
+class LinkAstray(RuntimeError):
+    """A database is a link to a place where nothing is, as of a disk that is not mounted: it is not gone."""
+
+
 def databases_in(directory: Path) -> list[tuple[str, Schema]]:
-    """Those of `DATABASES` that are there."""
+    """Those of `DATABASES` that are there.
+
+    Raises:
+        LinkAstray: One is a link to what is not there.
+    """
+    for name, _ in DATABASES:
+        path = directory / name
+        if path.is_symlink() and not path.exists():
+            raise LinkAstray(
+                f"{path} is a link to {os.readlink(path)}, and nothing is there. Mount the disk that has it,"
+                " or put it back"
+            )
     return [(name, schema) for name, schema in DATABASES if (directory / name).exists()]
 
 
@@ -86,7 +102,8 @@ def check_logs(directory: Path) -> None:
         LogAstray: Somebody moved a database, or put a copy of one there, after a crash left its log behind.
     """
     for name, _ in DATABASES:
-        path, log = directory / name, directory / (name + LOG)
+        path = directory / name
+        log = log_of(path)
         if not _bytes_of(log):
             continue
         if not _bytes_of(path):
@@ -108,11 +125,17 @@ def has_foreign_log(path: Path) -> bool:
 
     One that a server writes to never says so. As for `check_logs`, this process has it not open.
     """
-    if not _bytes_of(path.with_name(path.name + LOG)):
+    if not _bytes_of(log_of(path)):
         return False
     with path.open("rb") as file:
         head = file.read(len(MAGIC) + 4)
     return head.startswith(MAGIC) and head[-2:] == WITHOUT_LOG
+
+
+def log_of(path: Path) -> Path:
+    """Where the log of a database lies: beside the file itself, also where the path is a link to it."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(real.name + LOG)
 
 
 def _bytes_of(path: Path) -> int:
@@ -140,7 +163,7 @@ def take_log(path: Path) -> bool:
     """
     with closing(open_existing(path)) as tx:
         tx.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not path.with_name(path.name + LOG).exists()
+    return not log_of(path).exists()
 
 
 @contextmanager

@@ -37,6 +37,12 @@ def test_a_good_directory_is_good_and_an_empty_one_is_nothing(data: Path, tmp_pa
     assert list(examine_files(tmp_path / "none", NOW_MS)) == []
 
 
+def test_a_database_on_a_disk_that_is_not_mounted_is_an_error(data: Path) -> None:
+    (data / "live.db").symlink_to("unmounted/live.db")
+    finding = found(data, "databases")
+    assert (finding.level, "nothing is there. Mount the disk" in finding.words) == ("error", True)
+
+
 @pytest.mark.parametrize(("name", "mode"), [(".", 0o755), ("test.db", 0o640), ("payd.toml", 0o604)])
 def test_what_others_may_read_is_named_with_the_command_that_mends_it(
     data: Path, name: str, mode: int

@@ -195,6 +195,14 @@ def test_a_place_that_cannot_be_is_refused_with_what_to_do(data: Path, tmp_path:
         make(tmp_path / "empty", tmp_path / "backup")
 
 
+def test_a_database_on_a_disk_that_is_not_mounted_makes_no_backup_without_it(data: Path) -> None:
+    """It would be whole, and the next to go are those that have the payments."""
+    (data / "live.db").symlink_to(data.parent / "unmounted" / "live.db")
+    with pytest.raises(BackupRefused, match="Mount the disk"):
+        make(data, data.parent / "backup")
+    assert {each.name for each in data.parent.iterdir()} == {"data"}
+
+
 def test_a_backup_that_would_fill_the_disk_is_refused_before_it_does(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

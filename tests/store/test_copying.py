@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from payd.store.copying import (
+    LinkAstray,
     LogAstray,
     OfficeMissing,
     check_logs,
@@ -104,6 +105,24 @@ def test_a_log_that_a_start_would_mix_into_a_copy_is_refused(tmp_path: Path) -> 
     check_logs(tmp_path)
 
 
+def test_the_log_of_a_database_behind_a_link_lies_beside_the_database(tmp_path: Path) -> None:
+    data, path = tmp_path / "data", tmp_path / "live.db"
+    data.mkdir()
+    (data / "live.db").symlink_to("../live.db")
+    kill(path)
+    check_logs(data)
+    with pinned([path]) as [tx]:
+        copy_pinned(tx, tmp_path / "copy.db")
+        assert not take_log(data / "live.db"), "another has it open"
+    kill(path)
+    (tmp_path / "copy.db").replace(path)
+    with pytest.raises(LogAstray, match=r"live\.db is a copy, .* live\.db-wal is the log"):
+        check_logs(data)
+    path.unlink()
+    with pytest.raises(LogAstray, match=r"live\.db is missing or empty"):
+        check_logs(data)
+
+
 def count(tx: sqlite3.Connection) -> int:
     return int(tx.execute("SELECT count(*) FROM a").fetchone()[0])
 
@@ -180,3 +199,14 @@ def test_only_databases_that_are_there_are_opened(tmp_path: Path, pair: tuple[Pa
     with pytest.raises(sqlite3.OperationalError):
         open_existing(tmp_path / "live.db")
     assert not (tmp_path / "live.db").exists()
+
+
+@pytest.mark.parametrize("name", ["office.db", "test.db", "live.db"])
+def test_a_database_on_a_disk_that_is_not_mounted_is_not_taken_for_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("unmounted/file.db")
+    for look in (databases_in, check_office):
+        with pytest.raises(LinkAstray, match=rf"{name} is a link to unmounted/file\.db.* Mount the disk"):
+            look(tmp_path)
+    (tmp_path / "unmounted").mkdir()
+    (tmp_path / "unmounted" / "file.db").touch()
+    assert [found for found, _ in databases_in(tmp_path)] == [name]
