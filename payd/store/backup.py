@@ -109,7 +109,7 @@ def make_backup(
     """
     _check_dest(directory, dest)
     with draft_folder(dest.parent / DRAFT) as draft, _readable():
-        _check_room(directory, draft)
+        _check_room(directory, draft, keystore)
         files = [
             *_copy_databases(directory, draft, look),
             *_copy_others(directory, draft, keystore, look),
@@ -163,13 +163,14 @@ def _check_dest(directory: Path, dest: Path) -> None:
         )
 
 
-def _check_room(directory: Path, draft: Path) -> None:
+def _check_room(directory: Path, draft: Path, keystore: Keystore) -> None:
     """Before anything is copied: while a backup fills the server's disk, no payment can be stored.
 
     Raises:
-        BackupRefused: There is too little room for the databases, and beside the server for what it writes.
+        BackupRefused: There is too little room for what is copied, and beside the server for what it writes.
     """
-    needed = sum((directory / name).stat().st_size for name, _ in databases_in(directory))
+    copied = [*(directory / name for name, _ in databases_in(directory)), *_others(directory, keystore)]
+    needed = sum(path.stat().st_size for path in copied)
     if draft.stat().st_dev == directory.stat().st_dev:
         needed += min(needed // 2, SPACE_NONE)
     free = shutil.disk_usage(draft).free

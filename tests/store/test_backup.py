@@ -206,7 +206,9 @@ def test_a_database_on_a_disk_that_is_not_mounted_makes_no_backup_without_it(dat
 def test_a_backup_that_would_fill_the_disk_is_refused_before_it_does(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size = sum((data / name).stat().st_size for name in ("office.db", "test.db"))
+    (data / "mine" / "old backups.tar").write_bytes(bytes(3_000_000))
+    copied = {*PLAIN - {"manifest.json"}, "mine/old backups.tar"}
+    size = sum((data / name).stat().st_size for name in copied)
     (data.parent / DRAFT).mkdir()
     (data.parent / DRAFT / "left").write_bytes(b"by one that was killed")
     free = size + size // 2 - 1
