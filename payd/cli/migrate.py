@@ -9,6 +9,7 @@ from payd import __version__, logs
 from payd.cli.failure import check_there, writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
+from payd.cli.running import interruptible
 from payd.cli.show import Row, json_option, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
@@ -41,7 +42,7 @@ def migrate(config_file: str | None, data_dir: str | None, as_json: bool, dry_ru
     config = load_config(config_file, data_dir)
     if not databases_in(config.data_dir):
         check_there(config.data_dir)
-    with writing(config.data_dir), meter() as look:
+    with writing(config.data_dir), interruptible(), meter() as look:
         if dry_run:
             done = try_upgrade(config.data_dir, look)
         else:

@@ -13,6 +13,7 @@ from payd.cli.failure import writing
 from payd.cli.meter import meter
 from payd.cli.options import config_options, load_config
 from payd.cli.pasted import Paste, pasted
+from payd.cli.running import interruptible
 from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import system_wall_ms
@@ -47,7 +48,12 @@ def restore(
     """
     logs.configure("auto", "warning")
     config = load_config(config_file, data_dir)
-    with writing(config.data_dir), hold_data_dir(config.data_dir, "restore") as directory, meter() as look:
+    with (
+        writing(config.data_dir),
+        interruptible(),
+        hold_data_dir(config.data_dir, "restore") as directory,
+        meter() as look,
+    ):
         done = put_back(source, directory, overwrite=overwrite, now_ms=system_wall_ms(), look=look)
     if as_json:
         show_json({"dataDir": str(config.data_dir), **msgspec.to_builtins(done)})

@@ -171,6 +171,13 @@ def draft_folder(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
+def sweep_draft(path: Path) -> None:
+    """Take away what a dead process left under the name of a draft; all else that may lie there stays."""
+    if path.exists():
+        with suppress(DraftBusy, DraftForeign, OSError), draft_folder(path):
+            pass
+
+
 def empty_folder(path: Path) -> None:
     """Take away all that is in a folder."""
     for each in path.iterdir():

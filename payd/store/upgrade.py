@@ -34,7 +34,7 @@ from payd.store.copying import (
     pinned,
     take_log,
 )
-from payd.store.durable import draft_folder, hash_file, sync_file
+from payd.store.durable import draft_folder, hash_file, sweep_draft, sync_file
 from payd.store.manifest import FORMAT, Kept, Manifest, encode_manifest
 from payd.store.migrate import (
     DatabaseTooNew,
@@ -117,6 +117,7 @@ def upgrade(directory: Path, now_ms: int, look: Look = look_away) -> Upgraded | 
         OSError: The directory cannot be read or written, or is full.
     """
     finish(directory)
+    sweep_draft(directory / DRY_RUN)  # as large as the databases, of one that was killed
     check_office(directory)
     check_logs(directory)
     found = look_at_schemas(directory)

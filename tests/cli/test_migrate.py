@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from contextlib import closing
 
+import pytest
+
+from payd.store import upgrade
 from payd.store.lock import hold_data_dir
 from tests.stored.fill import stored, unpack
 from tests.terminal import Terminal
@@ -45,3 +49,18 @@ def test_where_there_is_no_data_it_says_so(payd: Terminal) -> None:
     (payd.folder / "data").mkdir()
     assert "No payd data" in payd.error("migrate")
     assert list((payd.folder / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_told_to_end_it_leaves_no_copies(
+    payd: Terminal, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    data = payd.folder / "data"
+    unpack(stored()[1, 1], data)
+    monkeypatch.setattr(upgrade, "broken_places", lambda _: signal.raise_signal(signal.SIGTERM) or [])
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # where nobody hears it, it ends the tests
+    try:
+        payd("migrate", *more, code=130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert {each.name for each in data.iterdir()} - {"lock"} == {"office.db", "test.db", "seal.key"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from payd.store import restore as module
 from payd.store.lock import hold_data_dir
 from tests.terminal import Terminal
 
@@ -102,3 +104,14 @@ def test_beside_a_server_it_is_refused_with_code_3(begun: Terminal) -> None:
     begun("backup", "one")
     with hold_data_dir(begun.folder / "data"):
         assert "stop it" in begun.error("restore", "one", "--overwrite", code=3)
+
+
+def test_told_to_end_it_leaves_no_copies(begun: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun("backup", "backup-1")
+    monkeypatch.setattr(module, "broken_places", lambda _: signal.raise_signal(signal.SIGTERM) or [])
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # where nobody hears it, it ends the tests
+    try:
+        begun("restore", "backup-1", "--data-dir", "new", code=130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [each.name for each in (begun.folder / "new").iterdir()] == ["lock"]

@@ -12,13 +12,13 @@ import pytest
 
 from payd.store import upgrade as module
 from payd.store.copying import LogAstray, OfficeMissing
-from payd.store.durable import sync_file
+from payd.store.durable import draft_folder, sync_file
 from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
 from payd.store.self_check import broken_places, row_counts, schema_differences
 from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name
 from payd.store.swap import Swap, commit
-from payd.store.upgrade import look_at_schemas, try_upgrade, upgrade
+from payd.store.upgrade import DRY_RUN, look_at_schemas, try_upgrade, upgrade
 from tests.shop import open_shop
 from tests.stored.fill import FILES, read_told, stored, unpack
 
@@ -131,6 +131,20 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(tmp_path: Path) -
     assert done.snapshot is None
     assert contents(tmp_path) == before
     assert not (tmp_path / "snapshots").exists()
+
+
+def test_the_copies_of_a_dry_run_that_was_killed_are_swept_away_at_the_next_start(tmp_path: Path) -> None:
+    unpack(stored()[NEWEST], tmp_path)
+    (tmp_path / DRY_RUN).mkdir()
+    (tmp_path / DRY_RUN / "test.db").write_bytes(bytes(1000))
+    assert upgrade(tmp_path, NOW_MS) is None
+    assert not (tmp_path / DRY_RUN).exists()
+    with draft_folder(tmp_path / DRY_RUN):
+        assert upgrade(tmp_path, NOW_MS) is None
+        assert (tmp_path / DRY_RUN).exists(), "somebody tries it just now"
+    (tmp_path / DRY_RUN).symlink_to("office.db")
+    assert upgrade(tmp_path, NOW_MS) is None
+    assert (tmp_path / DRY_RUN).exists(), "it is somebody's"
 
 
 BAD = {
