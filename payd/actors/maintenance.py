@@ -105,22 +105,23 @@ class Maintenance:
         before_ms = now_ms - self._keep_ms
         audit_before_ms = now_ms - self._audit_ms
         relays_before_ms = now_ms - max(self._keep_ms, RELAYS_KEPT_MS)
+        pages = partial(self._prune_pages, now_ms=now_ms)
         chores = {
             "answers": partial(self._prune, prune_answers, now_ms - ANSWERS_KEPT_MS),
-            "deliveries": partial(self._prune_pages, prune_deliveries, before_ms),
-            "events": partial(self._prune_pages, prune_events, before_ms),
+            "deliveries": partial(pages, prune_deliveries, before_ms),
+            "events": partial(pages, prune_events, before_ms),
             "jobs": partial(self._prune, prune_jobs, before_ms),
             "secrets": partial(self._prune, prune_secrets, before_ms),
             "endpoints": partial(self._prune, prune_endpoints, before_ms),
-            "relays": partial(self._prune_pages, prune_relays, relays_before_ms),
-            "submissions": partial(self._prune_pages, prune_submissions, relays_before_ms),
+            "relays": partial(pages, prune_relays, relays_before_ms),
+            "submissions": partial(pages, prune_submissions, relays_before_ms),
             "own_builds": partial(self._prune, prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS),
             "paid_builds": partial(self._prune, prune_paid_builds, relays_before_ms),
             "fillers": partial(self._prune, prune_fillers, relays_before_ms),
             "collected": partial(self._prune, prune_collected, now_ms - self._collected_ms),
             "stray_answers": partial(self._prune_pages, sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
             "watches": partial(self._prune, prune_watches, now_ms - WATCHES_KEPT_MS),
-            "requests": partial(self._prune_pages, prune_logged, now_ms - REQUESTS_KEPT_MS),
+            "requests": partial(pages, prune_logged, now_ms - REQUESTS_KEPT_MS),
             "vacancies": partial(self._prune, prune_vacancies, audit_before_ms),
             "audit": partial(self._prune, prune_audit, audit_before_ms),
             "keys": partial(self._prune, prune_keys, audit_before_ms),
@@ -142,10 +143,10 @@ class Maintenance:
             await trio.sleep(BREATH_S)
         return pruned
 
-    async def _prune_pages(self, step: Callable[[Tx, int, int, int], Pruned], before_ms: int) -> int:
+    async def _prune_pages(self, step: Callable[..., Pruned], before_ms: int, **more: int) -> int:
         pruned, after_seq = 0, 0
         while True:
-            count, next_seq = await self._db.write(step, after_seq, before_ms, BATCH_MAX)
+            count, next_seq = await self._db.write(step, after_seq, before_ms, BATCH_MAX, **more)
             pruned += count
             if next_seq is None:
                 return pruned

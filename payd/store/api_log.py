@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from payd.store.retention import Pruned
-from payd.store.rows import insert_rows
+from payd.store.rows import SEQ_MAX, insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -156,10 +156,10 @@ def last_used(tx: Tx, account_id: str) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget requests from before that, and the oldest of more than `ROWS_MAX`, among the `limit` next rows.
 
-    The first that stays ends it: rows are in the order of their making.
+    `now_ms` is as in `store.retention`.
     """
     spare_seq = newest_logged(tx) - ROWS_MAX
     rows = tx.execute(
@@ -167,7 +167,10 @@ def prune_logged(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     ).fetchall()
     gone = [(seq,) for seq, at_ms in rows if at_ms < before_ms or seq <= spare_seq]
     tx.executemany("DELETE FROM api_log WHERE seq = ?", gone)
-    return Pruned(len(gone), gone[-1][0] if len(gone) == limit else None)
+    is_over = len(rows) < limit or any(
+        before_ms <= at_ms <= now_ms and seq > spare_seq for seq, at_ms in rows
+    )
+    return Pruned(len(gone), None if is_over else rows[-1][0])
 
 
 def _cut(entry: Logged) -> Logged:

@@ -1,6 +1,7 @@
 """What is forgotten with age: deliveries, attempts, events, secrets, jobs, relays, submissions, the audit.
 
-Each function does a little, for a transaction that holds nobody up. Payments stay, and their transfers.
+Each function does a little, for a transaction that holds nobody up. Payments stay, and their transfers. What
+is of a time after `now_ms` was made while the clock was ahead: it stays, and keeps nothing behind it.
 
 Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "10. Live realm".
 """
@@ -8,11 +9,13 @@ Source: DESIGN.md, "7. Events and webhooks"; DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from payd.core.status import OVER
 from payd.store.payments import decode_payment, find_payment
 from payd.store.relay_transactions import NO_JOB
+from payd.store.rows import SEQ_MAX
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -39,7 +42,7 @@ class Pruned(NamedTuple):
     after_seq: int | None
 
 
-def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget deliveries that were created before that, with their logs, among the `limit` next rows.
 
     One that is still to be sent stays, but for those of an endpoint that was on hold all that time.
@@ -50,15 +53,14 @@ def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Prun
         " JOIN endpoints p ON p.id = d.endpoint_id WHERE d.seq > ? ORDER BY d.seq LIMIT ?",
         (before_ms, after_seq, limit),
     ).fetchall()
-    old = [row for row in rows if row[2] < before_ms]
-    gone = [(seq, delivery_id) for seq, delivery_id, _, stays in old if not stays]
+    gone = [(seq, each) for seq, each, at_ms, stays in rows if at_ms < before_ms and not stays]
     tx.executemany("DELETE FROM attempts WHERE delivery_id = ?", [(each,) for _, each in gone])
     tx.executemany("DELETE FROM fault_uses WHERE delivery_id = ?", [(each,) for _, each in gone])
     tx.executemany("DELETE FROM deliveries WHERE seq = ?", [(seq,) for seq, _ in gone])
-    return _pruned(len(gone), rows, old, limit)
+    return Pruned(len(gone), _go_on([(row[0], row[2]) for row in rows], before_ms, limit, now_ms))
 
 
-def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget events from before that of which no delivery is left, among the `limit` next rows.
 
     The newest stays whatever its age: the next one is numbered after it, and listeners resume by numbers.
@@ -68,10 +70,9 @@ def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
         " OR seq = (SELECT max(seq) FROM events) FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
         (after_seq, limit),
     ).fetchall()
-    old = [row for row in rows if row[1] < before_ms]
-    gone = [(seq,) for seq, _, stays in old if not stays]
+    gone = [(seq,) for seq, at_ms, stays in rows if at_ms < before_ms and not stays]
     tx.executemany("DELETE FROM events WHERE seq = ?", gone)
-    return _pruned(len(gone), rows, old, limit)
+    return Pruned(len(gone), _go_on([row[:2] for row in rows], before_ms, limit, now_ms))
 
 
 def lacks_events(tx: Tx, account_id: str, after_ms: int) -> bool:
@@ -180,7 +181,7 @@ def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
     ).rowcount
 
 
-def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget what the relayer did for payments that were over before that, among the `limit` next jobs.
 
     What was signed is the proof of what gas was spent on; after so long nobody asks, and no reorg goes back
@@ -197,10 +198,10 @@ def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
     for seq in gone:
         _forget_transactions(tx, [row[0] for row in _transactions_of(tx, seq)])
         tx.execute("DELETE FROM relay_jobs WHERE seq = ?", (seq,))
-    return _pruned(len(gone), rows, old, limit)
+    return Pruned(len(gone), _go_on([row[:2] for row in rows], before_ms, limit, now_ms))
 
 
-def prune_submissions(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:
+def prune_submissions(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget what was brought to a chain as it was, likewise, among the `limit` next ones."""
     rows = tx.execute(
         "SELECT seq, created_at_ms, payment_id, state = 'open' FROM submissions"
@@ -210,7 +211,7 @@ def prune_submissions(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pru
     old = [row for row in rows if row[1] < before_ms]
     gone = [(seq,) for seq, _, payment_id, stays in old if not stays and _was_over(tx, payment_id, before_ms)]
     tx.executemany("DELETE FROM submissions WHERE seq = ?", gone)
-    return _pruned(len(gone), rows, old, limit)
+    return Pruned(len(gone), _go_on([row[:2] for row in rows], before_ms, limit, now_ms))
 
 
 def prune_fillers(tx: Tx, before_ms: int, limit: int) -> int:
@@ -240,10 +241,13 @@ def shrink(tx: Tx) -> bool:
     return bool(spare > VACUUM_PAGES)
 
 
-def _pruned(count: int, rows: list[Any], old: list[Any], limit: int) -> Pruned:
-    """The first young row ends it: rows are in the order of their making."""
-    ended = len(rows) < limit or len(old) < len(rows)
-    return Pruned(count, None if ended else rows[-1][0])
+def _go_on(rows: Sequence[tuple[int, int]], before_ms: int, limit: int, now_ms: int) -> int | None:
+    """The cursor behind a page of rows, as `(seq, at_ms)` in the order of their making, or None at the end.
+
+    A row that is young ends it; one of a time that has not come yet may be of any.
+    """
+    is_over = len(rows) < limit or any(before_ms <= at_ms <= now_ms for _, at_ms in rows)
+    return None if is_over else rows[-1][0]
 
 
 def _was_over(tx: Tx, payment_id: str, before_ms: int) -> bool:

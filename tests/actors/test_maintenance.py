@@ -22,6 +22,7 @@ from payd.store.db import Database, Tx
 from payd.store.deliveries import count_pending
 from payd.store.endpoints import secrets_of
 from payd.store.webhook_jobs import find_job, start_job
+from tests.ledger import run_sql
 from tests.outbox import ACCOUNT, Outbox, open_outbox
 from tests.receiver import Does, always
 from tests.shop import BUYER, SIGNATURE, WALLET, Shop
@@ -60,6 +61,29 @@ async def test_a_clock_that_is_years_ahead_when_the_machine_starts_has_nothing_f
         await trio.sleep(EVERY_S)
         nursery.cancel_scope.cancel()
     assert (left, events_left(shop.realm.db)) == (2, 1)
+
+
+async def test_what_was_made_while_the_clock_was_years_ahead_keeps_nothing_behind_it(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of a machine that once began in another century would fill for as long."""
+    monkeypatch.setattr(maintenance, "BATCH_MAX", 2)
+    ahead = f"+ {36500 * DAY_MS}"
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test")
+        await outbox.register("a.test")
+        for number in range(6):
+            await outbox.happen()
+            await outbox.drained()
+            if number == 2:
+                for table in ("events", "deliveries"):
+                    await realm_db.write(run_sql, f"UPDATE {table} SET created_at_ms = created_at_ms {ahead}")
+        age(outbox, 31)
+        chores = Maintenance(realm_db, outbox.clock, keep_days=30, collected_days=90)
+        pruned = await chores.run_once()
+
+        assert (pruned["deliveries"], pruned["events"]) == (3, 2), "the newest event stays"
+        assert len(outbox.rows()) == 3
 
 
 def events_left(db: Database) -> int:

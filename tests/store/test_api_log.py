@@ -122,6 +122,15 @@ async def test_old_requests_are_forgotten_a_few_at_a_time(realm_db: Database) ->
     assert await shown(realm_db) == ["req_4", "req_3"]
 
 
+async def test_requests_of_a_time_that_has_not_come_keep_nothing_behind_them(realm_db: Database) -> None:
+    await realm_db.write(insert_logged, [entry(number) for number in range(5)])
+    await realm_db.write(run_sql, "UPDATE api_log SET at_ms = at_ms + 1000000 WHERE seq IN (1, 2)")
+
+    first = await realm_db.write(prune_logged, 0, 1003, 2, 1004)
+    second = await realm_db.write(prune_logged, first.after_seq or 0, 1003, 2, 1004)
+    assert (first.rows, second.rows, second.after_seq) == (0, 1, None)
+
+
 async def test_of_too_many_the_oldest_are_forgotten(
     realm_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
