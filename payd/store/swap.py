@@ -12,7 +12,9 @@ Source: DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 import errno
+import filecmp
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -35,6 +37,9 @@ INDEX: Final = "-shm"
 NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 )
+
+MOUNTS: Final = Path("/proc/self/mountinfo")
+_OCTAL: Final = re.compile(rb"\\([0-7]{3})")  # how a blank is written there
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -73,7 +78,11 @@ def commit(directory: Path, swap: Swap) -> None:
     Raises:
         OSError: Where that is before `plan.json` is there, nothing counts; after it, `finish` goes on.
     """
-    _check_keepable(directory, swap)
+    try:
+        _check_places(directory, swap)
+    except OSError:
+        drop_stage(directory)
+        raise
     sync_folders(directory / STAGE)
     sync_folder(directory)
     # Already now: once the plan counts, a place that cannot be would keep every start from its end.
@@ -86,15 +95,41 @@ def commit(directory: Path, swap: Swap) -> None:
     finish(directory)
 
 
-def _check_keepable(directory: Path, swap: Swap) -> None:
-    """Open each old file once: what cannot be read might not be kept, and then no plan would come to its end.
+def _check_places(directory: Path, swap: Swap) -> None:
+    """Try what a plan has to do: one that could not come to its end would stop every start.
 
     Raises:
-        OSError: One cannot be read, or is a folder.
+        OSError: An old file cannot be read, and might not be kept, or is a folder; or no file can be put in
+            its place, or taken away from it.
     """
     for name in (*swap.files, *swap.gone):
-        if (directory / name).exists():
-            (directory / name).open("rb").close()
+        place, new = directory / name, directory / STAGE / NEW / name
+        if place.exists():
+            place.open("rb").close()
+        if name in swap.files:
+            make_folder(place.parent)
+        if not _can_change(place) and (name in swap.gone or not _is_same(new, place)):
+            raise OSError(
+                errno.EBUSY,
+                "No other file can be put there: it is mounted by itself, or its folder cannot be written",
+                str(place),
+            )
+
+
+def _can_change(place: Path) -> bool:
+    """Whether another file can take a place: not that of one that is mounted by itself, as in containers."""
+    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK | os.X_OK):
+        return False
+    try:
+        mounts = MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return True  # no Linux; there is no mounting of files
+    named = os.fsencode(os.path.join(os.path.realpath(place.parent), place.name))
+    return all(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), one.split()[4]) != named for one in mounts)
+
+
+def _is_same(new: Path, place: Path) -> bool:
+    return place.is_file() and filecmp.cmp(new, place, shallow=False)
 
 
 def finish(directory: Path) -> bool:
@@ -128,8 +163,19 @@ def finish(directory: Path) -> bool:
 def _put(new: Path, place: Path, kept: Path) -> None:
     """Keep what is in the place and put the new file there; between the two it is never empty."""
     make_folder(place.parent)
+    if not _can_change(place) and _is_same(new, place):
+        make_folder(kept.parent)
+        _link(place, kept)
+        new.unlink()
+        return
     _keep(place, kept)
-    new.replace(place)
+    try:
+        new.replace(place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:  # its folder is a link to another disk, or one that is mounted there
+            raise
+        _copy(new, place)
+        new.unlink()
     sync_folder(place.parent)
 
 
@@ -162,13 +208,13 @@ def _link(place: Path, kept: Path) -> None:
         _copy(place, kept)
 
 
-def _copy(place: Path, kept: Path) -> None:
+def _copy(file: Path, place: Path) -> None:
     """A copy that is whole or not there, for those who may read the file."""
-    draft = kept.with_name(kept.name + ".new")
+    draft = place.with_name(place.name + ".new")
     draft.unlink(missing_ok=True)
-    copy_file(place, draft)
-    draft.chmod(place.stat().st_mode & 0o777)
-    draft.rename(kept)
+    copy_file(file, draft)
+    draft.chmod(file.stat().st_mode & 0o777)
+    draft.rename(place)
 
 
 def _drop_empty(kept: Path) -> None:

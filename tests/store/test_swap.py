@@ -27,6 +27,12 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
 def put(new: Path) -> None:
     (new / "in").mkdir()
     for name in ("a.db", "in/b"):
@@ -166,6 +172,81 @@ def test_what_might_not_be_kept_is_found_before_anything_counts(directory: Path)
         commit(directory, SWAP)
     assert not finish(directory)
     assert (directory / "a.db").read_text() == "old a.db"
+
+
+@pytest.mark.parametrize("where", ["a.db", "in/b", "gone.db"])
+def test_a_file_that_is_mounted_by_itself_is_found_before_anything_counts(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """As payd.toml in a container: no file can be renamed to it, and every start would fail over the plan."""
+    (directory / "in").mkdir()
+    mounted = os.fsencode(directory / where).replace(b" ", rb"\040")
+    table = directory.parent / "mountinfo"
+    table.write_bytes(b"22 1 0:21 / /proc rw - proc proc rw\n36 35 98:0 /f " + mounted + b" ro - ext4 d rw\n")
+    monkeypatch.setattr("payd.store.swap.MOUNTS", table)
+    before = texts(directory)
+    put(stage(directory))
+    with pytest.raises(OSError, match=f"mounted by itself.*{where}"):
+        commit(directory, SWAP)
+    assert not finish(directory)
+    assert texts(directory) == before
+
+
+@pytest.mark.parametrize("why", ["it is mounted", "its folder is not ours"])
+def test_what_can_not_be_replaced_and_is_the_same_already_stays(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    place = directory / "in" / "b"
+    place.parent.mkdir()
+    place.write_text("another")
+    if why == "it is mounted":
+        table = directory.parent / "mountinfo"
+        table.write_bytes(b"36 35 98:0 /f " + os.fsencode(place) + b" ro - ext4 d rw\n")
+        monkeypatch.setattr("payd.store.swap.MOUNTS", table)
+    else:
+        monkeypatch.setattr(os, "access", lambda path, _mode: path != place.parent)
+    put(stage(directory))
+    with pytest.raises(OSError, match="No other file can be put there"):
+        commit(directory, SWAP)
+    place.write_text("new in/b")
+    before = place.stat()
+    put(stage(directory))
+    commit(directory, SWAP)
+    assert texts(directory) == DONE | {"snapshots/1/in/b": "new in/b"}
+    assert os.path.samestat(place.stat(), before)
+
+
+def test_a_folder_on_another_disk_gets_its_files_as_well(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def across(path: Path, target: Path) -> Path:
+        if target.parent.name == "in":
+            raise OSError(errno.EXDEV, "no", str(path), None, str(target))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", across)
+    put(stage(directory))
+    commit(directory, SWAP)
+    assert texts(directory) == DONE
+    assert (directory / "in" / "b").stat().st_mode & 0o777 == 0o644 & ~umask()
+
+
+@pytest.mark.parametrize("there", ["file", "link to nothing"])
+def test_what_is_no_folder_where_one_has_to_be_is_found_before_anything_counts(
+    directory: Path, there: str
+) -> None:
+    if there == "file":
+        (directory / "in").write_text("in")
+    else:
+        (directory / "in").symlink_to("unmounted")
+    before = texts(directory)
+    put(stage(directory))
+    with pytest.raises(OSError, match="in"):
+        commit(directory, SWAP)
+    assert not finish(directory)
+    assert texts(directory) == before
 
 
 def test_where_nothing_can_be_kept_nothing_counts(directory: Path) -> None:
