@@ -158,22 +158,22 @@ def end_builds(tx: Tx, ended: Sequence[tuple[bytes, Literal["landed", "void"], i
 
 def prune_own_builds(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget what buyers pay the fee of, of payments that wait for nothing; how many, `limit` at most."""
-    return _prune(tx, "b.tx_id IS NULL", before_ms, limit)
+    return _prune(tx, "builds_own", "b.tx_id IS NULL", before_ms, limit)
 
 
 def prune_paid_builds(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget what we paid the fee of, or had reserved it for, likewise."""
-    return _prune(tx, "b.tx_id IS NOT NULL AND b.state <> 'out'", before_ms, limit)
+    return _prune(tx, "builds_by_date", "b.tx_id IS NOT NULL AND b.state <> 'out'", before_ms, limit)
 
 
-def _prune(tx: Tx, which: str, before_ms: int, limit: int) -> int:
+def _prune(tx: Tx, road: str, which: str, before_ms: int, limit: int) -> int:
     pruned, chain = 0, ""
     while True:
         (chain,) = tx.execute("SELECT min(chain) FROM builds WHERE chain > ?", (chain,)).fetchone()
         if chain is None:
             return pruned
         pruned += tx.execute(
-            "DELETE FROM builds WHERE message_hash IN (SELECT b.message_hash FROM builds b"
+            f"DELETE FROM builds WHERE message_hash IN (SELECT b.message_hash FROM builds b INDEXED BY {road}"
             f" WHERE b.chain = ? AND b.created_at_ms < ? AND {which}"
             " AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.id = b.payment_id"
             " AND p.status IN ('requires_action', 'processing')) LIMIT ?)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from payd.clock import Clock
 from payd.core.payment import PaymentFailed, SettlementCompleted
 from payd.core.submission import Submission
 from payd.store.builds import Build, end_builds, find_build, hash_message, insert_build, prune_own_builds
-from payd.store.db import Database
+from payd.store.db import Database, Tx
 from payd.store.retention import prune_submissions
 from payd.store.submissions import end_submission, find_submission, insert_submission
 from tests.till import START_MS, Till
@@ -69,6 +70,23 @@ async def test_what_was_handed_to_a_wallet_goes_a_day_after_it_was_of_use(till: 
     assert [till.db.point(find_build, one) for one in (gone, elsewhere)] == [None, None]
     assert till.db.point(find_build, stays) is not None, "its payment is open"
     assert till.db.point(find_build, stays_too) is not None, "its payment is processing"
+
+
+async def test_what_we_paid_for_is_not_read_in_search_of_what_wallets_were_handed(till: Till) -> None:
+    """The writer runs it each hour, and every payment waits meanwhile."""
+
+    def steps(tx: Tx) -> int:
+        taken = count()
+        tx.set_progress_handler(lambda: next(taken) < 0, 1)
+        assert prune_own_builds(tx, LATER_MS, 9) == 0
+        tx.set_progress_handler(None, 0)
+        return next(taken)
+
+    payment, taken = await over(till), []
+    for number in range(20):
+        await built(till, payment, str(number).encode(), paid=True)
+        taken.append(await till.db.write(steps))
+    assert taken[-1] == taken[0]
 
 
 @pytest.mark.parametrize("then", ["open", "processing", "succeeded"])
