@@ -141,6 +141,7 @@ async def serve(house: House, config: Config, stop: trio.Event, announce: Announ
                 config.webhooks.keep_days,
                 config.payments.collected_days,
                 config.audit.keep_days,
+                realm.clock_check,
             )
             chores.start_soon(keep_running, f"{name}.maintenance", maintenance.run)
             chores.start_soon(keep_running, f"{name}.api_log", realm.api_log.run)
@@ -464,14 +465,13 @@ def _simulated(config: Config) -> SimulatedChain:
 
 
 def _limits(config: Config) -> Limits:
-    rates = config.rate_limits
     return Limits(
-        per_key=RateLimit(rates.per_key),
-        per_ip=RateLimit(rates.per_ip),
-        failed_auth=failed_auth_limit(rates.failed_auth),
+        per_key=RateLimit(config.rate_limits.per_key),
+        per_ip=RateLimit(config.rate_limits.per_ip),
+        failed_auth=failed_auth_limit(config.rate_limits.failed_auth),
         polls=poll_slots(),
         matches=match_limit(),
-        sign_requests=sign_request_limit() if rates.per_ip else RateLimit(0),
+        sign_requests=sign_request_limit() if config.rate_limits.per_ip else RateLimit(0),
     )
 
 

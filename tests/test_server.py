@@ -18,7 +18,9 @@ from typing import Final
 import pytest
 import trio
 
+from payd.actors.clock_check import LOOKS_MIN
 from payd.actors.lane import IN_FLIGHT_MAX
+from payd.actors.maintenance import DAY_MS, EVERY_S, FIRST_S
 from payd.actors.payments import PaymentActor
 from payd.config import Config, load
 from payd.core.payment import CANCELLED_BY_MERCHANT, PaymentCancelled
@@ -269,6 +271,34 @@ async def test_live_deliveries_are_spread_and_test_ones_keep_to_their_schedule(t
 
     assert drawn["test"] == {0.0}
     assert len(drawn["live"]) == 9
+
+
+async def test_a_served_house_forgets_nothing_by_a_clock_that_is_ahead_as_nodes_say(tmp_path: Path) -> None:
+    data, stop = tmp_path / "data", trio.Event()
+    async with open_shop(data) as shop:
+        await shop.pay()
+    config = load(None, {"PAYD_DATA_DIR": str(data), "PAYD_LISTEN": f"127.0.0.1:{free_port()}"})
+    async with open_house(config, inline=True, wall=VirtualWall(START_MS)) as house:
+        realm = house.realms["test"]
+        realm.clock.move_to_offset(40 * DAY_MS)
+
+        def say(ahead_s: float) -> None:
+            for _ in range(LOOKS_MIN):
+                realm.clock_check._settle(ahead_s)
+
+        def left() -> int:
+            made = "SELECT count(*) FROM events WHERE type = 'payment.created'"
+            return int(realm.db.point(lambda tx: tx.execute(made).fetchone()[0]))
+
+        say(40 * DAY_MS / 1000)
+        async with trio.open_nursery() as serving:
+            serving.start_soon(serve, house, config, stop)
+            await trio.sleep(FIRST_S + 60)
+            assert left() == 1
+            say(0)
+            await trio.sleep(EVERY_S)
+            assert left() == 0
+            stop.set()
 
 
 async def test_deliveries_under_way_at_the_stop_are_finished_and_no_others_begun(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import pytest
 import trio
 
 from payd.actors import maintenance
+from payd.actors.clock_check import LOOKS_MIN, ClockCheck
 from payd.actors.maintenance import (
+    AHEAD_MAX_S,
     ANSWERS_KEPT_MS,
     DAY_MS,
     EVERY_S,
@@ -61,6 +63,29 @@ async def test_a_clock_that_is_years_ahead_when_the_machine_starts_has_nothing_f
         await trio.sleep(EVERY_S)
         nursery.cancel_scope.cancel()
     assert (left, events_left(shop.realm.db)) == (2, 1)
+
+
+@pytest.mark.parametrize(("ahead_s", "kept"), [(40 * DAY_MS / 1000, 2), (AHEAD_MAX_S - 1, 1), (-9999.0, 1)])
+async def test_by_a_clock_that_is_ahead_as_nodes_say_nothing_is_forgotten(
+    shop: Shop, ahead_s: float, kept: int
+) -> None:
+    for _ in range(2):
+        await shop.pay()
+    clock = Clock(shop.realm.clock.now_ms)
+    clock.move_to_offset(40 * DAY_MS)
+    check = ClockCheck(clock, [])
+    for _ in range(LOOKS_MIN):
+        check._settle(ahead_s)
+    chores = Maintenance(shop.realm.db, clock, 30, 90, clock_check=check)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(chores.run)
+        await trio.sleep(FIRST_S + 1)
+        assert events_left(shop.realm.db) == kept
+        for _ in range(LOOKS_MIN):
+            check._settle(0)
+        await trio.sleep(EVERY_S)
+        assert events_left(shop.realm.db) == 1, "it is right again"
+        nursery.cancel_scope.cancel()
 
 
 async def test_what_was_made_while_the_clock_was_years_ahead_keeps_nothing_behind_it(
