@@ -62,6 +62,9 @@ LAST_BACKUP: Final = "last-backup.json"
 # A keystore has half a kibibyte; what is larger is something else.
 KEYSTORE_BYTES_MAX: Final = 16 * 1024
 
+# What SQLite calls the files of a database.
+_SUFFIXES: Final = ("", LOG, INDEX, "-journal")
+
 # Of this machine and moment, or copies themselves, or what a copied-back snapshot says of itself.
 _NEVER: Final = {LOCK_NAME, LAST_BACKUP, STAGE, DRY_RUN, SNAPSHOTS, DRAFT, MANIFEST}
 
@@ -246,7 +249,8 @@ def _others(directory: Path, keystore: Keystore) -> Iterator[Path]:
 
 def _files_in(directory: Path) -> Iterator[tuple[Path, bool]]:
     """Every file that is not the store's own or of the moment, and whether it is a key."""
-    own = {name + suffix for name, _ in DATABASES for suffix in ("", LOG, INDEX, "-journal")}
+    own = {name + suffix for name, _ in DATABASES for suffix in _SUFFIXES}
+    in_use = _files_in_use(directory)
     for folder, folders, names in os.walk(directory):
         at_top = Path(folder) == directory
         if at_top:
@@ -256,7 +260,25 @@ def _files_in(directory: Path) -> Iterator[tuple[Path, bool]]:
             path = Path(folder, name)
             if (at_top and (name in own or name in _NEVER)) or name.endswith(".new") or not path.is_file():
                 continue
+            if _identity(path) in in_use:
+                continue
             yield path, kind_of_key(path, path.relative_to(directory).as_posix()) is not None
+
+
+def _files_in_use(directory: Path) -> set[tuple[int, int]]:
+    """The databases and their logs, under whatever other names they lie here, as behind links.
+
+    Whoever opens one of them in the process that uses it, and closes it, drops the locks that SQLite has on
+    it: the next program that looks takes its log away, and what the server writes from then on is lost.
+    """
+    real = [Path(os.path.realpath(directory / name)) for name, _ in DATABASES]
+    files = [path.with_name(path.name + suffix) for path in real for suffix in _SUFFIXES]
+    return {_identity(path) for path in files if path.exists()}
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def _copy_keys(directory: Path, draft: Path, keystore: Keystore) -> Iterator[Kept]:

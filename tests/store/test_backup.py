@@ -6,6 +6,8 @@ import os
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
@@ -253,6 +255,37 @@ def test_two_at_once_into_one_folder_are_refused(data: Path) -> None:
     with draft_folder(data.parent / DRAFT), pytest.raises(DraftBusy):
         make(data, data.parent / "backup")
     make(data, data.parent / "backup")
+
+
+LOOKS = (
+    "import sqlite3, sys; tx = sqlite3.connect(sys.argv[1])\n"
+    "print(tx.execute('SELECT name FROM merchants').fetchone()); tx.close()"
+)
+
+
+@pytest.mark.parametrize("other", ["behind a link", "second name", "link to it"])
+def test_a_database_that_lies_there_by_another_name_keeps_its_locks(data: Path, other: str) -> None:
+    """Else the next program that looks takes the log away, and what is written from then on is lost."""
+    path = data / "test.db"
+    if other == "behind a link":
+        (data / "larger").mkdir()
+        path.rename(data / "larger" / "file.db")
+        path.symlink_to("larger/file.db")
+    elif other == "second name":
+        (data / "mine" / "test.db").hardlink_to(path)
+    else:
+        (data / "newest.db").symlink_to("test.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as server:
+        server.execute("PRAGMA journal_mode = WAL")
+        server.execute("UPDATE merchants SET name = 'before'")
+        manifest = make(data, data.parent / "backup")
+        told = []
+        for name in ("after", "later"):
+            subprocess.run([sys.executable, "-c", LOOKS, str(path)], check=True, capture_output=True)
+            server.execute("UPDATE merchants SET name = ?", (name,))
+            told.append(subprocess.check_output([sys.executable, "-c", LOOKS, str(path)], text=True))
+    assert told == ["('after',)\n", "('later',)\n"]
+    assert {each.name for each in manifest.files} == PLAIN - {"manifest.json"}
 
 
 def test_a_link_in_the_place_of_the_draft_costs_nobody_his_files(data: Path) -> None:
