@@ -48,7 +48,8 @@ def hold_data_dir(path: Path | str, work: Work | None = None) -> Iterator[Path]:
     """Make the directory where it is missing, and hold it as long as the block runs.
 
     The lock belongs to the process: however that ends, the directory is free again. The file stays, because
-    removing it would let two processes lock two files of one name.
+    removing it would let two processes lock two files of one name. Where a person removes it, as is done with
+    files that the dead leave behind, the directory's own lock still holds.
 
     Args:
         path: The directory.
@@ -63,9 +64,11 @@ def hold_data_dir(path: Path | str, work: Work | None = None) -> Iterator[Path]:
     with suppress(FileExistsError):
         make_file(directory / LOCK_NAME)
     file = os.open(directory / LOCK_NAME, os.O_RDWR)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_folder(folder)
         except BlockingIOError:
             raise DataDirectoryBusy(directory, *_read_holder(file)) from None
         _write_holder(file, f"{os.getpid()}\n" if work is None else f"{os.getpid()} {work}\n")
@@ -74,6 +77,7 @@ def hold_data_dir(path: Path | str, work: Work | None = None) -> Iterator[Path]:
         finally:
             _write_holder(file, "")
     finally:
+        os.close(folder)
         os.close(file)
 
 
@@ -88,6 +92,15 @@ def check_free(path: Path | str) -> None:
     if (directory / LOCK_NAME).exists():
         with hold_data_dir(directory):
             pass
+
+
+def _lock_folder(folder: int) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return  # a disk that knows no locks of folders; the file's is one all the same
 
 
 def _write_holder(file: int, text: str) -> None:

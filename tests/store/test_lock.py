@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +65,31 @@ def test_who_comes_while_a_backup_is_made_hears_to_wait_for_that(tmp_path: Path)
         (tmp_path / LOCK_NAME).write_text("7 party\n")
         with pytest.raises(DataDirectoryBusy, match="runs here already"):
             check_free(tmp_path)
+
+
+def test_a_person_who_removes_the_file_lets_no_second_one_in(tmp_path: Path) -> None:
+    with hold_data_dir(tmp_path):
+        (tmp_path / LOCK_NAME).unlink()
+        for _ in range(2):
+            with pytest.raises(DataDirectoryBusy, match="another process"), hold_data_dir(tmp_path):
+                pass
+    with hold_data_dir(tmp_path):
+        pass
+
+
+def test_a_disk_without_locks_of_folders_is_held_by_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+
+    def refuse(handle: int, how: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.ENOLCK, "No locks available")
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with hold_data_dir(tmp_path), pytest.raises(DataDirectoryBusy), hold_data_dir(tmp_path):
+        pass
 
 
 def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
