@@ -5,13 +5,22 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
 import structlog
 
-from payd.core.errors import Forbidden, InternalError, MethodNotAllowed, NotFound, PaydError
+from payd.core.errors import (
+    Forbidden,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    OutcomeUnknown,
+    PaydError,
+    StoreUnavailable,
+)
 from payd.core.ids import Realm as Mode
 from payd.core.roles import LEAST
 from payd.store.sessions import SEEN_EVERY_MS, find_session, touch_session
@@ -196,13 +205,15 @@ async def _touch(visit: Visit, page: Page) -> None:
     """Store that the session is in use, and where: now and then, as each write waits for the disk.
 
     A page that keeps itself up to date is no use: left open on a desk, it would never let the session end.
+    Where nothing can be stored, pages are shown all the same: they say what is wrong.
     """
     if visit.signed_in is None or visit.is_fragment:
         return
     session = visit.session
     moved = page.in_mode and session.mode != visit.mode
     if moved or visit.now_ms - session.seen_at_ms >= SEEN_EVERY_MS:
-        await visit.house.office.write(touch_session, session.id, visit.now_ms, mode=visit.mode)
+        with suppress(StoreUnavailable, OutcomeUnknown):
+            await visit.house.office.write(touch_session, session.id, visit.now_ms, mode=visit.mode)
 
 
 def _to_login(visit: Visit) -> Answer:

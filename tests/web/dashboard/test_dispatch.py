@@ -342,6 +342,17 @@ async def test_a_page_that_keeps_itself_up_to_date_is_no_use_of_a_session(shop: 
     assert (asked.status, asked.got.headers["hx-redirect"]) == (401, "/login")
 
 
+async def test_pages_are_shown_while_the_office_takes_no_writes(shop: Shop) -> None:
+    visitor, office = await sign_in(shop), shop.house.office
+    await office.write(run, f"UPDATE sessions SET seen_at_ms = seen_at_ms - {SEEN_EVERY_MS}")
+    office._failure = "disk full"
+    pages = [await visitor.get(path) for path in ("/status", "/d/live/", "/d/test/payments")]
+    office._failure = None
+    assert [page.status for page in pages] == [200, 200, 200]
+    assert "disk full" in pages[0].text
+    assert "disk full" in pages[1].text
+
+
 async def test_pages_of_no_mode_lead_back_to_the_mode_one_came_from(shop: Shop) -> None:
     visitor = await sign_in(shop)
     await visitor.get("/d/live/")
