@@ -14,8 +14,10 @@ import msgspec
 
 from payd.core.collect import FIELDS_MAX, Field
 from payd.core.errors import InvalidParams
-from payd.store.logos import find_logo
-from payd.store.merchants import Merchant
+from payd.store.audit import insert_audit
+from payd.store.db import Tx
+from payd.store.logos import find_logo, wish_copy
+from payd.store.merchants import Merchant, find_merchant
 from payd.store.origins import list_origins
 from payd.web.call import Answer
 from payd.web.dashboard.destinations import destinations_of, own_merchant
@@ -159,11 +161,34 @@ async def set_origins(visit: Visit) -> Answer:
 
 
 async def set_icon(visit: Visit) -> Answer:
-    """POST /d/{mode}/merchants/{merchant}/icon: a picture that is copied from the web; empty: none."""
-    url = visit.typed("icon_url") or None
-    return await _patch(
-        visit, {"iconUrl": url}, "The picture is copied." if url else "There is no address any more."
-    )
+    """POST /d/{mode}/merchants/{merchant}/icon: a picture that is copied from the web; empty: none.
+
+    To the API an address that it knows says nothing: it may be merely sent back. Here somebody asks for it.
+    """
+    merchant, url = own_merchant(visit), visit.typed("icon_url")
+    if not url:
+        return await _patch(visit, {"iconUrl": None}, "There is no address any more.")
+    answer = await _patch(visit, {"iconUrl": url}, "The picture is copied.")
+    at_ms, wished_ms = visit.realm.clock.now_ms(), visit.realm.clock.real_ms()
+
+    def step(tx: Tx) -> None:
+        logo = find_logo(tx, merchant.id)
+        if find_merchant(tx, merchant.id) is None or (logo is not None and logo.source_url == url):
+            return
+        wish_copy(tx, merchant.id, url, wished_ms)
+        insert_audit(
+            tx,
+            at_ms=at_ms,
+            account_id=visit.account_id,
+            actor=visit.actor,
+            act="merchant.logo",
+            subject=merchant.id,
+            details={"from": url},
+        )
+
+    await visit.realm.db.write(step)
+    visit.realm.logos.wake()
+    return answer
 
 
 async def set_logo(visit: Visit) -> Answer:

@@ -213,6 +213,22 @@ async def test_a_logo_is_shown_in_the_preview_and_can_be_removed(shop: Shop) -> 
     assert "The picture is being copied." in (await visitor.get(one(shop))).text
 
 
+async def test_a_picture_from_the_web_is_copied_again_over_one_that_was_sent_and_after_its_end(
+    shop: Shop,
+) -> None:
+    visitor, icon = await sign_in(shop), {"icon_url": "https://shop.example/x.png"}
+    await visitor.post(f"{one(shop)}/icon", icon)
+    await shop.realm.db.write(put_picture, shop.merchant_id, b"a picture")
+    await visitor.post(f"{one(shop)}/icon", icon)
+    assert "The picture is being copied." in (await visitor.get(one(shop))).text
+    await visitor.post(f"{one(shop)}/logo/remove")
+    assert "The picture is being copied." not in (await visitor.get(one(shop))).text
+    await visitor.post(f"{one(shop)}/icon", icon)
+    assert "The picture is being copied." in (await visitor.get(one(shop))).text
+    names = ("icon_url", "logo", "logo", "logo")
+    assert acts(shop, shop.merchant_id) == [(f"merchant.{name}", visitor.user_id) for name in names]
+
+
 def with_file(token: str, picture: bytes, extra: bytes = b"") -> tuple[dict[str, str], bytes]:
     """A form with a file as a browser sends it: headers and body."""
     parts = [
