@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from payd.core.caip import MalformedCaip, canonical_asset, canonical_chain, parse_asset, parse_chain
@@ -98,8 +99,17 @@ def chosen_of(visit: Visit) -> Chosen:
 
 
 def offset_of(visit: Visit) -> int:
-    """How far the user's clock is ahead of UTC, in whole quarters of an hour."""
-    minutes = zone_offset_min(visit.request.headers) // QUARTER_MIN * QUARTER_MIN
+    """How far the user's clock is ahead of UTC now, in whole quarters of an hour.
+
+    What the page's script measured is of its last page, maybe of another season; the place knows.
+    """
+    place = zone_place(visit.request.headers)
+    if place is None:
+        minutes = zone_offset_min(visit.request.headers)
+    else:
+        now = datetime.fromtimestamp(visit.realm.clock.now_ms() / 1000, place)
+        minutes = (now.utcoffset() or timedelta()) // timedelta(minutes=1)
+    minutes = minutes // QUARTER_MIN * QUARTER_MIN
     return min(max(minutes, OFFSET_MIN_LOWEST), OFFSET_MIN_HIGHEST)
 
 

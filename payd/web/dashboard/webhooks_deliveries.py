@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -30,7 +31,7 @@ from payd.store.delivery_list import (
 from payd.store.endpoints import endpoint_of_id
 from payd.web.call import Answer
 from payd.web.cursor import decode_cursor, encode_cursor
-from payd.web.dashboard.cookies import zone_offset_min
+from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.visit import Visit
 from payd.web.dashboard.webhooks_view import (
     REASONS,
@@ -76,8 +77,8 @@ class AttemptView(msgspec.Struct, frozen=True):
 
 async def page(visit: Visit) -> Answer:
     """GET …/deliveries: query state, type, payment, endpoint, since, cursor; live, the rows shown."""
-    offset_min = zone_offset_min(visit.request.headers)
-    chosen = _filter(visit, offset_min)
+    offset_min, place = zone_offset_min(visit.request.headers), zone_place(visit.request.headers)
+    chosen = _filter(visit, offset_min, place)
     if visit.is_fragment:
         return await _live(visit, chosen)
     cursor = visit.query("cursor")
@@ -97,7 +98,7 @@ async def page(visit: Visit) -> Answer:
         states=[("", "Any"), *((name, word) for name, (word, _) in STATES.items())],
         types=[("", "Any"), *TYPES],
         endpoints=endpoint_choices(visit, visit.realm.db.point(endpoints_of, visit.account_id)),
-        zone=zone_word(offset_min),
+        zone=zone_word(offset_min, place),
         older=visit.to(here, **asked, cursor=encode_cursor(rows[-1].seq)) if more else "",
         live=f"{live}{'&' if '?' in live else '?'}{urlencode(ids)}",
         here=visit.to(here),
@@ -149,7 +150,7 @@ async def resend(visit: Visit) -> Answer:
     return visit.redirect(f"webhooks/deliveries/{found['id']}", said)
 
 
-def _filter(visit: Visit, offset_min: int) -> DeliveryFilter:
+def _filter(visit: Visit, offset_min: int, place: ZoneInfo | None) -> DeliveryFilter:
     state, event_type, since = visit.query("state"), visit.query("type"), visit.query("since")
     if state and state not in STATES:
         raise InvalidParams(f"state must be one of {', '.join(STATES)}.")
@@ -161,7 +162,7 @@ def _filter(visit: Visit, offset_min: int) -> DeliveryFilter:
         state=state or None,
         event_type=event_type or None,
         payment_id=visit.query("payment") or None,
-        since_ms=instant_ms(since, offset_min, "since") if since else None,
+        since_ms=instant_ms(since, offset_min, "since", place) if since else None,
     )
 
 

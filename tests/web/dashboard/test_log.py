@@ -10,6 +10,7 @@ from payd.actors.maintenance import REQUESTS_KEPT_MS
 from payd.core.roles import Role
 from payd.store.api_log import Logged, insert_logged
 from payd.store.keys import list_keys, revoke_key
+from payd.web.query import parse_instant_ms
 from tests.shop import Shop
 from tests.visitor import sign_in
 
@@ -71,6 +72,16 @@ async def test_a_revoked_key_can_be_chosen_as_long_as_its_requests_are_kept(shop
     page = await visitor.get(PAGE)
     assert made.id not in page.html
     assert shop.key[-4:] in page.html
+
+
+async def test_since_is_what_ones_clock_showed_then(shop: Shop) -> None:
+    at_ms = parse_instant_ms("2026-05-28T10:30:00Z", "at")
+    await log(shop, entry(shop, 1, at_ms=at_ms - 1), entry(shop, 2, at_ms=at_ms))
+    visitor = await sign_in(shop, Role.DEVELOPER)
+    visitor.cookies |= {"payd-zone": "60", "payd-place": "Europe/Berlin"}
+    page = await visitor.get(f"{PAGE}?since=2026-05-28T12:30")
+    assert shown(page.html) == ["req_2"]
+    assert "Since, Europe/Berlin" in page.text
 
 
 async def test_filters_combine(shop: Shop) -> None:

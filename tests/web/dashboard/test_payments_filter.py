@@ -59,6 +59,13 @@ async def test_an_odd_clock_is_taken_as_the_nearest_that_exists(shop: Shop, said
     assert offset_of(ahead(visit(shop), said)) == meant
 
 
+async def test_what_a_page_measured_before_the_clocks_were_changed_counts_no_more(shop: Shop) -> None:
+    here = visit(shop)
+    here.request.headers["cookie"] = "payd-zone=60; payd-place=Europe/Berlin"
+    assert iso_ms(shop.realm.clock.now_ms()).startswith("2026-05")
+    assert offset_of(here) == 120
+
+
 async def test_an_asset_is_found_by_any_of_its_spellings(shop: Shop) -> None:
     found = filter_of(visit(shop), Chosen(asset=USDC_BASE, network="eip155:8453"))
     assert found.asset == USDC_BASE.lower()

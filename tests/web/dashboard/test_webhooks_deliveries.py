@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -67,6 +69,18 @@ async def test_filters_combine_and_what_is_none_is_refused(tmp_path: Path) -> No
         assert "No delivery fits" in (await visitor.get(f"{PAGE}?type=payment.settled")).text
         for wrong in ("state=gone", "type=x", "since=x", "cursor=x"):
             assert (await visitor.get(f"{PAGE}?{wrong}")).status == 400
+
+
+async def test_since_is_what_ones_clock_showed_then(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        delivery = await delivery_of(hooked, await pay(hooked.shop))
+        visitor = await sign_in(hooked.shop)
+        visitor.cookies |= {"payd-zone": "0", "payd-place": "Asia/Kolkata"}
+        at = datetime.fromtimestamp(hooked.shop.realm.clock.now_ms() // 1000, ZoneInfo("Asia/Kolkata"))
+        page = await visitor.get(f"{PAGE}?since={at - timedelta(minutes=1):%Y-%m-%dT%H:%M}")
+        assert rows_in(page.html) == [delivery]
+        assert "Since, Asia/Kolkata" in page.text
 
 
 async def test_the_endpoints_that_there_were_can_be_told_apart(tmp_path: Path) -> None:

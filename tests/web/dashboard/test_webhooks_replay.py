@@ -81,6 +81,16 @@ async def test_a_time_of_ones_own_is_by_ones_own_clock(tmp_path: Path) -> None:
         assert 'datetime="2026-05-28T07:00:00.000Z"' in page.html
 
 
+async def test_a_time_of_ones_own_is_what_ones_clock_showed_then(tmp_path: Path) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        visitor = await sign_in(hooked.shop)
+        visitor.cookies |= {"payd-zone": "60", "payd-place": "Europe/Berlin"}
+        assert "Or since a time of your own, Europe/Berlin" in (await visitor.get(PAGE)).text
+        page = await visitor.post(f"{PAGE}/preview", {"kind": "recover", "since": "2026-05-28T12:30"})
+        assert 'datetime="2026-05-28T10:30:00.000Z"' in page.html
+
+
 async def test_a_job_is_cancelled_by_those_who_may_and_only_their_own(tmp_path: Path) -> None:
     async with open_hooked(tmp_path, always(Does(500))) as hooked:
         await hooked.register()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -45,6 +46,22 @@ def test_a_local_time_is_told_by_the_users_clock(text: str, offset_min: int, utc
     assert iso_ms(instant_ms(text, offset_min, "since")) == utc
 
 
+@pytest.mark.usefixtures("in_tokyo")
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-10-23T09:00", "2026-10-23T07:00:00.000Z"),
+        ("2026-10-26T09:00", "2026-10-26T08:00:00.000Z"),
+        ("2026-10-25T02:30", "2026-10-25T00:30:00.000Z"),
+    ],
+)
+@pytest.mark.parametrize("today_min", [60, 120])
+def test_before_the_clocks_were_changed_it_is_told_by_what_they_showed(
+    text: str, utc: str, today_min: int
+) -> None:
+    assert iso_ms(instant_ms(text, today_min, "since", ZoneInfo("Europe/Berlin"))) == utc
+
+
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2026-13-01T00:00", "0001-01-01T00:00", "2026-11-18T09:00Z"]
 )
@@ -55,6 +72,7 @@ def test_what_is_no_time_is_refused_by_the_fields_name(text: str) -> None:
 
 def test_zones_have_names() -> None:
     assert [zone_word(one) for one in (0, 60, 330, -210)] == ["UTC", "UTC+01:00", "UTC+05:30", "UTC-03:30"]
+    assert zone_word(0, ZoneInfo("Asia/Kolkata")) == "Asia/Kolkata"
 
 
 def test_an_attempt_ends_with_a_code_or_with_words() -> None:
