@@ -17,11 +17,21 @@ from payd.core.roles import Role
 from payd.core.version import DEFAULT
 from payd.entropy import new_id
 from payd.store.accounts import Account, insert_account, list_accounts
+from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.links import Link, Purpose, find_link, use_link
 from payd.store.second_factors import drop_factors
 from payd.store.sessions import end_sessions
-from payd.store.users import User, find_user, insert_user, is_anyone, put_membership, role_in, set_password
+from payd.store.users import (
+    User,
+    accounts_of,
+    find_user,
+    insert_user,
+    is_anyone,
+    put_membership,
+    role_in,
+    set_password,
+)
 from payd.web.call import Answer
 from payd.web.dashboard.cookies import is_token, token_hash
 from payd.web.dashboard.entering import enter
@@ -160,6 +170,15 @@ async def reset(visit: Visit) -> Answer:
         set_password(tx, user.id, hashed, visit.now_ms)
         drop_factors(tx, user.id)
         end_sessions(tx, user.id)
+        for account_id, _ in accounts_of(tx, user.id):
+            insert_audit(
+                tx,
+                at_ms=visit.now_ms,
+                account_id=account_id,
+                actor=user.id,
+                act="password.reset",
+                subject=user.id,
+            )
 
     await visit.house.office.write(step)
     renewed = msgspec.structs.replace(user, password_hash=hashed, password_set_at_ms=visit.now_ms)

@@ -15,7 +15,7 @@ from payd.store.db import Tx
 from payd.store.links import LIFETIME_MS
 from payd.store.second_factors import factors_of, set_app
 from payd.store.sessions import list_sessions
-from payd.store.users import find_user_by_email, list_members, role_in
+from payd.store.users import find_user_by_email, list_members, put_membership, role_in
 from payd.web.command import real_ms
 from payd.web.dashboard.joining import check_email
 from payd.web.user_commands import make_link
@@ -260,6 +260,19 @@ async def test_two_first_persons_at_once_are_one(shop: Shop) -> None:
         return int(tx.execute("SELECT count(*) FROM users").fetchone()[0])
 
     assert shop.house.office.point(count) == 1
+
+
+async def test_each_owner_sees_in_the_audit_that_a_login_was_reset(shop: Shop) -> None:
+    accounts = [account.id for account in shop.house.office.point(list_accounts)][:2]
+    owners = [await sign_in(shop, account_id=one) for one in accounts]
+    user_id = await add_user(shop.house, accounts[0], email=EMAIL)
+    await shop.house.office.write(
+        put_membership, account_id=accounts[1], user_id=user_id, role=Role.VIEWER, actor="test", now_ms=0
+    )
+    url = (await make_link(shop.house, "reset", user_id=user_id))["url"]
+    await Visitor(shop).post("/reset", {"token": token_of(url), "password": PASSWORD})
+    for owner in owners:
+        assert f"{EMAIL} password.reset {user_id}" in (await owner.get("/settings/audit")).text
 
 
 async def test_of_two_who_use_a_link_to_reset_at_once_one_has_the_password(
