@@ -6,6 +6,7 @@ import sqlite3
 from typing import NamedTuple
 
 from payd.core.status import Status
+from payd.store.keys import LISTENER
 
 
 class FirstSteps(NamedTuple):
@@ -31,7 +32,8 @@ def first_steps(tx: sqlite3.Connection, account_id: str) -> FirstSteps:
             "FROM merchants m JOIN settlements s ON s.merchant_id = m.id"
             " WHERE m.account_id = ? AND m.deleted_at_ms IS NULL"
         ),
-        key=has("FROM api_keys WHERE account_id = ? AND revoked_at_ms IS NULL"),
+        # Nobody has the key of a listener but itself.
+        key=has("FROM api_keys WHERE account_id = ? AND revoked_at_ms IS NULL AND name <> ?", LISTENER),
         payment=has("FROM payments WHERE account_id = ?"),
         paid=has("FROM payments WHERE account_id = ? AND status = ?", Status.SUCCEEDED.value),
         webhook=has("FROM endpoints WHERE account_id = ? AND state <> 'deleted'"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
+from payd.store.db import Tx
 from payd.store.first_steps import FirstSteps, first_steps
+from payd.store.keys import LISTENER, LISTENER_SCOPES, insert_key
 from tests.shop import Shop
 
 
@@ -29,3 +32,16 @@ async def test_another_accounts_steps_are_its_own(shop: Shop) -> None:
 async def test_a_merchant_that_was_deleted_is_none(shop: Shop) -> None:
     await shop.call("DELETE", f"/v1/merchants/{shop.merchant_id}")
     assert (steps(shop).merchant, steps(shop).destination) == (False, False)
+
+
+async def test_a_listeners_own_key_is_none_that_anybody_has(shop: Shop) -> None:
+    def revoke_all(tx: Tx) -> None:
+        tx.execute("UPDATE api_keys SET revoked_at_ms = 1")
+
+    await shop.realm.db.write(revoke_all)
+    await shop.realm.db.write(
+        insert_key, key_id="key_1", account_id=shop.account_id, name=LISTENER, scopes=LISTENER_SCOPES,
+        api_key=make_api_key("test", bytes(KEY_ENTROPY_BYTES)), merchants=None, actor="cli", now_ms=0,
+        is_listener=True,
+    )  # fmt: skip
+    assert not steps(shop).key

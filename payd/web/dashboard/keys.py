@@ -104,7 +104,8 @@ async def page(visit: Visit) -> Answer:
     seen = await visit.realm.db.read(_see, visit.account_id)
     chosen = visit.form.get("merchant", [])
     active = [key for key in seen.keys if key.revoked_at_ms is None]
-    revoked = [key for key in seen.keys if key.revoked_at_ms is not None][-REVOKED_SHOWN:]
+    ended = sorted((key.revoked_at_ms, key.id, key) for key in seen.keys if key.revoked_at_ms is not None)
+    revoked = [key for _, _, key in ended[-REVOKED_SHOWN:]]
     return visit.page(
         "keys.html",
         keys=tuple(_shown(visit, key, seen) for key in active),

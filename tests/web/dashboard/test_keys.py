@@ -17,7 +17,7 @@ from payd.store.api_log import Logged, insert_logged
 from payd.store.apps import list_apps
 from payd.store.db import Tx
 from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key, list_keys
-from payd.web.dashboard.keys import MEANINGS, SHOWN_AGAIN_MS
+from payd.web.dashboard.keys import MEANINGS, REVOKED_SHOWN, SHOWN_AGAIN_MS
 from tests.shop import START_MS, Shop, open_shop
 from tests.visitor import Page, sign_in
 
@@ -152,6 +152,18 @@ async def test_a_revoked_key_opens_nothing_from_then_on(shop: Shop) -> None:
     assert (found.status, found.code) == (401, "invalid_api_key")
     assert audited(shop, "key.revoke") == [visitor.user_id]
     assert "Revoked keys" in (await visitor.get(KEYS)).text
+
+
+async def test_the_key_that_was_revoked_last_stands_first_however_old_it_is(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    names = [f"Key {n}" for n in range(REVOKED_SHOWN + 1)]
+    for name in names:
+        await visitor.post(KEYS, {"name": name, "scope": ["merchants:read"]})
+    for name in (*names[1:], names[0]):
+        await visitor.post(f"{KEYS}/{named(shop, name).id}/revoke")
+        await trio.sleep(1)
+    shown = (await visitor.get(KEYS)).html.partition("Revoked keys")[2]
+    assert re.findall("<td[^>]*>(Key [0-9]+)</td>", shown) == [names[0], *names[:1:-1]]
 
 
 async def test_when_a_key_was_used_last_is_told_from_the_log(shop: Shop) -> None:
