@@ -125,13 +125,16 @@ async def ask_buyers(visit: Visit) -> Answer:
     A form that was open for long undoes nothing that somebody else has changed; nor does that of the sites.
     """
     fields: list[dict[str, Any]] = []
+    taken = {visit.typed(f"id_{place}") for place in range(FIELDS_MAX)}
     for place in range(FIELDS_MAX):
         words, field_id = visit.typed(f"ask_{place}"), visit.typed(f"id_{place}")
         if not words:
             continue
+        field_id = field_id or _id_of(words, taken)
+        taken.add(field_id)
         fields.append(
             {
-                "id": field_id or _id_of(words),
+                "id": field_id,
                 "type": visit.typed(f"type_{place}"),
                 "name": words,
                 "required": bool(visit.typed(f"required_{place}")),
@@ -280,6 +283,12 @@ def _as_seen(name: str) -> str:
     return unicodedata.normalize("NFC", " ".join(name.split()))
 
 
-def _id_of(words: str) -> str:
-    """A field's id from its question; the API refuses what makes none."""
-    return _NO_ID.sub("_", words).strip("_")[:40]
+def _id_of(words: str, taken: set[str]) -> str:
+    """A field's id from its question; of one in letters that ids do not have, its number.
+
+    The API refuses what makes none.
+    """
+    made = _NO_ID.sub("_", words).strip("_")[:40]
+    if made[:1].isalpha() or not any(map(str.isalnum, words)):
+        return made
+    return next(one for n in range(1, FIELDS_MAX + 2) if (one := f"question_{n}") not in taken)

@@ -149,12 +149,25 @@ async def test_questions_get_ids_from_their_words_and_are_in_the_audit(shop: Sho
     assert "A letter, then" in refused.text
 
 
+async def test_questions_in_any_script_get_ids(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    words = ("Имя и фамилия", "電話番号", "2nd line", "Full name", "العنوان")
+    asked = {f"ask_{n}": one for n, one in enumerate(words)} | {f"type_{n}": "text" for n in range(5)}
+    saved = await visitor.post(f"{one(shop)}/collect", asked | {"id_4": "question_2"})
+    assert saved.status == 303
+    merchant = shop.realm.db.point(find_merchant, shop.merchant_id)
+    assert merchant is not None
+    assert [(field.id, field.name) for field in merchant.collect] == [
+        *zip(("question_1", "question_3", "question_4", "Full_name", "question_2"), words, strict=True)
+    ]
+
+
 async def test_what_must_be_answered_stays_ticked_when_the_questions_are_refused(shop: Shop) -> None:
     visitor = await sign_in(shop)
     good = {"ask_0": "Full name", "id_0": "name", "type_0": "text", "required_0": "on"}
     await visitor.post(f"{one(shop)}/collect", good)
     asked = {"ask_0": "Full name", "id_0": "name", "type_0": "text"}
-    asked |= {"ask_1": "Имя", "type_1": "text", "required_1": "on"}
+    asked |= {"ask_1": "Имя", "id_1": "имя", "type_1": "text", "required_1": "on"}
     refused = await visitor.post(f"{one(shop)}/collect", asked)
     assert refused.status == 400
     assert re.findall(r'name="required_(\d)" type="checkbox" value="on" checked', refused.html) == ["1"]
