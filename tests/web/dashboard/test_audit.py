@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from payd.core.period import DAY_MS
 from payd.store.audit import insert_audit
 from payd.store.db import Tx
+from payd.web.dashboard.audit import SHOWN
 from tests.shop import Shop, open_shop
 from tests.visitor import sign_in
 
@@ -23,6 +26,33 @@ async def test_acts_on_people_and_on_each_mode_stand_together(tmp_path: Path) ->
         live = await owner.get(f"{HERE}?where=live")
         assert "link.invite" not in live.text
         assert "key.create" in live.text
+
+
+async def test_a_test_clock_that_was_moved_hides_nothing(tmp_path: Path) -> None:
+    async with open_shop(tmp_path / "data", live=True) as shop:
+        owner = await sign_in(shop, email="ada@example.com")
+        await owner.post("/settings/users", {"role": "viewer"})
+        await shop.new_key(realm="live")
+
+        def fill(tx: Tx) -> None:
+            at_ms = shop.realm.clock.now_ms() + 30 * DAY_MS
+            for number in range(2 * SHOWN):
+                insert_audit(
+                    tx,
+                    at_ms=at_ms,
+                    account_id=shop.account_id,
+                    actor="cli",
+                    act="x.y",
+                    subject=f"x{number:03}",
+                )
+
+        await shop.realm.db.write(fill)
+        page = await owner.get(HERE)
+        assert "People ada@example.com link.invite" in page.text
+        assert "Live mode test key.create" in page.text
+        rows = re.findall("x[0-9]{3}", page.text)
+        assert rows == [f"x{number:03}" for number in range(2 * SHOWN)][: -len(rows) - 1 : -1]
+        assert page.html.count("<tr>") == SHOWN + 1
 
 
 async def test_another_accounts_acts_are_its_own(shop: Shop) -> None:
