@@ -11,11 +11,12 @@ import msgspec
 
 from payd.core.payment import Payment
 from payd.core.period import day_of
+from payd.core.roles import Permission
 from payd.store.db import Tx
 from payd.store.ledger import NEW_MAX, count_new, newest_seq, payments_by_id
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
-from payd.store.search import Hit, find_anything
+from payd.store.search import Hit, HitKind, find_anything
 from payd.web.call import Answer
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.dashboard.export import export_payments
@@ -37,6 +38,9 @@ _WHY: Final = {
     "name": "its name",
     "refund": "its refund",
 }
+
+_NEEDS: Final[dict[HitKind, Permission]] = {"key": "manage_keys", "request": "view_log"}
+"""What is on pages of its own that not everybody sees."""
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -66,7 +70,7 @@ async def page(visit: Visit) -> Answer:
         jump = "" if found.jump is None else _page_of(found.jump)
         if jump:
             return visit.redirect(jump)
-        others = tuple(_other(visit, hit) for hit in found.hits if hit.kind != "payment")
+        others = tuple(_other(visit, hit) for hit in found.hits if _is_other(visit, hit))
     cursor = visit.query("cursor")
     after = decode_cursor(cursor, (int, int)) if cursor else None
     listed = await visit.realm.db.read(_list, wanted, after)
@@ -146,9 +150,19 @@ def _page_of(hit: Hit) -> str:
     return ""
 
 
+def _is_other(visit: Visit, hit: Hit) -> bool:
+    """Whether it is named beside the payments, to this person."""
+    needed = _NEEDS.get(hit.kind, "view")
+    return hit.kind != "payment" and visit.may(needed)
+
+
 def _other(visit: Visit, hit: Hit) -> Other:
     if hit.kind == "merchant":
         href = visit.to("payments", merchant=hit.id)
+    elif hit.kind == "request":
+        href = visit.to("log", request=hit.id)
+    elif hit.kind == "key":
+        href = visit.to("keys")
     else:
         found = _page_of(hit)
         href = visit.to(found) if found else ""

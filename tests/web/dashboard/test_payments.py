@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from payd.core.roles import Role
+from payd.store.keys import list_keys
 from payd.web.dashboard import payments
 from tests.shop import Shop, open_shop
 from tests.visitor import Page, Visitor, sign_in
@@ -106,6 +107,21 @@ async def test_a_search_for_a_delivery_or_an_event_goes_there(shop: Shop, visito
     assert f'href="{found.to}"' in page.html
     assert (await visitor.get(found.to)).status == 200
     assert (await visitor.get(f"{LIST}?q={event}")).to == f"{LIST}/{payment}"
+
+
+async def test_keys_and_requests_are_found_by_who_sees_their_pages(shop: Shop) -> None:
+    [key] = shop.realm.db.point(list_keys, shop.account_id)
+    request = (await shop.call("GET", "/v1/payments/pay_tx")).headers["request-id"]
+    await shop.realm.api_log.run_once()
+    looking, knowing = await sign_in(shop, Role.SUPPORT), await sign_in(shop, Role.DEVELOPER)
+    for sought, words, href in (
+        (key.id, f"Also found {key.name} key", "/d/test/keys"),
+        (request, "Also found GET /v1/payments/{id} request", f"/d/test/log?request={request}"),
+    ):
+        assert "Also found" not in (await looking.get(f"{LIST}?q={sought}")).text
+        found = await knowing.get(f"{LIST}?q={sought}")
+        assert words in found.text
+        assert f'<li><a href="{href}">' in found.html
 
 
 async def test_a_search_by_name_finds_the_merchants_payments(shop: Shop, visitor: Visitor) -> None:
