@@ -6,6 +6,7 @@ from payd.core.attention import REACH_MS
 from payd.core.transfer import Kind
 from payd.store.attention import COUNT_MAX, NAMED_MAX, account_matters
 from payd.store.db import Database, Tx
+from payd.store.deliveries import REPLAY, NewDelivery, insert_deliveries
 from payd.store.merchants import Merchant, delete_merchant, insert_merchant
 from payd.store.settlements import Settlement, insert_settlement
 from payd.store.transfers import Transfer
@@ -77,6 +78,29 @@ async def test_everything_that_went_wrong_is_there(realm_db: Database) -> None:
         "payment_parked",
         "merchant_without_destination",
     }
+
+
+async def test_what_a_new_endpoint_received_was_not_given_up(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await realm_db.write(sell)
+
+    def give_up(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'failed', next_at_ms = NULL")
+        tx.execute("UPDATE endpoints SET state = 'deleted'")
+
+    def replay(tx: Tx) -> None:
+        row = tx.execute("SELECT event_seq, event_type, payment_id FROM deliveries").fetchone()
+        insert_deliveries(tx, [NewDelivery("dlv_2", "msg_2", "acct_1", "ep_2", *row, REPLAY, NOW_MS)])
+
+    def receive(tx: Tx) -> None:
+        tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id = 'dlv_2'")
+
+    await realm_db.write(give_up)
+    await register(realm_db, "acct_1", "ep_2")
+    await realm_db.write(replay)
+    assert said(realm_db) == [("deliveries_failed", "", 1)]
+    await realm_db.write(receive)
+    assert said(realm_db) == []
 
 
 async def test_many_are_counted_up_to_a_number_and_named_up_to_another(realm_db: Database) -> None:
