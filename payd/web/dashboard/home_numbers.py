@@ -34,6 +34,8 @@ CURRENCIES_MAX: Final = 4
 """Charts of volume; where there are more, of those that come on most days."""
 REASONS_MAX: Final = 8
 AXIS_FIGURES: Final = 4
+OF_HOUSE: Final = ("store", "space", "clock", "chain", "node", "relayer", "prices")
+"""Topics of the page Status, whose subject is a name: of several chains, which one."""
 SIZES: Final = ((10**12, "tn"), (10**9, "bn"), (10**6, "M"), (10**3, "k"))
 
 _LEVELS: Final = {"error": "Broken", "warning": "Soon", "notice": "Waiting"}
@@ -140,10 +142,15 @@ def look_of(visit: Visit, matter: Matter) -> Look:
         to = visit.to("transfers")
     elif topic == "payment_parked":
         to = visit.to(f"payments/{matter.subject}")
+    elif topic == "merchant_without_destination":
+        to = visit.to(f"merchants/{matter.subject}")
     elif topic.startswith("endpoint_") or topic in ("webhooks", "deliveries_failed"):
         to = visit.to("webhooks")
+    elif topic in OF_HOUSE:
+        to = visit.to("/status")
+    words = f"{matter.subject}: {matter.words}" if topic in OF_HOUSE and matter.subject else matter.words
     count = "" if matter.count == 1 else f"{matter.count}{' or more' if matter.is_more else ''}"
-    return Look(_LEVELS[matter.level], LEVELS[matter.level], matter.words, count, matter.since_ms, to)
+    return Look(_LEVELS[matter.level], LEVELS[matter.level], words, count, matter.since_ms, to)
 
 
 def count_words(count: int) -> str:

@@ -133,12 +133,20 @@ async def test_what_to_look_at_leads_to_its_page(shop: Shop) -> None:
         ),
         (Matter("error", "payment_parked", "x", "pay_1"), "/d/test/payments/pay_1", ""),
         (Matter("warning", "endpoint_failing", "x", "ep_1"), "/d/test/webhooks", ""),
-        (Matter("warning", "space", "x"), "", ""),
+        (Matter("warning", "merchant_without_destination", "x", "mrch_1"), "/d/test/merchants/mrch_1", ""),
+        (Matter("warning", "space", "x"), "/status", ""),
     ],
 )
 async def test_a_finding_says_how_many_and_where(shop: Shop, matter: Matter, href: str, count: str) -> None:
     found = look_of(visit(shop), matter)
     assert (found.href, found.count) == (href, count)
+
+
+async def test_of_several_chains_a_finding_names_its_own(shop: Shop) -> None:
+    found = look_of(visit(shop), Matter("error", "chain", "The chain cannot be read.", "eip155:8453"))
+    assert (found.words, found.href) == ("eip155:8453: The chain cannot be read.", "/status")
+    endpoint = look_of(visit(shop), Matter("warning", "endpoint_failing", "It fails.", "ep_1"))
+    assert endpoint.words == "It fails."
 
 
 @pytest.mark.parametrize(
