@@ -118,9 +118,9 @@ async def passkey(visit: Visit) -> Answer:
 
 
 async def logout(visit: Visit) -> Answer:
-    """POST /logout: the session is over, here and in the store."""
-    await visit.house.office.write(end_session, visit.user.id, visit.session.id)
+    """POST /logout: the session is over, here and in the store; here also where nothing can be stored."""
     visit.set_cookies.append(visit.cookies.drop("session"))
+    await visit.house.office.write(end_session, visit.user.id, visit.session.id)
     return visit.redirect("/login", "You are signed out.")
 
 

@@ -369,6 +369,16 @@ async def test_who_signs_out_is_out_with_the_same_token_too(shop: Shop) -> None:
     assert (await visitor.get("/d/test/")).to.startswith("/login")
 
 
+async def test_who_signs_out_is_out_in_this_browser_also_where_nothing_can_be_stored(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    token = await visitor.token()
+    shop.house.office._failure = "disk full"
+    left = await visitor.post("/logout", token=token)
+    shop.house.office._failure = None
+    assert (left.status, "disk full" in left.text) == (503, True)
+    assert "__Host-payd-session" not in visitor.cookies
+
+
 async def test_a_person_changes_to_another_account_of_theirs_and_to_no_other(shop: Shop) -> None:
     visitor = await sign_in(shop)
     other = next(one for one in shop.house.accounts if one != shop.account_id)
