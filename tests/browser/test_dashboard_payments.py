@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Till
+from tests.browser.conftest import Till, Watch
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_time]
 
@@ -101,6 +101,28 @@ def test_a_payments_page_follows_it(open_desk: Callable[..., Page], till: Till) 
     expect(page.locator("#status")).to_contain_text("Failed")
     expect(page.locator("#timeline")).to_contain_text("Failed")
     expect(page.locator("#acts")).to_be_hidden()
+
+
+@pytest.mark.parametrize("why", ["offline", "refused"])
+def test_who_follows_a_page_is_told_while_no_answer_comes(
+    open_desk: Callable[..., Page], till: Till, watch: Watch, why: str
+) -> None:
+    watch.expected = ("ERR_INTERNET_DISCONNECTED", "Bad Gateway", "htmx.min.js")
+    link = till.pay(reference="GONE-1")
+    page = open_desk()
+    page.goto(at(link))
+    if why == "offline":
+        page.context.set_offline(True)
+    else:
+        page.route("**/payments/**", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    told = page.get_by_text("No fresh answer from the server: what is shown may have changed.")
+    expect(told).to_be_visible(timeout=10_000)
+    till.move(link, "failed")
+    expect(page.locator("#status")).to_contain_text("Waiting for the buyer")
+    page.context.set_offline(False)
+    page.unroute_all()
+    expect(page.locator("#status")).to_contain_text("Failed", timeout=10_000)
+    expect(told).to_be_hidden()
 
 
 def test_the_export_is_the_list(open_desk: Callable[..., Page], till: Till) -> None:

@@ -110,6 +110,20 @@ document.addEventListener('click', (event) => {
   for (const open of document.querySelectorAll('.menu[open]')) if (!open.contains(event.target)) open.open = false;
 });
 
+// What keeps itself up to date says when it does not: what is shown may not be so any more.
+function stale(event) {
+  const live = event.target.closest?.('[data-live]');
+  if (!live || live.querySelector('[role=alert]')) return;
+  const said = document.createElement('span');
+  said.setAttribute('role', 'alert');
+  said.textContent = 'No fresh answer from the server: what is shown may have changed.';
+  live.append(' ', said);
+}
+for (const name of ['htmx:sendError', 'htmx:responseError', 'htmx:timeout']) document.addEventListener(name, stale);
+document.addEventListener('htmx:afterRequest', (event) => {
+  if (event.detail.successful) event.target.closest?.('[data-live]')?.querySelector('[role=alert]')?.remove();
+});
+
 setInterval(() => {
   if (document.hidden) return;
   for (const one of document.querySelectorAll('[data-live]')) {
