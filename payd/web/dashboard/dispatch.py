@@ -217,12 +217,14 @@ async def _touch(visit: Visit, page: Page) -> None:
 
 
 def _to_login(visit: Visit) -> Answer:
-    """To the door, and back here afterwards; a part of a page has its page go there."""
-    request = visit.request
-    query = {}
-    if request.method == "GET" and not visit.is_fragment:
-        query["next"] = request.path + (f"?{request.query_string}" if request.query_string else "")
-    to = f"{root_of(visit.house.base_url)}/login" + (f"?{urlencode(query)}" if query else "")
+    """To the door, and back here afterwards; a part of a page has its page go there, and back to itself."""
+    request, base_url = visit.request, visit.house.base_url
+    wanted = request.path + (f"?{request.query_string}" if request.query_string else "")
+    if visit.is_fragment:
+        whole = request.headers.get("hx-current-url", "").partition("#")[0]
+        wanted = whole.removeprefix(base_url) if whole.startswith(f"{base_url}/") else ""
+    query = {"next": wanted} if request.method == "GET" and wanted else {}
+    to = f"{root_of(base_url)}/login" + (f"?{urlencode(query)}" if query else "")
     if visit.is_fragment:
         return Answer(401, b"", (("HX-Redirect", to), NO_STORE))
     return Answer(303, b"", (("Location", to), NO_STORE))

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 import trio
@@ -340,6 +341,23 @@ async def test_a_page_that_keeps_itself_up_to_date_is_no_use_of_a_session(shop: 
     await trio.sleep(61)
     asked = await visitor.get("/d/test/payments", hx_request="true")
     assert (asked.status, asked.got.headers["hx-redirect"]) == (401, "/login")
+
+
+async def test_a_page_whose_session_is_over_comes_back_to_itself(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    here = "/d/test/payments?q=ORDER-1&status=failed"
+    visitor.cookies.clear()
+    asked = await visitor.get(
+        "/d/test/payments", hx_request="true", hx_current_url=f"https://pay.example{here}#x"
+    )
+    door = asked.got.headers["hx-redirect"]
+    assert (asked.status, door) == (401, f"/login?{urlencode({'next': here})}")
+    again = await sign_in(shop)
+    assert (await again.get(door)).to == here
+    for foreign in ("https://evil.example/x", "//evil.example", "https://[", "javascript:alert(1)"):
+        asked = await visitor.get("/d/test/payments", hx_request="true", hx_current_url=foreign)
+        assert asked.status == 401
+        assert (await again.get(asked.got.headers["hx-redirect"])).to.startswith("/d/test/")
 
 
 async def test_pages_are_shown_while_the_office_takes_no_writes(shop: Shop) -> None:
