@@ -178,9 +178,14 @@ def disables_at_ms(endpoint: Endpoint) -> int | None:
 
 
 def was_given_up(endpoint: Endpoint) -> bool:
-    """Whether an endpoint that is off failed for too long, and was not switched off by somebody."""
-    since_ms, off_ms = endpoint.failing_since_ms, endpoint.off_since_ms
-    return since_ms is not None and off_ms is not None and off_ms - since_ms >= DISABLE_AFTER_MS
+    """Whether an endpoint that is off failed for too long, and was not switched off by somebody.
+
+    A failure ended it then. Who pauses it for days, and then disables it, ends it without one.
+    """
+    since_ms, off_ms, last_ms = endpoint.failing_since_ms, endpoint.off_since_ms, endpoint.last_failure_at_ms
+    if since_ms is None or off_ms is None or last_ms is None:
+        return False
+    return off_ms - since_ms >= DISABLE_AFTER_MS and last_ms >= off_ms
 
 
 def enable(endpoint: Endpoint) -> Endpoint:

@@ -21,7 +21,15 @@ from payd.core.attention import (
     of_space,
     worst_first,
 )
-from payd.core.endpoint import ALL, DISABLE_AFTER_MS, Endpoint, EndpointState
+from payd.core.endpoint import (
+    ALL,
+    DISABLE_AFTER_MS,
+    Endpoint,
+    EndpointState,
+    after_attempt,
+    disable,
+    pause,
+)
 
 WELL = ChainState("eip155:8453", "", 0, (), 2, ())
 ENDPOINT = Endpoint("ep_1", "acct_1", "https://a.test", ALL, EndpointState.ENABLED, None, None, None, 0)
@@ -63,8 +71,12 @@ def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
     (disabled,) = of_endpoint(off)
     assert (disabled.level, disabled.topic, disabled.since_ms) == ("error", "endpoint_disabled", 9)
     assert "failed for five days" not in disabled.words, "somebody disabled it"
-    given_up = msgspec.structs.replace(off, off_since_ms=5 + DISABLE_AFTER_MS)
+    failing = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, last_failure_at_ms=DISABLE_AFTER_MS)
+    given_up = after_attempt(failing, ok=False, now_ms=5 + DISABLE_AFTER_MS)
+    assert given_up.state is EndpointState.DISABLED
     assert "failed for five days" in of_endpoint(given_up)[0].words
+    held = disable(pause(failing, DISABLE_AFTER_MS + 1), 9 + DISABLE_AFTER_MS)
+    assert "failed for five days" not in of_endpoint(held)[0].words, "it was paused, and somebody disabled it"
     by_hand = msgspec.structs.replace(off, failing_since_ms=None)
     assert "failed for five days" not in of_endpoint(by_hand)[0].words
     (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED))
