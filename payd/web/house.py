@@ -104,7 +104,7 @@ class Realm:
     @property
     def words(self) -> Words:
         """How its amounts are shown."""
-        return Words(tuple(self.payments.chains))
+        return Words(tuple(self.payments.chains), self.assets)
 
 
 class Setting(NamedTuple):

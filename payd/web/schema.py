@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from payd.chains.assets import display_of
+from payd.chains.assets import AssetBook, shipped_book
 from payd.chains.base import Chain
 from payd.core.caip import canonical_chain, parse_asset
 from payd.core.collect import Answered
@@ -268,10 +268,11 @@ def settlement_out(settlement: Settlement, change: SettlementChange | None = Non
 
 
 class Words:
-    """Shows amounts of a realm: it knows the realm's chains."""
+    """Shows amounts of a realm: it knows the realm's chains, and by its book what others had."""
 
-    def __init__(self, chains: tuple[Chain, ...]) -> None:
+    def __init__(self, chains: tuple[Chain, ...], book: AssetBook | None = None) -> None:
         self._chains = chains
+        self._book = book or shipped_book()
 
     def amount(self, amount: AmountWire) -> Amount:
         """An amount with its display, fiat or on-chain."""
@@ -287,7 +288,7 @@ class Words:
             return Display(asset_symbol=name, asset_name=name, decimals=exponent(name))
         asset = parse_asset(name)
         chain = next((one for one in self._chains if one.serves(str(canonical_chain(asset.chain)))), None)
-        known = display_of(asset) if chain is None else chain.display(asset)
+        known = self._book.display(asset) if chain is None else chain.display(asset)
         return known or Display(asset_symbol=asset.reference[:12], asset_name=name, decimals=0)
 
     def info(self, payment: Payment) -> PaidInfo | None:

@@ -10,6 +10,8 @@ from payd.actors.feed import Bell
 from payd.chains.assets import shipped_book
 from payd.core.caip import parse_chain
 from payd.core.errors import PaymentNotFound
+from payd.core.money import AmountWire
+from payd.web.dashboard.payments_view import amount_words
 from tests.shop import Shop, open_shop
 
 
@@ -45,3 +47,17 @@ async def test_with_a_chain_the_live_realm_runs_and_knows_its_network(tmp_path: 
 
 async def test_without_a_chain_the_live_realm_does_not_run(shop: Shop) -> None:
     assert set(shop.house.realms) == {"test"}
+
+
+async def test_an_asset_of_the_operators_own_keeps_its_decimals_when_its_chain_is_switched_off(
+    tmp_path: Path,
+) -> None:
+    own = "eip155:8453/erc20:0x1111111111111111111111111111111111111111"
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "payd.toml").write_text(
+        f'[[assets]]\nasset = "{own}"\nsymbol = "OWN"\nname = "Own"\ndecimals = 18\nkind = "erc20"\n'
+    )
+    async with open_shop(folder, live=True) as shop:
+        words = shop.house.realms["live"].words
+        assert amount_words(AmountWire(f"caip19/{own}", "25" + "0" * 18), words) == "25 OWN"
