@@ -43,14 +43,22 @@ def _house_matters(house: House, realm: Realm) -> Iterator[Matter]:
             yield Matter("error", "store", words, name)
     for words in (*realm.deliveries.problems(), *realm.canary.problems()):
         yield Matter("error", "webhooks", words)
-    if house.data_dir is not None:
-        yield from of_space(shutil.disk_usage(house.data_dir).free)
+    if (free := free_bytes(house)) is not None:
+        yield from of_space(free)
     if (off_s := realm.clock_check.off_s) is not None:
         yield of_clock(off_s)
     for live in realm.live_chains:
         yield from of_chain(state_of(see_chain(live)))
     sources = sources_of(realm.live_chains, realm.clock.now_ms())
     yield from of_prices(len(sources), [one.source for one in sources if one.error])
+
+
+def free_bytes(house: House) -> int | None:
+    """Space that is left for the data directory; None: there is none, or the disk does not answer."""
+    try:
+        return None if house.data_dir is None else shutil.disk_usage(house.data_dir).free
+    except OSError:
+        return None
 
 
 def state_of(seen: SeenChain) -> ChainState:

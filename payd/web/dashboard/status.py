@@ -7,7 +7,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,7 +22,7 @@ from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
 from payd.core.money import format_units
 from payd.core.span import span
-from payd.web.attention import house_matters
+from payd.web.attention import free_bytes, house_matters
 from payd.web.call import Answer
 from payd.web.command import real_ms
 from payd.web.dashboard.visit import Visit
@@ -102,7 +101,7 @@ async def page(visit: Visit) -> Answer:
     """GET /status: everything; asked again by the page itself, its parts alone."""
     house = visit.house
     matters = [one for realm in house.realms.values() for one in house_matters(house, realm)]
-    live = house.realms.get("live")
+    live, free = house.realms.get("live"), free_bytes(house)
     return visit.page(
         "status_parts.html" if visit.is_fragment else "status.html",
         matters=tuple((LEVELS[one.level], one.subject, one.words) for one in _once(matters)),
@@ -110,8 +109,8 @@ async def page(visit: Visit) -> Answer:
         sources=() if live is None else tuple(_sources(live)),
         queues=tuple(_queue(realm) for realm in house.realms.values()),
         stores=tuple(_stores(house)),
-        free=_free(house),
-        space_low=house.data_dir is not None and shutil.disk_usage(house.data_dir).free < SPACE_LOW,
+        free="–" if free is None else size_words(free),
+        space_low=free is not None and free < SPACE_LOW,
         version=__version__,
         api_version=house.default_version,
         up=span(real_ms(house) - house.started_ms),
@@ -236,10 +235,6 @@ def _size(path: Path | None) -> str:
         return "–" if path is None else size_words(path.stat().st_size)
     except OSError:
         return "–"
-
-
-def _free(house: House) -> str:
-    return "–" if house.data_dir is None else size_words(shutil.disk_usage(house.data_dir).free)
 
 
 def _once(matters: list[Matter]) -> list[Matter]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import re
 import shutil
 from collections import namedtuple
@@ -64,6 +65,19 @@ async def test_what_is_wrong_is_said_first_and_once(shop: Shop, monkeypatch: pyt
     assert page.text.index("disk full") < page.text.index("Make room")
     assert "failing" in page.text
     assert "All is well" not in page.text
+
+
+async def test_a_disk_that_does_not_answer_takes_no_page_away(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(_: Path) -> Usage:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    visitor = await sign_in(shop)
+    monkeypatch.setattr(shutil, "disk_usage", stale)
+    pages = [await visitor.get(path) for path in ("/status", "/d/test/")]
+    assert [page.status for page in pages] == [200, 200]
+    assert "takes writes" in pages[0].text
 
 
 def test_a_chain_says_how_far_it_is_read_and_what_its_nodes_and_purse_need() -> None:
