@@ -102,6 +102,7 @@ def test_each_refusal_has_its_words_and_the_button_pays_after_it(
     pay_button(page).click()
     if title == "Look into your wallet first":  # nothing says that it was not sent
         expect(paying(page)).to_have_text(title)
+        expect(page.get_by_role("alert")).to_be_hidden()  # nobody is told to try again
         page.get_by_role("button", name="Nothing was sent: pay now").click()
     else:
         expect(said(page)).to_have_text(title)

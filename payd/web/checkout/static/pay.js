@@ -26,7 +26,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   const { kept, keep, alone, letGo } = once(key);
   let view = 'choose', wallet, accounts = [], offered = accounts, options = [], funds = [], option, open = false;
   // Each thing that the buyer begins is a turn; what an older one still hears is not shown any more.
-  let turn = 0, running = false, telling = false, step = '', wake = () => {}, renewing, timer, soon;
+  let turn = 0, running = false, telling = false, step = '', wake = () => {}, renewing = {}, timer, soon;
 
   // Somebody paid, called it off, or the time is up: a wallet is asked for nothing any more.
   const isOpen = () => $('pay') && !$('status').hasAttribute('data-over');
@@ -107,7 +107,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       return arrange();
     }
     keep(null); // a signature that is not taken moves nothing, nor does what was reverted
-    if (isStale(e) && wallet) renew().catch(back);
+    if (isStale(e) && wallet) attempt(renew());
     else {
       draw(rest(), true);
       warn(reverted ? 'reverted' : 'unsigned');
@@ -116,32 +116,34 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   // -- from the wallet to its options
 
-  async function choose(chosen) {
-    const mine = ++turn;
+  function choose(chosen) {
+    stop();
     wallet = chosen.talk ??= talk(chosen);
     options = [];
-    hush();
     draw('connecting', true);
     say($('paying')?.textContent ?? '');
-    try {
-      const connected = await wallet.connect(Object.keys(network()));
-      if (mine !== turn) return;
-      accounts = connected;
-      heed(wallet);
-      await offer(mine);
-    } catch (e) {
-      if (mine === turn) back(e);
-    }
+    attempt(connect());
+  }
+  async function connect() {
+    const mine = turn, connected = await wallet.connect(Object.keys(network()));
+    if (mine !== turn) return;
+    accounts = connected;
+    heed(wallet);
+    await offer();
   }
   function back(e) {
     draw('choose', true);
     fail(e);
   }
-  function leave() {
+  const attempt = (work, mine = turn) => work.catch((e) => mine === turn && back(e));
+  function stop() {
     turn++;
     running = false;
     letGo();
     hush();
+  }
+  function leave() {
+    stop();
     if (kept()?.asking) arrange();
     else draw(view === 'approve' ? 'options' : 'choose', true);
   }
@@ -164,8 +166,8 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   }
   function follow() {
     if (running || !['options', 'none'].includes(view)) return;
-    const mine = ++turn;
-    if (accounts.length) offer(mine).catch((e) => mine === turn && back(e));
+    turn++;
+    if (accounts.length) attempt(offer());
     else back(new WalletError('gone'));
   }
 
@@ -180,17 +182,16 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     }
   }
 
-  async function offer(mine) {
-    const whose = accounts, pairs = whose.slice(0, ACCOUNTS_MAX), fresh = pairs.length ? await asked(mine, pairs) : [];
+  async function offer() {
+    const mine = turn, whose = accounts, pairs = whose.slice(0, ACCOUNTS_MAX), fresh = pairs.length ? await asked(mine, pairs) : [];
     if (mine !== turn) return;
-    if (whose !== accounts) return void await offer(mine);
+    if (whose !== accounts) return offer();
     if (!fresh) throw over();
     offered = whose;
     const gas = (one) => one.actions.some(isSending); // who signs pays no fee
     options = fresh.sort((a, b) => gas(a) - gas(b));
-    const wanted = kept()?.option ?? option?.id;
     const like = option?.amount.unit; // another account pays with the same
-    option = options.find((one) => one.id === wanted) ?? options.find((one) => one.amount.unit === like) ?? options[0];
+    option = options.find((one) => one.id === (kept()?.option ?? option?.id)) ?? options.find((one) => one.amount.unit === like) ?? options[0];
     if (option) draw('options', view !== 'options');
     const seen = pairs.length && await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
     if (mine !== turn) return;
@@ -202,10 +203,10 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   }
 
   // The options anew; whether the chosen one costs something else now, to which the buyer has to say yes.
-  const renew = () => renewing ??= renewed().finally(() => { renewing = null; });
+  const renew = (mine = turn) => renewing[mine] ??= renewed().finally(() => delete renewing[mine]);
   async function renewed() {
     const before = option;
-    await offer(turn);
+    await offer();
     if (!option) return true;
     if (before.id !== option.id) warn('changed');
     else if (before.amount.value === option.amount.value) return false;
@@ -268,7 +269,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       say($('paying')?.textContent ?? '');
       const result = rehearsed() ? await rehearse(action) : await askWallet(job, action, what);
       // Who did not wait for a signature may have begun something else: one that nobody is told moves nothing. A hash is never lost.
-      if (!result || (mine !== turn && (!isSending(action) || isWhole(kept())))) return;
+      if (!result || isWhole(kept()) || (mine !== turn && !isSending(action))) return;
       what.results.push(result);
       keep({ ...what, asking: false });
       if (mine !== turn) return arrange();
@@ -278,7 +279,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   async function askWallet({ mine, payer, address }, action, what) {
     const ready = async () => {
       await payer.ready(action, network()[action.chain_id], address);
-      if (mine !== turn) throw new WalletError('gone');
+      if (mine !== turn || isWhole(kept())) throw new WalletError('gone');
       if (!isOpen()) throw over();
     };
     await ready();
@@ -324,10 +325,8 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   async function stopped(e) {
     try {
       if (isStale(e)) return void await renew();
-      if (problemOf(e).kind === 'moved') {
-        accounts = await wallet.connect(Object.keys(network()));
-        await offer(turn);
-      } else draw('options', true);
+      if (problemOf(e).kind === 'moved') await connect();
+      else draw('options', true);
       fail(e);
     } catch (again) {
       back(again);
@@ -346,7 +345,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (kind !== 'insufficient' || !row) return warn(kind, values);
     warn('short', { ...values, fee: money(row.fee), have: haveOf(row) });
   }
-  const hush = () => calm($('alert').dataset.kind);
+  const hush = (kind = $('alert').dataset.kind) => kind !== 'offline' && calm(kind);
 
   // -- what is shown
 
@@ -439,7 +438,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (moved) (view === 'choose' ? $('heading') : $('paying')).focus();
     else if (at) ($(at) ?? $('paying') ?? $('heading')).focus();
     if (view === 'options' && option.expiresAt !== null) {
-      timer = setTimeout(() => { if (!running) renew().catch(back); }, option.expiresAt * 1000 - now());
+      timer = setTimeout(() => { if (!running) attempt(renew()); }, option.expiresAt * 1000 - now());
     }
     const left = view === 'sent' ? kept().told + UNSEEN_MS - now() : 0;
     if (left > 0) timer = setTimeout(arrange, left);
@@ -447,10 +446,12 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   // Draws what there is to do now: after a status that the server drew, after what another tab has kept.
   function arrange() {
-    const what = kept();
-    if (isWhole(what) && !(what.told && !$('pay')) && !what.doubted) tell();
+    const what = kept(), whole = isWhole(what);
+    if (whole && !(what.told && !$('pay')) && !what.doubted) tell();
+    if (running && !whole) return void ($('pay')?.childElementCount || draw(view));
     if (!$('pay')) return note(what);
-    if (isWhole(what)) {
+    if (view !== (whole ? 'sent' : what?.asking ? 'maybe' : view)) stop();
+    if (whole) {
       const same = view === 'sent' && $('paying');
       if (!same || $('replaced') === null) draw('sent', !same);
       if (!same) say(`${words.sent} ${words['sent.body']}`);
@@ -461,7 +462,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   // A payment that ended unpaid: the buyer will need the id of what the wallet sent.
   function note(what) {
-    if ($('alert').dataset.kind !== 'offline') hush(); // it told the buyer to pay
+    hush(); // it told the buyer to pay
     const { status, final } = $('status').dataset;
     if (status === 'succeeded') return keep(null);
     if (final !== 'true' || !what?.sends || !isWhole(what) || $('kept')) return;
@@ -470,7 +471,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   addEventListener('online', () => wake());
   addEventListener('visibilitychange', () => { // back from the form
-    if (!document.hidden && view === 'options' && option.collectData && !running) offer(++turn).catch(back);
+    if (!document.hidden && option?.collectData) follow();
   });
-  return { arrange: () => (running ? $('pay')?.childElementCount || draw(view) : arrange()), choose };
+  return { arrange, choose };
 }
