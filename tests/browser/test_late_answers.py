@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -13,6 +13,7 @@ from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import choose, connect, nothing_to_pay_with, pay_button, paying
 from tests.browser.played import ACCOUNT, HASH, NAME, PLAYED, SENT, SIGNED, asked, for_real, play
 from tests.browser.test_checkout import heading
+from tests.web.asking import FIELDS
 
 pytestmark = pytest.mark.browser
 
@@ -200,3 +201,24 @@ def test_a_price_that_cannot_be_renewed_for_who_has_left_it_changes_nothing(
     page.wait_for_timeout(500)
     expect(pay_button(page)).to_be_enabled()
     expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.fixture
+def questions(till: Till) -> Any:
+    """Has the merchant ask its buyers for something, until the test ends."""
+    path = f"/v1/merchants/{till.merchant_id}"
+    yield lambda: till.call("PATCH", path, {"collect": FIELDS})
+    till.call("PATCH", path, {"collect": []})
+
+
+def test_who_signs_while_the_shop_begins_to_ask_is_led_to_its_questions(
+    till: Till, open_page: OpenPage, watch: Watch, questions: Callable[[], None]
+) -> None:
+    watch.expected = ("status of 400",)
+    page = opened(open_page(), till.pay(), "USDC")
+    questions()
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_contain_text("The approval was not accepted")
+    expect(page.get_by_role("link", name="Answer the shop's questions first")).to_be_visible()
+    expect(pay_button(page)).to_have_count(0)
+    assert page.evaluate("localStorage.length") == 0

@@ -19,7 +19,6 @@ const button = (text, onclick, more) => el('button', { type: 'button', textConte
 const moves = (action) => isSending(action) && !/^0x095ea7b3/i.test(action.params[0].data);
 const isSignature = (text) => text.length <= RESULT_MAX && /^0x([0-9a-f]{2})+$/i.test(text);
 const isHash = (text) => /^0x[0-9a-f]{64}$/i.test(text);
-const isStale = (e) => ['quote_expired', 'route_expired'].includes(e?.refused);
 
 // `arrange` draws what there is to do into what the server has drawn; `choose` begins with a wallet.
 export function payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now }) {
@@ -107,11 +106,9 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       return arrange();
     }
     keep(null); // a signature that is not taken moves nothing, nor does what was reverted
-    if (isStale(e) && wallet) attempt(renew());
-    else {
-      draw(rest(), true);
-      warn(reverted ? 'reverted' : 'unsigned');
-    }
+    draw(rest(), true);
+    warn(reverted ? 'reverted' : 'unsigned');
+    if (option) attempt(renew()); // too old, or the shop asks for something now
   }
 
   // -- from the wallet to its options
@@ -324,7 +321,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   async function stopped(e) {
     try {
-      if (isStale(e)) return void await renew();
+      if (['quote_expired', 'route_expired', 'invalid_params'].includes(e?.refused) && await renew()) return;
       if (problemOf(e).kind === 'moved') await connect();
       else draw('options', true);
       fail(e);
