@@ -13,6 +13,7 @@ from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import choose, connect, nothing_to_pay_with, pay_button, paying
 from tests.browser.played import ACCOUNT, HASH, NAME, PLAYED, SENT, SIGNED, asked, for_real, play
 from tests.browser.test_checkout import heading
+from tests.browser.test_wallet_refusals import in_two_steps_of
 from tests.web.asking import FIELDS
 
 pytestmark = pytest.mark.browser
@@ -200,6 +201,34 @@ def test_a_price_that_cannot_be_renewed_for_who_has_left_it_changes_nothing(
     route.abort()
     page.wait_for_timeout(500)
     expect(pay_button(page)).to_be_enabled()
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_price_that_is_renewed_leaves_the_choice_of_who_has_approved_something_else(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    answers = 0
+
+    def told(route: Route) -> None:
+        nonlocal answers
+        answers += 1
+        said = in_two_steps_of(route)
+        for option in said["options"]:
+            is_eth = option["amount"]["display"]["assetSymbol"] == "ETH"
+            option["expiresAt"] = int(time.time()) + HOLDS_S if is_eth and answers == 1 else None
+        route.fulfill(json=said)
+
+    page.route("**/options", told)
+    opened(page, till.pay(), "USDC")
+    play(page, eth_signTypedData_v4=[{"code": 4001, "message": "x"}])
+    pay_button(page).click()
+    expect(page.get_by_role("alert")).to_contain_text("You declined the request")
+    choose(page, "ETH")
+    while answers < 2:
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(300)
+    expect(pay_button(page)).to_contain_text("ETH")
     expect(page.get_by_role("alert")).to_be_hidden()
 
 

@@ -188,7 +188,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     const gas = (one) => one.actions.some(isSending); // who signs pays no fee
     options = fresh.sort((a, b) => gas(a) - gas(b));
     const like = option?.amount.unit; // another account pays with the same
-    option = options.find((one) => one.id === (kept()?.option ?? option?.id)) ?? options.find((one) => one.amount.unit === like) ?? options[0];
+    option = options.find((one) => one.id === (option?.id ?? kept()?.option)) ?? options.find((one) => one.amount.unit === like) ?? options[0];
     if (option) draw('options', view !== 'options');
     const seen = pairs.length && await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
     if (mine !== turn) return;
