@@ -232,6 +232,25 @@ def test_a_price_that_is_renewed_leaves_the_choice_of_who_has_approved_something
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_a_payment_that_ended_while_what_pays_was_loaded_asks_no_wallet(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.goto(link := till.pay())
+    held: list[Route] = []
+    page.route("**/static/pay.js*", lambda route: held.append(route))
+    page.get_by_role("button", name=NAME).click()
+    while not held:
+        page.wait_for_timeout(20)
+    till.move(link, "succeeded")
+    expect(heading(page)).to_have_text("Paid")
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    assert asked(page, "eth_requestAccounts") == []
+
+
 @pytest.fixture
 def questions(till: Till) -> Any:
     """Has the merchant ask its buyers for something, until the test ends."""

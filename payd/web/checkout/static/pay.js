@@ -114,6 +114,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   // -- from the wallet to its options
 
   function choose(chosen) {
+    if (!isOpen()) return;
     stop();
     wallet = chosen.talk ??= talk(chosen);
     options = [];
