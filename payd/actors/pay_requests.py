@@ -8,7 +8,7 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "6. The API: what SPEC.md leaves
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -174,6 +174,13 @@ async def pay_links(payments: Payments, payment_id: str) -> list[PayLink]:
     return [links[route.asset_key] for route in routes if route.asset_key in links]
 
 
+def links_that_pay(payments: Payments, payment: Payment, routes: Sequence[Route]) -> list[PayLink]:
+    """The newest link of each route that a transfer pays by now, also one that makes way for a new price."""
+    now_ms = payments.clock.now_ms()
+    links = (next(_links(payments, payment, route, now_ms), None) for route in routes)
+    return [link for link in links if link is not None]
+
+
 async def _pay_offer(payments: Payments, payment: Payment, route: Route, now_ms: int) -> Offer | None:
     chain = payments.chain_of(str(_asset(route).chain))
     if not isinstance(chain, PaysByLink):
@@ -183,12 +190,18 @@ async def _pay_offer(payments: Payments, payment: Payment, route: Route, now_ms:
     return await chain.pay_offer(payment, asset, route.destination, now_ms, label=name)
 
 
+def _links(payments: Payments, payment: Payment, route: Route, now_ms: int) -> Iterator[PayLink]:
+    """The links of a route that are valid now, newest first."""
+    account_key = f"{_asset(route).chain}:{ANYBODY}"
+    quotes = payments.db.point(quotes_for, payment.id, route.asset_key, account_key, now_ms)
+    return (link for link in map(_link, quotes) if link is not None)
+
+
 def _handed_out(payments: Payments, payment: Payment, route: Route, now_ms: int) -> PayLink | None:
     """The newest link of a route that lasts long enough to be handed out again."""
-    account_key = f"{_asset(route).chain}:{ANYBODY}"
-    for quote in payments.db.point(quotes_for, payment.id, route.asset_key, account_key, now_ms):
-        link, renew_at_ms = _link(quote), renews_at_ms(payment, quote)
-        if link is not None and (renew_at_ms is None or now_ms < renew_at_ms):
+    for link in _links(payments, payment, route, now_ms):
+        renew_at_ms = renews_at_ms(payment, link.quote)
+        if renew_at_ms is None or now_ms < renew_at_ms:
             return link
     return None
 

@@ -1,7 +1,8 @@
 """A server whose merchant takes Solana for real, on a chain that is played: its page needs no node.
 
 `python -m tests.browser.solana_shop FOLDER [BASE_URL]` prints one line of JSON once it serves: its url, and
-the headers of the merchant's backend. A price that moves holds for 6 s here, so that a page is soon renewed.
+the headers of the merchant's backend. A price that moves holds for 6 s here, so that a page is soon renewed;
+while there is a file `down` in the folder, nobody can say one.
 """
 
 from __future__ import annotations
@@ -21,14 +22,24 @@ from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA
 from tests.web.solana import SOL, TOML, PlayedSolana
 
 MOVING_MS = 6_000
+DOWN = "down"
 
 
 class Moving(PlayedSolana):
-    """A coin that costs more each time one asks."""
+    """A coin that costs more each time one asks.
+
+    Args:
+        down: The file that says that no node answers.
+    """
 
     volatile_ms = MOVING_MS
 
+    def __init__(self, down: Path) -> None:
+        super().__init__()
+        self._down = down
+
     async def _ask(self) -> None:
+        self.is_down = self._down.exists()
         self.lamports += 1_000_000
         await super()._ask()
 
@@ -46,7 +57,7 @@ async def main(folder: Path, base_url: str) -> None:
 
     async with open_house(config) as house:
         realm = house.realms["live"]
-        realm.payments.chains = (*realm.payments.chains, Moving())
+        realm.payments.chains = (*realm.payments.chains, Moving(folder / DOWN))
         realm.live_chains = ()
         await serve(house, config, trio.Event(), announce)
 

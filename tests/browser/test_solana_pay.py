@@ -18,6 +18,7 @@ import zxingcpp
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from tests.browser.solana_shop import DOWN
 from tests.browser.test_checkout import LIGHTS, PHONE, accessibility_problems, is_marked, mark
 
 pytestmark = pytest.mark.browser
@@ -36,6 +37,7 @@ class SolanaTill:
 
     url: str
     headers: dict[str, str]
+    folder: Path
 
     def pay(self) -> str:
         """Create a payment; the link to its page's Solana way."""
@@ -56,7 +58,7 @@ def serving(folder: Path, *base_url: str) -> Iterator[SolanaTill]:
     ):
         assert process.stdout is not None
         try:
-            yield SolanaTill(**json.loads(process.stdout.readline()))
+            yield SolanaTill(**json.loads(process.stdout.readline()), folder=folder)
         finally:
             process.kill()
             process.wait(STOP_S)
@@ -132,6 +134,23 @@ def test_a_moving_price_is_renewed_where_it_stands(till: SolanaTill, open_page: 
     expect(page.locator(".choices [aria-current=true]")).not_to_have_text(amount)
     assert scanned(page) == page.locator("#link").inner_text()
     assert is_marked(page)
+
+
+def test_a_code_whose_price_is_over_leaves_the_page_until_there_is_a_new_one(
+    till: SolanaTill, open_page: OpenPage
+) -> None:
+    page = open_page()
+    page.goto(till.pay())
+    page.get_by_role("link", name="SOL", exact=False).last.click()
+    expect(page.locator(".choices [aria-current=true]")).to_contain_text("SOL")
+    (till.folder / DOWN).touch()
+    try:
+        expect(page.locator("#link")).to_contain_text("?amount=25&spl-token=", timeout=2 * RENEWED_MS)
+        expect(page.get_by_role("link", name="SOL", exact=True)).to_have_count(0)
+    finally:
+        (till.folder / DOWN).unlink()
+    expect(page.locator("#link")).to_contain_text("?amount=0.1", timeout=RENEWED_MS)
+    assert scanned(page) == page.locator("#link").inner_text()
 
 
 @pytest.mark.parametrize("light", LIGHTS)

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 import trio
 
-from payd.actors.pay_requests import PayLink, pay_links, payable_routes, renews_at_ms
+from payd.actors.pay_requests import PayLink, links_that_pay, pay_links, payable_routes, renews_at_ms
 from payd.core.errors import InvalidState, NotFound, PaydError, PaymentExpired
 from payd.core.money import AmountWire
 from payd.core.payment import Payment
@@ -32,6 +32,9 @@ WAY: Final = "solana"
 
 # Nobody waits longer for a page than this; without prices it is shown all the same.
 PRICES_S: Final = 3.0
+
+# How soon a page asks again that was told no new price.
+RETRY_MS: Final = 10_000
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -81,7 +84,9 @@ async def solana_view(
     href = paths.payment(payment.id, way=WAY)
     if way != WAY:
         return SolanaView(href, chosen=False)
-    links = {link.quote.asset: link for link in await _links(realm, payment)}
+    fresh = await _links(realm, payment)
+    # Where there is no new price, a transfer still pays by the old one for a while.
+    links = {link.quote.asset: link for link in (*links_that_pay(realm.payments, payment, routes), *fresh)}
     # A wallet can be handed a transaction for more than a link can ask for, such as a token of Token-2022.
     by_request = transaction_request(base_url, payment.id) is not None
     assets = [route.asset for route in routes if by_request or route.asset in links]
@@ -99,7 +104,9 @@ async def solana_view(
         )
         for one in assets
     )
-    return SolanaView(href, True, chosen, code, choices, _renew_at_ms(links.values(), payment))
+    lacks = not links or (not by_request and len(links) < len(routes))
+    renew_at_ms = _renew_at_ms(links.values(), payment, realm.clock.now_ms(), lacks=lacks)
+    return SolanaView(href, True, chosen, code, choices, renew_at_ms)
 
 
 def _text(realm: Realm, asset: str, link: PayLink | None, language: Language) -> str:
@@ -128,6 +135,9 @@ async def _links(realm: Realm, payment: Payment) -> list[PayLink]:
     return []
 
 
-def _renew_at_ms(links: Iterable[PayLink], payment: Payment) -> int | None:
-    ends = [renews_at_ms(payment, link.quote) for link in links]
-    return min((end_ms for end_ms in ends if end_ms is not None), default=None)
+def _renew_at_ms(links: Iterable[PayLink], payment: Payment, now_ms: int, *, lacks: bool) -> int | None:
+    """When the first of the links makes way for a new one; soon, where that could not be had."""
+    ends = [end_ms for link in links if (end_ms := renews_at_ms(payment, link.quote)) is not None]
+    if lacks or (ends and min(ends) <= now_ms):
+        return now_ms + RETRY_MS
+    return min(ends, default=None)

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from payd.web.checkout.render import WITH_PAGE
-from payd.web.checkout.solana import PRICES_S
+from payd.web.checkout.solana import PRICES_S, RETRY_MS
 from payd.web.qr import qr_svg
 from payd.web.static import ASSETS
 from tests.shop import SOLANA, SOLANA_WALLET, USDC_SOLANA, Got, Shop
@@ -130,6 +130,51 @@ async def test_without_prices_a_wallet_can_still_ask_and_a_page_without_https_sa
     assert "<svg class" not in body
     assert 'class="qr"' not in body
     assert links_of(body)["Payment link"] == f"/pay/{payment}"
+
+
+@pytest.mark.parametrize("fails", ["down", "silent"])
+async def test_a_code_whose_price_cannot_be_renewed_stays_while_it_pays_and_no_longer(
+    solana: SolanaShop, fails: str
+) -> None:
+    solana.shop.house.base_url = "http://192.168.1.7:8700"
+    payment = await solana.pay()
+    path = f"?way=solana&asset={SOL}"
+    old = code_of(await page(solana, payment, path))
+
+    async def later(ms: int) -> tuple[str, int]:
+        """The code so much later, and when a page that shows it asks again."""
+        await trio.sleep(ms / 1000)
+        if fails == "down":
+            solana.chain.is_down = True
+        else:
+            solana.chain.meanwhile = trio.sleep_forever
+        body = await page(solana, payment, path)
+        renew = re.search(r'data-renew="(\d+)"', body)
+        assert renew is not None, "a page asks on"
+        return code_of(body), int(renew[1]) - solana.now_ms()
+
+    code, in_ms = await later(46_000)
+    assert code == old, "it pays for as long again"
+    assert 0 < in_ms <= RETRY_MS
+    code, in_ms = await later(45_000)
+    assert code == f"solana:{SOLANA_WALLET}?amount=25&spl-token={USDC_SOLANA.partition('token:')[2]}{LABEL}"
+    assert 0 < in_ms <= RETRY_MS
+    solana.chain.is_down, solana.chain.meanwhile = False, None
+    solana.chain.lamports = 180_000_000
+    assert code_of(await page(solana, payment, path)) == f"solana:{SOLANA_WALLET}?amount=0.18{LABEL}"
+
+
+async def test_a_page_without_a_code_asks_for_one_again(tmp_path: Path) -> None:
+    async with open_solana_shop(tmp_path / "data", SOL) as solana:
+        solana.shop.house.base_url = "http://192.168.1.7:8700"
+        solana.chain.is_down = True
+        body = await page(solana, payment := await solana.pay(), "?way=solana")
+        assert "There are no prices on Solana at the moment." in body
+        renew = re.search(r'data-renew="(\d+)"', body)
+        assert renew is not None
+        assert int(renew[1]) == solana.now_ms() + RETRY_MS
+        solana.chain.is_down = False
+        assert "amount=0.1713" in code_of(await page(solana, payment, "?way=solana"))
 
 
 async def test_nobody_waits_for_a_chain_that_says_nothing(solana: SolanaShop) -> None:
