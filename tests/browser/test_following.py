@@ -153,3 +153,32 @@ def test_an_open_page_leads_back_to_the_shop_and_cancels_nothing(
     page.get_by_role("link", name="Back to shop.example").click()
     page.wait_for_url(f"https://shop.example/cart?payment_id={link.rpartition('/')[2]}")
     assert till.status(link) == "requires_action"
+
+
+@pytest.mark.parametrize("lost", ["the request", "the answer"])
+def test_who_cancels_without_a_connection_is_not_left_to_believe_that_it_is_done(
+    till: Till, open_page: OpenPage, watch: Watch, lost: str
+) -> None:
+    watch.expected = ("ERR_FAILED",)
+    page = open_page()
+
+    def cut(route: Route) -> None:
+        if lost == "the answer":
+            route.fetch(max_redirects=0)
+        route.abort()
+
+    page.route("**/cancel", cut)
+    page.goto(link := till.pay())
+    page.get_by_text("Cancel this payment").click()
+    page.get_by_role("button", name="Yes, cancel the payment").click()
+    if lost == "the answer":
+        expect(heading(page)).to_have_text("Payment cancelled")
+        expect(page.get_by_role("alert")).to_be_hidden()
+    else:
+        expect(page.get_by_role("alert")).to_contain_text("That did not work")
+        page.wait_for_timeout(500)
+        expect(page.get_by_role("alert")).to_contain_text("Look at the payment and try again.")
+        assert till.status(link) == "requires_action"
+        page.unroute("**/cancel")
+        page.get_by_role("button", name="Yes, cancel the payment").click()
+        expect(heading(page)).to_have_text("Payment cancelled")

@@ -264,8 +264,8 @@ addEventListener('submit', async (event) => {
   try {
     show(await (await load(form.action, { method: 'POST', body })).text());
   } catch (error) {
-    warn(error.status ? 'refused' : 'offline');
-    poll();
+    warn('refused'); // without an answer, too: nobody sends it again
+    if (error.status) poll();
   }
   for (const button of buttons) button.disabled = false;
 });
