@@ -64,7 +64,7 @@ def advance(operator: Operator, by: str, no_wait: bool) -> None:
         while not no_wait and now["job"]["state"] == "running":
             shown.update(f"{moment(now['now'])} UTC, {now['job']['events']} events …")
             trio.run(trio.sleep, POLL_S)
-            now = operator.ask("clock.show")
+            now = operator.ask("clock.watch")
     _show(operator, now)
 
 

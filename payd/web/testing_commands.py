@@ -159,6 +159,8 @@ TESTING_COMMANDS: Final[dict[str, Command]] = {
     # What follows from it, the long-lived tasks do.
     "payment.simulate": Command(_Simulate, _simulate, needs_server=True),
     "clock.show": Command(OfMode, _clock, changes=False),
+    # For who waits: without a server it never moves, and each look would hold the folder against a start.
+    "clock.watch": Command(OfMode, _clock, needs_server=True, changes=False),
     "clock.advance": Command(_Advance, _advance, needs_server=True),
     "scenario.list": Command(OfMode, _scenarios, changes=False),
     "scenario.run": Command(_Scenario, _run, needs_server=True),

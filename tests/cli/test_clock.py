@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from payd.cli import act
+from payd.cli.pasted import Paste
+from payd.config import Config
 from tests.terminal import Terminal
 
 
@@ -29,12 +32,25 @@ def test_a_move_is_waited_for_unless_told_otherwise(
     monkeypatch.setattr("payd.cli.clock.POLL_S", 0.0)
     answers["clock.advance"] = now("running", 900)
     states = iter(["running", "done"])
-    answers["clock.show"] = lambda args: now(next(states), 900)
+    answers["clock.watch"] = lambda args: now(next(states), 900)
     shown = payd("clock", "advance", "15m").output
     assert "Ahead      by 15 min" in shown
     assert "Last move  done, 1 event" in shown
     assert answers["asked"][0] == ("clock.advance", {"mode": "test", "by": "15m"})
     assert payd.json("clock", "advance", "15m", "--no-wait")["job"]["state"] == "running"
+
+
+def test_who_waits_for_a_move_is_told_that_the_server_went_away(
+    begun: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(config: Config, command: str, args: dict[str, Any], paste: Paste) -> Any:
+        return now("running", 900) if command == "clock.advance" else act.ask(config, command, args, paste)
+
+    monkeypatch.setattr("payd.cli.options.ask", ask)
+    monkeypatch.setattr("payd.cli.clock.POLL_S", 0.0)
+    # The store is not opened in its place: that would keep the server from starting again.
+    monkeypatch.setattr("payd.server.open_house", None)
+    assert "payd serve" in begun.error("clock", "advance", "15m", code=3)
 
 
 def test_help_has_an_example_and_a_move_needs_the_server(begun: Terminal) -> None:
