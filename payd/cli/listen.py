@@ -29,6 +29,7 @@ from payd.cli.teaching import teach
 from payd.cli.ticker import HIDDEN, Head, JsonTicker, PlainTicker, Stopped, Ticker, told
 from payd.clock import system_wall_ms
 from payd.core.endpoint import EVENT_TYPES
+from payd.core.ids import api_key_realm
 from payd.core.signature import MalformedSecret, key_of
 from payd.net.http import Client, Target
 
@@ -85,7 +86,9 @@ payd listen --url https://pay.example.com --api-key svc_test_…
 @click.option(
     "--secret", metavar="SECRET", help="Sign with this secret, whsec_…. [with --url: PAYD_WEBHOOK_SECRET]"
 )
-@click.option("--mode", type=click.Choice(["test", "live"]), default="test", help="Which realm.")
+@click.option(
+    "--mode", type=click.Choice(["test", "live"]), help="Which realm. [test; with --url the key says which]"
+)
 @click.option("--account", metavar="NAME|ID", help="Whose. Needed when there are several.")
 @config_options
 def listen(
@@ -101,7 +104,7 @@ def listen(
     url: str | None,
     api_key: str | None,
     secret: str | None,
-    mode: str,
+    mode: str | None,
     account: str | None,
 ) -> None:
     """Forward events to a receiver on your machine, signed as webhooks are, in order.
@@ -113,7 +116,7 @@ def listen(
     then; where there is no endpoint, with one that stays the same: --print-secret shows it.
     """
     where = {"config": config_file, "data-dir": data_dir}
-    whose = {"mode": mode.replace("test", ""), "account": account}
+    whose = {"mode": "live" if mode == "live" else None, "account": account}
     typed = {**where, "forward-to": forward_to, "url": url, **whose, "secret": secret and HIDDEN}
     typed |= {"cursor": str(file or ""), "format": form.replace("text", "")}
     resend = None if url else pasted(_options("webhook resend", {**where, **whose}))
@@ -129,12 +132,13 @@ def listen(
     _check(url, api_key, secret, account)
     door: ListenDoor
     if url is None:
-        scope = {"mode": mode} if account is None else {"mode": mode, "account": account}
+        realm = {"mode": mode or "test"}
+        scope = realm if account is None else {**realm, "account": account}
         operator = Operator(load_config(config_file, data_dir), False, scope, config_file, data_dir)
         door = FolderDoor(operator, secret, wanted.cursor, file=wanted.file, tell=ticker.state)
     else:
         signs = print_secret or forward_to is not None
-        door = _remote(url, api_key, secret, signs=signs, tell=ticker.state)
+        door = _remote(url, api_key, secret, mode=mode, signs=signs, tell=ticker.state)
     if forward_to is not None or not print_secret:
         door.check()
     if print_secret:
@@ -210,12 +214,17 @@ async def hand_on(
         progress.move(message.cursor)
 
 
-def _remote(url: str, api_key: str | None, secret: str | None, *, signs: bool, tell: Tell) -> RemoteDoor:
+def _remote(
+    url: str, api_key: str | None, secret: str | None, *, mode: str | None, signs: bool, tell: Tell
+) -> RemoteDoor:
     key = api_key or os.environ.get("PAYD_API_KEY")
     if not key:
         raise click.UsageError("--url needs a key: --api-key or PAYD_API_KEY.")
     if not (key.isascii() and key.isprintable()):
         raise click.BadParameter("it is no API key.", param_hint="--api-key")
+    realm = api_key_realm(key)
+    if mode and realm and mode != realm:
+        raise click.UsageError(f"The key, of --api-key or PAYD_API_KEY, is for {realm} mode, not {mode}.")
     fallback = os.environ.get("PAYD_WEBHOOK_SECRET") or None
     _check_secret(fallback, "PAYD_WEBHOOK_SECRET")
     return RemoteDoor(server_url(url), key, secret=secret, fallback=fallback, signs=signs, tell=tell)

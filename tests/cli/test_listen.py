@@ -19,6 +19,8 @@ from tests.terminal import Terminal
 
 pytestmark = pytest.mark.real_time
 
+TEST_KEY, LIVE_KEY = f"svc_test_{'0' * 52}", f"svc_{'0' * 52}"
+
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
@@ -379,6 +381,14 @@ def test_without_a_server_it_says_how_to_start_one(begun: Terminal) -> None:
         (
             ("--url", "https://pay.example", "--api-key", "k", "--account", "main"),
             "--account is for the folder",
+        ),
+        (
+            ("--url", "https://pay.example", "--mode", "live", "--api-key", TEST_KEY),
+            "for test mode, not live",
+        ),
+        (
+            ("--url", "https://pay.example", "--mode", "test", "--api-key", LIVE_KEY),
+            "for live mode, not test",
         ),
         (("--url", "pay.example", "--api-key", "k"), "must begin with https://"),
         (("--secret", "hunter2"), "must begin with whsec_"),
