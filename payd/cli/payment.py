@@ -141,6 +141,7 @@ def _of(operator: Operator, payment_id: str) -> Operator:
 
 def _show(found: Row) -> None:
     settled = (found["settlement"] or {}).get("settled")
+    refund = found.get("refund")
     reason = f": {found['failureReason']}" if found["failureReason"] else ""
     show_fields(
         {
@@ -150,6 +151,8 @@ def _show(found: Row) -> None:
             "Status": f"{found['status']}{reason}{', settled' if settled else ''}",
             "Created": f"{moment(found['createdAt'])} UTC",
             "Transaction": (found["info"] or {}).get("txId"),
+            "Refunded": refund and f"{moment(refund['recordedAt'])} UTC",
+            "Refund by": refund and refund["txId"],
         }
     )
 

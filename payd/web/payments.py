@@ -26,7 +26,7 @@ from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
-from payd.store.refunds import insert_refund
+from payd.store.refunds import insert_refund, refunds_of
 from payd.store.transfers import transfers_of_payment
 from payd.web import query
 from payd.web.acts import act_of
@@ -46,6 +46,7 @@ from payd.web.schema import (
     PaymentPage,
     PaymentRead,
     PaymentStatus,
+    RefundOut,
     cancelled_body,
     poll_in_ms,
 )
@@ -105,7 +106,12 @@ async def read(call: Call) -> Answer:
     payment = own_payment(call)
     transfers = call.realm.db.point(transfers_of_payment, payment.id)
     detail = call.realm.words.detail(payment, transfers)
-    shown = PaymentRead(**msgspec.structs.asdict(detail), collected_data=_collected(call, payment))
+    recorded = call.realm.db.point(refunds_of, [payment.id]).get(payment.id)
+    shown = PaymentRead(
+        **msgspec.structs.asdict(detail),
+        collected_data=_collected(call, payment),
+        refund=recorded and RefundOut(recorded.tx_id, recorded.note, iso_ms(recorded.at_ms)),
+    )
     return Answer.json(shown)
 
 

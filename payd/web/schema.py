@@ -159,10 +159,19 @@ class CollectedOut(_Wire, frozen=True):
     collected_at: str
 
 
+class RefundOut(_Wire, frozen=True):
+    """A refund as it was recorded, by a request or in the dashboard; without `txId` nobody looked for it."""
+
+    tx_id: str | None
+    note: str | None
+    recorded_at: str
+
+
 class PaymentRead(PaymentDetail, frozen=True):
     """A payment with what only its merchant sees."""
 
     collected_data: CollectedOut | None
+    refund: RefundOut | None
 
 
 class MerchantBrief(_Wire, frozen=True):

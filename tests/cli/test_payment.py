@@ -70,6 +70,14 @@ def test_a_payment_is_shown_with_its_transfers(begun: Terminal, answers: dict[st
     assert begun.json("payment", "show", LIVE)["paymentId"] == LIVE
 
 
+def test_a_refund_is_shown_with_its_payment(begun: Terminal, answers: dict[str, Any]) -> None:
+    recorded = {"txId": None, "note": "broken cup", "recordedAt": "2026-01-02T03:04:05.678Z"}
+    answers["payment.show"] = payment(refund=recorded)
+    assert "Refunded     2026-01-02 03:04:05 UTC\n" in begun("payment", "show", LIVE).output
+    answers["payment.show"] = payment(refund={**recorded, "txId": "0xback"})
+    assert "Refund by    0xback\n" in begun("payment", "show", LIVE).output
+
+
 def test_a_transfer_on_solana_is_in_a_slot(
     begun: Terminal, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from payd.core.event import iso_ms
 from payd.entropy import new_id
 from payd.web.payments import redirects
 from payd.web.schema import CheckoutIn
@@ -432,16 +433,17 @@ async def refund(shop: Shop, body: Any, **more: str) -> Got:
     )
 
 
-async def test_a_refund_is_recorded_once_for_a_payment(shop: Shop) -> None:
+async def test_a_refund_is_recorded_once_for_a_payment_and_shown_with_it(shop: Shop) -> None:
     payment = await paid(shop)
+    assert (await shop.call("GET", f"/v1/payments/{payment}")).body["refund"] is None
     made = await refund(shop, {"paymentId": payment, "txId": "test:abc", "note": "broken\ncup"})
     assert (made.status, made.body) == (200, {"paymentId": payment})
     again = await refund(shop, {"paymentId": payment})
     assert (again.status, again.code) == (409, "already_refunded")
-    rows = await shop.realm.db.read(
-        lambda tx: tx.execute("SELECT payment_id, tx_id, note FROM refunds").fetchall()
-    )
-    assert rows == [(payment, "test:abc", "broken\ncup")]
+    # Before a shop sends money back, it can ask whether somebody did.
+    shown = (await shop.call("GET", f"/v1/payments/{payment}")).body["refund"]
+    recorded_at = iso_ms(shop.realm.clock.now_ms())
+    assert shown == {"txId": "test:abc", "note": "broken\ncup", "recordedAt": recorded_at}
 
 
 async def test_only_a_succeeded_payment_is_refunded(shop: Shop) -> None:

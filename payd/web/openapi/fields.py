@@ -182,7 +182,7 @@ _INSTANTS: Final = (
     "createdAt", "lastUpdatedAt", "seenAt", "collectedAt", "cancelledAt", "settledAt", "nextAttemptAt", "at",
     "failingSince", "disablesAt", "offSince", "oldSecretsUntil", "missedSince", "now", "requestedAt",
     "appliesAt", "created_at", "expires_at", "processing_at", "succeeded_at", "failed_at", "cancelled_at",
-    "expired_at", "settled_at",
+    "expired_at", "settled_at", "recordedAt",
 )  # fmt: skip
 
 _BUILD: Final[Mapping[str, Schema]] = MappingProxyType({"data": {"description": "That of the build action."}})
@@ -346,6 +346,7 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "txId": text(128, "The transaction that paid it back; it is looked up on the chain."),
             "note": {"maxLength": 1000},
         },
+        "Refund": {"note": {"description": "The merchant's own words."}},
         "Option": {"id": identifier("opt_")},
         "Options": {"options": {"maxItems": OPTIONS_PER_ANSWER_MAX}},
         "ConfirmIn": {"results": {"maxItems": 16}, "collectedData": _COLLECTED},

@@ -65,6 +65,7 @@ from payd.web.schema import (
     PaymentPage,
     PaymentRead,
     PaymentStatus,
+    RefundOut,
     SettlementOut,
     TransferOut,
     TransferPage,
@@ -257,7 +258,8 @@ def _of_payments() -> dict[Any, Examples]:
     both = PaymentCreatedBoth(
         PAYMENT_ID, URL, "requires_action", OPEN.expires_at_ms // 1000, False, 1000, PAYMENT_ID, URL
     )
-    read = PaymentRead(**msgspec.structs.asdict(_detail(SETTLED, [])), collected_data=None)
+    refund = RefundOut(_TX, "Returned", iso_ms(AT_MS + 86_400_000))
+    read = PaymentRead(**msgspec.structs.asdict(_detail(SETTLED, [])), collected_data=None, refund=refund)
     info = WORDS.info(SETTLED)
     cancelled = PaymentCancelledOut(PAYMENT_ID, "cancelled", CANCELLED_BY_MERCHANT, iso_ms(AT_MS))
     matched = transfers.Matched(
