@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.show import Row, moment, show_fields, show_json, show_rows
@@ -117,9 +118,12 @@ def resend(operator: Operator, delivery_id: str) -> None:
 
     ID is its own (dlv_…), its webhook-id (msg_…), or its event's (evt_…). What is sent has the same bytes and
     webhook-id, and is signed afresh. A success ends the retries that were due; a failure leaves them as they
-    were.
+    were. Who runs `payd listen` gets it again as well, an event also where no endpoint can be sent it.
     """
     found = operator.ask("webhook.resend", id=delivery_id)
+    if "listeners" in found:
+        _show_told(operator, found)
+        return
     last = found["attemptLog"][-1]
     if operator.as_json:
         show_json(found)
@@ -127,6 +131,16 @@ def resend(operator: Operator, delivery_id: str) -> None:
         raise Refused(f"It was sent, but the endpoint {outcome(last)}")
     if not operator.as_json:
         click.echo(f"Delivered: the endpoint answered {last['status']} after {last['durationMs']} ms.")
+
+
+def _show_told(operator: Operator, found: Row) -> None:
+    """An event that went to listeners alone."""
+    if operator.as_json:
+        show_json(found)
+        return
+    listeners = "1 listener" if found["listeners"] == 1 else f"{found['listeners']} listeners"
+    why = as_commands(found["why"], operator.pasted, operator.pasted_here)
+    click.echo(f"Told again to {listeners}, and sent to no endpoint: {why}")
 
 
 def outcome(attempt: Row) -> str:

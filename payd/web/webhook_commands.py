@@ -1,4 +1,4 @@
-"""What an operator can do with webhooks: all but `webhook.explain` are one call of the API's own handler.
+"""What an operator can do with webhooks, most of it by one call of the API's own handler.
 
 Source: DESIGN.md, "12. Operations"; DESIGN.md, "7. Events and webhooks".
 """
@@ -15,10 +15,12 @@ from urllib.parse import quote
 
 from payd.core.diagnosis import Received
 from payd.core.endpoint import check_url
-from payd.core.errors import InvalidParams, NotFound, ParamsValidation, StoreUnavailable
+from payd.core.errors import EndpointDisabled, InvalidParams, NotFound, ParamsValidation, StoreUnavailable
 from payd.core.event import iso_ms
+from payd.store.audit import insert_audit
 from payd.store.endpoints import enabled_urls
-from payd.web.command import Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
+from payd.store.events import get_event
+from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
 from payd.web.explain import Explained, explain
 from payd.web.query import parse_instant_ms
 from payd.web.simulation import parse_duration_s
@@ -30,6 +32,8 @@ ENDPOINTS_MAX: Final = 1000  # a small merchant has one a mode; a house for many
 DELIVERIES_SHOWN: Final = 20  # the newest: a screen; more are asked for
 
 Run = Callable[["House", Any], Awaitable[Any]]
+
+NO_ENDPOINT: Final = "It was owed to no endpoint."
 
 _ENDPOINT: Final = "/v1/webhooks/endpoint"
 _DELIVERY: Final = "/v1/webhooks/deliveries/{id}"
@@ -132,6 +136,32 @@ async def _deliveries(house: House, args: _Deliveries) -> Any:
     return await ask(house, args, "GET", "/v1/webhooks/deliveries", query=query)
 
 
+async def _resend(house: House, args: OfId) -> Any:
+    """The delivery after that one attempt; listeners are told of it.
+
+    They need no endpoint: an event that none can be sent is told to them alone, `{eventId, listeners, why}`.
+    """
+    try:
+        return await _one("POST", f"{_DELIVERY}/resend")(house, args)
+    except (NotFound, EndpointDisabled) as refused:
+        realm, account = realm_of(house, args.mode), account_of(house, args)
+        event = realm.db.point(get_event, account.id, args.id)
+        listeners = realm.account_feed.count(account.id)
+        if event is None or not listeners:
+            raise
+        seq, why = event.seq, refused.message if isinstance(refused, EndpointDisabled) else NO_ENDPOINT
+    await realm.db.write_and_tell(
+        lambda _: realm.account_feed.resend(account.id, seq),
+        insert_audit,
+        at_ms=realm.clock.now_ms(),
+        account_id=account.id,
+        actor=ACTOR,
+        act="webhook.resend",
+        subject=args.id,
+    )
+    return {"eventId": args.id, "listeners": listeners, "why": why}
+
+
 async def _jobs(house: House, args: OfMode) -> Any:
     return (await ask(house, args, "GET", "/v1/webhooks/jobs"))["data"]
 
@@ -208,7 +238,7 @@ WEBHOOK_COMMANDS: Final[dict[str, Command]] = {
     "webhook.test": Command(_Test, _test, needs_server=True),
     "webhook.deliveries": Command(_Deliveries, _deliveries, changes=False),
     "webhook.delivery": Command(OfId, _one("GET", _DELIVERY), changes=False),
-    "webhook.resend": Command(OfId, _one("POST", f"{_DELIVERY}/resend"), needs_server=True),
+    "webhook.resend": Command(OfId, _resend, needs_server=True),
     "webhook.recover": Command(_Replay, _replay("recover"), needs_server=True),
     "webhook.replay-missing": Command(_Replay, _replay("replay-missing"), needs_server=True),
     "webhook.jobs": Command(OfMode, _jobs, changes=False),

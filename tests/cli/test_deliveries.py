@@ -237,6 +237,19 @@ def test_a_resend_that_fails_is_a_failure_that_says_what_to_do(
     assert len(msgspec.json.decode(result.stdout)["attemptLog"]) == 3
 
 
+def test_an_event_that_went_to_listeners_alone_says_why(payd: Terminal, answers: dict[str, Any]) -> None:
+    paused = "The delivery's endpoint is paused; POST /v1/webhooks/endpoint/resume first."
+    answers["webhook.resend"] = {"eventId": "evt_1", "listeners": 1, "why": paused}
+    shown = payd("webhook", "resend", "evt_1").output
+    assert shown.startswith(
+        "Told again to 1 listener, and sent to no endpoint: The delivery's endpoint is paused."
+    )
+    assert "payd webhook resume --mode test" in shown
+    answers["webhook.resend"]["listeners"] = 2
+    assert "to 2 listeners," in payd("events", "resend", "evt_1").output
+    assert payd.json("webhook", "resend", "evt_1")["listeners"] == 2
+
+
 def test_what_does_not_exist_is_refused_and_a_resend_needs_the_server(begun: Terminal) -> None:
     assert "no such delivery" in begun.error("webhook", "delivery", "dlv_0")
     assert "payd serve" in begun.error("webhook", "resend", "dlv_0", code=3)

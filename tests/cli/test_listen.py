@@ -88,10 +88,14 @@ def test_for_people_each_event_is_a_line_and_ready_is_said_once_it_is(kept: Shop
         until(lambda: any(line.startswith("Ready: connected to") for line in listener.said))
         [payment] = kept.pay()
         until(lambda: listener.lines, lambda: str(listener))
+        [line] = listener.lines
+        again = line.partition(" ms; again: ")[2].partition("webhook resend ")
+        # Without any endpoint: who listens needs none.
+        assert "Told again to 1 listener" in kept.text("webhook", "resend", *again[2].split())
+        assert hook.count(2) == [payment, payment]
         listener.end()
-    [line] = listener.lines
     assert f"  payment.created     {payment}  → [500] " in line
-    assert "webhook resend evt_" in line.partition(" ms; again: ")[2]
+    assert again[2].startswith("evt_")
     assert "\x1b" not in line, "no colour for a pipe"
     assert "Go on with: " in listener.said[-1]
     assert f"listen --forward-to {hook.url} --after " in listener.said[-1]

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from payd.actors.feed import Listener
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.web.commands import run_command
-from payd.web.webhook_commands import DELIVERIES_SHOWN, WEBHOOK_COMMANDS
+from payd.web.webhook_commands import DELIVERIES_SHOWN, NO_ENDPOINT, WEBHOOK_COMMANDS
 from tests.receiver import Does, always, in_turn
 from tests.web.hooked import HOOK, Hooked, open_hooked
 
@@ -58,6 +59,31 @@ async def test_a_failed_delivery_is_found_shown_and_sent_again(hooked: Hooked) -
     resent = await do(hooked, "webhook.resend", id=pending["id"])
     assert resent["state"] == "succeeded"
     assert [one["trigger"] for one in resent["attemptLog"]] == ["auto", "manual"]
+
+
+async def test_an_event_that_no_endpoint_can_be_sent_is_told_again_to_who_listens(hooked: Hooked) -> None:
+    await hooked.shop.pay()
+    [event] = (await hooked.shop.call("GET", "/v1/events")).body["data"]
+    with pytest.raises(NotFound):
+        await do(hooked, "webhook.resend", id=event["id"])
+
+    listener = Listener(lambda: None)
+    hooked.shop.realm.account_feed.subscribe(hooked.shop.account_id, listener)
+    told = {"eventId": event["id"], "listeners": 1, "why": NO_ENDPOINT}
+    assert await do(hooked, "webhook.resend", id=event["id"]) == told
+    assert len(listener.take_resends(9)) == 1
+
+    await do(hooked, "webhook.set", url=HOOK)
+    await do(hooked, "webhook.replay-missing", since="1h")
+    await hooked.drained()
+    await do(hooked, "webhook.pause")
+    paused = await do(hooked, "webhook.resend", id=event["id"])
+    assert paused["why"].startswith("The delivery's endpoint is paused; ")
+    await do(hooked, "webhook.resume")
+    assert (await do(hooked, "webhook.resend", id=event["id"]))["eventId"] == event["id"]
+    assert len(listener.take_resends(9)) == 2
+    with pytest.raises(NotFound):
+        await do(hooked, "webhook.resend", id="evt_0")
 
 
 async def test_a_screen_of_deliveries_is_shown_unless_told_otherwise(hooked: Hooked) -> None:
