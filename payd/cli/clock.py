@@ -60,12 +60,22 @@ def advance(operator: Operator, by: str, no_wait: bool) -> None:
     What falls due on the way is done in its order: this returns when it is.
     """
     now = operator.ask("clock.advance", by=by)
-    with console().status("") as shown:
-        while not no_wait and now["job"]["state"] == "running":
-            shown.update(f"{moment(now['now'])} UTC, {now['job']['events']} events …")
-            trio.run(trio.sleep, POLL_S)
-            now = operator.ask("clock.watch")
-    _show(operator, now)
+    _show(operator, now if no_wait else _wait(operator, now))
+
+
+def _wait(operator: Operator, now: dict[str, Any]) -> dict[str, Any]:
+    """Look at the clock until it is there; whoever interrupts this does not stop it."""
+    try:
+        with console().status("") as shown:
+            while now["job"]["state"] == "running":
+                shown.update(f"{moment(now['now'])} UTC, {now['job']['events']} events …")
+                trio.run(trio.sleep, POLL_S)
+                now = operator.ask("clock.watch")
+    except (KeyboardInterrupt, click.Abort):
+        look = operator.pasted("clock show")
+        click.echo(f"\nThe clock goes on in the server. Look: {look}", err=True)
+        raise click.Abort from None
+    return now
 
 
 def _show(operator: Operator, now: dict[str, Any]) -> None:

@@ -53,6 +53,16 @@ def test_who_waits_for_a_move_is_told_that_the_server_went_away(
     assert "payd serve" in begun.error("clock", "advance", "15m", code=3)
 
 
+def test_who_waits_no_more_hears_that_the_clock_goes_on(payd: Terminal, answers: dict[str, Any]) -> None:
+    def interrupted(_args: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    answers.update({"clock.advance": now("running", 900), "clock.watch": interrupted})
+    said = payd.error("clock", "advance", "15m", code=130)
+    assert "The clock goes on in the server. Look: " in said
+    assert "payd clock show --mode test\n" in said
+
+
 def test_help_has_an_example_and_a_move_needs_the_server(begun: Terminal) -> None:
     assert "payd clock advance 28h" in begun("clock", "advance", "--help").output
     assert "payd serve" in begun.error("clock", "advance", "1h", code=3)
