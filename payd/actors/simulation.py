@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from payd.actors.payments import Also, Keep, PaymentActor, Payments, Render
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
@@ -23,9 +25,11 @@ from payd.core.payment import (
     WindowClosed,
 )
 from payd.core.status import Status
+from payd.core.transfer import Kind
 from payd.store.db import Tx
 from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.store.settlements import list_settlements
+from payd.store.transfers import Transfer, keep_unpaid
 
 Target = Literal["processing", "succeeded", "failed", "expired", "cancelled", "settled"]
 
@@ -78,6 +82,37 @@ async def simulate_once(
         request,
         render,
     )
+
+
+async def show_transfer(payments: Payments, payment_id: str, kind: Kind) -> None:
+    """Have the chain show a transfer that pays for nothing, once for each payment and kind.
+
+    Args:
+        payments: Of the test realm.
+        payment_id: For which it comes, though an unmatched one does not say so.
+        kind: Any but `matched`; that it fits the payment's state is the caller's to see to.
+
+    Raises:
+        PaymentNotFound: There is no such payment.
+        InvalidState: The merchant has no destination any more.
+    """
+    payment = payments.find(payment_id)
+    processing = payment.processing or _commitment(payments, payment).processing
+    [seen] = _chain(payments).transfers(replace(payment, processing=processing))
+    transfer = Transfer(
+        account_id=payment.account_id,
+        payment_id=None if kind == "unmatched" else payment.id,
+        chain=seen.chain,
+        tx_id=f"test:{kind}-{payment.id}",
+        log_index=seen.log_index,
+        asset=seen.asset,
+        value=str(max(1, seen.value // 2) if kind == "partial" else seen.value),
+        sender=seen.sender,
+        recipient=seen.recipient,
+        kind=kind,
+        seen_at_ms=payments.clock.now_ms(),
+    )
+    await payments.db.write(keep_unpaid, transfer)
 
 
 async def _simulate(

@@ -12,7 +12,7 @@ import msgspec
 
 from payd.core.fault import FaultKind
 
-Verb: TypeAlias = Literal["create", "quote", "confirm", "simulate", "cancel", "refund", "fault"]
+Verb: TypeAlias = Literal["create", "quote", "confirm", "simulate", "cancel", "refund", "transfer", "fault"]
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
@@ -20,7 +20,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         verb: What.
-        what: The magic buyer account of a quote, by its number; where a simulation goes; the kind of a fault.
+        what: The magic buyer account of a quote, by its number; where a simulation goes; the kind of a
+            transfer that pays for nothing, or of a fault.
         refused: The code with which it is refused, as it should be; empty: it is not.
         events: The types that a fault is for, one delivery of each.
     """
@@ -151,6 +152,31 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         "It is paid, and the merchant records a refund, which tells nobody anything.",
         (_CREATE, Step("simulate", "succeeded"), Step("refund")),
         _PAID,
+    ),
+    Scenario(
+        "partial-transfer",
+        "Less than was asked for comes: it is shown as partial, and the payment stays open.",
+        (_CREATE, Step("transfer", "partial")),
+        _told("created"),
+    ),
+    Scenario(
+        "late-transfer",
+        "The money comes when the window has closed: it is shown as late, and changes nothing.",
+        (_CREATE, Step("simulate", "expired"), Step("transfer", "late")),
+        _told("created", "expired"),
+    ),
+    Scenario(
+        "surplus-transfer",
+        "It is paid, and the money comes a second time: that is shown as surplus.",
+        (_CREATE, Step("simulate", "succeeded"), Step("transfer", "surplus")),
+        _PAID,
+    ),
+    Scenario(
+        "unmatched-transfer",
+        "The money comes without what binds it to its payment: it is shown as unmatched, and the payment"
+        " stays open.",
+        (_CREATE, Step("transfer", "unmatched")),
+        _told("created"),
     ),
     _with_fault(
         "duplicate-webhook",

@@ -82,6 +82,15 @@ def match_transfers(tx: Tx, transfers: Sequence[Transfer]) -> bool:
     return matched == len(transfers)
 
 
+def keep_unpaid(tx: Tx, transfer: Transfer) -> None:
+    """Store a transfer that pays for nothing; one that is there stays as it is."""
+    marks = ", ".join("?" * len(_COLUMNS.split(",")))
+    tx.execute(
+        f"INSERT INTO transfers ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING",
+        msgspec.structs.astuple(transfer),
+    )
+
+
 def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:
     """Note when the transfer that pays a payment is looked at next.
 

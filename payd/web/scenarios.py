@@ -1,4 +1,4 @@
-"""Scenarios over REST: each drives a payment by the API's own handlers; only for test keys.
+"""Scenarios over REST: each drives a payment by the API's own handlers, and the chain; only for test keys.
 
 Source: DESIGN.md, "9. Test realm".
 """
@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from payd.actors.offers import refuse_expired
+from payd.actors.simulation import show_transfer
 from payd.chains.simulated import Magic, magic_account
 from payd.core.caip import parse_asset
 from payd.core.endpoint import EndpointState
@@ -20,6 +21,7 @@ from payd.core.idempotency import scope_of
 from payd.core.payment import Payment
 from payd.core.scenario import SCENARIOS, Scenario, Step, Told, find_scenario
 from payd.core.status import Status
+from payd.core.transfer import Kind
 from payd.entropy import new_id
 from payd.store.db import Tx
 from payd.store.endpoints import get_endpoint
@@ -44,6 +46,12 @@ NO_OPTION: Final = (
 AMOUNT: Final = {"unit": "iso4217/USD", "value": "1250"}
 # The first of these that can be paid is taken where none is named.
 MERCHANTS_LOOKED_AT: Final = 100
+UNPAID: Final[Mapping[str, Kind]] = {
+    "late": "late",
+    "partial": "partial",
+    "surplus": "surplus",
+    "unmatched": "unmatched",
+}
 ANSWERS: Final = {"text": "Sample", "date": "1990-01-31", "checkbox": "true"}
 # Magic accounts approve whatever the wallet hands back, in each action's own encoding.
 SIGNATURE: Final = "0x" + "11" * 65
@@ -311,6 +319,10 @@ class _Run:
     async def _refund(self, step: Step) -> None:
         body = {"paymentId": self._payment_id, "txId": f"test:refund-{self._payment_id}"}
         await self._ask("POST", "/v1/refunds", body)
+
+    async def _transfer(self, step: Step) -> None:
+        # Nobody can ask for it by the API: it is the chain that shows it.
+        await show_transfer(self._call.realm.payments, self._payment_id, UNPAID[step.what])
 
     async def _fault(self, step: Step) -> None:
         body = {

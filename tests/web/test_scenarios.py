@@ -11,9 +11,11 @@ import msgspec
 import pytest
 import trio
 
+from payd.actors.simulation import show_transfer
 from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
+from payd.web.scenarios import UNPAID
 from tests.receiver import Received
-from tests.shop import BUYER, SOLANA_WALLET, USDC_BASE, USDC_SOLANA, Got, Shop, open_shop
+from tests.shop import BUYER, SOLANA_WALLET, USDC_BASE, USDC_SOLANA, WALLET, Got, Shop, open_shop
 from tests.web.hooked import Hooked, open_hooked
 
 PATH = "/v1/test/scenarios"
@@ -78,6 +80,28 @@ async def test_a_refund_is_recorded(hooked: Hooked) -> None:
     made = await hooked.shop.call("POST", f"{PATH}/refund")
     detail = await hooked.shop.call("GET", f"/v1/payments/{made.body['paymentId']}")
     assert "refund" in str(detail.body).lower()
+
+
+@pytest.mark.parametrize("kind", ["partial", "late", "surplus", "unmatched"])
+async def test_money_that_pays_for_nothing_is_shown_as_a_chain_would_show_it(shop: Shop, kind: str) -> None:
+    made = await shop.call("POST", f"{PATH}/{kind}-transfer")
+    assert made.status == 201, made.body
+    payment = made.body["paymentId"]
+    await show_transfer(shop.realm.payments, payment, UNPAID[kind])
+    assert (await shop.call("POST", f"{PATH}/{kind}-transfer")).status == 201
+
+    listed = (await shop.call("GET", "/v1/transfers?matched=false")).body["data"]
+    assert [one["kind"] for one in listed] == [kind, kind]
+    of_it = next(one for one in listed if one["txId"] == f"test:{kind}-{payment}")
+    asked = "6250000" if kind == "partial" else "12500000"
+    assert (of_it["amount"]["value"], of_it["paymentId"]) == (asked, None if kind == "unmatched" else payment)
+    assert of_it["to"].endswith(WALLET)
+
+    detail = (await shop.call("GET", f"/v1/payments/{payment}")).body
+    shown = ["matched"] if kind == "surplus" else []
+    assert [one["kind"] for one in detail["transfers"]] == shown + [kind] * (kind != "unmatched")
+    status = {"late": "expired", "surplus": "succeeded"}.get(kind, "requires_action")
+    assert detail["status"] == made.body["status"] == status
 
 
 async def test_a_scenario_is_found_by_the_event_that_is_wanted(shop: Shop) -> None:
