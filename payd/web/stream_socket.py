@@ -56,13 +56,13 @@ class StreamSocket:
     """A websocket straight on a connection. Its task waits for the client; others leave things and go on."""
 
     __slots__ = (
-        "_bade_farewell", "_close_code", "_early", "_gone", "_inbound", "_key", "_latest", "_number", "_parser",
-        "_ping_due", "_pong", "_scope", "_stream", "_tail", "_unanswered", "_woken",
+        "_bade_farewell", "_close_code", "_early", "_gone", "_inbound", "_key", "_latest", "_number",
+        "_parser", "_ping_due", "_pong", "_scope", "_stream", "_tail", "_unanswered", "_woken",
     )  # fmt: skip
 
     def __init__(self, stream: trio.SocketStream, key: bytes, early: bytes) -> None:
         self._stream = stream
-        # Nobody closes a feed's connection but its own task, after `run`: as long as that runs, it is this one.
+        # Nobody but its own task closes a feed's connection, after `run`: until then this names it.
         self._number = stream.socket.fileno()
         self._key = key
         self._early = early
