@@ -31,6 +31,8 @@ Larger = Callable[[Request], int]
 
 # A body of the largest size needs a moment; who needs longer holds a connection for nothing.
 BODY_S: Final = 20
+# What is larger comes from known callers, over whatever line they have: a picture at 16 KiB a second.
+SLOW_BYTES_PER_S: Final = 16_384
 NO_CONTENT: Final = 204
 CLOSES: Final = ("connection", "close")
 # Where traffic is. Elsewhere a handler may wait for others, and only Quart ends it when its client leaves.
@@ -99,8 +101,8 @@ class ShortWay:
             body_max = self._allowed(request)
             if not said.isdecimal() or int(said) > body_max:
                 return self._refuse(request)
-        body = b""
-        with trio.move_on_after(BODY_S) as patience:
+        body, began_s = b"", trio.current_time()
+        with trio.CancelScope(deadline=began_s + self._patience_s(body_max)) as patience:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -111,12 +113,17 @@ class ShortWay:
                     body_max = self._allowed(request)
                     if len(body) > body_max:
                         return self._refuse(request)
+                    patience.deadline = began_s + self._patience_s(body_max)
                 if not message.get("more_body", False):
                     break
         if patience.cancelled_caught:
-            request.refusal = late_body()
+            request.refusal = late_body(self._patience_s(body_max))
         request.body = body
         return True
+
+    def _patience_s(self, body_max: int) -> int:
+        """How long a body may take that may be so large."""
+        return BODY_S if body_max <= self._body_max else BODY_S + body_max // SLOW_BYTES_PER_S
 
     def _allowed(self, request: Request) -> int:
         """How large this one's body may be; -1 where it is refused for something else."""
@@ -151,9 +158,9 @@ def is_short(method: str, path: str, query: str) -> bool:
     return path.startswith(PATHS) and method in METHODS and "maxPollMs" not in asked
 
 
-def late_body() -> InvalidParams:
+def late_body(within_s: int = BODY_S) -> InvalidParams:
     """Why a request is refused whose body does not come."""
-    return InvalidParams(f"The body did not arrive within {BODY_S} s.")
+    return InvalidParams(f"The body did not arrive within {within_s} s.")
 
 
 def whole_headers(answer: Answer, *, closes: bool) -> list[tuple[str, str]]:

@@ -242,6 +242,32 @@ async def test_what_may_be_larger_is_asked_once_and_before_it_is_read() -> None:
     assert len(asked) == 2, "a body like all others is nobody's question"
 
 
+@pytest.mark.parametrize("headers", [(("content-length", str(2 << 20)),), ()], ids=["says it", "shows it"])
+async def test_what_is_larger_has_the_time_that_a_slow_line_takes(headers: Sequence[tuple[str, str]]) -> None:
+    house = House(Answer(200))
+    app = ShortWay(None, house.answer, TrustedProxies(), BODY_MAX, lambda _: 2 << 20)  # type: ignore[arg-type]
+    left = 32
+
+    async def receive() -> dict[str, Any]:
+        nonlocal left
+        await trio.sleep(3)
+        left -= 1
+        return {"type": "http.request", "body": bytes(1 << 16), "more_body": left > 0}
+
+    async def send(message: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    scope = scope_of("PUT", "/v1/merchants/a/logo", headers)
+    await app(scope, receive, send)
+    begun = trio.current_time()
+    await say(app, scope, b"x" * 200, last=False)
+
+    assert [len(request.body) for request in house.requests] == [2 << 20, 200]
+    assert house.requests[0].refusal is None
+    assert "within 148 s" in str(house.requests[1].refusal)
+    assert trio.current_time() - begun == 148
+
+
 @pytest.mark.parametrize("headers", [(("content-length", "301"),), ()])
 async def test_larger_has_a_limit_too(headers: Sequence[tuple[str, str]]) -> None:
     house = House(Answer(413))
