@@ -184,7 +184,9 @@ FOLDER: Final = Kind("a path without ~", _parse_folder)
 ADDRESS: Final = Kind('"host:port", such as "127.0.0.1:8420" or "[::1]:8420"', _parse_address)
 URL: Final = Kind('an http or https URL without query, or ""', _parse_url)
 NETWORKS: Final = Kind(
-    'a list of addresses or networks, such as ["127.0.0.0/8", "::1"]', _parse_networks, split_list
+    'a list of addresses or networks, such as ["127.0.0.0/8", "::1"], each network by its first address',
+    _parse_networks,
+    split_list,
 )
 SOURCES: Final = Kind(
     'a list of at most one IPv4 and one IPv6 address, such as ["203.0.113.7", "2001:db8::7"]',

@@ -122,7 +122,8 @@ def test_an_unknown_key_names_its_line_and_the_nearest_key(
         ("[webhooks.test]\n\nallow_networks = [\n  '127.0.0.0/8',\n  'localhost',\n]\n",
          "payd.toml:3: webhooks.test.allow_networks must be a list of addresses or networks"),
         ("[http]\ntrusted_proxies = '10.0.0.0/8'\n", "payd.toml:2: http.trusted_proxies must be a list"),
-        ("[http]\ntrusted_proxies = ['10.0.0.1/8']\n", "payd.toml:2: http.trusted_proxies must be a list"),
+        ("[http]\ntrusted_proxies = ['172.17.0.1/16']\n", "payd.toml:2: http.trusted_proxies must be a list"
+         ' of addresses or networks, such as ["127.0.0.0/8", "::1"], each network by its first address, not'),
     ],
 )  # fmt: skip
 def test_a_wrong_value_names_its_line_and_what_is_allowed(
