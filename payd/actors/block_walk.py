@@ -15,12 +15,13 @@ import msgspec
 import structlog
 import trio
 
+from payd.actors.block_forks import Forks
 from payd.actors.node_choice import SECOND_WAIT_S
 from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by, plausible_s
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
-from payd.chains.evm.reading import Piece, Reader, Tips, TooWide
+from payd.chains.evm.reading import Piece, Reader, TooWide
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
@@ -92,6 +93,7 @@ class BlockWalk:
         self._read_by: tuple[Node | None, int] = None, 0  # who reads now, and above which block it read all
         self.reader = Reader(rpc, chain, self._known)
         self._second_reader = Reader(rpc, chain, self._known)
+        self._forks = Forks(db, clock, rpc, chain, self.reader)
         self.skipped = self.reader.skipped
         self.skipped_again = self._second_reader.skipped
         self.reorgs = 0
@@ -129,7 +131,7 @@ class BlockWalk:
         tips = await self.reader.tips(node, cursor.number, self._final_at(cursor.number))
         turned = None
         if tips.head.number < cursor.number:
-            if lag_s < GONE_S and not (lag_s >= LAG_S and await self._is_elsewhere(node, tips.head)):
+            if lag_s < GONE_S and not (lag_s >= LAG_S and await self._forks.is_elsewhere(node, tips.head)):
                 words = f"{node.name} is {cursor.number - tips.head.number} blocks behind what was read"
                 raise Lagging(words)
             cursor, turned = await self._turn_back(node, cursor, tips.head)
@@ -193,7 +195,10 @@ class BlockWalk:
         paid, or have blocks and times of its own. Gives what was stored.
 
         One by another is enough, where all was read by this one. While the others are away, windows stay
-        open; but not for ever.
+        open; but not for ever. While one contradicts this one, they do.
+
+        Raises:
+            Unread: Two others go on along another fork, and this one is alone on its own.
         """
         closed = self.cursor("closed")
         if closed is None:
@@ -217,7 +222,10 @@ class BlockWalk:
                 return await self._read_closing(node, other, closed, read)
             except (NodesDown, Unread, BadAnswer) as trouble:
                 log.debug("chain.not_closed", chain=self._name, node=other.name, why=str(trouble))
-        if len(self._rpc.nodes) == 1 or trio.current_time() - self._waits_since_s > SECOND_WAIT_S:
+        waited_s = trio.current_time() - self._waits_since_s
+        if waited_s > LAG_S and await self._forks.is_contradicted(node, read):
+            return ()
+        if len(self._rpc.nodes) == 1 or waited_s > SECOND_WAIT_S:
             log.info("chain.closed_alone", chain=self._name, node=node.name, block=read.number)
             return await self._move_closed(closed, read, until_s)
         return ()
@@ -337,7 +345,7 @@ class BlockWalk:
 
     async def _turn_back(self, node: Node, cursor: Cursor, head: Block) -> tuple[Cursor, TurnedBack]:
         """Go back to the newest block that is still one of the chain's."""
-        if await self._stands_elsewhere(node, cursor, head):
+        if await self._forks.is_left(node, cursor, head):
             raise Unread(f"{node.name} has another block {cursor.number} than nodes which are as far")
         to = await self._ancestor(node, cursor, head)
         turned = await self._db.write(rewind, self._name, _cursor(to))
@@ -351,35 +359,6 @@ class BlockWalk:
         for payment_id in turned.lost:
             log.critical("chain.reorg_after_success", chain=self._name, payment_id=payment_id)
         return _cursor(to), turned
-
-    async def _stands_elsewhere(self, node: Node, cursor: Cursor, head: Block) -> bool:
-        """Whether another node that is at least as far as this one still has the block that was read."""
-        for other in self._rpc.nodes:
-            tips = None if other is node else await self._tips(other, cursor.number)
-            same = None if tips is None else tips.at_cursor
-            if same is None or tips is None or same.hash != cursor.hash:
-                continue
-            if tips.head.number >= head.number:
-                return True
-        return False
-
-    async def _tips(self, node: Node, cursor: int | None) -> Tips | None:
-        """What a node says, if it is well and says anything that makes sense."""
-        if not node.is_healthy:
-            return None
-        try:
-            return await self.reader.tips(node, cursor, "latest")
-        except (NodesDown, Unread, BadAnswer):
-            return None
-
-    async def _is_elsewhere(self, node: Node, head: Block) -> bool:
-        """Whether the node, which is behind, has other blocks than those that were read."""
-        kept = self._db.point(blocks_below, self._name, head.number + 1, 1)
-        blocks = await self.reader.headers(node, [number for number, _ in kept])
-        return any(
-            block is not None and block.hash != block_hash
-            for (_, block_hash), block in zip(kept, blocks, strict=True)
-        )
 
     async def _ancestor(self, node: Node, cursor: Cursor, head: Block) -> Block:
         below, limit = min(cursor.number, head.number + 1), ANCESTORS_FIRST
