@@ -114,6 +114,32 @@ async def test_too_little_gas_by_the_word_of_one_node_is_spent_once(realm_db: Da
         assert bench.relayer.stats().reverts == 1
 
 
+@pytest.mark.parametrize("liar", [0, 1])
+async def test_what_was_reverted_is_brought_although_one_node_of_two_says_that_it_was_not(
+    realm_db: Database, liar: int
+) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        owed = await bench.owe()
+        await bench.tick()
+        bench.chain.refused[buyer_address(0)] = "paused"
+        [mined] = bench.mine()
+        honest = bench.nodes[liar].result
+
+        def result(method: str, *params: object) -> object:
+            said = honest(method, *params)
+            return said | {"status": "0x1"} if params == (mined,) else said
+
+        bench.nodes[liar].result = result  # type: ignore[method-assign]
+        await bench.tick(6)
+        await bench.tick(16)
+        assert bench.state() == "queued"
+        bench.chain.refused.clear()
+        await bench.tick(SOON_S)
+        bench.mine()
+        await bench.tick(6)
+        assert bench.landed(owed)
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 async def test_what_one_node_says_that_it_cost_ends_no_budget(realm_db: Database, nodes: int) -> None:
     async with open_bench(realm_db, nodes=nodes) as bench:

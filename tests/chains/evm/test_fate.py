@@ -106,6 +106,8 @@ def test_nodes_agree_or_not(words: list[Word], common: Word | None) -> None:
         (["taken", "behind"], "taken"),
         (["taken", receipt(), "taken"], receipt()),
         ([receipt(status=0), receipt(), receipt()], receipt()),
+        ([receipt(), receipt(status=0)], receipt(status=0)),
+        ([receipt(status=0), receipt()], receipt(status=0)),
     ],
 )
 def test_of_nodes_that_contradict_a_receipt_is_believed(words: list[Word], believed: Word) -> None:
