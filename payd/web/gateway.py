@@ -27,8 +27,10 @@ from payd.web import query
 from payd.web.accounts import accounts_in
 from payd.web.actions import ActionOut, BuildData, render_action
 from payd.web.call import Answer, Call, issue_of
+from payd.web.client import rate_key
 from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
+from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
 from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
 from payd.web.waiting import wait_for_change
@@ -155,6 +157,7 @@ async def options(call: Call) -> Answer:
     realm, payment = payment_of(call)
     with_info = query.flag(call, "includePaymentInfo") or False
     accounts = accounts_in(call)
+    _spare_nodes(call)
     quotes = await offer_options(realm.payments, payment.id, accounts)
     payment = realm.payments.find(payment.id)
     words = realm.words
@@ -173,8 +176,19 @@ async def fetch(call: Call) -> Answer:
     if len(data) > BUILD_DATA_MAX:
         raise InvalidParams("data is not that of a build action.")
     given = _given(realm, body.collected_data)
+    _spare_nodes(call)
     calls = await fetch_actions(realm.payments, payment.id, body.option_id, data, given)
     return Answer.json(ActionsOut([render_action(call.version, one) for one in calls]))
+
+
+def _spare_nodes(call: Call) -> None:
+    """Refuse who shows no key, and asks for more than a buyer does: an app's id is on every page.
+
+    Raises:
+        RateLimited: The operator's nodes were asked enough for this address.
+    """
+    if "api-key" not in call.request.headers:
+        refuse_for(call.house.limits.sign_requests.take(rate_key(call.request.client_ip)))
 
 
 async def confirm(call: Call) -> Answer:

@@ -37,8 +37,8 @@ POLLS_MAX: Final = 1_000
 MATCHES_PER_S: Final = 1
 MATCHES_AT_ONCE: Final = 60
 
-# Transactions and funds that one address is told without a key: each costs the operator's nodes several
-# calls. A shop's own network, where many buyers share an address, gets along with it.
+# Options, transactions and funds that one address is told without a key: each costs the operator's nodes
+# several calls. A shop's own network, where many buyers share an address, gets along with it.
 SIGN_REQUESTS_PER_S: Final = 5
 SIGN_REQUESTS_AT_ONCE: Final = 50
 
@@ -157,5 +157,5 @@ def match_limit(now_s: Callable[[], float] = monotonic_s) -> RateLimit:
 
 
 def sign_request_limit(now_s: Callable[[], float] = monotonic_s) -> RateLimit:
-    """Transactions handed out, and funds looked up, for who shows no key, by address."""
+    """Options and transactions handed out, and funds looked up, for who shows no key, by address."""
     return RateLimit(SIGN_REQUESTS_PER_S, burst=SIGN_REQUESTS_AT_ONCE, now_s=now_s)

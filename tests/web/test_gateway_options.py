@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from payd.web.limits import SIGN_REQUESTS_AT_ONCE, sign_request_limit
 from tests.shop import (
     APPROVES,
     BUYER,
@@ -48,6 +49,24 @@ async def test_accounts_come_as_a_bare_list_or_under_their_name(shop: Shop) -> N
     assert len({answer.raw for answer in answers}) == 1
     assert answers[0].body.keys() == {"options", "info", "collectData"}
     assert (answers[0].body["info"], answers[0].body["collectData"]) == (None, None)
+
+
+async def test_a_stranger_with_an_apps_id_does_not_keep_the_nodes_busy(shop: Shop) -> None:
+    """Of a hundred accounts that have nothing no option is stored, and no payment has its fill of them."""
+    stopped_s = 1000.0
+    shop.house.limits.sign_requests = sign_request_limit(lambda: stopped_s)
+    path = f"/v1/gateway/payment/{await shop.pay()}"
+    app: dict[str, Any] = {"key": None, "app_id": shop.realm.checkout_app_id, "client_id": "client-1"}
+    strangers = [f"eip155:8453:0x{number:040x}" for number in range(1000, 1100)]
+    body = {"optionId": "opt_1", "data": "permit2:"}
+    for below, asked in (("options", strangers), ("fetch", body)):
+        for _ in range(SIGN_REQUESTS_AT_ONCE // 2):
+            assert (await shop.call("POST", f"{path}/{below}", asked, **app)).status in (200, 400)
+    for below, asked in (("options", strangers), ("fetch", body)):
+        refused = await shop.call("POST", f"{path}/{below}", asked, **app)
+        assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "rate_limited", "1")
+        assert (await shop.call("POST", f"{path}/{below}", asked)).status != 429, "a key has its own limit"
+    assert (await shop.call("GET", f"{path}/status", **app)).status == 200
 
 
 async def test_a_wallet_is_told_what_its_chain_expects_to_success(rich: Shop) -> None:
