@@ -49,6 +49,7 @@ from payd.store.seal import is_key
 from payd.store.self_check import broken_places, schema_differences
 from payd.store.snapshots import FOLDER as SNAPSHOTS
 from payd.store.swap import INDEX, LOG, STAGE
+from payd.store.unwritable import SQLITE_FULL
 from payd.store.upgrade import DRY_RUN
 
 SEAL_KEY: Final = "seal.key"
@@ -143,8 +144,11 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        # Where a server does not run, to read a database needs some room beside it for the index of its log.
+        is_full = getattr(error, "sqlite_errorcode", 0) in SQLITE_FULL
+        todo = "Make room on" if is_full else "Look at"
         raise BackupRefused(
-            f"A database cannot be copied: {error}. Look at the disks of the data directory and of the backup"
+            f"A database cannot be copied: {error}. {todo} the disks of the data directory and of the backup"
         ) from error
 
 

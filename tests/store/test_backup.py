@@ -233,6 +233,23 @@ def test_a_backup_that_would_fill_the_disk_is_refused_before_it_does(
     make(data, data.parent / "backup")
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(sqlite3.SQLITE_FULL, "Make room"), (sqlite3.SQLITE_IOERR_SHMSIZE, "Make room"), (10, "Look at")],
+)
+def test_a_full_disk_is_not_taken_for_a_broken_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    def refuse(*_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr("payd.store.backup.copy_pinned", refuse)
+    with pytest.raises(BackupRefused, match=f"disk I/O error. {words} .*the disks of the data directory"):
+        make(data, data.parent / "backup")
+
+
 def test_a_damaged_database_makes_no_backup(data: Path) -> None:
     path = data / "test.db"
     page = bytearray(path.read_bytes())
