@@ -96,6 +96,14 @@ async def test_a_search_for_one_thing_goes_there(shop: Shop, visitor: Visitor) -
     assert listed(await visitor.get(f"{LIST}?q=ORDER")) == ["ORDER-10", "ORDER-1"]
 
 
+async def test_a_search_that_finds_nothing_says_what_would(shop: Shop, visitor: Visitor) -> None:
+    payment = await shop.pay("ORDER-1042")
+    for text in ("1042", "order-1042"):
+        said = (await visitor.get(f"{LIST}?q={text}")).text
+        assert "look for the beginning of a reference, as it is written there" in said
+    assert (await visitor.get(f"{LIST}?q=ORDER-10")).to == f"{LIST}/{payment}"
+
+
 async def test_a_search_for_a_delivery_or_an_event_goes_there(shop: Shop, visitor: Visitor) -> None:
     await shop.call("PUT", "/v1/webhooks/endpoint", {"url": "https://203.0.114.9/hook"})
     payment = await shop.pay("ORDER-1")
