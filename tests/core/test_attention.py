@@ -71,11 +71,11 @@ def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
     (disabled,) = of_endpoint(off)
     assert (disabled.level, disabled.topic, disabled.since_ms) == ("error", "endpoint_disabled", 9)
     assert "failed for five days" not in disabled.words, "somebody disabled it"
-    failing = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, last_failure_at_ms=DISABLE_AFTER_MS)
-    given_up = after_attempt(failing, ok=False, now_ms=5 + DISABLE_AFTER_MS)
+    ill = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, last_failure_at_ms=DISABLE_AFTER_MS)
+    given_up = after_attempt(ill, ok=False, now_ms=5 + DISABLE_AFTER_MS)
     assert given_up.state is EndpointState.DISABLED
     assert "failed for five days" in of_endpoint(given_up)[0].words
-    held = disable(pause(failing, DISABLE_AFTER_MS + 1), 9 + DISABLE_AFTER_MS)
+    held = disable(pause(ill, DISABLE_AFTER_MS + 1), 9 + DISABLE_AFTER_MS)
     assert "failed for five days" not in of_endpoint(held)[0].words, "it was paused, and somebody disabled it"
     by_hand = msgspec.structs.replace(off, failing_since_ms=None)
     assert "failed for five days" not in of_endpoint(by_hand)[0].words

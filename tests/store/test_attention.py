@@ -89,8 +89,9 @@ async def test_what_a_new_endpoint_received_was_not_given_up(realm_db: Database)
         tx.execute("UPDATE endpoints SET state = 'deleted'")
 
     def replay(tx: Tx) -> None:
-        row = tx.execute("SELECT event_seq, event_type, payment_id FROM deliveries").fetchone()
-        insert_deliveries(tx, [NewDelivery("dlv_2", "msg_2", "acct_1", "ep_2", *row, REPLAY, NOW_MS)])
+        seq, kind, payment = tx.execute("SELECT event_seq, event_type, payment_id FROM deliveries").fetchone()
+        new = NewDelivery("dlv_2", "msg_2", "acct_1", "ep_2", seq, kind, payment, REPLAY, NOW_MS)
+        insert_deliveries(tx, [new])
 
     def receive(tx: Tx) -> None:
         tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id = 'dlv_2'")
