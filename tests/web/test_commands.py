@@ -322,6 +322,7 @@ def test_what_only_looks_is_no_news_for_the_log() -> None:
         "backup.progress",
         "notify.show",
         "payment.show",
+        "clock.watch",
         *(f"{noun}.show" for noun in ("clock", "event", "sample")),
         *(f"{noun}.list" for noun in ("event", "fault", "log", "scenario")),
         "log.follow",
@@ -334,6 +335,6 @@ def test_only_what_long_lived_tasks_do_needs_a_server() -> None:
     webhooks = {"test", "resend", "recover", "replay-missing", "watch"}
     needy = {name for name, command in COMMANDS.items() if command.needs_server}
     others = {"status", "listen.open", "notify.test", "payment.match", "log.follow"}
-    others |= {"payment.simulate", "clock.advance", "scenario.run", "fixture.call"}
+    others |= {"payment.simulate", "clock.advance", "clock.watch", "scenario.run", "fixture.call"}
     others |= {"backup.make", "backup.progress", "backup.stop"}
     assert needy == others | {f"webhook.{name}" for name in webhooks}

@@ -50,7 +50,7 @@ async def test_a_test_clock_that_was_moved_hides_nothing(tmp_path: Path) -> None
         page = await owner.get(HERE)
         assert "People ada@example.com link.invite" in page.text
         assert "Live mode test key.create" in page.text
-        rows = re.findall("x[0-9]{3}", page.text)
+        rows = re.findall(r"\bx[0-9]{3}\b", page.text)
         assert rows == [f"x{number:03}" for number in range(2 * SHOWN)][: -len(rows) - 1 : -1]
         assert page.html.count("<tr>") == SHOWN + 1
 
