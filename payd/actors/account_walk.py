@@ -194,7 +194,8 @@ class AccountWalk:
 
         Args:
             nodes: Another one than reads now comes first, where there is one, and is enough for what the one
-                that reads now has listed. Of what came before it did, nobody knows by whom: both list it.
+                that reads now has listed. Of what came before it did, nobody knows by whom: both list it, and
+                the references, which nobody has listed before.
             final: The last final slot.
             read: Up to where the chain was read for the first time.
 
@@ -218,14 +219,18 @@ class AccountWalk:
         cursors = await self._due("final", lookout, before)
         references, are_all = await self._closing(before, closing_s)
         asked = [*cursors, *references]
-        others = nodes[1:] if before.number < self._read_by[1] else ()
+        by_both = asked if before.number < self._read_by[1] else references
+        others = nodes[1:] if by_both else ()
         with self._asking_for(len(references)):
             to, tips, listings = await self._listed_again(node, asked, before, to)
-            also = [await by(one, self.reader.listings(one, asked, "finalized", to)) for one in others]
+            also = [await by(one, self.reader.listings(one, by_both, "finalized", to)) for one in others]
         told = [listings, *(more for _, more in also)]
         # One reference after the other: whatever names it is read to its end, and the next one has its turn.
-        named = [unique(of_one) for of_one in zip(*(one[len(cursors) :] for one in told), strict=True)]
-        listed = [*unique(chain(*(one[: len(cursors)] for one in told))), *chain(*named)]
+        ends = [len(one) - len(references) for one in told]
+        of_references = (one[end:] for one, end in zip(told, ends, strict=True))
+        named = [unique(of_one) for of_one in zip(*of_references, strict=True)]
+        of_accounts = (one[:end] for one, end in zip(told, ends, strict=True))
+        listed = [*unique(chain(*of_accounts)), *chain(*named)]
         shown = await self._db.look(sightings_between, self._name, before.number, to)
         missing = await find_missing(self._rpc, shown, listed)
         listed = [*missing.elsewhere, *listed]

@@ -12,6 +12,7 @@ from solders.signature import Signature
 
 from payd.actors import account_reading
 from payd.actors.account_walk import INDEX_SLOTS
+from payd.actors.node_choice import SECOND_WAIT_S
 from payd.actors.walk import GONE_S
 from payd.chains.solana.keys import TOKEN_2022
 from payd.chains.unread import Unread
@@ -322,3 +323,25 @@ async def test_a_node_that_lists_it_otherwise_than_another_hides_nothing(
     await solana.watcher.run_once()
     assert solana.kinds(paid) == ["matched"]
     assert payment in solana.told
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+async def test_no_node_alone_hides_what_came_to_another_token_account(
+    two_solanas: SolanaWatching, liar: int
+) -> None:
+    """Only the payment's reference leads there, as its window closes; long after the start."""
+    solana = two_solanas
+    other = await solana.local.give(pubkey(MERCHANT), USDC_MINT, 0, at=pubkey(99))
+    payment = await solana.sell()
+    for _ in range(3):
+        await solana.later()
+        await solana.watcher.run_once()
+    paid = await solana.pay(payment, target=other)
+    solana.nodes[liar].hides.add(paid)
+    await solana.later(WINDOW_S + 60)
+    while not solana.kinds(paid):
+        await solana.watcher.run_once()
+        assert solana.kinds(paid) or solana.walk.read_until_s() * 1000 < solana.payment(payment).expires_at_ms
+        await solana.later()
+        await trio.sleep(SECOND_WAIT_S / 6)
+    assert solana.kinds(paid) == ["matched"]
