@@ -26,8 +26,9 @@ Known: TypeAlias = Collection[tuple[bytes, str]]
 """Bindings that were handed out, each with the canonical asset that it was handed out for."""
 
 _MEMO_PROGRAMS: Final = (MEMO, MEMO_V1)
-# `Transfer` and `TransferChecked` of the token programs, and `Transfer` of the System program.
-_TOKEN_TRANSFERS: Final = (b"\x03", b"\x0c")
+# `Transfer` and `TransferChecked` of the token programs, each with how many accounts stand between the one
+# that it takes from and who signs; and `Transfer` of the System program.
+_TOKEN_TRANSFERS: Final = {b"\x03": 1, b"\x0c": 2}
 _SOL_TRANSFER: Final = b"\x02\x00\x00\x00"
 
 
@@ -187,7 +188,7 @@ def _payer(landed: Landed, moved: _Moved, binding: bytes | None) -> Pubkey | Non
     """
     if binding is None:
         return None
-    owners = {one.index: one.owner for one in landed.pre_tokens}
+    owners = {one.index: one.owner for one in (*landed.post_tokens, *landed.pre_tokens)}
     taken: dict[Pubkey, int] = defaultdict(int)
     for instruction in landed.message.instructions:
         source, *others = tuple(instruction.accounts) or (len(landed.keys),)
@@ -196,7 +197,9 @@ def _payer(landed: Landed, moved: _Moved, binding: bytes | None) -> Pubkey | Non
             continue
         program, data = landed.keys[instruction.program_id_index], bytes(instruction.data)
         if program in TOKEN_PROGRAMS and data[:1] in _TOKEN_TRANSFERS:
-            payer, amount = owners.get(source), data[1:9]
+            # An account that came and went in the transaction shows no owner: who signs for it is that one.
+            signer = next((landed.keys[place] for place in others[_TOKEN_TRANSFERS[data[:1]] :]), None)
+            payer, amount = owners.get(source) or signer, data[1:9]
         elif program == SYSTEM and data[:4] == _SOL_TRANSFER:
             payer, amount = landed.keys[source], data[4:12]
         else:

@@ -32,6 +32,7 @@ from tests.chains.solana.vm import (
     holding_data,
     signed,
 )
+from tests.live.solana import close_holding, create_holding
 
 CHAIN = ChainId("solana", "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp")
 DOLLARS = f"{CHAIN}/token:{USDC}"
@@ -298,6 +299,21 @@ def test_the_sender_is_whose_transfer_names_the_payment_and_not_who_gave_them_wh
     assert (found.sender, found.value, found.binding) == (account(BUYER), PRICE, ONE)
     [unbound] = paid_by(CHAIN, landed, WATCHED, ())
     assert unbound.sender == account(STRANGER)
+
+
+def test_the_sender_out_of_an_account_that_came_and_went_is_who_signed_for_it(world: World) -> None:
+    buyer = Keypair()
+    world.put_sol(buyer, SOL)
+    parts = [
+        create_holding(buyer.pubkey(), buyer.pubkey(), USDC),
+        move(PRICE, place_of(buyer), sender=STRANGER),
+        memo(ONE),
+        move(PRICE, place_of(MERCHANT), ONE, sender=buyer),
+        close_holding(buyer.pubkey(), USDC),
+    ]
+    landed = sent(world, parts, PAYER, STRANGER, buyer)
+    [found] = paid_by(CHAIN, landed, WATCHED, {(ONE, DOLLARS)})
+    assert (found.sender, found.value) == (account(buyer), PRICE)
 
 
 def test_the_sender_of_sol_is_whose_transfer_names_the_payment(world: World) -> None:
