@@ -270,7 +270,7 @@ def test_a_program_out_of_bounds_is_a_bad_answer() -> None:
 def test_a_transaction_that_nobody_pays_for_is_a_bad_answer() -> None:
     message = Message.new_with_compiled_instructions(1, 0, 0, [], Hash.default(), [])
     raw = bytes(VersionedTransaction.populate(message, [Signature.default()]))
-    meta = {"err": None, "fee": 5000, "preBalances": [], "postBalances": []}
+    meta: dict[str, Any] = {"err": None, "fee": 5000, "preBalances": [], "postBalances": []}
     with pytest.raises(BadAnswer, match="no account"):
         decode_landed({"slot": 5, "transaction": [base64.b64encode(raw).decode(), "base64"], "meta": meta})
 
