@@ -18,7 +18,7 @@ from payd.store.sign_ins import Way
 from payd.store.users import User, accounts_of, find_user, find_user_by_email, is_anyone
 from payd.web.call import Answer
 from payd.web.dashboard.entering import begin, enter, next_of, note, passed, who_codes, who_tries
-from payd.web.dashboard.passkeys import ask_for_one, check_one
+from payd.web.dashboard.passkeys import DOOR_MS, ask_for_one, check_one
 from payd.web.dashboard.visit import Visit
 
 log = structlog.get_logger("payd.dashboard")
@@ -110,7 +110,7 @@ async def passkey(visit: Visit) -> Answer:
     Raises:
         Forbidden: It is unknown, or its answer is wrong.
     """
-    found = await check_one(visit, visit.secret("passkey"), visit.typed("challenge"))
+    found = await check_one(visit, visit.secret("passkey"), visit.typed("challenge"), DOOR_MS)
     user = visit.house.office.point(find_user, found.user_id)
     if user is None:
         raise Forbidden(WRONG)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 CHALLENGE_BYTES: Final = 32
 CHALLENGE_MS: Final = 10 * 60_000
+DOOR_MS: Final = 86_400_000
+"""So long a page at the door can be answered, as its cookie lasts: when a session ends in the night, one is
+left that is answered in the morning."""
 # EdDSA, ECDSA on P-256, RSA: what authenticators have.
 ALGORITHMS: Final = (-8, -7, -257)
 WRONG: Final = "This passkey does not open anything here."
@@ -94,8 +97,14 @@ def ask_for_new(visit: Visit) -> Ask | None:
     return Ask(options, _seal(visit, challenge))
 
 
-async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
+async def check_one(visit: Visit, answer: str, sealed: str, max_age_ms: int = CHALLENGE_MS) -> Passkey:
     """The passkey that answered, which is used up with its challenge.
+
+    Args:
+        visit: Who visits.
+        answer: What the browser's function gave.
+        sealed: The challenge, as its page had it.
+        max_age_ms: How old that page may be.
 
     Raises:
         Forbidden: It is unknown, or its answer is wrong, too late, or was given before.
@@ -104,7 +113,7 @@ async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
     from webauthn import verify_authentication_response
     from webauthn.helpers.exceptions import WebAuthnException
 
-    challenge = _open(visit, sealed)
+    challenge = _open(visit, sealed, max_age_ms)
     passkey = visit.house.office.point(find_passkey, _credential_id(answer))
     if passkey is None:
         raise Forbidden(WRONG)
@@ -125,7 +134,7 @@ async def check_one(visit: Visit, answer: str, sealed: str) -> Passkey:
         passkey.id,
         verified.new_sign_count,
         hashlib.sha256(challenge).digest(),
-        visit.now_ms + 2 * CHALLENGE_MS,
+        visit.now_ms + 2 * max_age_ms,
         visit.now_ms,
     )
     if not used:
@@ -174,8 +183,8 @@ def _seal(visit: Visit, challenge: bytes) -> str:
     return visit.seal_for_form("passkey", challenge)
 
 
-def _open(visit: Visit, sealed: str) -> bytes:
-    found = visit.open_from_form("passkey", sealed, CHALLENGE_MS)
+def _open(visit: Visit, sealed: str, max_age_ms: int = CHALLENGE_MS) -> bytes:
+    found = visit.open_from_form("passkey", sealed, max_age_ms)
     if found is None:
         raise Forbidden("This took too long. Try again.")
     return found

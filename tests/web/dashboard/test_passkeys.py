@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from payd.entropy import new_id
 from payd.store.second_factors import factors_of, list_passkeys, prune_challenges
 from payd.web.command import real_ms
-from payd.web.dashboard.passkeys import CHALLENGE_MS, from_base64, host_for_passkeys, to_base64
+from payd.web.dashboard.dispatch import DOOR_S
+from payd.web.dashboard.passkeys import CHALLENGE_MS, DOOR_MS, from_base64, host_for_passkeys, to_base64
 from tests.authenticator import PRESENT, VERIFIED, Authenticator
 from tests.shop import Shop
 from tests.visitor import Page, Visitor, sign_in
+from tests.web.dashboard.test_door import later
 from tests.web.dashboard.test_proof import INVITE, invitations, person
 
 ORIGIN = "https://pay.example"
@@ -75,10 +77,27 @@ async def test_an_answer_opens_once(shop: Shop) -> None:
     answer = device.sign(options, ORIGIN)
     door = dict(browser.cookies)
     assert (await enters(shop, answer, challenge, browser)).status == 303
-    office, good_until_ms = shop.house.office, real_ms(shop.house) + CHALLENGE_MS
+    office, good_until_ms = shop.house.office, real_ms(shop.house) + DOOR_MS
     await office.write(prune_challenges, good_until_ms, 9)
     again = Visitor(shop, cookies=door)
     assert (await enters(shop, answer, challenge, again)).status == 403
+
+
+async def test_a_door_that_was_left_open_for_the_night_lets_in_and_no_other_page(shop: Shop) -> None:
+    _, device = await with_passkey(shop)
+    browser, late = Visitor(shop), Visitor(shop)
+    doors = [(one, *asked(await one.get("/login"))) for one in (browser, late)]
+    visitor = await person(shop)
+    options, challenge = asked(await visitor.post("/settings/users", INVITE))
+    later(shop, CHALLENGE_MS)
+    form = {"proof_passkey": device.sign(options, ORIGIN), "proof_challenge": challenge}
+    assert "This took too long" in (await visitor.post("/settings/users", INVITE | form)).text
+    later(shop, DOOR_MS - CHALLENGE_MS - 1)
+    found = [await enters(shop, device.sign(doors[0][1], ORIGIN), doors[0][2], browser)]
+    later(shop, 1)
+    found += [await enters(shop, device.sign(doors[1][1], ORIGIN), doors[1][2], late)]
+    assert [one.status for one in found] == [303, 403]
+    assert DOOR_MS == DOOR_S * 1000
 
 
 async def test_an_answer_is_good_in_the_browser_that_asked_alone(shop: Shop) -> None:
