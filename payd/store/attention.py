@@ -46,10 +46,10 @@ def account_matters(tx: Tx, account_id: str, now_ms: int) -> list[Matter]:
 def _deliveries(tx: Tx, account_id: str, now_ms: int) -> Iterator[Matter]:
     # What the endpoint of before did not take may have been delivered to the present one.
     count, since_ms = tx.execute(
-        "SELECT count(*), min(created_at_ms) FROM (SELECT event_seq, created_at_ms FROM deliveries"
-        " WHERE account_id = ? AND state = 'failed' AND kind = 'event' ORDER BY seq DESC LIMIT ?) f"
+        "SELECT count(*), min(created_at_ms) FROM (SELECT event_seq AS event, created_at_ms FROM deliveries"
+        " WHERE account_id = ? AND state = 'failed' AND kind = 'event' ORDER BY seq DESC LIMIT ?)"
         " WHERE created_at_ms >= ? AND NOT EXISTS"
-        " (SELECT 1 FROM deliveries d WHERE d.event_seq = f.event_seq AND d.state = 'succeeded')",
+        " (SELECT 1 FROM deliveries d WHERE d.event_seq = event AND d.state = 'succeeded')",
         (account_id, COUNT_MAX, now_ms - REACH_MS),
     ).fetchone()
     if count:

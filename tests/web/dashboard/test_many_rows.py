@@ -57,7 +57,6 @@ COVERED = (
 READS_ROWS = re.compile(r"SEARCH (payments|deliveries) USING (INDEX|INTEGER)")
 # A realm has some dozens; what is looked through here is not what grows with payments.
 SMALL = {
-    "f",  # the newest hundred that failed
     "m",
     "merchants",
     "used",
