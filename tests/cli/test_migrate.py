@@ -57,7 +57,12 @@ def test_told_to_end_it_leaves_no_copies(
 ) -> None:
     data = payd.folder / "data"
     unpack(stored()[1, 1], data)
-    monkeypatch.setattr(upgrade, "broken_places", lambda _: signal.raise_signal(signal.SIGTERM) or [])
+
+    def end(_: sqlite3.Connection) -> list[str]:
+        signal.raise_signal(signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(upgrade, "broken_places", end)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # where nobody hears it, it ends the tests
     try:
         payd("migrate", *more, code=130)

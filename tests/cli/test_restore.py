@@ -108,7 +108,12 @@ def test_beside_a_server_it_is_refused_with_code_3(begun: Terminal) -> None:
 
 def test_told_to_end_it_leaves_no_copies(begun: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     begun("backup", "backup-1")
-    monkeypatch.setattr(module, "broken_places", lambda _: signal.raise_signal(signal.SIGTERM) or [])
+
+    def end(_: sqlite3.Connection) -> list[str]:
+        signal.raise_signal(signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(module, "broken_places", end)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # where nobody hears it, it ends the tests
     try:
         begun("restore", "backup-1", "--data-dir", "new", code=130)
