@@ -172,7 +172,7 @@ class Queue:
         """What to do about a job after its trial; a transaction where it is to be sent."""
         # Once may be a matter of blocks: who is ahead knows better than two who are not.
         is_again = job.tries > 0 or job.reason == IN_DOUBT
-        if is_again and trial.verdict != "unknown":
+        if is_again or trial.verdict == "unknown":
             call, gas_max = (job.target, job.data), self._limits.gas_max
             trial = await by_two(self._rpc, self._signer.address, call, gas_max) or trial
         match trial.verdict:

@@ -38,15 +38,17 @@ def refuse(node: PoolNode) -> None:
 
 
 @pytest.mark.parametrize("liar", [0, 1, 2])
-@pytest.mark.parametrize("lie", ["used", "refused"])
+@pytest.mark.parametrize("lie", ["used", "refused", "nonsense"])
 async def test_what_one_node_of_three_speaks_against_is_brought_to_the_chain(
     realm_db: Database, liar: int, lie: str
 ) -> None:
     async with open_bench(realm_db, nodes=3) as bench:
         if lie == "used":
             say_used(bench.nodes[liar], True)
-        else:
+        elif lie == "refused":
             refuse(bench.nodes[liar])
+        else:
+            say(bench.nodes[liar], "eth_call", "0x")
         owed = await bench.owe()
         await bench.tick()
         await bench.tick(SOON_S)
