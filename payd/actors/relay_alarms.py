@@ -17,8 +17,8 @@ WORDS: Final[dict[Alarm, str]] = {
     "balance_empty": "The relayer's account cannot pay for a payment: send it some of the chain's own coin.",
     "budget": "The relayer has spent what it may spend on this chain in 24 hours: see gas_per_day.",
     "fee_limit": "Gas costs more than the relayer may offer: see max_fee_gwei.",
-    "count_in_doubt": "One node counts transactions of the relayer that another does not. Nothing is sent:"
-    " take the wrong one out, or add a third.",
+    "count_in_doubt": "One node counts transactions of the relayer that no other one does, or none answers"
+    " beside it. Nothing is sent: take the wrong one out, add a third, or bring the others back.",
     "queue_old": "Payments have been waiting for the relayer for minutes.",
     "lost": "A fork took transactions by which payments had succeeded; they are sent again while they can.",
     "stuck": "A transaction of the relayer is not mined for minutes, or no node takes it: others wait.",
