@@ -270,3 +270,38 @@ def test_who_signs_while_the_shop_begins_to_ask_is_led_to_its_questions(
     expect(page.get_by_role("link", name="Answer the shop's questions first")).to_be_visible()
     expect(pay_button(page)).to_have_count(0)
     assert page.evaluate("localStorage.length") == 0
+
+
+def test_who_pays_at_an_old_price_is_told_of_the_new_one_before_anybody_knows_what_the_account_has(
+    till: Till, open_page: OpenPage
+) -> None:
+    page = open_page()
+    prices = Prices(page, "USDC")
+    opened(page, till.pay(), "USDC")
+    page.route("**/funds", lambda route: None)
+    route = prices.wait(page)
+    pay_button(page).click()
+    prices.give(route)
+    expect(page.get_by_role("alert")).to_contain_text("The price changed")
+    assert asked(page, SIGNED) == []
+    pay_button(page).click()
+    expect(heading(page)).to_have_text("Paid")
+    assert len(asked(page, SIGNED)) == 1
+
+
+def test_who_has_paid_is_not_told_of_a_price_that_changed_before(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    prices = Prices(page, "ETH")
+    opened(page, till.pay())
+    funds: list[Route] = []
+    page.route("**/funds", lambda route: funds.append(route))
+    confirmed(page)
+    route = prices.wait(page)
+    prices.give(route)
+    expect(page.get_by_role("alert")).to_contain_text("The price changed")
+    pay_button(page).click()
+    is_sent(page)
+    funds[0].fulfill(json={"funds": []})
+    page.wait_for_timeout(300)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    is_sent(page)

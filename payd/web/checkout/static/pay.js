@@ -108,7 +108,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     keep(null); // a signature that is not taken moves nothing, nor does what was reverted
     draw(rest(), true);
     warn(reverted ? 'reverted' : 'unsigned');
-    if (option) attempt(renew()); // too old, or the shop asks for something now
+    if (option) attempt(renew()); // too old, or the shop asks for more now
   }
 
   // -- from the wallet to its options
@@ -188,15 +188,18 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     offered = whose;
     const gas = (one) => one.actions.some(isSending); // who signs pays no fee
     options = fresh.sort((a, b) => gas(a) - gas(b));
-    const like = option?.amount.unit; // another account pays with the same
-    option = options.find((one) => one.id === (option?.id ?? kept()?.option)) ?? options.find((one) => one.amount.unit === like) ?? options[0];
-    if (option) draw('options', view !== 'options');
-    const seen = pairs.length && await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
+    option = options.find((one) => one.id === (option?.id ?? kept()?.option))
+      ?? options.find((one) => one.amount.unit === option?.amount.unit) ?? options[0]; // of another account
+    if (!option) return look(pairs);
+    draw('options', view !== 'options');
+    attempt(look(pairs));
+  }
+  async function look(pairs) {
+    const mine = turn, seen = await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
     if (mine !== turn) return;
     funds = seen?.funds ?? [];
-    if (option) return void (view === 'options' && !running && draw('options'));
-    if (!funds.length) throw new WalletError('no_options');
-    draw('none', true);
+    if (option) return view === 'options' && !running && draw('options');
+    draw(funds.length ? 'none' : 'choose', true);
     fail(new WalletError('no_options'));
   }
 
@@ -325,7 +328,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       if (['quote_expired', 'route_expired', 'invalid_params'].includes(e?.refused) && await renew()) return;
       if (problemOf(e).kind === 'moved') await connect();
       else draw('options', true);
-      fail(e);
+      if (option) fail(e);
     } catch (again) {
       back(again);
     }
@@ -446,7 +449,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   function arrange() {
     const what = kept(), whole = isWhole(what);
     if (whole && !(what.told && !$('pay')) && !what.doubted) tell();
-    if (running && !whole) return void ($('pay')?.childElementCount || draw(view));
+    if (running && !whole) return $('pay')?.childElementCount || draw(view);
     if (!$('pay')) return note(what);
     if (view !== (whole ? 'sent' : what?.asking ? 'maybe' : view)) stop();
     if (whole) {
