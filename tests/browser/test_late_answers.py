@@ -50,7 +50,7 @@ def confirmed(page: Page) -> list[str]:
     told: list[str] = []
 
     def open_still(route: Route) -> None:
-        body = route.request.post_data_json
+        body: Any = route.request.post_data_json
         told.extend(one["data"][0] for one in body["results"])
         route.fulfill(json=OPEN)
 
