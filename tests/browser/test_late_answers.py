@@ -140,6 +140,7 @@ def test_a_wallet_that_connects_after_another_tab_has_paid_is_offered_nothing(
     second.evaluate("(account) => done([account])", ACCOUNT)
     second.wait_for_timeout(500)
     is_sent(second)
+    assert asked(second, SENT) == []
 
 
 class Prices:
