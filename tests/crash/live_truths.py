@@ -80,6 +80,14 @@ class LiveAftermath:
         ids = self.common.rows.payments
         return [one for one in ids if any(word in moved.carries for word in bindings_of(one))]
 
+    def assigned(self, moved: Moved) -> list[str]:
+        """The payment that money is for because a merchant says so."""
+        return [
+            row["payment_id"]
+            for row in self.rows.transfers
+            if row["assigned"] and (row["tx_id"], row["log_index"]) == moved.place
+        ]
+
 
 LiveTruth = Callable[[LiveAftermath], Sequence[Any]]
 
@@ -104,7 +112,7 @@ def every_paid_payment_has_its_own_transfer_on_the_chain(left: LiveAftermath) ->
             if one.place[0] == tx_id
             and f"caip19/{one.asset}".lower() == due["unit"].lower()
             and one.value >= int(due["value"])
-            and payment_id in left.names(one)
+            and payment_id in (*left.names(one), *left.assigned(one))
         ]
         if not pays:
             wrong.append((payment_id, data["success"], due))

@@ -22,6 +22,8 @@ from tests.simulation.world import SlowShopper
 EXCUSED: Final = frozenset({503})
 # What a confirm may be refused with: what it tells of is not there, is not this payment's, or comes too late.
 REFUSED: Final = frozenset({400, 409, 410, 422})
+# What a merchant's word comes to that says nothing yet.
+NOT_YET: Final = frozenset({"not_mined", "not_read_yet", "disagreement"})
 SIGNS: Final = "eth_signTypedData_v4"
 PAUSE_MAX_S: Final = 30.0
 # Payments are open for fifteen minutes.
@@ -56,6 +58,9 @@ class Buyer(SlowShopper):
             self._pay_and_cancel,
             self._pay_from_elsewhere,
             self._pay_without_a_name,
+            self._pay_by_hand,
+            self._pay_by_hand,
+            self._name_what_somebody_sent,
             self._pay_two_at_once,
             self._pay_in_vain,
             self._pay_otherwise_after_all,
@@ -141,6 +146,37 @@ class Buyer(SlowShopper):
             sent = self._send(wallet, wallet.signed(due.to, data, due.value))
             if self.rng.random() < 0.5:
                 await self._confirm(told, option, sent.hash)
+
+    async def _pay_by_hand(self, told: Told) -> None:
+        """Nothing in it says what it is for, but the merchant does; sometimes of one more that pays, too."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            due = wallet.transaction(option["actions"][0])
+            data = due.input[:TRANSFER_BYTES] if due.logs else b""
+            sent = [self._send(wallet, wallet.signed(due.to, data, due.value))]
+            if self.rng.random() < 0.3:
+                data = self.rng.choice((due.input, data))
+                sent.append(self._send(wallet, wallet.signed(due.to, data, due.value)))
+            for one in self.rng.sample(sent, len(sent)):
+                await self._name(told, one.hash)
+
+    async def _name_what_somebody_sent(self, told: Told) -> None:
+        """The merchant takes another's transaction for this payment's."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, _ = asked
+            known = sorted(one.hash for _, one in wallet.chain.mined())
+            if known:
+                await self._name(told, self.rng.choice(known[-8:]))
+
+    async def _name(self, told: Told, tx_id: str) -> None:
+        """The merchant says that this payment is paid by that transaction, until it can be told."""
+        for _ in range(4):
+            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
+            named = await self.insist("POST", f"/v1/payments/{told.payment_id}/match", {"txId": tx_id})
+            if named.status == 200 and named.body["match"]["outcome"] not in NOT_YET:
+                return
+            if named.status not in (200, 404, 429) and not self.excuses(named):
+                self.refuse(named, "match")
 
     async def _pay_two_at_once(self, told: Told) -> None:
         """This payment and the one before in one transaction; sometimes it moves money for one alone."""
