@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Page
 
+from tests.browser.page_wallets import connect
+
 ACCOUNT: Final = "0x" + "11" * 20
 OTHER: Final = "0x" + "22" * 20
 HASH: Final = "0x" + "ab" * 32
@@ -63,3 +65,12 @@ def asked(page: Page, *methods: str) -> list[Any]:
 def for_real(page: Page) -> None:
     """Have the page ask for what it would ask if this were no test payment: the wallet is a played one."""
     page.evaluate("document.getElementById('checkout').removeAttribute('data-rehearsal')")
+
+
+def opened(page: Page, link: str, asset: str = "ETH") -> Page:
+    """A payment's page with this wallet connected, about to pay in an asset."""
+    page.add_init_script(PLAYED)
+    page.goto(link)
+    for_real(page)
+    connect(page, NAME, asset)
+    return page

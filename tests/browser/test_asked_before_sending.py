@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import Till, Watch
-from tests.browser.page_wallets import connect, pay_button, paying
-from tests.browser.played import ACCOUNT, NAME, OTHER, PLAYED, SENT, asked, for_real, play
+from tests.browser.page_wallets import pay_button, paying
+from tests.browser.played import ACCOUNT, OTHER, SENT, asked, opened, play
 from tests.browser.test_checkout import heading
 
 pytestmark = pytest.mark.browser
@@ -21,14 +21,6 @@ OpenPage = Callable[..., Page]
 WAITS: Final = "() => Boolean(window.done)"
 HOLDS_S: Final = 5
 SLEPT_S: Final = 7_200
-
-
-def opened(page: Page, link: str) -> Page:
-    page.add_init_script(PLAYED)
-    page.goto(link)
-    for_real(page)
-    connect(page, NAME, "ETH")
-    return page
 
 
 @pytest.mark.parametrize("to", ["succeeded", "cancelled", "expired"])

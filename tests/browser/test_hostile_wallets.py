@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import connect, nothing_to_pay_with, pay_button, paying
-from tests.browser.played import ACCOUNT, HASH, NAME, PLAYED, SENT, asked, for_real, play, tell
+from tests.browser.played import ACCOUNT, HASH, NAME, PLAYED, SENT, asked, opened, play, tell
 from tests.browser.test_checkout import PHONE, heading
 from tests.browser.wallet_shop import WalletShop
 from tests.live import solana
@@ -97,14 +97,6 @@ def test_what_is_no_hash_is_not_taken_for_one(till: Till, open_page: OpenPage, a
     play(page, eth_sendTransaction=[HASH])
     pay_button(page).click()
     expect(heading(page)).to_have_text("Paid")
-
-
-def opened(page: Page, link: str, asset: str = "ETH") -> Page:
-    page.add_init_script(PLAYED)
-    page.goto(link)
-    for_real(page)
-    connect(page, NAME, asset)
-    return page
 
 
 @pytest.mark.parametrize("signature", [HARMED, "0x", "0xabc", {"r": 1}, "0x" + "ab" * 500_000, "null"])

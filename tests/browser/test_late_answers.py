@@ -11,7 +11,19 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import choose, connect, nothing_to_pay_with, pay_button, paying
-from tests.browser.played import ACCOUNT, HASH, NAME, PLAYED, SENT, SIGNED, asked, for_real, play
+from tests.browser.played import (
+    ACCOUNT,
+    HASH,
+    NAME,
+    PLAYED,
+    SENT,
+    SIGNATURE,
+    SIGNED,
+    asked,
+    for_real,
+    opened,
+    play,
+)
 from tests.browser.test_checkout import heading
 from tests.browser.test_wallet_refusals import in_two_steps_of
 from tests.web.asking import FIELDS
@@ -21,17 +33,8 @@ pytestmark = pytest.mark.browser
 OpenPage = Callable[..., Page]
 
 WAITS: Final = "() => Boolean(window.done)"
-SIGNATURE: Final = "0x" + "cd" * 65
 HOLDS_S: Final = 3
 OPEN: Final = {"status": "requires_action", "isFinal": False}
-
-
-def opened(page: Page, link: str, asset: str = "ETH") -> Page:
-    page.add_init_script(PLAYED)
-    page.goto(link)
-    for_real(page)
-    connect(page, NAME, asset)
-    return page
 
 
 def left_while_sending(page: Page) -> None:

@@ -20,6 +20,7 @@ from tests.browser.played import (
     SIGNED,
     asked,
     for_real,
+    opened,
     play,
     tell,
 )
@@ -34,14 +35,6 @@ const denied = () => { throw new DOMException('denied', 'SecurityError'); };
 Object.defineProperty(window, 'localStorage', { get: denied });
 """
 WAITS: Final = "() => Boolean(window.done)"
-
-
-def opened(page: Page, link: str, asset: str = "ETH") -> Page:
-    page.add_init_script(PLAYED)
-    page.goto(link)
-    for_real(page)
-    connect(page, NAME, asset)
-    return page
 
 
 def account(page: Page, address: str) -> Any:
