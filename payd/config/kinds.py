@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from payd.core.errors import InvalidParams
 
@@ -123,9 +124,19 @@ def _parse_address(value: Any) -> Address:
 
 
 def _parse_url(value: Any) -> str:
-    url = parse_target(value)
-    need("?" not in url and "#" not in url)
-    return url.rstrip("/")
+    """As browsers name it, which is what passkeys and origins are compared with."""
+    need(type(value) is str and "?" not in value and "#" not in value)
+    if not value:
+        return ""
+    from payd.core.endpoint import DEFAULT_PORTS, check_url
+
+    try:
+        scheme, host, port = check_url(value, allow_http=True)
+    except InvalidParams:
+        raise ValueError from None
+    host = f"[{host}]" if ":" in host else host
+    at = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
+    return f"{scheme}://{at}{urlsplit(value).path.rstrip('/')}"
 
 
 def parse_target(value: Any) -> str:

@@ -87,9 +87,20 @@ def test_an_address_is_written_as_it_was_read() -> None:
     assert str(Address("::1", 0)) == "[::1]:0"
 
 
-@pytest.mark.parametrize("url", ["https://pay.example", "http://[::1]:8420/a/b", "https://bücher.example:1"])
-def test_a_url_is_what_was_written_without_the_slash_at_its_end(url: str) -> None:
-    assert URL.parse(url) == URL.parse(f"{url}/") == url
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("https://pay.example", "https://pay.example"),
+        ("http://[::1]:8420/a/B", "http://[::1]:8420/a/B"),
+        ("HTTPS://Pay.Example/X", "https://pay.example/X"),
+        ("https://pay.example:443", "https://pay.example"),
+        ("http://localhost:80", "http://localhost"),
+        ("https://bücher.example:1", "https://xn--bcher-kva.example:1"),
+        ("http://[0:0::1]:8420", "http://[::1]:8420"),
+    ],
+)
+def test_a_url_is_as_browsers_name_it_which_passkeys_are_compared_with(typed: str, named: str) -> None:
+    assert URL.parse(typed) == URL.parse(f"{typed}/") == named
     assert URL.parse("") == ""
 
 
