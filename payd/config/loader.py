@@ -216,6 +216,8 @@ def _unknown_in_row(place: Place, rows: Rows, row: Row) -> str:
 
 
 def _unknown_near(name: str, typed: str, there: list[str], keys: Mapping[str, Key]) -> str:
+    if (last := typed.rpartition(".")[2]) in KEYS:
+        return f"unknown key {name}; did you mean {last}? It stands above the first [section]"
     near = difflib.get_close_matches(typed, there, 1)
     if not near:
         return f"unknown key {name}; see payd.toml for the keys there are"

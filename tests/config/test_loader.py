@@ -88,6 +88,10 @@ def test_variables_that_set_nothing_are_no_error_and_can_be_asked_for() -> None:
         ("payments = 5\n", "payd.toml:1: payments must be a section: [payments]"),
         ("webhooks.test.allow_htp = true\n", "payd.toml:1: unknown key webhooks.test.allow_htp; did you mean "
          "webhooks.test.allow_http (true or false)?"),
+        ("[webhooks.test]\nallow_http = true\n\nbase_url = 'https://x'\n", "payd.toml:4: unknown key "
+         "webhooks.test.base_url; did you mean base_url? It stands above the first [section]"),
+        ("[http]\nlisten = '127.0.0.1:1'\n", "payd.toml:2: unknown key http.listen; did you mean listen? It "
+         "stands above"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_names_its_line_and_the_nearest_key(
@@ -276,6 +280,7 @@ BASE = f"[[chains]]\nid = 'eip155:8453'\n{NODES}"
         (f"{BASE}[[chains]]\nid = 'eip155:1'\n{NODES}poll_m = 100\n",
          "payd.toml:7: unknown key chains[1].poll_m; did you mean chains[1].poll_ms (a whole number of"),
         (f"{BASE}zzzzzz = 1\n", "payd.toml:4: unknown key chains[0].zzzzzz; see payd.toml"),
+        (f"{BASE}listen = 'x:1'\n", "payd.toml:4: unknown key chains[0].listen; did you mean listen? It "),
         (f"{BASE}lifetime_s = 1\n", "payd.toml:4: unknown key chains[0].lifetime_s; see payd.toml"),
         (f"{BASE}\n\n[[chains]]\nid = 'eip155:1'\n", "payd.toml:6: chains[1].rpc is missing: a list of"),
         (f"\n[[chains]]\n{NODES}", "payd.toml:2: chains[0].id is missing: the CAIP-2 id of an EVM chain"),
