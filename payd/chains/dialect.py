@@ -75,8 +75,13 @@ LIMITED_WORDS: Final = (
     "quota",
     "throttle",
     "over capacity",
+    "credits limited",
+    "rps limit",
+    "usage limit",
+    "capacity limit",
+    "unauthorized",
 )
-"""In what providers say when they want to be asked less, whatever the chain."""
+"""In what providers say to every call when they want to be asked less, or by who pays, whatever the chain."""
 
 
 def has(words: str, parts: tuple[str, ...]) -> bool:

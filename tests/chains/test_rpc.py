@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -92,6 +93,34 @@ async def test_what_one_node_cannot_tell_the_next_is_asked(said: Says) -> None:
         assert rpc.nodes[0].is_healthy
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        Says(-32000, "Unauthorized: You must authenticate your request with an API key."),
+        Says(-32046, "Cannot fulfill request"),
+        Says(-32012, "credits limited to 6000/sec"),
+        Says(-32000, "words that nobody knows"),
+    ],
+)
+async def test_what_a_providers_plan_does_not_allow_the_next_node_is_asked(said: Says) -> None:
+    first, second = FakeNode({"eth_getBalance": said}), FakeNode({"eth_getBalance": "0x1"})
+    async with open_rpc(first, second) as rpc:
+        assert await rpc.call("eth_getBalance", "0xab", "latest") == "0x1"
+
+
+async def test_a_key_that_is_no_longer_good_costs_one_request_and_says_so() -> None:
+    """As Ankr answers: with one error, whatever was asked, and the status of success."""
+    error = {"code": -32000, "message": "Unauthorized: You must authenticate your request with an API key."}
+    first, second = named(1), FakeNode({"eth_call": "0x2"})
+    async with open_rpc(first, second) as rpc:
+        await rpc.call("eth_blockNumber")
+        first.does = Does(body=msgspec.json.encode({"jsonrpc": "2.0", "error": error, "id": None}))
+
+        assert await rpc.batch([("eth_call", {}, "latest")] * 8) == ["0x2"] * 8
+        assert len(first.asked) == 3  # who it is, the first call, and these
+        assert "You must authenticate" in rpc.nodes[0].last_error
+
+
 async def test_what_no_node_can_tell_is_an_error_and_no_outage() -> None:
     down = FakeNode(does=Does(status=500))
     async with open_rpc(FakeNode({"eth_call": UNKNOWN}), down, FakeNode({"eth_call": UNKNOWN})) as rpc:
@@ -137,7 +166,7 @@ async def test_where_no_node_answers_each_is_named_with_its_trouble_and_without_
             await rpc.call("eth_blockNumber")
 
         assert str(caught.value) == (
-            "http://node0.test: HTTP 500; http://node1.test: it is of chain 1, and not of 8453"
+            "http://node0.test: HTTP 500: ok; http://node1.test: it is of chain 1, and not of 8453"
         )
         assert KEY not in repr(caught.value)
 

@@ -39,6 +39,8 @@ _TOO_WIDE: Final = (
     "limited to a",
     "query timeout exceeded",
 )
+# Where an error may speak of what was asked; what is said to any other call is the trouble of who says it.
+_MAY_ANSWER: Final = frozenset({"eth_call", "eth_estimateGas", "eth_sendRawTransaction", "eth_getLogs"})
 # These speak of a range, and not of its width.
 _NOT_WIDE: Final = ("invalid block range", "beyond current head")
 # Trouble that passes, of a node or of the sequencer behind it, whatever it was asked.
@@ -227,7 +229,7 @@ def kind_of(method: str, code: int, message: str) -> Kind:
         return "answer"
     if code in _LIMITED_CODES or has(words, LIMITED_WORDS):
         return "limited"
-    if code in _CANNOT_CODES or has(words, _CANNOT):
+    if method not in _MAY_ANSWER or code in _CANNOT_CODES or has(words, _CANNOT):
         return "cannot"
     return "answer"
 

@@ -22,8 +22,6 @@ from payd.chains.solana.keys import CLOCK
 # CAIP-2 takes so many characters of the genesis hash.
 GENESIS_CHARS: Final = 32
 
-# It does not know the transaction that a listing is to begin or end with: another may, or a fork took it.
-CURSOR_UNKNOWN: Final = -32020
 # The only error that has a transaction's own words in it, which may be any.
 _PREFLIGHT_FAILED: Final = -32002
 _PARAMS_INVALID: Final = -32602
@@ -42,42 +40,6 @@ _CLOCK: Final = str(CLOCK)
 _INDEXED: Final = "getSignaturesForAddress"
 # HTTP's number, alone and in the range of JSON-RPC.
 _LIMITED_CODES: Final = frozenset({429, -32429})
-# What this node has not, or not yet, or not any more.
-_CANNOT_CODES: Final = frozenset(
-    {
-        -32001,  # the block was cleaned up
-        -32004,  # no such block, or no block's time
-        -32005,  # the node is unhealthy, or slots behind
-        -32007,  # the slot was skipped, or lost in a jump from a snapshot
-        -32008,  # it has no snapshot
-        -32009,  # the slot was skipped, or is missing in long-term storage
-        -32010,  # it does not index that key
-        -32011,  # it keeps no history of transactions
-        -32012,  # it broke off a scan
-        -32014,  # a block's status is not there yet
-        -32016,  # it has not come to the slot that it must not answer from before
-        -32017,  # rewards are being paid out
-        -32018,  # rewards of a slot that it has not
-        -32019,  # its long-term storage does not answer
-        CURSOR_UNKNOWN,
-        -32601,  # it has not that method
-        -32603,  # an internal error
-    }
-)
-_CANNOT: Final = (
-    "method not found",
-    "unsupported method",
-    "method not supported",
-    "is not supported",
-    "is not available",
-    "is not allowed",
-    "node is behind",
-    "node is unhealthy",
-    "request timed out",
-    "timed out",
-    "internal error",
-)
-
 # By the names of the chain's own errors, which a node adds to its words.
 _VERDICT_OF: Final[dict[str, Verdict]] = {
     "AlreadyProcessed": "known",
@@ -148,7 +110,7 @@ class SolanaDialect(msgspec.Struct, frozen=True):
             return None
 
     def kind_of(self, method: str, code: int, message: str) -> Kind:
-        """What an error to a call of `method` means."""
+        """What an error to a call of `method` means: what is not known is the trouble of who says it."""
         words = message.lower()
         if code == _PREFLIGHT_FAILED:
             return "answer"
@@ -156,11 +118,7 @@ class SolanaDialect(msgspec.Struct, frozen=True):
             return "limited"
         if code == _PARAMS_INVALID and method == _INDEXED:
             return "cannot"
-        if code in ANSWER_CODES:
-            return "answer"
-        if code in _CANNOT_CODES or has(words, _CANNOT):
-            return "cannot"
-        return "answer"
+        return "answer" if code in ANSWER_CODES else "cannot"
 
     def send_call(self, raw: bytes) -> Call:
         """Hands a signed transaction to a node: untried, and not sent again by itself.

@@ -60,6 +60,16 @@ from payd.chains.rpc_errors import Kind, RpcError, Verdict
         ("eth_call", 429, "Your app has exceeded its compute units per second capacity.", "limited"),
         ("eth_call", -32000, "Too Many Requests", "limited"),
         ("eth_call", -32007, "100/second request limit reached", "limited"),
+        ("eth_call", -32012, "credits limited to 6000/sec", "limited"),
+        ("eth_call", -32005, "You've exceeded the RPS limit available on the current plan.", "limited"),
+        ("eth_call", -32001, "You've reached the usage limit for your current plan.", "limited"),
+        ("eth_call", -32000, "Monthly capacity limit exceeded.", "limited"),
+        ("eth_call", -32000, "Unauthorized: You must authenticate your request with an API key.", "limited"),
+        ("eth_getBalance", -32046, "Cannot fulfill request", "cannot"),
+        ("eth_getCode", -32055, "No nodes available", "cannot"),
+        ("eth_gasPrice", 19, "Blast API is no longer available. Please update your integration", "cannot"),
+        ("eth_getBlockByNumber", -32000, "words that nobody knows", "cannot"),
+        ("eth_call", -32000, "words that nobody knows", "answer"),
     ],
 )
 def test_an_error_is_an_answer_or_a_range_too_wide_or_the_nodes_own_trouble(

@@ -123,7 +123,7 @@ def test_what_is_no_slot_is_none(said: object) -> None:
         ("getMultipleAccounts", -32602, "Too many inputs provided; max 100", "answer"),
         ("getAccountInfo", -32602, "Invalid param: WrongSize", "answer"),
         ("getSignaturesForAddress", -32602, "blockstore error: the slot is not rooted", "cannot"),
-        ("getSlot", -32600, "Invalid request", "answer"),
+        ("getSlot", -32600, "Invalid request", "cannot"),
         ("getTransaction", -32600, "getTransaction is not available on the free plan", "cannot"),
         (
             "getTransaction",
@@ -144,7 +144,9 @@ def test_what_is_no_slot_is_none(said: object) -> None:
         ("getSlot", -32007, "50/second request limit reached - reduce calls per second", "limited"),
         ("getSlot", -32003, "daily request limit reached", "limited"),
         ("getSlot", -32005, "Too many requests, slow down", "limited"),
-        ("getSlot", -32000, "something else", "answer"),
+        ("getSlot", -32012, "credits limited to 6000/sec", "limited"),
+        ("getSlot", -32000, "something else", "cannot"),
+        ("simulateTransaction", -32000, "something else", "cannot"),
     ],
 )
 def test_an_error_is_an_answer_or_the_nodes_own_trouble_or_asks_for_patience(
