@@ -25,6 +25,8 @@ Results: TypeAlias = list[Any]
 KindOf: TypeAlias = Callable[[str, int, str], Kind]
 """What an error means, from the called method, its code and its message."""
 
+# Of what a node says with a status, for people.
+WORDS_MAX: Final = 200
 # A shorter part of a URL is no key.
 KEY_CHARS_MIN: Final = 8
 
@@ -104,7 +106,7 @@ def read_results(
         raise AnswerTooLong
     if is_batch and (reply.status == 413 or (reply.status != 200 and _refuses_batch(_parsed(reply)))):
         raise TooManyCalls
-    answers = _decoded(reply)
+    answers = _decoded(reply, redact)
     listed = answers if isinstance(answers, list) else [answers]
     if is_batch and _refuses_batch(answers):
         raise TooManyCalls
@@ -123,19 +125,28 @@ def read_results(
     return [_result(method, by_id[one], redact, kind_of) for one, method in methods.items()]
 
 
-def _decoded(reply: Reply) -> list[_Answer] | _Answer:
+def _decoded(reply: Reply, redact: Redactor) -> list[_Answer] | _Answer:
     if reply.status is None:
         raise Fault(f"{reply.error_class}: {reply.detail}")
     # Some send errors with a status of their own, 413 that of logs of too many blocks; a key that is refused
     # is none of a call.
     if reply.status not in (200, 400, 413):
-        raise Fault(f"HTTP {reply.status}", patience_s=_patience_s(reply.status, reply))
+        raise Fault(_refusal(reply, redact), patience_s=_patience_s(reply.status, reply))
     if not reply.is_whole:
         raise Fault("its answer is too long, or was cut off")
     answers = _parsed(reply)
     if answers is None:
-        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else f"HTTP {reply.status}")
+        raise Fault("its answer is no JSON-RPC" if reply.status == 200 else _refusal(reply, redact))
     return answers
+
+
+def _refusal(reply: Reply, redact: Redactor) -> str:
+    """The status, and what the node says with it: that of a plan or a key often says what to do."""
+    said = next((one.error.message for one in _listed(_parsed(reply)) if one is not None and one.error), None)
+    if said is None and not reply.body.lstrip().startswith((b"<", b"{", b"[")):
+        said = reply.body[:MESSAGE_MAX].decode(errors="replace")
+    words = "".join(char if char.isprintable() else " " for char in redact(said)[:WORDS_MAX]).strip()
+    return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
 
 
 def _parsed(reply: Reply) -> list[_Answer] | _Answer | None:

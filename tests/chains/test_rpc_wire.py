@@ -151,11 +151,32 @@ def test_a_status_other_than_200_is_a_fault_and_may_ask_for_patience(
     assert (found.words, found.patience_s) == (f"HTTP {status}", patience_s)
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            {"id": 5, "error": {"code": -32600, "message": "Must be authenticated!"}},
+            ": Must be authenticated!",
+        ),
+        ({"id": None, "error": {"code": 429, "message": "Monthly\nlimit"}}, ": Monthly limit"),
+        (b"message: API key not found, trace_id: 4b1f\n", ": message: API key not found, trace_id: 4b1f"),
+        (b"no project 0123456789abcdef", ": no project [redacted]"),
+        (b"x" * 5000, ": " + "x" * 200),
+        (b"<html><body>Forbidden</body></html>", ""),
+        ({"error": "Forbidden"}, ""),
+        (b"\xff\x00", ": \ufffd"),
+        (b"", ""),
+    ],
+)
+def test_what_a_node_says_with_a_status_is_passed_on_without_its_key(body: Any, words: str) -> None:
+    assert fault(body, status=403).words == f"HTTP 403{words}"
+
+
 def test_an_error_may_come_with_a_status_of_400() -> None:
     [error] = read({"id": 5, "error": {"code": -32602, "message": "invalid argument"}}, status=400)
 
     assert isinstance(error, RpcError)
-    assert fault(b"Bad Request", status=400).words == "HTTP 400"
+    assert fault(b"Bad Request", status=400).words == "HTTP 400: Bad Request"
 
 
 def test_an_error_without_an_id_is_that_of_the_only_call() -> None:
@@ -194,7 +215,7 @@ def test_a_batch_may_be_refused_in_words_with_any_status(status: int, code: int,
     for body in ({"error": error}, [{"id": 5, "error": error}, {"id": 6, "error": error}]):
         with pytest.raises(TooManyCalls):
             read(body, TWO, status=status)
-    assert fault({"id": 5, "error": error}, status=500).words == "HTTP 500"
+    assert fault({"id": 5, "error": error}, status=500).words == f"HTTP 500: {words}"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +232,7 @@ def test_what_calls_of_a_batch_say_themselves_is_no_refusal_of_it(body: Any) -> 
 def test_a_failure_of_a_batch_is_a_failure() -> None:
     bodies: list[Any] = [b"", b"<html>no batch calls</html>", [], {"id": 5, "error": {"message": "no"}}]
     for body in bodies:
-        assert fault(body, TWO, status=403).words == "HTTP 403"
+        assert fault(body, TWO, status=403).words in ("HTTP 403", "HTTP 403: no")
 
 
 def test_a_batch_whose_body_is_too_long_is_refused_for_its_length() -> None:
