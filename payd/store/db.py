@@ -40,7 +40,7 @@ from payd.store.connection import (
 )
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
-from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of
+from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of, log_bytes_of
 from payd.store.writer import next_batch, rewrite_version, write_batch
 
 __all__ = ["Database", "Tx", "open_database"]
@@ -135,7 +135,7 @@ class Database:
             commit_s=self._commit_s,
             checkpoints=self._checkpoints,
             file_bytes=bytes_of(self._path),
-            log_bytes=bytes_of(self._path.with_name(f"{self._path.name}-wal")) or 0,
+            log_bytes=log_bytes_of(self._path),
         )
 
     async def write(self, step: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

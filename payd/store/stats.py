@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from payd.core.histogram import Histogram
+from payd.store.copying import log_of
 
 # Seconds: a fast disk's fsync, a slow one's, and what nobody should wait for.
 COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -46,3 +47,8 @@ def bytes_of(path: Path) -> int | None:
         return path.stat().st_size
     except OSError:
         return None
+
+
+def log_bytes_of(path: Path) -> int:
+    """The size of a database's write-ahead log, wherever that lies; 0 where there is none."""
+    return bytes_of(log_of(path)) or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from payd.store.db import Database, Tx
-from payd.store.stats import COMMIT_BOUNDS_S, bytes_of
+from payd.store.stats import COMMIT_BOUNDS_S, bytes_of, log_bytes_of
 
 
 def begin(tx: Tx, count: int) -> None:
@@ -31,3 +31,12 @@ def test_a_file_that_is_not_to_be_seen_has_no_size(tmp_path: Path) -> None:
 
     assert bytes_of(tmp_path / "there") == 5
     assert bytes_of(tmp_path / "gone") is None
+
+
+def test_the_log_of_a_database_that_is_a_link_lies_beside_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "larger").mkdir()
+    (tmp_path / "larger" / "live.db-wal").write_bytes(b"12345")
+    (tmp_path / "live.db").symlink_to("larger/live.db")
+
+    assert log_bytes_of(tmp_path / "live.db") == 5
+    assert log_bytes_of(tmp_path / "test.db") == 0

@@ -8,7 +8,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -220,21 +219,10 @@ def _queue(realm: Realm) -> Queue:
 def _stores(house: House) -> Iterator[Store]:
     stores = {"office": house.office} | {name: realm.db for name, realm in house.realms.items()}
     for name, db in stores.items():
-        path = None if house.data_dir is None else house.data_dir / f"{name}.db"
-        yield Store(
-            f"{name}.db",
-            db.healthy,
-            db.failure or "takes writes",
-            _size(path),
-            _size(None if path is None else path.with_name(f"{path.name}-wal")),
-        )
-
-
-def _size(path: Path | None) -> str:
-    try:
-        return "–" if path is None else size_words(path.stat().st_size)
-    except OSError:
-        return "–"
+        stats = db.stats()
+        size = "–" if stats.file_bytes is None else size_words(stats.file_bytes)
+        words = db.failure or "takes writes"
+        yield Store(f"{name}.db", db.healthy, words, size, size_words(stats.log_bytes))
 
 
 def _once(matters: list[Matter]) -> list[Matter]:
