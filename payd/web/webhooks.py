@@ -5,7 +5,7 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,7 +34,6 @@ from payd.store.db import Tx
 from payd.store.endpoints import (
     Act,
     Headers,
-    SealedSecret,
     get_endpoint,
     reveal_secret,
     rotate_secret,
@@ -108,7 +107,7 @@ class TestOut(_Out, frozen=True):
 
 async def read_endpoint(call: Call) -> Answer:
     """GET /v1/webhooks/endpoint → `{id, url, events, headers, state, failingSince, …}`; 404 `not_found`."""
-    return _shown(call, call.realm.db.point(get_endpoint, call.account_id))
+    return Answer.json(call.realm.db.point(lambda tx: _shown(tx, call, get_endpoint(tx, call.account_id))))
 
 
 async def put_endpoint(call: Call) -> Answer:
@@ -121,25 +120,28 @@ async def put_endpoint(call: Call) -> Answer:
     fresh_id = new_id("ep_", now_ms, call.house.entropy)
     secret, sealed = _fresh_secret(call, fresh_id)
 
-    def tell(written: tuple[Endpoint, bool]) -> None:
-        endpoint, is_new = written
-        call.realm.deliveries.wake(endpoint.id)
-        if is_new:
+    headers = _headers(call, body.headers)
+
+    def step(tx: Tx) -> EndpointOut:
+        endpoint, is_new = endpoints_store.put_endpoint(
+            tx,
+            account_id=call.account_id,
+            url=body.url,
+            events=events,
+            fresh_id=fresh_id,
+            sealed=sealed,
+            now_ms=now_ms,
+            actor=call.actor,
+            headers=headers,
+        )
+        return _shown(tx, call, endpoint, secret=secret if is_new else msgspec.UNSET)
+
+    def tell(shown: EndpointOut) -> None:
+        call.realm.deliveries.wake(shown.id)
+        if shown.secret is not msgspec.UNSET:
             call.realm.account_feed.secret_changed(call.account_id)
 
-    endpoint, is_new = await call.realm.db.write_and_tell(
-        tell,
-        endpoints_store.put_endpoint,
-        account_id=call.account_id,
-        url=body.url,
-        events=events,
-        fresh_id=fresh_id,
-        sealed=sealed,
-        now_ms=now_ms,
-        actor=call.actor,
-        headers=_headers(call, body.headers),
-    )
-    return _shown(call, endpoint, secret if is_new else None)
+    return Answer.json(await call.realm.db.write_and_tell(tell, step))
 
 
 async def delete_endpoint(call: Call) -> Answer:
@@ -166,30 +168,40 @@ async def rotate(call: Call) -> Answer:
     Takes no `Idempotency-Key`: a kept answer would hold the secret in the clear, also when it is long gone.
     Who lost the answer asks `reveal`; who rotates twice loses nothing, as both secrets before sign for a day.
     """
-    endpoint = call.realm.db.point(get_endpoint, call.account_id)
-    secret, sealed = _fresh_secret(call, endpoint.id)
-    endpoint = await call.realm.db.write_and_tell(
-        lambda _: call.realm.account_feed.secret_changed(call.account_id),
-        rotate_secret,
-        endpoint_id=endpoint.id,
-        account_id=call.account_id,
-        sealed=sealed,
-        now_ms=call.realm.clock.now_ms(),
-        actor=call.actor,
+    endpoint_id = call.realm.db.point(get_endpoint, call.account_id).id
+    secret, sealed = _fresh_secret(call, endpoint_id)
+
+    def step(tx: Tx) -> EndpointOut:
+        endpoint = rotate_secret(
+            tx,
+            endpoint_id=endpoint_id,
+            account_id=call.account_id,
+            sealed=sealed,
+            now_ms=call.realm.clock.now_ms(),
+            actor=call.actor,
+        )
+        return _shown(tx, call, endpoint, secret=secret)
+
+    shown = await call.realm.db.write_and_tell(
+        lambda _: call.realm.account_feed.secret_changed(call.account_id), step
     )
-    return _shown(call, endpoint, secret)
+    return Answer.json(shown)
 
 
 async def reveal(call: Call) -> Answer:
     """POST /v1/webhooks/endpoint/reveal → the endpoint with its current `secret`; audited."""
-    endpoint, secret = await call.realm.db.write(
-        reveal_secret,
-        account_id=call.account_id,
-        seal=call.realm.seal,
-        now_ms=call.realm.clock.now_ms(),
-        actor=call.actor,
-    )
-    return _shown(call, endpoint, secret)
+
+    def step(tx: Tx) -> EndpointOut:
+        endpoint, secret = reveal_secret(
+            tx,
+            account_id=call.account_id,
+            seal=call.realm.seal,
+            now_ms=call.realm.clock.now_ms(),
+            actor=call.actor,
+        )
+        return _shown(tx, call, endpoint, secret=secret)
+
+    return Answer.json(await call.realm.db.write(step))
 
 
 async def enable(call: Call) -> Answer:
@@ -289,7 +301,7 @@ async def _switch(call: Call, act: Act, more: Callable[[Tx], dict[str, Any]] = l
     def work(tx: Tx) -> Outcome:
         endpoint = switch_endpoint(tx, account_id=call.account_id, act=act, now_ms=now_ms, actor=call.actor)
         switched.append(endpoint.id)
-        out = _endpoint_out(call, endpoint, secrets_of(tx, endpoint.id), **more(tx))
+        out = _shown(tx, call, endpoint, **more(tx))
         return Outcome(200, msgspec.json.encode(out))
 
     def tell(_: Outcome) -> None:
@@ -312,15 +324,7 @@ def _headers(call: Call, headers: dict[str, str] | None) -> Headers | None:
     return lambda endpoint_id: call.realm.seal.seal(msgspec.json.encode(checked), endpoint_id), tuple(checked)
 
 
-def _shown(call: Call, endpoint: Endpoint, secret: str | None = None) -> Answer:
-    secrets = call.realm.db.point(secrets_of, endpoint.id)
-    shown = msgspec.UNSET if secret is None else secret
-    return Answer.json(_endpoint_out(call, endpoint, secrets, secret=shown))
-
-
-def _endpoint_out(
-    call: Call, endpoint: Endpoint, secrets: Sequence[SealedSecret], **more: Any
-) -> EndpointOut:
+def _shown(tx: Tx, call: Call, endpoint: Endpoint, **more: Any) -> EndpointOut:
     return EndpointOut(
         id=endpoint.id,
         url=endpoint.url,
@@ -330,7 +334,7 @@ def _endpoint_out(
         failing_since=_iso(endpoint.failing_since_ms),
         disables_at=_iso(disables_at_ms(endpoint)),
         off_since=_iso(endpoint.off_since_ms),
-        old_secrets_until=_iso(old_secrets_until_ms(secrets, call.realm.clock.now_ms())),
+        old_secrets_until=_iso(old_secrets_until_ms(secrets_of(tx, endpoint.id), call.realm.clock.now_ms())),
         source_addresses=call.realm.deliveries.rules.bind,
         **more,
     )

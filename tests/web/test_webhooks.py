@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from payd.core.advice import advice
@@ -138,6 +139,22 @@ async def test_the_secret_can_be_revealed_and_rotated_and_both_are_audited(tmp_p
             ]
         )
         assert acts == ["endpoint.register", "endpoint.reveal", "endpoint.rotate", "endpoint.reveal"]
+
+
+async def test_a_secret_that_is_stored_is_told_though_nothing_can_be_read_right_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        feed, store = hooked.shop.realm.account_feed, hooked.shop.realm.db._connections
+        for method, path in (("PUT", ENDPOINT), ("POST", f"{ENDPOINT}/rotate")):
+            with monkeypatch.context() as broken:
+                broken.setattr(feed, "secret_changed", lambda _: broken.setattr(store, "point", None))
+                answer = await hooked.shop.call(method, path, {"url": HOOK} if method == "PUT" else None)
+
+            assert answer.status == 200
+            assert (
+                answer.body["secret"] == (await hooked.shop.call("POST", f"{ENDPOINT}/reveal")).body["secret"]
+            )
 
 
 async def test_six_secrets_at_once_are_too_many(tmp_path: Path) -> None:
