@@ -292,13 +292,19 @@ class Words:
 
         What was paid on a chain that is no longer configured is known all the same.
         """
+        if (known := self.known(unit)) is not None:
+            return known
+        name = unit.partition("/")[2]
+        return Display(asset_symbol=parse_asset(name).reference[:12], asset_name=name, decimals=0)
+
+    def known(self, unit: str) -> Display | None:
+        """As `display`; None of an asset that nobody knows, as of one that was taken out of payd.toml."""
         kind, _, name = unit.partition("/")
         if kind == "iso4217":
             return Display(asset_symbol=name, asset_name=name, decimals=exponent(name))
         asset = parse_asset(name)
         chain = next((one for one in self._chains if one.serves(str(canonical_chain(asset.chain)))), None)
-        known = self._book.display(asset) if chain is None else chain.display(asset)
-        return known or Display(asset_symbol=asset.reference[:12], asset_name=name, decimals=0)
+        return self._book.display(asset) if chain is None else chain.display(asset)
 
     def info(self, payment: Payment) -> PaidInfo | None:
         """How a succeeded payment was paid."""

@@ -130,10 +130,11 @@ def cells(payment: Payment, merchant_name: str, refund: Refund | None, words: Wo
 
 
 def _both(amount: AmountWire | None, words: Words) -> tuple[str, str]:
-    """Smallest units, and the decimal number."""
+    """Smallest units, and the decimal number: empty where nobody knows the asset's decimals."""
     if amount is None:
         return "", ""
-    return amount.value, format_units(int(amount.value), words.display(amount.unit).decimals)
+    known = words.known(amount.unit)
+    return amount.value, "" if known is None else format_units(int(amount.value), known.decimals)
 
 
 def _page(

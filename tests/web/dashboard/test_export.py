@@ -93,6 +93,19 @@ async def test_a_row_has_both_kinds_of_amount_and_utc_times(shop: Shop) -> None:
     assert by_state["cancelled", False]["cancellation_reason"] == "'=why"
 
 
+async def test_where_nobody_knows_an_assets_decimals_any_more_no_number_is_made_up(shop: Shop) -> None:
+    await shop.realm.db.write(
+        lambda tx: sell(tx, "settled", account_id=shop.account_id, asset=f"{CHAIN}/erc20:0x{'ab' * 20}")
+    )
+    words = Words(())
+    found = PaymentFilter(account_id=shop.account_id)
+    parts = [part async for part in export_payments(shop.realm, words, found)]
+    [row] = csv.DictReader(io.StringIO(b"".join(parts).decode(), newline=""))
+
+    assert (row["paid_units"], row["received_units"]) == ("1000000", "1000000")
+    assert (row["paid"], row["received"]) == ("", "")
+
+
 async def test_nothing_was_paid_or_received_that_did_not_come(shop: Shop) -> None:
     await fill(shop, len(STATES))
     rows = await exported(shop)
