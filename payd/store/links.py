@@ -44,7 +44,9 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def insert_link(tx: Tx, link: Link, token_hash: bytes) -> Link:
-    """Store a new link with its audit row; of a setup and of a person's reset only the newest opens.
+    """Store a new link with its audit, of a reset in each account of the person.
+
+    Of a setup and of a person's reset only the newest opens.
 
     Raises:
         InvalidParams: The account has too many open invitations.
@@ -61,15 +63,20 @@ def insert_link(tx: Tx, link: Link, token_hash: bytes) -> Link:
             link.created_by, link.created_at_ms, link.expires_at_ms, token_hash,
         ),
     )  # fmt: skip
-    insert_audit(
-        tx,
-        at_ms=link.created_at_ms,
-        account_id=link.account_id,
-        actor=link.created_by,
-        act=f"link.{link.purpose}",
-        subject=link.user_id or link.email or link.id,
-        details={} if link.role is None else {"role": link.role.value},
-    )
+    concerned: list[str | None] = [link.account_id]
+    if link.purpose == "reset":
+        rows = tx.execute("SELECT account_id FROM memberships WHERE user_id = ?", (link.user_id,))
+        concerned = [account_id for (account_id,) in rows] or [None]
+    for account_id in concerned:
+        insert_audit(
+            tx,
+            at_ms=link.created_at_ms,
+            account_id=account_id,
+            actor=link.created_by,
+            act=f"link.{link.purpose}",
+            subject=link.user_id or link.email or link.id,
+            details={} if link.role is None else {"role": link.role.value},
+        )
     return link
 
 

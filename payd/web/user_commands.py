@@ -71,9 +71,7 @@ async def _invite(house: House, args: _Invite) -> Any:
 
 async def _reset(house: House, args: _Person) -> Any:
     user = _person(house, args)
-    accounts = house.office.point(accounts_of, user.id)
-    account_id = accounts[0][0] if accounts else None
-    return await make_link(house, "reset", account_id=account_id, user_id=user.id, email=user.email)
+    return await make_link(house, "reset", user_id=user.id, email=user.email)
 
 
 async def _remove(house: House, args: _Person) -> Any:

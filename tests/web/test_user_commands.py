@@ -10,7 +10,7 @@ import pytest
 from payd.core.errors import InvalidParams, InvalidState, NotFound, PaydError
 from payd.core.roles import Role
 from payd.store.audit import list_audit
-from payd.store.users import find_user_by_email
+from payd.store.users import find_user_by_email, put_membership
 from payd.web.commands import run_command
 from tests.shop import Shop
 from tests.visitor import Visitor, add_user, sign_in
@@ -63,6 +63,19 @@ async def test_who_forgot_the_password_gets_a_link(shop: Shop) -> None:
     assert EMAIL in page.text
     with pytest.raises(NotFound, match="payd user list"):
         await do(shop, "user.reset", email="eve@example.com")
+
+
+async def test_every_account_of_a_person_can_see_that_a_reset_was_given_out(shop: Shop) -> None:
+    user_id = await add_user(shop.house, shop.account_id, Role.OWNER, EMAIL)
+    other = next(one for one in shop.house.accounts if one != shop.account_id)
+    await shop.house.office.write(
+        put_membership, account_id=other, user_id=user_id, role=Role.VIEWER, actor="cli", now_ms=1
+    )
+    await do(shop, "user.reset", email=EMAIL)
+
+    for account_id in (shop.account_id, other):
+        [newest, *_] = shop.house.office.point(list_audit, account_id, None, 9)
+        assert (newest.act, newest.subject) == ("link.reset", user_id)
 
 
 async def test_a_person_is_removed_but_never_the_last_owner(shop: Shop) -> None:
