@@ -15,6 +15,7 @@ from payd.core.errors import InvalidParams, NotFound
 from payd.store.accounts import Account, choose_account
 from payd.store.keys import SCOPES
 from payd.store.merchants import account_of_merchant
+from payd.store.payments import find_payment
 from payd.web.auth import Caller
 from payd.web.inside import ask_api
 
@@ -111,10 +112,14 @@ def realm_of(house: House, mode: Mode) -> Realm:
 
 
 def account_of(house: House, args: OfMode) -> Account:
-    """Whose the command is.
+    """Whose the command is: the account that is named, else that of the payment that it is on.
 
     Raises:
         NotFound: There is no such account, or none at all.
         InvalidParams: There are several, and none is named.
     """
-    return house.office.point(choose_account, args.account)
+    wanted = args.account
+    if wanted is None and isinstance(args, OfId):
+        payment = realm_of(house, args.mode).db.point(find_payment, args.id)
+        wanted = None if payment is None else payment.account_id
+    return house.office.point(choose_account, wanted)

@@ -6,7 +6,7 @@ import pytest
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.store.keys import SCOPES
-from payd.web.command import OfMode, account_of, ask, realm_of
+from payd.web.command import OfId, OfMode, account_of, ask, realm_of
 from tests.shop import Shop
 
 
@@ -22,6 +22,14 @@ async def test_one_of_several_accounts_must_be_named(shop: Shop) -> None:
         account_of(shop.house, OfMode())
     with pytest.raises(NotFound):
         account_of(shop.house, OfMode(account="nobody"))
+
+
+async def test_a_payment_says_by_itself_whose_it_is(shop: Shop) -> None:
+    payment = await shop.pay()
+
+    assert account_of(shop.house, OfId(id=payment)).id == shop.account_id
+    with pytest.raises(InvalidParams, match="--account"):
+        account_of(shop.house, OfId(id="pay_t0"))
 
 
 async def test_a_merchant_of_another_account_is_none_of_the_operators(shop: Shop) -> None:
