@@ -7,7 +7,7 @@ Source: DESIGN.md, "9. Test realm"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -19,6 +19,8 @@ from payd.web.scenarios import AMOUNT
 
 if TYPE_CHECKING:
     from payd.web.house import House
+
+A = TypeVar("A", bound=OfMode)
 
 FAULTS: Final = "/v1/test/webhooks/inject"
 
@@ -84,21 +86,26 @@ async def _ask(
     return await ask(house, args, method, path, body, merchant_id=merchant)
 
 
+def _anybodys(house: House, args: A) -> A:
+    """As of the first account where none is named: the clock, scenarios and samples are one for all."""
+    return msgspec.structs.replace(args, account=args.account or next(iter(house.accounts), None))
+
+
 async def _simulate(house: House, args: _Simulate) -> Any:
     body = {"to": args.to} | ({} if args.reason is None else {"reason": args.reason})
     return await _ask(house, args, "POST", f"/v1/test/payments/{quote(args.id, safe='')}/simulate", body)
 
 
 async def _clock(house: House, args: OfMode) -> Any:
-    return await _ask(house, args, "GET", "/v1/test/clock")
+    return await _ask(house, _anybodys(house, args), "GET", "/v1/test/clock")
 
 
 async def _advance(house: House, args: _Advance) -> Any:
-    return await _ask(house, args, "POST", "/v1/test/clock", {"advance": args.by})
+    return await _ask(house, _anybodys(house, args), "POST", "/v1/test/clock", {"advance": args.by})
 
 
 async def _scenarios(house: House, args: OfMode) -> Any:
-    return (await _ask(house, args, "GET", "/v1/test/scenarios"))["data"]
+    return (await _ask(house, _anybodys(house, args), "GET", "/v1/test/scenarios"))["data"]
 
 
 async def _run(house: House, args: _Scenario) -> Any:
@@ -150,6 +157,7 @@ async def _call(house: House, args: _Call) -> Any:
 
 
 async def _samples(house: House, args: _Samples) -> Any:
+    args = _anybodys(house, args)
     if args.type is None:
         return (await _ask(house, args, "GET", "/v1/test/webhooks/samples"))["data"]
     return await _ask(house, args, "GET", f"/v1/test/webhooks/samples/{quote(args.type, safe='')}")
