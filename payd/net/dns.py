@@ -78,7 +78,7 @@ class Resolver:
         Waits as long as the look-up takes: put it under a deadline.
 
         Raises:
-            DnsFailed: There is none, or too many look-ups hang already.
+            DnsFailed: There is none, too many look-ups hang already, or the machine has no thread for one.
         """
         await trio.lowlevel.checkpoint()
         with contextlib.suppress(ValueError):
@@ -102,7 +102,10 @@ class Resolver:
             with contextlib.suppress(trio.RunFinishedError):
                 token.run_sync_soon(self._store, host, started_s, found)
 
-        trio.lowlevel.start_thread_soon(lambda: self._lookup(host), deliver, f"dns {host}"[:15])
+        try:
+            trio.lowlevel.start_thread_soon(lambda: self._lookup(host), deliver, f"dns {host}"[:15])
+        except RuntimeError:
+            raise DnsFailed("the machine gives no thread to look a name up") from None
         self._running[host] = done
         return done
 

@@ -58,6 +58,22 @@ async def test_a_host_without_an_address_fails(host: str) -> None:
         await Resolver(Names().look_up)(host)
 
 
+@pytest.mark.real_time
+async def test_a_machine_without_a_thread_to_give_fails_the_look_up_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = Resolver(Names().look_up)
+    with monkeypatch.context() as full:
+        full.setattr(trio.lowlevel, "start_thread_soon", refuse)
+        with pytest.raises(DnsFailed, match="thread"):
+            await resolver("a.test")
+
+    assert await resolver("a.test")
+
+
 async def test_who_comes_again_after_a_failure_asks_again(mock_clock: MockClock) -> None:
     """A delivery's second attempt comes five seconds after the first, and the third five minutes later."""
     names = Names()
