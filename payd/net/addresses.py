@@ -9,6 +9,7 @@ Source: DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,9 @@ from typing import Final, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
+
+OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What the kernel says where the process or the system has no more sockets to give."""
 
 _REFUSED_V4: Final = tuple(
     IPv4Network(text)
@@ -90,6 +94,9 @@ def is_own(address: Address) -> bool:
     The kernel knows, at the time of asking: it lets a socket bind to its own addresses alone. Where
     `ip_nonlocal_bind` lifts that, this knows nothing and says no. So it does of an address that a router
     in front of this machine translates.
+
+    Raises:
+        OSError: The kernel has no room for the question, which is no answer.
     """
     return _can_bind(str(address)) and not _can_bind(_NOBODYS[address.version])
 
@@ -99,7 +106,9 @@ def _can_bind(address: str) -> bool:
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
             sock.bind((address, 0))
-    except OSError:
+    except OSError as error:
+        if error.errno in OUT_OF_ROOM:
+            raise
         return False
     return True
 
@@ -121,6 +130,9 @@ def may_call(
         allow_networks: What the operator opened, this machine's own addresses too; never opens link-local,
             multicast or metadata addresses.
         own: Whether an address is this machine's.
+
+    Raises:
+        OSError: What `own` raised.
     """
     if isinstance(address, str):
         try:

@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from payd.core.endpoint import DEFAULT_PORTS, RESPONSE_DEADLINE_S, check_url
+from payd.net.addresses import OUT_OF_ROOM
 from payd.net.connection import Connection, Failed, Stale, exchange, read_body, start_tls, take_body
 from payd.net.dial import Dial, connect_any, dial_from, reason_of
 from payd.net.dns import DNS_DEADLINE_S, DnsFailed, Resolve, Resolver
@@ -35,7 +36,7 @@ BODY_BYTES_MAX: Final = 16 * 1024
 BODY_WAIT_S: Final = 2.0
 
 # Of this machine, which makes no connection to anybody or is not allowed to.
-_OWN: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM, errno.EACCES})
+_OWN: Final = OUT_OF_ROOM | {errno.EPERM, errno.EACCES}
 
 Header: TypeAlias = tuple[bytes, bytes]
 MayCall: TypeAlias = Callable[[str], bool]
@@ -313,11 +314,14 @@ class Client:
         try:
             with trio.move_on_after(DNS_DEADLINE_S), progress.phase("dns_ms"):
                 addresses = await self.resolve(host)
+            may_call = all(self._may_call(address) for address in addresses)
         except DnsFailed as error:
             raise Failed("dns_error", str(error)) from error
+        except OSError as error:
+            raise Failed(_os_class(error), reason_of(error)) from error
         if not addresses:
             raise Failed("dns_error", f"no name server answered within {DNS_DEADLINE_S:g} s")
-        if not all(self._may_call(address) for address in addresses):
+        if not may_call:
             raise Failed("blocked_address", "the host has an address that may not be called")
         return addresses
 

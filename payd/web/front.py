@@ -23,6 +23,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 
 from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, RateLimited
+from payd.net.addresses import OUT_OF_ROOM
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.hypercorn import NO_TIMER, hypercorn_config
@@ -48,7 +49,6 @@ CONNECTIONS_PER_IP_MAX: Final = 1000
 GRACE_S: Final = 15.0
 # When the process or the system is out of file descriptors or memory, it asks for more after this long.
 ACCEPT_RETRY_S: Final = 0.1
-OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 # Who is turned away comes back after this long.
 RETRY_S: Final = 5

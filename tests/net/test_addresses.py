@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import os
 import socket
 
 import pytest
@@ -263,6 +265,20 @@ def test_where_anything_can_be_bound_nothing_is_called_ours(
 
     assert not is_own(ipaddress.ip_address(address))
     assert may_call(address)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS])
+def test_without_a_socket_to_ask_with_no_address_is_called_somebody_elses(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> socket.socket:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "socket", refuse)
+
+    with pytest.raises(OSError, match=os.strerror(number)):
+        may_call("8.8.8.8")
+    assert not may_call("127.0.0.1")
 
 
 @pytest.mark.parametrize(

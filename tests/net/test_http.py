@@ -438,6 +438,15 @@ async def test_no_receiver_is_blamed_for_what_its_own_system_did_to_the_sender(
     assert (reply.error_class, reply.detail) == (error_class, os.strerror(number))
 
 
+async def test_who_cannot_be_vetted_for_want_of_sockets_is_not_called_and_not_blamed() -> None:
+    def may_call(_address: str) -> bool:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    reply = await post(Client(may_call=may_call), Target.of("http://192.0.2.1/"))
+
+    assert (reply.error_class, reply.detail) == ("system_error", os.strerror(errno.EMFILE))
+
+
 @pytest.mark.real_time
 async def test_an_answer_that_comes_before_the_request_is_read_counts() -> None:
     async def answer_unread(stream: trio.SocketStream) -> None:
