@@ -5,7 +5,6 @@ Source: DESIGN.md, "7. Events and webhooks"; SPEC.md, "Webhook endpoint manageme
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -18,12 +17,12 @@ from payd.core.event import iso_ms
 from payd.entropy import new_id
 from payd.store import deliveries as deliveries_store
 from payd.store.attempts import AttemptRow, attempts_of
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.deliveries import DeliveryRow, find_delivery
 from payd.store.idempotency import IdempotentRequest, Outcome, keep_answer, once
 from payd.store.webhook_jobs import JobRow, Kind, cancel_job, find_job, list_jobs, preview_job, start_job
 from payd.web import query
+from payd.web.acts import audit
 from payd.web.call import Answer, Call
 from payd.web.cursor import encode_cursor
 from payd.web.events import DELIVERY_STATES, PAGE_DEFAULT, PAGE_MAX, before_seq, is_shown, merchants_shown
@@ -194,9 +193,8 @@ async def _resend(call: Call, delivery_id: str, seq: int, request: IdempotentReq
     outcomes: list[Outcome] = []
 
     def asked(tx: Tx) -> None:
-        # What is refused was not done, and is not audited.
         deliveries_store.check_resend(tx, call.account_id, delivery_id, call.realm.clock.now_ms())
-        _audit_step(call, "webhook.resend", delivery_id)(tx)
+        audit(tx, call, "webhook.resend", delivery_id)
 
     async def begins() -> None:
         tell = call.realm.account_feed.resend
@@ -250,7 +248,7 @@ async def end_job(call: Call) -> Answer:
 
     def work(tx: Tx) -> None:
         cancel_job(tx, call.account_id, job_id)
-        _audit_step(call, "webhook.cancel-job", job_id)(tx)
+        audit(tx, call, "webhook.cancel-job", job_id)
 
     await call.realm.db.write_and_tell(lambda _: call.realm.deliveries.wake_jobs(), work)
     return await read_job(call)
@@ -296,7 +294,7 @@ async def _start(call: Call, kind: Kind) -> Answer:
         row = start_job(
             tx, job_id=job_id, account_id=call.account_id, kind=kind, since_ms=from_ms, now_ms=now_ms
         )
-        _audit_step(call, f"webhook.{kind}", job_id, since=iso_ms(from_ms))(tx)
+        audit(tx, call, f"webhook.{kind}", job_id, {"since": iso_ms(from_ms)})
         return Outcome(202, msgspec.json.encode(_job_out(row)))
 
     request = idempotent(call, body)
@@ -304,19 +302,6 @@ async def _start(call: Call, kind: Kind) -> Answer:
         lambda _: call.realm.deliveries.wake_jobs(), once, request, work
     )
     return outcome_answer(outcome)
-
-
-def _audit_step(call: Call, act: str, subject: str, **details: str) -> Callable[[Tx], None]:
-    """What a step stores of who asked for it."""
-    return partial(
-        insert_audit,
-        at_ms=call.realm.clock.now_ms(),
-        account_id=call.account_id,
-        actor=call.actor,
-        act=act,
-        subject=subject,
-        details=details,
-    )
 
 
 def _own_delivery(call: Call) -> DeliveryRow:

@@ -14,11 +14,11 @@ from payd.core.errors import Issue, NotSandboxApiKey, ParamsValidation
 from payd.core.event import iso_ms
 from payd.core.fault import Fault, FaultKind, is_over
 from payd.entropy import new_id
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.endpoints import get_endpoint
 from payd.store.faults import add_fault, end_faults, list_faults
 from payd.store.idempotency import Outcome, find_replay, once
+from payd.web.acts import audit
 from payd.web.call import Answer, Call
 from payd.web.idempotent import idempotent, outcome_answer
 from payd.web.lookup import own_payment
@@ -196,15 +196,7 @@ def _seconds(text: str, field: str, seconds_max: int) -> int:
 
 
 def _audit(call: Call, tx: Tx, act: str, fault: Fault) -> None:
-    insert_audit(
-        tx,
-        at_ms=call.realm.clock.now_ms(),
-        account_id=call.account_id,
-        actor=call.actor,
-        act=act,
-        subject=fault.endpoint_id,
-        details={"fault": fault.kind, "id": fault.id},
-    )
+    audit(tx, call, act, fault.endpoint_id, {"fault": fault.kind, "id": fault.id})
 
 
 def _fault_out(fault: Fault, now_ms: int) -> FaultOut:

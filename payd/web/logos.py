@@ -11,10 +11,10 @@ import msgspec
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.picture import LOGO_TYPE, digest_in, logo_name
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.logos import Logo, delete_logo, find_logo, find_picture, put_picture, shown_logo
 from payd.store.merchants import find_merchant
+from payd.web.acts import audit
 from payd.web.call import Answer, Call
 from payd.web.house import House, Realm
 from payd.web.lookup import own_merchant
@@ -83,7 +83,7 @@ async def put(call: Call) -> Answer:
         if find_merchant(tx, merchant.id) is None:
             raise NotFound("There is no such merchant.")
         digest = put_picture(tx, merchant.id, picture)
-        _audit(tx, call, merchant.id, {"digest": digest})
+        audit(tx, call, "merchant.logo", merchant.id, {"digest": digest})
         return find_logo(tx, merchant.id)
 
     logo = await call.realm.db.write(step)
@@ -96,7 +96,7 @@ async def delete(call: Call) -> Answer:
 
     def step(tx: Tx) -> None:
         if delete_logo(tx, merchant.id):
-            _audit(tx, call, merchant.id, {"digest": None})
+            audit(tx, call, "merchant.logo", merchant.id, {"digest": None})
 
     await call.realm.db.write(step)
     return Answer.json(LogoAnswer(merchant.id, None))
@@ -111,15 +111,3 @@ async def show(call: Call) -> Answer:
             if picture is not None:
                 return Answer(200, picture, SHOWN)
     raise NotFound("There is no such picture.")
-
-
-def _audit(tx: Tx, call: Call, merchant_id: str, details: dict[str, str | None]) -> None:
-    insert_audit(
-        tx,
-        at_ms=call.realm.clock.now_ms(),
-        account_id=call.account_id,
-        actor=call.actor,
-        act="merchant.logo",
-        subject=merchant_id,
-        details=details,
-    )

@@ -17,7 +17,6 @@ from payd.core.event import iso_ms
 from payd.core.text import is_one_line
 from payd.core.url import URL_MAX, is_https_url, is_origin
 from payd.entropy import new_id
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.idempotency import Outcome, once
 from payd.store.logos import Logo, find_logo, follow_icon_url, logos_of
@@ -33,7 +32,7 @@ from payd.store.origins import list_origins, origins_of, replace_origins
 from payd.store.settlement_changes import changes_of
 from payd.store.settlements import list_settlements
 from payd.web import query
-from payd.web.acts import act_of
+from payd.web.acts import act_of, audit
 from payd.web.call import Answer, Call
 from payd.web.cursor import decode_cursor, encode_cursor
 from payd.web.idempotent import idempotent, outcome_answer
@@ -138,12 +137,12 @@ async def create(call: Call) -> Answer:
         collect=body.collect,
     )
 
-    audit = act_of(call, "merchant.create", merchant.id, name=merchant.name)
+    also = act_of(call, "merchant.create", merchant.id, name=merchant.name)
 
     def work(tx: Tx) -> Outcome:
         insert_merchant(tx, merchant)
-        if audit is not None:
-            audit(tx)
+        if also is not None:
+            also(tx)
         if merchant.collect:
             _audit_collect(tx, call, merchant)
         follow_icon_url(tx, merchant.id, None, merchant.icon_url, real_ms)
@@ -262,21 +261,11 @@ async def delete(call: Call) -> Answer:
     call.check_merchant(merchant_id)
 
     def step(tx: Tx) -> None:
-        now_ms = call.realm.clock.now_ms()
         is_there = find_merchant(tx, merchant_id) is not None
-        if not delete_merchant(tx, call.account_id, merchant_id, now_ms):
+        if not delete_merchant(tx, call.account_id, merchant_id, call.realm.clock.now_ms()):
             raise _gone()
-        if not is_there:
-            return
-        insert_audit(
-            tx,
-            at_ms=now_ms,
-            account_id=call.account_id,
-            actor=call.actor,
-            act="merchant.delete",
-            subject=merchant_id,
-            details={},
-        )
+        if is_there:
+            audit(tx, call, "merchant.delete", merchant_id)
 
     await call.realm.db.write(step)
     return Answer.json(Deleted(merchant_id))
@@ -305,22 +294,14 @@ def _audit_plain(tx: Tx, call: Call, before: Merchant, after: Merchant) -> None:
     """Which person changed what: one that is suspended takes no payments."""
     for field in PLAIN:
         old, new = getattr(before, field), getattr(after, field)
-        audit = act_of(call, f"merchant.{field}", after.id, **{"from": old, "to": new})
-        if audit is not None and old != new:
-            audit(tx)
+        also = act_of(call, f"merchant.{field}", after.id, **{"from": old, "to": new})
+        if also is not None and old != new:
+            also(tx)
 
 
 def _audit_collect(tx: Tx, call: Call, merchant: Merchant) -> None:
     """Who had buyers asked for what: it is about people's data."""
-    insert_audit(
-        tx,
-        at_ms=call.realm.clock.now_ms(),
-        account_id=call.account_id,
-        actor=call.actor,
-        act="merchant.collect",
-        subject=merchant.id,
-        details={"fields": [field.id for field in merchant.collect]},
-    )
+    audit(tx, call, "merchant.collect", merchant.id, {"fields": [field.id for field in merchant.collect]})
 
 
 def _store_origins(tx: Tx, call: Call, merchant_id: str, origins: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -329,15 +310,7 @@ def _store_origins(tx: Tx, call: Call, merchant_id: str, origins: tuple[str, ...
     if origins is None or origins == before:
         return before
     replace_origins(tx, merchant_id, origins)
-    insert_audit(
-        tx,
-        at_ms=call.realm.clock.now_ms(),
-        account_id=call.account_id,
-        actor=call.actor,
-        act="merchant.origins",
-        subject=merchant_id,
-        details={"from": before, "to": origins},
-    )
+    audit(tx, call, "merchant.origins", merchant_id, {"from": before, "to": origins})
     return origins
 
 
