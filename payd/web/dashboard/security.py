@@ -22,7 +22,6 @@ from payd.core.totp import (
     matching_step,
     recovery_hash,
 )
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.second_factors import (
     app_subject,
@@ -82,7 +81,7 @@ async def change_password(visit: Visit) -> Answer:
 
     def step(tx: Tx) -> int:
         set_password(tx, visit.user.id, hashed, visit.now_ms)
-        _audit(tx, visit, "password.change")
+        visit.audit(tx, "password.change", visit.user.id)
         return end_sessions(tx, visit.user.id, but=visit.session.id)
 
     ended = await _write(visit, step)
@@ -121,7 +120,7 @@ async def add_app(visit: Visit) -> Answer:
 
     def step(tx: Tx) -> None:
         set_app(tx, visit.user.id, sealed, step_used)
-        _audit(tx, visit, "totp.add")
+        visit.audit(tx, "totp.add", visit.user.id)
 
     await _write(visit, step)
     return await _after_first(visit, "Your authenticator app is set up.")
@@ -132,7 +131,7 @@ async def remove_app(visit: Visit) -> Answer:
 
     def step(tx: Tx) -> None:
         set_app(tx, visit.user.id, None, visit.now_ms // STEP_MS)
-        _audit(tx, visit, "totp.remove")
+        visit.audit(tx, "totp.remove", visit.user.id)
         _forget_codes(tx, visit)
 
     await _write(visit, step)
@@ -149,7 +148,7 @@ async def add_passkey(visit: Visit) -> Answer:
 
     def step(tx: Tx) -> None:
         insert_passkey(tx, made)
-        _audit(tx, visit, "passkey.add", made.id)
+        visit.audit(tx, "passkey.add", made.id)
 
     await _write(visit, step)
     return await _after_first(visit, "Your passkey is set up.")
@@ -166,7 +165,7 @@ async def drop_passkey(visit: Visit) -> Answer:
     def step(tx: Tx) -> bool:
         if not remove_passkey(tx, visit.user.id, passkey_id):
             return False
-        _audit(tx, visit, "passkey.remove", passkey_id)
+        visit.audit(tx, "passkey.remove", passkey_id)
         _forget_codes(tx, visit)
         return True
 
@@ -198,7 +197,7 @@ async def _show_codes(visit: Visit, said: str) -> Answer:
 
     def step(tx: Tx) -> None:
         put_recovery_codes(tx, visit.user.id, [recovery_hash(visit.user.id, one) for one in codes])
-        _audit(tx, visit, "recovery.make")
+        visit.audit(tx, "recovery.make", visit.user.id)
 
     await _write(visit, step)
     return visit.page("security_codes.html", codes=codes, said=said)
@@ -223,14 +222,3 @@ def _forget_codes(tx: Tx, visit: Visit) -> None:
     """Recovery codes stand for a second factor; without any, they stand for nothing."""
     if not factors_of(tx, visit.user.id).any:
         drop_factors(tx, visit.user.id)
-
-
-def _audit(tx: Tx, visit: Visit, act: str, subject: str = "") -> None:
-    insert_audit(
-        tx,
-        at_ms=visit.now_ms,
-        account_id=visit.account_id,
-        actor=visit.actor,
-        act=act,
-        subject=subject or visit.user.id,
-    )

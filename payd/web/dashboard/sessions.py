@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 from payd.core.errors import NotFound
-from payd.store.audit import insert_audit
 from payd.store.db import Tx
 from payd.store.sessions import end_session, end_sessions, list_sessions
 from payd.store.sign_ins import SignIn, list_sign_ins
@@ -90,7 +89,7 @@ async def end(visit: Visit) -> Answer:
     def step(tx: Tx) -> bool:
         ended = end_session(tx, visit.user.id, wanted)
         if ended:
-            _audit(tx, visit, wanted)
+            visit.audit(tx, "session.end", wanted)
         return ended
 
     if not await visit.house.office.write(step):
@@ -102,7 +101,7 @@ async def end_others(visit: Visit) -> Answer:
     """POST /settings/sessions/end-others: all but this one."""
 
     def step(tx: Tx) -> int:
-        _audit(tx, visit, "others")
+        visit.audit(tx, "session.end", "others")
         return end_sessions(tx, visit.user.id, but=visit.session.id)
 
     ended = await visit.house.office.write(step)
@@ -121,14 +120,3 @@ def browser_of(user_agent: str) -> str:
 def _line(one: SignIn) -> SignInLine:
     outcome, kind = _OUTCOMES[one.outcome]
     return SignInLine(one.at_ms, _WAYS[one.way], outcome, kind, one.ip, browser_of(one.user_agent))
-
-
-def _audit(tx: Tx, visit: Visit, subject: str) -> None:
-    insert_audit(
-        tx,
-        at_ms=visit.now_ms,
-        account_id=visit.account_id,
-        actor=visit.actor,
-        act="session.end",
-        subject=subject,
-    )

@@ -13,6 +13,8 @@ from urllib.parse import urlencode
 from payd.core.errors import EndpointDisabled, IdempotencyConflict, InvalidParams, PaydError, SealBroken
 from payd.core.ids import Realm as Mode
 from payd.core.roles import Permission, Role, may
+from payd.store.audit import insert_audit
+from payd.store.db import Tx
 from payd.store.keys import SCOPES
 from payd.store.seal import Seal
 from payd.store.sessions import Session, SignedIn
@@ -177,6 +179,12 @@ class Visit:
             raise InvalidParams(SENT_BEFORE) from None
         except EndpointDisabled:
             raise EndpointDisabled(NOT_ON) from None
+
+    def audit(self, tx: Tx, act: str, subject: str) -> None:
+        """Record an act of the office in its own transaction."""
+        insert_audit(
+            tx, at_ms=self.now_ms, account_id=self.account_id, actor=self.actor, act=act, subject=subject
+        )
 
     def seal_for_form(self, what: str, secret: bytes) -> str:
         """A secret that goes into a hidden field and comes back with the form, of this browser alone."""
