@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from quart import has_request_context
@@ -31,6 +31,7 @@ from payd.core.errors import BodyTooLarge
 from payd.web.asgi import BODY_S, BROKEN, CLOSES, NO_CONTENT, Larger, ShortWay, late_body
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
+from payd.web.route_table import Routed
 
 log = structlog.get_logger("payd.app")
 
@@ -40,18 +41,6 @@ ANSWER_S: Final = 60
 PARTS_S: Final = 3600
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
-
-
-class Routed(Protocol):
-    """What the door needs of a route."""
-
-    @property
-    def method(self) -> str:
-        """Upper case."""
-
-    @property
-    def path(self) -> str:
-        """Such as `/v1/payments/{id}`."""
 
 
 class NoSession(SessionInterface):
