@@ -22,7 +22,6 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaymentNotF
 from payd.core.money import AmountWire
 from payd.core.option import Quote, Result
 from payd.core.payment import CANCELLED_BY_USER, Payment
-from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.accounts import accounts_in
 from payd.web.actions import ActionOut, BuildData, render_action
@@ -32,6 +31,7 @@ from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
+from payd.web.lookup import who_is_paid
 from payd.web.schema import Amount, PaidInfo, Words, cancelled_body, poll_in_ms
 from payd.web.waiting import wait_for_change
 
@@ -333,9 +333,7 @@ def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Ask
 
 
 def _info(house: House, realm: Realm, payment: Payment) -> PaymentInfo:
-    name, icon_url = realm.db.point(named_merchants, [payment.merchant_id]).get(
-        payment.merchant_id, ("", None)
-    )
+    name, icon_url = who_is_paid(realm, payment)
     buyer = payment.processing.buyer if payment.processing else None
     return PaymentInfo(
         status=payment.status.value,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from payd.core.errors import NotFound, PaymentNotFound
 from payd.core.payment import Payment
-from payd.store.merchants import Merchant, find_merchant
+from payd.store.merchants import Merchant, find_merchant, named_merchants
 from payd.web.call import Call
 from payd.web.house import Realm
 
@@ -36,6 +36,11 @@ def own_payment(call: Call) -> Payment:
         raise PaymentNotFound("There is no such payment.")
     call.check_merchant(payment.merchant_id)
     return payment
+
+
+def who_is_paid(realm: Realm, payment: Payment) -> tuple[str, str | None]:
+    """The name of a payment's merchant, also of one that was deleted, and the address of its icon."""
+    return realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
 
 
 def linked_payment(call: Call) -> tuple[Realm, Payment]:

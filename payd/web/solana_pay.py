@@ -19,7 +19,6 @@ from payd.core.errors import InvalidParams
 from payd.core.money import AmountWire
 from payd.core.option import Quote
 from payd.core.payment import Payment
-from payd.store.merchants import named_merchants
 from payd.web import query
 from payd.web.call import Answer, Call
 from payd.web.checkout import locale
@@ -29,7 +28,7 @@ from payd.web.house import Realm
 from payd.web.html import NO_STORE
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
-from payd.web.lookup import linked_payment
+from payd.web.lookup import linked_payment, who_is_paid
 from payd.web.schema import Amount
 from payd.web.static import ASSETS
 
@@ -88,7 +87,7 @@ async def read(call: Call) -> Answer:
     """GET /v1/solana-pay/{id}: who asks."""
     realm, payment = linked_payment(call)
     payable_routes(realm.payments, payment, query.one(call, "asset"))
-    name, icon_url = _merchant(realm, payment)
+    name, icon_url = who_is_paid(realm, payment)
     icon = logo_url(call.house, realm, payment.merchant_id) or _icon(call.house.base_url, icon_url)
     return Answer.json(PayeeOut(name, icon), headers=(NO_STORE,))
 
@@ -100,7 +99,7 @@ async def pay(call: Call) -> Answer:
     asset = query.one(call, "asset")
     refuse_for(call.house.limits.sign_requests.take(rate_key(call.request.client_ip)))
     asked = await sign_request(realm.payments, payment.id, body.account, asset)
-    name, _ = _merchant(realm, payment)
+    name, _ = who_is_paid(realm, payment)
     words = _words(realm, asked.quote, payment, name)
     return Answer.json(TransactionToSign(asked.transaction, words), headers=(NO_STORE,))
 
@@ -161,10 +160,6 @@ def _icon(base_url: str, icon_url: str | None) -> str:
     if icon_url is not None and PurePosixPath(urlsplit(icon_url).path).suffix.lower() in ICON_SUFFIXES:
         return icon_url
     return f"{base_url}/static/{ICON}?v={ASSETS[ICON].version}"
-
-
-def _merchant(realm: Realm, payment: Payment) -> tuple[str, str | None]:
-    return realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
 
 
 def _live_payment_of(call: Call) -> tuple[Realm, Payment]:

@@ -22,7 +22,6 @@ from payd.core.errors import InvalidParams
 from payd.core.option import OPTIONS_PER_ANSWER_MAX
 from payd.core.payment import Payment
 from payd.core.status import Status
-from payd.store.merchants import named_merchants
 from payd.store.options import accounts_offered
 from payd.web import query
 from payd.web.call import Answer, Call
@@ -32,7 +31,7 @@ from payd.web.checkout.routes import OWN_PAGE, logo_for, paths_for
 from payd.web.checkout.words import Language
 from payd.web.form import check_same_origin, read_form
 from payd.web.house import Realm
-from payd.web.lookup import linked_payment
+from payd.web.lookup import linked_payment, who_is_paid
 
 # Base64 of every answer that a form can have, and some more.
 PREFILL_MAX: Final = 16_384
@@ -184,7 +183,7 @@ def _drawn(
     accounts: Sequence[AccountId] = (),
     status: int = 200,
 ) -> Answer:
-    merchant, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
+    merchant, _ = who_is_paid(realm, payment)
     paths = paths_for(call)
     ended = Status.EXPIRED if payment.status is Status.REQUIRES_ACTION else payment.status
     values = {

@@ -16,7 +16,6 @@ from payd.core.errors import Forbidden, InvalidParams, InvalidState, NotFound, P
 from payd.core.payment import CANCELLED_BY_USER, Payment
 from payd.core.status import Status
 from payd.store.logos import shown_logo
-from payd.store.merchants import named_merchants
 from payd.store.origins import list_origins
 from payd.store.transfers import transfers_of_payment
 from payd.web.accept import prefers_html
@@ -33,7 +32,7 @@ from payd.web.form import check_same_origin, read_form
 from payd.web.house import House, Realm
 from payd.web.html import root_of
 from payd.web.logos import logo_path
-from payd.web.lookup import linked_payment
+from payd.web.lookup import linked_payment, who_is_paid
 from payd.web.qr import qr_svg
 from payd.web.schema import buyer_page, cancelled_body
 
@@ -46,7 +45,7 @@ async def page(call: Call) -> Answer:
     """GET /pay/{id}: the whole page, as it is now."""
     realm, payment = linked_payment(call)
     base_url, paths = call.house.base_url, paths_for(call)
-    name, _ = realm.db.point(named_merchants, [payment.merchant_id]).get(payment.merchant_id, ("", None))
+    name, _ = who_is_paid(realm, payment)
     words = realm.words
     progress, now_ms = progress_of(realm, payment), realm.clock.now_ms()
     shown = view_of(payment, words, name, paths.language, progress, live=realm.live, now_ms=now_ms)

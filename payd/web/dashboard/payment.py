@@ -20,7 +20,6 @@ from payd.core.status import Status
 from payd.core.timeline import Acted, Refunded
 from payd.store.deliveries import find_delivery
 from payd.store.endpoints import find_endpoint
-from payd.store.merchants import named_merchants
 from payd.store.timeline import Timeline, read_timeline
 from payd.store.users import names_of
 from payd.web.call import Answer
@@ -28,6 +27,7 @@ from payd.web.checkout.progress import explorer_of
 from payd.web.dashboard.payment_story import deliveries_of, lines_of
 from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, Move, amount_words, moves_of
 from payd.web.dashboard.visit import Visit
+from payd.web.lookup import who_is_paid
 from payd.web.payments import gateway_url
 from payd.web.qr import qr_svg
 from payd.web.schema import Words
@@ -77,8 +77,7 @@ async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/payments/{payment}: everything about it, kept up to date."""
     story = await own_story(visit)
     payment, words = story.payment, visit.realm.words
-    named = visit.realm.db.point(named_merchants, [payment.merchant_id])
-    name, _ = named.get(payment.merchant_id, ("", None))
+    name, _ = who_is_paid(visit.realm, payment)
     actors = sorted({one.actor for one in story.entries if isinstance(one, Acted)})
     people = visit.house.office.point(names_of, actors)
     refunded = any(isinstance(one, Refunded) for one in story.entries)
