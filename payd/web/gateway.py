@@ -27,7 +27,6 @@ from payd.web.accounts import accounts_in
 from payd.web.actions import ActionOut, BuildData, render_action
 from payd.web.call import Answer, Call, issue_of
 from payd.web.client import rate_key
-from payd.web.house import House, Realm
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
@@ -148,36 +147,36 @@ class GatewayStatus(_Wire, omit_defaults=True):
 
 async def read(call: Call) -> Answer:
     """GET /v1/gateway/payment/{id}: what the buyer is asked to pay."""
-    realm, payment = payment_of(call)
-    return Answer.json(_info(call.house, realm, payment))
+    payment = payment_of(call)
+    return Answer.json(_info(call, payment))
 
 
 async def options(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/options."""
-    realm, payment = payment_of(call)
+    payment = payment_of(call)
     with_info = query.flag(call, "includePaymentInfo") or False
     accounts = accounts_in(call)
     _spare_nodes(call)
-    quotes = await offer_options(realm.payments, payment.id, accounts)
-    payment = realm.payments.find(payment.id)
-    words = realm.words
-    asked = _asked(realm, payment, quotes or [])
+    quotes = await offer_options(call.realm.payments, payment.id, accounts)
+    payment = call.realm.payments.find(payment.id)
+    words = call.realm.words
+    asked = _asked(call, payment, quotes or [])
     shown = None if quotes is None else [_option(call, words, one, payment, asked) for one in quotes]
-    info = _info(call.house, realm, payment) if with_info or quotes is None else None
+    info = _info(call, payment) if with_info or quotes is None else None
     return Answer.json(OptionsOut(shown, info, _collect_data(call, payment, asked)))
 
 
 async def fetch(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/fetch."""
-    realm, payment = payment_of(call)
+    payment = payment_of(call)
     body = call.json(FetchIn)
     _check_option_id(body.option_id)
     data = body.data.data if isinstance(body.data, BuildData) else body.data
     if len(data) > BUILD_DATA_MAX:
         raise InvalidParams("data is not that of a build action.")
-    given = _given(realm, body.collected_data)
+    given = _given(call, body.collected_data)
     _spare_nodes(call)
-    calls = await fetch_actions(realm.payments, payment.id, body.option_id, data, given)
+    calls = await fetch_actions(call.realm.payments, payment.id, body.option_id, data, given)
     return Answer.json(ActionsOut([render_action(call.version, one) for one in calls]))
 
 
@@ -193,38 +192,37 @@ def _spare_nodes(call: Call) -> None:
 
 async def confirm(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/confirm?maxPollMs=."""
-    realm, payment = payment_of(call)
+    payment = payment_of(call)
     wait_ms = query.poll_ms(call)
     body = call.json(ConfirmIn)
     _check_option_id(body.option_id)
     if len(body.results) > RESULTS_MAX:
-        issue = Issue("results", f"At most {RESULTS_MAX} items.")
-        raise ParamsValidation.of(issue)
-    given = _given(realm, body.collected_data)
-    payment = await confirm_payment(realm.payments, payment.id, body.option_id, body.results, given)
-    payment = await wait_for_change(call, realm, payment, wait_ms)
-    return Answer.json(_status(realm, payment))
+        raise ParamsValidation.of(Issue("results", f"At most {RESULTS_MAX} items."))
+    given = _given(call, body.collected_data)
+    payment = await confirm_payment(call.realm.payments, payment.id, body.option_id, body.results, given)
+    payment = await wait_for_change(call, payment, wait_ms)
+    return Answer.json(_status(call, payment))
 
 
 async def status(call: Call) -> Answer:
     """GET /v1/gateway/payment/{id}/status?maxPollMs=."""
-    realm, payment = payment_of(call)
-    payment = await wait_for_change(call, realm, payment, query.poll_ms(call))
-    return Answer.json(_status(realm, payment))
+    payment = payment_of(call)
+    payment = await wait_for_change(call, payment, query.poll_ms(call))
+    return Answer.json(_status(call, payment))
 
 
 async def cancel(call: Call) -> Answer:
     """POST /v1/gateway/payment/{id}/cancel: the buyer calls it off."""
-    realm, payment = payment_of(call)
+    payment = payment_of(call)
     check_nothing(call)
     # The checkout page's own app has no account to keep an answer for.
     has_account = call.caller is not None and call.caller.account_id is not None
     request = idempotent(call, None) if has_account else None
-    outcome = await realm.payments.cancel(payment.id, CANCELLED_BY_USER, request, cancelled_body)
+    outcome = await call.realm.payments.cancel(payment.id, CANCELLED_BY_USER, request, cancelled_body)
     return outcome_answer(outcome)
 
 
-def payment_of(call: Call) -> tuple[Realm, Payment]:
+def payment_of(call: Call) -> Payment:
     """The payment in the path: its id is the authority, the credential only has to be of its realm.
 
     Raises:
@@ -235,7 +233,7 @@ def payment_of(call: Call) -> tuple[Realm, Payment]:
     payment = call.realm.payments.find(payment_id)
     if (call.request.headers.get("merchant-id") or payment.merchant_id) != payment.merchant_id:
         raise PaymentNotFound("There is no such payment.")
-    return call.realm, payment
+    return payment
 
 
 def unwrap_payment_id(text: str, base_url: str) -> str:
@@ -265,8 +263,8 @@ Asked = dict[AccountId, tuple[Field, ...]]
 """What is asked of accounts and not answered yet."""
 
 
-def _asked(realm: Realm, payment: Payment, quotes: Iterable[Quote]) -> Asked:
-    return unanswered(realm.payments, payment, [parse_account(one.account) for one in quotes])
+def _asked(call: Call, payment: Payment, quotes: Iterable[Quote]) -> Asked:
+    return unanswered(call.realm.payments, payment, [parse_account(one.account) for one in quotes])
 
 
 def _collect_data(call: Call, payment: Payment, asked: Asked) -> CollectData | None:
@@ -285,7 +283,7 @@ def _collect_data(call: Call, payment: Payment, asked: Asked) -> CollectData | N
     return CollectData(list(fields), schema_of(fields), url)
 
 
-def _given(realm: Realm, collected: CollectedData | None) -> Given | None:
+def _given(call: Call, collected: CollectedData | None) -> Given | None:
     if collected is None:
         return None
     by_name = not isinstance(collected.get("fields"), list)
@@ -293,7 +291,7 @@ def _given(realm: Realm, collected: CollectedData | None) -> Given | None:
     if len(values) > FIELDS_MAX:
         issue = Issue("collectedData" if by_name else "collectedData.fields", f"At most {FIELDS_MAX} items.")
         raise ParamsValidation.of(issue)
-    return Given(values, realm.seal, by_name)
+    return Given(values, call.realm.seal, by_name)
 
 
 def _by_schema(collected: CollectedData) -> tuple[tuple[str, str], ...]:
@@ -332,24 +330,24 @@ def _option(call: Call, words: Words, quote: Quote, payment: Payment, asked: Ask
     )
 
 
-def _info(house: House, realm: Realm, payment: Payment) -> PaymentInfo:
-    name, icon_url = who_is_paid(realm, payment)
+def _info(call: Call, payment: Payment) -> PaymentInfo:
+    name, icon_url = who_is_paid(call.realm, payment)
     buyer = payment.processing.buyer if payment.processing else None
     return PaymentInfo(
         status=payment.status.value,
-        amount=realm.words.amount(payment.amount),
+        amount=call.realm.words.amount(payment.amount),
         expires_at=payment.expires_at_ms // 1000,
-        merchant=MerchantInfo(name, icon_url or logo_url(house, realm, payment.merchant_id)),
+        merchant=MerchantInfo(name, icon_url or logo_url(call.house, call.realm, payment.merchant_id)),
         buyer=None if buyer is None else BuyerInfo(buyer, ""),
     )
 
 
-def _status(realm: Realm, payment: Payment) -> GatewayStatus:
+def _status(call: Call, payment: Payment) -> GatewayStatus:
     return GatewayStatus(
         status=payment.status.value,
         is_final=payment.is_final,
         poll_in_ms=poll_in_ms(payment),
-        info=realm.words.info(payment),
+        info=call.realm.words.info(payment),
         failure_code=payment.failed.code if payment.failed else None,
     )
 

@@ -89,7 +89,7 @@ async def create_for_merchant(call: Call) -> Answer:
 async def status(call: Call) -> Answer:
     """GET /v1/payments/{id}/status."""
     wait_ms = query.poll_ms(call)
-    payment = await wait_for_change(call, call.realm, own_payment(call), wait_ms)
+    payment = await wait_for_change(call, own_payment(call), wait_ms)
     info = call.realm.words.info(payment)
     return Answer.json(PaymentStatus(payment.status.value, payment.is_final, poll_in_ms(payment), info))
 
@@ -97,7 +97,7 @@ async def status(call: Call) -> Answer:
 async def status_for_merchant(call: Call) -> Answer:
     """GET /v1/merchant/payment/{id}/status, in the older words."""
     wait_ms = query.poll_ms(call)
-    payment = await wait_for_change(call, call.realm, own_payment(call), wait_ms)
+    payment = await wait_for_change(call, own_payment(call), wait_ms)
     return Answer.json(MerchantPaymentStatus(merchant_word(payment.status), payment.is_final))
 
 

@@ -10,10 +10,9 @@ import trio
 from payd.actors.feed import Bell
 from payd.core.payment import Payment
 from payd.web.call import Call
-from payd.web.house import Realm
 
 
-async def wait_for_change(call: Call, realm: Realm, payment: Payment, wait_ms: int) -> Payment:
+async def wait_for_change(call: Call, payment: Payment, wait_ms: int) -> Payment:
     """The payment once its status differs from this one's; or as it is when the time is over.
 
     Answers at once when the payment is final, when too many polls are held, or when the server stops.
@@ -23,16 +22,16 @@ async def wait_for_change(call: Call, realm: Realm, payment: Payment, wait_ms: i
         return payment
     status, bell = payment.status, Bell()
     # Registered before the status is read again: a change in between is not missed.
-    realm.payment_feed.subscribe(payment.id, bell)
+    call.realm.payment_feed.subscribe(payment.id, bell)
     call.house.held.add(bell)
     try:
-        payment = realm.payments.find(payment.id)
+        payment = call.realm.payments.find(payment.id)
         with trio.move_on_after(wait_ms / 1000):
             while payment.status is status and not call.house.stopping:
                 await bell.wait()
-                payment = realm.payments.find(payment.id)
+                payment = call.realm.payments.find(payment.id)
         return payment
     finally:
         call.house.held.discard(bell)
-        realm.payment_feed.unsubscribe(payment.id, bell)
+        call.realm.payment_feed.unsubscribe(payment.id, bell)
         polls.release(payment.id)

@@ -64,9 +64,9 @@ async def test_what_moved_before_it_is_waited_for_is_answered_at_once(shop: Shop
     payment_id = await shop.pay()
     before = shop.realm.payments.find(payment_id)
     await shop.call("POST", f"/v1/payments/{payment_id}/cancel", {})
-    call: Any = SimpleNamespace(house=shop.house)
+    call: Any = SimpleNamespace(house=shop.house, realm=shop.realm)
     began_s = trio.current_time()
-    found = await wait_for_change(call, shop.realm, before, 30_000)
+    found = await wait_for_change(call, before, 30_000)
     assert (found.is_final, trio.current_time() - began_s) == (True, 0)
     assert nothing_is_held(shop)
 
