@@ -17,7 +17,7 @@ from payd.store.keys import SCOPES
 from payd.store.merchants import account_of_merchant
 from payd.store.payments import find_payment
 from payd.web.auth import Caller
-from payd.web.inside import ask_api
+from payd.web.inside import Query, ask_api
 
 if TYPE_CHECKING:
     from payd.web.house import House, Realm
@@ -66,7 +66,7 @@ async def ask(
     method: str,
     path: str,
     body: Any = None,
-    query: dict[str, list[str]] | None = None,
+    query: Query | None = None,
     *,
     merchant_id: str | None = None,
 ) -> Any:

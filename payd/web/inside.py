@@ -5,7 +5,8 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +17,9 @@ from payd.web.call import JSON_TYPE, Call, Request
 from payd.web.house import House
 from payd.web.routes import match_route
 
+Query: TypeAlias = Mapping[str, str | int | None]
+"""Parameters of a query, each with one value; None is none."""
+
 
 async def ask_api(
     house: House,
@@ -23,7 +27,7 @@ async def ask_api(
     method: str,
     path: str,
     body: Any = None,
-    query: dict[str, list[str]] | None = None,
+    query: Query | None = None,
     *,
     merchant_id: str | None = None,
     idempotency_key: str = "",
@@ -36,7 +40,7 @@ async def ask_api(
         method: Upper case.
         path: With its ids, each percent-decoded.
         body: Bytes go as they are, anything else as JSON; None is no body.
-        query: Every value of every parameter.
+        query: Its parameters.
         merchant_id: What the header `Merchant-Id` would say.
         idempotency_key: A fresh one where it is empty.
 
@@ -50,7 +54,8 @@ async def ask_api(
     if body is not None and not isinstance(body, bytes):
         headers["content-type"] = JSON_TYPE
     encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-    request = Request(method, path, query or {}, headers, encoded, client_ip=caller.actor)
+    values = {name: [str(value)] for name, value in (query or {}).items() if value is not None}
+    request = Request(method, path, values, headers, encoded, client_ip=caller.actor)
     route, params = match_route(method, path)
     assert route is not None, f"{method} {path} is no route"
     call = Call(request, params, request_id, house, caller, caller.realm, DEFAULT, merchant_id)

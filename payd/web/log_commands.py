@@ -59,14 +59,13 @@ class _Logs(OfMode, frozen=True, kw_only=True):
 
 
 async def _events(house: House, args: _Events) -> Any:
-    wanted = {
+    query = {
         "type": args.type,
         "paymentId": args.payment,
         "delivery": args.delivery,
         "cursor": args.cursor,
-        "limit": str(args.limit),
+        "limit": args.limit,
     }
-    query = {name: [value] for name, value in wanted.items() if value is not None}
     return await ask(house, args, "GET", "/v1/events", query=query)
 
 

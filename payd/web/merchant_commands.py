@@ -63,13 +63,13 @@ async def _merchant_create(house: House, args: _MerchantCreate) -> Any:
 
 async def _merchant_list(house: House, args: OfMode) -> Any:
     merchants: list[Any] = []
-    query = {"limit": ["100"]}
+    query: dict[str, str | int | None] = {"limit": 100}
     while len(merchants) < LIST_MAX:
         page = await ask(house, args, "GET", "/v1/merchants", query=query)
         merchants += page["data"]
-        if page["nextCursor"] is None:
+        query["cursor"] = page["nextCursor"]
+        if query["cursor"] is None:
             break
-        query["cursor"] = [page["nextCursor"]]
     return merchants
 
 

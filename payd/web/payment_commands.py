@@ -35,14 +35,13 @@ class _Match(OfId, frozen=True, kw_only=True):
 
 
 async def _list(house: House, args: _Payments) -> Any:
-    wanted = {
+    query = {
         "referenceId": args.reference,
         "status": args.status,
         "merchantId": args.merchant,
         "cursor": args.cursor,
-        "limit": str(args.limit),
+        "limit": args.limit,
     }
-    query = {name: [value] for name, value in wanted.items() if value is not None}
     return await ask(house, args, "GET", "/v1/payments", query=query)
 
 
@@ -51,8 +50,7 @@ async def _show(house: House, args: OfId) -> Any:
 
 
 async def _match(house: House, args: _Match) -> Any:
-    body = {"txId": args.tx} | ({} if args.chain is None else {"chain": args.chain})
-    return await ask(house, args, "POST", f"{_path(args)}/match", body)
+    return await ask(house, args, "POST", f"{_path(args)}/match", {"txId": args.tx, "chain": args.chain})
 
 
 def _path(args: OfId) -> str:

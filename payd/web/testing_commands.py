@@ -92,7 +92,7 @@ def _anybodys(house: House, args: A) -> A:
 
 
 async def _simulate(house: House, args: _Simulate) -> Any:
-    body = {"to": args.to} | ({} if args.reason is None else {"reason": args.reason})
+    body = {"to": args.to, "reason": args.reason}
     return await _ask(house, args, "POST", f"/v1/test/payments/{quote(args.id, safe='')}/simulate", body)
 
 
@@ -110,18 +110,17 @@ async def _scenarios(house: House, args: OfMode) -> Any:
 
 async def _run(house: House, args: _Scenario) -> Any:
     amount = {"unit": args.unit or AMOUNT["unit"], "value": args.value or AMOUNT["value"]}
-    wanted = {
+    body = {
         "paymentId": args.payment,
         "referenceId": args.reference,
         "amount": None if args.unit is None and args.value is None else amount,
     }
-    body = {name: value for name, value in wanted.items() if value is not None}
     path = f"/v1/test/scenarios/{quote(args.name, safe='')}"
     return await _ask(house, args, "POST", path, body, merchant=args.merchant)
 
 
 async def _inject(house: House, args: _Inject) -> Any:
-    wanted = {
+    body = {
         "fault": args.fault,
         "deliveries": args.deliveries,
         "for": args.lasts,
@@ -129,7 +128,6 @@ async def _inject(house: House, args: _Inject) -> Any:
         "events": args.events,
         "paymentId": args.payment,
     }
-    body = {name: value for name, value in wanted.items() if value is not None}
     return await _ask(house, args, "POST", FAULTS, body)
 
 

@@ -84,11 +84,7 @@ async def _set(house: House, args: _Set) -> Any:
         url = (await ask(house, args, "GET", _ENDPOINT))["url"]
     except NotFound:
         url = args.url
-    body: dict[str, Any] = {"url": args.url}
-    if args.events is not None:
-        body["events"] = args.events
-    if args.headers is not None:
-        body["headers"] = args.headers
+    body = {"url": args.url, "events": args.events, "headers": args.headers}
     made = await ask(house, args, "PUT", _ENDPOINT, body)
     if url != args.url:
         made["replaced"] = url
@@ -131,8 +127,7 @@ async def _enable(house: House, args: OfMode) -> Any:
 
 
 async def _deliveries(house: House, args: _Deliveries) -> Any:
-    wanted = {"state": args.state, "paymentId": args.payment, "cursor": args.cursor, "limit": str(args.limit)}
-    query = {name: [value] for name, value in wanted.items() if value is not None}
+    query = {"state": args.state, "paymentId": args.payment, "cursor": args.cursor, "limit": args.limit}
     return await ask(house, args, "GET", "/v1/webhooks/deliveries", query=query)
 
 
@@ -199,9 +194,7 @@ def _replay(kind: str) -> Run:
 
     async def run(house: House, args: _Replay) -> Any:
         now_ms = realm_of(house, args.mode).clock.now_ms()
-        body: dict[str, Any] = {"since": _since(args.since, now_ms)}
-        if args.preview:
-            body["preview"] = True
+        body = {"since": _since(args.since, now_ms), "preview": args.preview}
         return await ask(house, args, "POST", f"/v1/webhooks/{kind}", body)
 
     return run

@@ -46,7 +46,7 @@ async def test_a_handler_answers_the_operator_as_it_answers_a_key_that_may_do_ev
     made = await ask(shop.house, args, "PUT", "/v1/webhooks/endpoint", {"url": "https://203.0.114.9/hook"})
     shown = await shop.call("GET", "/v1/webhooks/endpoint", key=await shop.new_key(scopes=SCOPES))
     assert {**shown.body, "secret": made["secret"]} == made
-    found = await ask(shop.house, args, "GET", "/v1/webhooks/deliveries", query={"limit": ["1"]})
+    found = await ask(shop.house, args, "GET", "/v1/webhooks/deliveries", query={"limit": 1})
     assert found == {"data": [], "nextCursor": None}
     with pytest.raises(InvalidParams, match="limit"):
-        await ask(shop.house, args, "GET", "/v1/webhooks/deliveries", query={"limit": ["0"]})
+        await ask(shop.house, args, "GET", "/v1/webhooks/deliveries", query={"limit": 0})

@@ -63,10 +63,7 @@ class Shown(msgspec.Struct, frozen=True):
 async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/merchants: the list, and a form for another one."""
     status, search, cursor = visit.query("status"), visit.query("q"), visit.query("cursor")
-    query = {"limit": [str(SHOWN)]}
-    for name, value in (("status", status), ("search", search), ("cursor", cursor)):
-        if value:
-            query[name] = [value]
+    query = {"limit": SHOWN, "status": status or None, "search": search or None, "cursor": cursor or None}
     found = await visit.ask("GET", "/v1/merchants", query=query)
     following = found["nextCursor"]
     return visit.page(

@@ -56,11 +56,11 @@ class Row(msgspec.Struct, frozen=True):
 async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/transfers: what paid for nothing, or all."""
     everything = visit.query("all") == "yes"
-    query = {"limit": [str(ROWS)]}
-    if not everything:
-        query["matched"] = ["false"]
-    if visit.query("cursor"):
-        query["cursor"] = [visit.query("cursor")]
+    query = {
+        "limit": ROWS,
+        "matched": None if everything else "false",
+        "cursor": visit.query("cursor") or None,
+    }
     found = await visit.ask("GET", "/v1/transfers", query=query)
     chosen = {"all": "yes"} if everything else {}
     more = visit.to("transfers", **chosen, cursor=found["nextCursor"]) if found["nextCursor"] else ""

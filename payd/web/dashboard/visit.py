@@ -26,7 +26,7 @@ from payd.web.dashboard.frame import Frame, frame_of
 from payd.web.dashboard.render import html
 from payd.web.house import House, Realm
 from payd.web.html import NO_STORE, root_of
-from payd.web.inside import ask_api
+from payd.web.inside import Query, ask_api
 
 # A page's longest form is a payment's or a merchant's settings.
 FIELDS_MAX: Final = 120
@@ -161,7 +161,7 @@ class Visit:
         method: str,
         path: str,
         body: Any = None,
-        query: dict[str, list[str]] | None = None,
+        query: Query | None = None,
         *,
         merchant_id: str | None = None,
     ) -> Any:
