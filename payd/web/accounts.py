@@ -25,8 +25,7 @@ def accounts_in(call: Call) -> list[AccountId]:
     bare = call.request.body.lstrip()[:1] == b"["
     texts = call.json(list[str]) if bare else call.json(AccountsIn).accounts
     if len(texts) > ACCOUNTS_MAX:
-        issue = Issue("accounts", f"At most {ACCOUNTS_MAX} items.")
-        raise ParamsValidation.of(issue)
+        raise ParamsValidation.of(Issue("accounts", f"At most {ACCOUNTS_MAX} items."))
     # One account in two spellings is one account; it keeps the first.
     accounts: dict[str, AccountId] = {}
     issues: list[Issue] = []

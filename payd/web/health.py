@@ -18,7 +18,6 @@ from payd.web.sealed import closed_words
 
 if TYPE_CHECKING:
     from payd.actors.live_chain import LiveChain
-    from payd.store.db import Database
 
 # Receivers refuse what is five minutes off; a clock that is wrong by this much goes on in that direction.
 SKEW_MAX_S: Final = 60
@@ -55,7 +54,7 @@ async def ready(call: Call) -> Answer:
     is found when the chain can be read again, and nothing expires before.
     """
     realms = call.house.realms
-    problems = [f"{name}: {db.failure}" for name, db in _stores(call).items() if not db.healthy]
+    problems = [f"{name}: {db.failure}" for name, db in call.house.stores.items() if not db.healthy]
     for name, realm in realms.items():
         found = [*realm.deliveries.problems(), *realm.canary.problems()]
         problems += [f"{name}: {words}" for words in found]
@@ -64,10 +63,6 @@ async def ready(call: Call) -> Answer:
     unread = _unread_chains(call)
     status = "failing" if problems else "degraded" if unread else "ok"
     return Answer.json(Health(status, problems, unread + _warnings(call)), 503 if problems else 200)
-
-
-def _stores(call: Call) -> dict[str, Database]:
-    return {"office": call.house.office} | {name: realm.db for name, realm in call.house.realms.items()}
 
 
 def _unread_chains(call: Call) -> list[str]:
@@ -101,7 +96,7 @@ def _warnings(call: Call) -> list[str]:
     """What is wrong for some, or may be: it keeps the server from nothing."""
     closed = [
         f"{name}: {words}"
-        for name, db in _stores(call).items()
+        for name, db in call.house.stores.items()
         if (words := closed_words(call.house, db)) is not None
     ]
     broken = [

@@ -164,6 +164,11 @@ class House:
     held: set[Bell] = field(default_factory=set)
     """Long polls that are held; all are answered at stop."""
 
+    @property
+    def stores(self) -> dict[str, Database]:
+        """Its databases by name: the office, then each realm's."""
+        return {"office": self.office} | {name: realm.db for name, realm in self.realms.items()}
+
     def learn_accounts(self) -> None:
         """Know all accounts as they are stored; after a commit of which nobody knew whether it was, anew.
 

@@ -149,9 +149,7 @@ class _House:
     def _stores(self, counter: Any, gauge: Any) -> Iterator[Metric]:
         from prometheus_client.metrics_core import HistogramMetricFamily
 
-        stores = {"office": self._house.office} | {
-            name: realm.db for name, realm in self._house.realms.items()
-        }
+        stores = self._house.stores
         stats = {name: db.stats() for name, db in stores.items()}
         healthy = gauge(
             "payd_db_healthy",

@@ -203,7 +203,7 @@ async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answe
     body = call.json(CreatePayment)
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
     if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not is_one_line(body.reference_id):
-        _refuse([Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters.")])
+        raise ParamsValidation.of(Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters."))
     request = idempotent(call, body)
 
     async def begin() -> Answer:
@@ -354,8 +354,3 @@ def _reference_prefix(call: Call) -> str | None:
     if prefix is not None and len(prefix) > REFERENCE_MAX:
         raise InvalidParams(f"referenceId may have at most {REFERENCE_MAX} characters.")
     return prefix
-
-
-def _refuse(issues: list[Issue]) -> None:
-    if issues:
-        raise ParamsValidation.of(*issues)

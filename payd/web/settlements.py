@@ -112,8 +112,7 @@ def check_settlements(realm: Realm, items: list[SettlementIn]) -> list[str]:
             nobody serves.
     """
     if not 1 <= len(items) <= ITEMS_MAX:
-        issue = Issue("settlements", f"1 to {ITEMS_MAX} items.")
-        raise ParamsValidation.of(issue)
+        raise ParamsValidation.of(Issue("settlements", f"1 to {ITEMS_MAX} items."))
     issues: list[Issue] = []
     keys: list[str] = []
     for place, item in enumerate(items):

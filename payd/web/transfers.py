@@ -15,7 +15,8 @@ from payd.core.errors import InvalidParams
 from payd.store.transfers import list_transfers, transfers_of_payment
 from payd.web import query
 from payd.web.call import Answer, Call
-from payd.web.cursor import decode_cursor, encode_cursor
+from payd.web.cursor import encode_cursor
+from payd.web.events import before_seq
 from payd.web.limits import refuse_for
 from payd.web.lookup import own_payment
 from payd.web.schema import PaymentDetail, TransferOut, TransferPage
@@ -50,8 +51,7 @@ async def list_all(call: Call) -> Answer:
     """GET /v1/transfers: what chains showed, `matched=false` for what paid for nothing."""
     matched = query.flag(call, "matched")
     limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
-    cursor = query.one(call, "cursor")
-    before = None if cursor is None else decode_cursor(cursor, (int,))[0]
+    before = before_seq(call)
     rows = await call.realm.db.read(
         lambda tx: list_transfers(tx, call.account_id, matched=matched, before_seq=before, limit=limit + 1)
     )

@@ -253,8 +253,7 @@ async def test(call: Call) -> Answer:
     """
     body = call.json(SendTest)
     if body.type not in EVENT_TYPES:
-        issue = Issue("type", f"must be one of {', '.join(EVENT_TYPES)}")
-        raise ParamsValidation.of(issue)
+        raise ParamsValidation.of(Issue("type", f"must be one of {', '.join(EVENT_TYPES)}"))
     request = idempotent(call, body)
     return outcome_answer(await call.realm.requests.once(request, partial(_test, call, body.type, request)))
 

@@ -12,7 +12,6 @@ import msgspec
 
 from payd.core.errors import InvalidParams
 from payd.store.audit import Act, list_audit
-from payd.store.db import Database
 from payd.store.users import names_of
 from payd.web.call import Answer
 from payd.web.dashboard.visit import Visit
@@ -42,13 +41,12 @@ async def page(visit: Visit) -> Answer:
         InvalidParams: There is no such place, or no such row.
     """
     place, before = visit.query("where"), _before(visit.query("before"))
-    databases: dict[str, Database] = {"office": visit.house.office}
-    databases |= {name: realm.db for name, realm in visit.house.realms.items()}
-    if place and place not in databases:
+    stores = visit.house.stores
+    if place and place not in stores:
         raise InvalidParams("There is no such place.")
     found = {
         name: await db.read(list_audit, visit.account_id, before if place else None, SHOWN)
-        for name, db in databases.items()
+        for name, db in stores.items()
         if place in ("", name)
     }
     shown = _newest(found)
@@ -56,7 +54,7 @@ async def page(visit: Visit) -> Answer:
     older = ""
     if place and len(shown) == SHOWN:
         older = visit.to(HERE, where=place, before=str(shown[-1][1].seq))
-    places = [one for one in PLACES if one[0] in ("", *databases)]
+    places = [one for one in PLACES if one[0] in ("", *stores)]
     lines = [_line(name, act, names) for name, act in shown]
     return visit.page("audit.html", acts=lines, places=places, place=place, older=older, here=HERE)
 

@@ -217,8 +217,7 @@ def _queue(realm: Realm) -> Queue:
 
 
 def _stores(house: House) -> Iterator[Store]:
-    stores = {"office": house.office} | {name: realm.db for name, realm in house.realms.items()}
-    for name, db in stores.items():
+    for name, db in house.stores.items():
         stats = db.stats()
         size = "–" if stats.file_bytes is None else size_words(stats.file_bytes)
         words = db.failure or "takes writes"
