@@ -5,8 +5,8 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import structlog
 
@@ -16,6 +16,8 @@ from payd.chains.rpc_wire import Results
 from payd.core.errors import ChainUnavailable
 
 log = structlog.get_logger("payd.chains")
+
+T = TypeVar("T")
 
 UNAVAILABLE_WORDS: Final = (
     "No node of the blockchain gives an answer. Nothing was changed; try again in a moment."
@@ -36,6 +38,19 @@ async def read(rpc: Rpc, calls: Sequence[Call], node: Node | None = None) -> Res
         if isinstance(result, RpcError) and result.kind != "answer":
             raise unavailable(result)
     return results
+
+
+async def read_one(rpc: Rpc, call: Call, decode: Callable[[object], T]) -> T:
+    """What one node answers to a single call, once it is read.
+
+    Raises:
+        ChainUnavailable: No node could answer, or not so that it can be read.
+    """
+    [result] = await read(rpc, [call])
+    try:
+        return decode(answered(result))
+    except BadAnswer as bad:
+        raise unavailable(bad) from bad
 
 
 def unavailable(why: object) -> ChainUnavailable:

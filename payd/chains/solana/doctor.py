@@ -6,12 +6,13 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "12. Operations".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 from solders.pubkey import Pubkey
 
-from payd.chains.asking import answered, read, unavailable
+from payd.chains.asking import answered, read, read_one
 from payd.chains.assets import Asset
 from payd.chains.defaults import SOL_DECIMALS
 from payd.chains.finding import Finding, Level
@@ -273,9 +274,5 @@ async def _accounts(chain: SolanaChain, addresses: Sequence[Pubkey]) -> list[Acc
     """
     found: list[Account | None] = []
     for call in account_calls(addresses):
-        [result] = await read(chain.rpc, [call])
-        try:
-            found += decode_accounts(answered(result), len(call[1]))[1]
-        except BadAnswer as bad:
-            raise unavailable(bad) from bad
+        found += (await read_one(chain.rpc, call, partial(decode_accounts, count=len(call[1]))))[1]
     return found

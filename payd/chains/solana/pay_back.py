@@ -13,12 +13,11 @@ import msgspec
 from solders.message import Message
 from solders.pubkey import Pubkey
 
-from payd.chains.asking import answered, read, unavailable
+from payd.chains.asking import read_one, unavailable
 from payd.chains.assets import Asset, AssetBook
 from payd.chains.base import Brought, Unsigned
 from payd.chains.rpc import Rpc
-from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Blockhash, decode_blockhash, decode_listing
+from payd.chains.solana.answers import decode_blockhash, decode_listing
 from payd.chains.solana.asking import latest_blockhash_call, listing_call
 from payd.chains.solana.binding import refund_reference_of
 from payd.chains.solana.build import Leg, Wanted, build_message, split, unit_limit_for, unsigned
@@ -91,7 +90,7 @@ class PayBack:
         if made is not None:
             raise InvalidState(MADE.format(made))
         await self._check_alone(payment)
-        newest = await self._newest()
+        newest = await read_one(self._rpc, latest_blockhash_call(), decode_blockhash)
         wanted = await self._wanted(payment, row, sender, Leg(buyer, repayment.amount), now_ms)
         raw = unsigned(build_message(wanted, newest.hash))
         reason = await refusal_of(self._rpc, raw, newest.slot)
@@ -137,22 +136,11 @@ class PayBack:
         Ours pay back all of it: whoever knows the payment can name its refund with a single unit.
         """
         reference = Pubkey(refund_reference_of(payment.id))
-        [result] = await read(self._rpc, [listing_call(reference, limit=LISTED_MAX)])
-        try:
-            listed = decode_listing(answered(result))
-        except BadAnswer as bad:
-            raise unavailable(bad) from bad
+        listed = await read_one(self._rpc, listing_call(reference, limit=LISTED_MAX), decode_listing)
         for one in listed:
             if await refund_problem(self._rpc, self._terms.chain, payment, one.tx_id, amount) is None:
                 return one.tx_id
         return None
-
-    async def _newest(self) -> Blockhash:
-        [result] = await read(self._rpc, [latest_blockhash_call()])
-        try:
-            return decode_blockhash(answered(result))
-        except BadAnswer as bad:
-            raise unavailable(bad) from bad
 
     async def _wanted(self, payment: Payment, row: Asset, sender: Pubkey, leg: Leg, now_ms: int) -> Wanted:
         token = None if row.kind == "native" else (mint_key(row), program_of(row))

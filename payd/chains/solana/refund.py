@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from payd.chains.asking import answered, read, unavailable
+from payd.chains.asking import read_one, unavailable
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import decode_landed, from_signature
@@ -46,11 +46,7 @@ async def refund_problem(
     assert payment.processing is not None
     assert payment.processing.buyer is not None
     buyer = canonical_account(parse_account(payment.processing.buyer))
-    [result] = await read(rpc, [transaction_call(signature)])
-    try:
-        landed = decode_landed(answered(result), signature)
-    except BadAnswer as bad:
-        raise unavailable(bad) from bad
+    landed = await read_one(rpc, transaction_call(signature), lambda result: decode_landed(result, signature))
     if landed is None:
         return NOT_FOUND
     if landed.err is not None:

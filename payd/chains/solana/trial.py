@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from solders.message import Message
 
-from payd.chains.asking import answered, read, unavailable
+from payd.chains.asking import read_one, unavailable
 from payd.chains.rpc import Rpc
-from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import decode_simulation
 from payd.chains.solana.asking import simulate_call
 from payd.chains.solana.build import split
@@ -27,11 +26,7 @@ async def refusal_of(rpc: Rpc, raw: bytes, slot: int) -> str | None:
     Raises:
         ChainUnavailable: No node that has come to the slot answers.
     """
-    [result] = await read(rpc, [simulate_call(raw, sig_verify=False, min_slot=slot)])
-    try:
-        tried = decode_simulation(answered(result))
-    except BadAnswer as bad:
-        raise unavailable(bad) from bad
+    tried = await read_one(rpc, simulate_call(raw, sig_verify=False, min_slot=slot), decode_simulation)
     if error_name(tried.err) == BLOCKHASH_NOT_FOUND:
         raise unavailable("the node does not know the blockhash of another")
     return None if tried.err is None else reason_of(tried.err, Message.from_bytes(split(raw)[1]))
