@@ -12,9 +12,10 @@ from solders.pubkey import Pubkey
 
 from payd.chains.assets import Asset, AssetBook
 from payd.chains.solana.build import Leg
-from payd.chains.solana.keys import SYSTEM, TOKEN, TOKEN_2022, token_account
+from payd.chains.solana.keys import SYSTEM, token_account
+from payd.chains.solana.mints import mint_key, program_of
 from payd.chains.solana.terms import Terms
-from payd.core.caip import AccountId, AssetId, account_problem, canonical_chain, parse_account, parse_asset
+from payd.core.caip import AccountId, AssetId, account_problem, canonical_chain, parse_account
 from payd.core.payment import Payment
 
 NOBODY: Final = SYSTEM
@@ -79,10 +80,7 @@ def due_of(
         return None
     token = None
     if row.kind == "spl":
-        token = (
-            Pubkey.from_string(parse_asset(row.asset).reference),
-            TOKEN_2022 if row.token_2022 else TOKEN,
-        )
+        token = mint_key(row), program_of(row)
     elif row.kind != "native":
         return None
     buyer, merchant = Pubkey.from_string(account.address), Pubkey.from_string(paid.address)

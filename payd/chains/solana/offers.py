@@ -8,7 +8,7 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -19,9 +19,10 @@ from payd.chains.assets import AssetBook
 from payd.chains.base import Ask
 from payd.chains.depth import depth_of
 from payd.chains.market.prices import Priced, Prices
+from payd.chains.solana.answers import Account
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.due import NOBODY, Due, due_of
-from payd.chains.solana.facts import Fact, Facts, Price, Rent
+from payd.chains.solana.facts import At, Fact, Facts, Price, Rent
 from payd.chains.solana.plan import write_plan
 from payd.chains.solana.terms import ETA_S, Terms
 from payd.chains.solana.ways import Cannot, Seen, can_take_fee, mint_of, places_of, price_place, way
@@ -82,7 +83,7 @@ class Offers:
         priced = await self._prices.price(payment.currency, due.row, now_ms)
         if priced is None:
             return None
-        seen = await look_at(self._facts, self._terms, due, now_ms)
+        seen = await _look_at(self._facts, self._terms, due, now_ms)
         divided = await self._divided(due, priced, seen, now_ms)
         if divided is None or isinstance(way(divided, seen, self._sponsor(account)), Cannot):
             return None
@@ -112,7 +113,7 @@ class Offers:
         priced = await self._prices.price(payment.currency, due.row, now_ms)
         if priced is None:
             return None
-        seen = await look_at(self._facts, self._terms, due, now_ms)
+        seen = await _look_at(self._facts, self._terms, due, now_ms)
         due = msgspec.structs.replace(due, amount=_amount(due, priced))
         fee = await self._fee(due, now_ms)
         link = None if fee != 0 and self._must_take_fee else link_of(due, seen)
@@ -177,22 +178,30 @@ class Offers:
         )
 
 
-async def look_at(facts: Facts, terms: Terms, due: Due, now_ms: int) -> Seen:
-    """What there is of the accounts that decide, as it was some seconds ago at most.
+async def _look_at(facts: Facts, terms: Terms, due: Due, now_ms: int) -> Seen:
+    """What there is of the accounts that decide, as it was some seconds ago at most."""
+    await facts.read(_facts_of(due), now_ms)
+    accounts = {place: await facts.account(place, now_ms) for place in places_of(due)}
+    return await seen_with(accounts, facts, terms, due, now_ms)
+
+
+async def seen_with(
+    accounts: Mapping[At, Account | None], facts: Facts, terms: Terms, due: Due, now_ms: int
+) -> Seen:
+    """These accounts, with what the chain asks of who pays.
 
     Raises:
         ChainUnavailable: No node answers.
     """
-    places = places_of(due)
-    await facts.read(_facts_of(due), now_ms)
-    accounts = {place: await facts.account(place, now_ms) for place in places}
     mint = None if due.token is None else mint_of(due, accounts)
-    price = await facts.number(Price(price_place(due)), now_ms)
+    rents = [Rent(0)] if mint is None else [Rent(0), Rent(mint.holding_bytes)]
+    price = Price(price_place(due))
+    await facts.read([*rents, price], now_ms)
     return Seen(
         accounts=accounts,
-        wallet_rent=await facts.number(Rent(0), now_ms),
-        holding_rent=0 if mint is None else await facts.number(Rent(mint.holding_bytes), now_ms),
-        unit_price=min(price, terms.price_max),
+        wallet_rent=await facts.number(rents[0], now_ms),
+        holding_rent=0 if mint is None else await facts.number(rents[1], now_ms),
+        unit_price=min(await facts.number(price, now_ms), terms.price_max),
     )
 
 

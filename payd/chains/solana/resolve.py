@@ -21,18 +21,19 @@ from payd.chains.assets import AssetBook
 from payd.chains.base import Resolved
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.solana.answers import Account, Blockhash, decode_blockhash
+from payd.chains.solana.answers import Blockhash, decode_blockhash
 from payd.chains.solana.asking import latest_blockhash_call
 from payd.chains.solana.budget import PURSE_EMPTY, Budget, Purse
 from payd.chains.solana.build import Wanted, build_message, split, unsigned, with_signature
 from payd.chains.solana.due import Due, due_of
-from payd.chains.solana.facts import At, Facts, Price, Rent, Wallet, accounts_in, calls_for
+from payd.chains.solana.facts import At, Facts, Wallet, accounts_in, calls_for
 from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS, last_valid_height
+from payd.chains.solana.offers import seen_with
 from payd.chains.solana.pay_links import SCHEME
 from payd.chains.solana.plan import NOT_OURS, Plan, read_plan
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.trial import refusal_of
-from payd.chains.solana.ways import Cannot, Seen, Way, can_take_fee, mint_of, places_of, price_place, way
+from payd.chains.solana.ways import Cannot, Seen, Way, can_take_fee, places_of, way
 from payd.core.caip import canonical_account, parse_account, parse_asset
 from payd.core.errors import InvalidParams, InvalidState, QuoteExpired
 from payd.core.option import Action, Build, Quote, WalletRpc
@@ -136,19 +137,7 @@ class Resolver:
             accounts, blockhash = accounts_in(places, results), decode_blockhash(answered(newest))
         except BadAnswer as bad:
             raise unavailable(bad) from bad
-        return await self._seen(due, accounts, now_ms), blockhash
-
-    async def _seen(self, due: Due, accounts: dict[At, Account | None], now_ms: int) -> Seen:
-        mint = None if due.token is None else mint_of(due, accounts)
-        rents = [Rent(0)] if mint is None else [Rent(0), Rent(mint.holding_bytes)]
-        price = Price(price_place(due))
-        await self._facts.read([*rents, price], now_ms)
-        return Seen(
-            accounts=accounts,
-            wallet_rent=await self._facts.number(rents[0], now_ms),
-            holding_rent=0 if mint is None else await self._facts.number(rents[1], now_ms),
-            unit_price=min(await self._facts.number(price, now_ms), self._terms.price_max),
-        )
+        return await seen_with(accounts, self._facts, self._terms, due, now_ms), blockhash
 
     def _again(self, quote: Quote, wanted: Wanted, newest: Blockhash, now_ms: int) -> Resolved | None:
         """What was handed out before, if the same would be built now and it lives long enough."""
