@@ -77,8 +77,7 @@ class Commitments:
             nonce=main.nonce,
             valid_until_s=main.valid_before_s,
         )
-        rule = None if self._terms.fee is None else self._terms.fee.rule(0)
-        fee = signed_fee(quote, sum(leg.value for leg in others), rule)
+        fee = signed_fee(quote, sum(leg.value for leg in others), self._terms.fee)
         return commitment(quote, track, now_ms, buyer=buyer or quote.account, fee=fee)
 
     async def sent(

@@ -8,7 +8,6 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -23,6 +22,7 @@ from payd.chains.evm.signature import delegation_of
 from payd.chains.evm.terms import Terms, eta_s
 from payd.chains.evm.tokens import Tokens
 from payd.chains.evm.ways import Due, Ways, sending_fee
+from payd.chains.fee_terms import operators_part
 from payd.chains.market.prices import Priced, Prices
 from payd.core.caip import (
     AccountId,
@@ -32,7 +32,6 @@ from payd.core.caip import (
     parse_account,
     parse_asset,
 )
-from payd.core.fee import fee_total
 from payd.core.money import convert_up, exponent
 from payd.core.option import Offer
 from payd.core.payment import Payment
@@ -171,15 +170,7 @@ class Offers:
         terms = self._terms.fee
         if terms is None or terms.address in (due.destination, due.buyer):
             return 0
-        base = 0
-        if terms.base_usd:
-            dollar = await self._prices.price("USD", due.row, now_ms)
-            if dollar is None:
-                return None
-            rate = Fraction(dollar.rate.numerator, dollar.rate.denominator)
-            base = int(terms.base_usd * rate * 10**due.row.decimals)
-        fee = fee_total(terms.rule(base), amount)
-        return fee if fee < amount else None
+        return await operators_part(terms, self._prices, due.row, amount, now_ms)
 
 
 def _amount(payment: Payment, due: Due, priced: Priced) -> int:

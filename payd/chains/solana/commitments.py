@@ -68,8 +68,7 @@ class Commitments:
             valid_until_height=valid_until_height,
             assigned=assigned,
         )
-        rule = None if self._terms.fee is None else self._terms.fee.rule(0)
-        fee = signed_fee(quote, quote.amount - quote.settlement_value, rule)
+        fee = signed_fee(quote, quote.amount - quote.settlement_value, self._terms.fee)
         return commitment(quote, track, now_ms, buyer=buyer or quote.account, fee=fee)
 
     async def _depth(self, payment: Payment, quote: Quote, now_ms: int) -> Depth:

@@ -9,7 +9,6 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -18,6 +17,7 @@ from solders.pubkey import Pubkey
 from payd.chains.assets import AssetBook
 from payd.chains.base import Ask
 from payd.chains.depth import depth_of
+from payd.chains.fee_terms import operators_part
 from payd.chains.market.prices import Priced, Prices
 from payd.chains.solana.answers import Account
 from payd.chains.solana.binding import reference_of
@@ -27,7 +27,6 @@ from payd.chains.solana.plan import write_plan
 from payd.chains.solana.terms import ETA_S, Terms
 from payd.chains.solana.ways import Cannot, Seen, can_take_fee, mint_of, places_of, price_place, way
 from payd.core.caip import AccountId, AssetId, canonical_account
-from payd.core.fee import fee_total
 from payd.core.money import convert_up, exponent
 from payd.core.option import Action, Build, Offer
 from payd.core.payment import Payment
@@ -151,15 +150,7 @@ class Offers:
         terms = self._terms.fee
         if terms is None or due.operator is None:
             return 0
-        base = 0
-        if terms.base_usd:
-            dollar = await self._prices.price("USD", due.row, now_ms)
-            if dollar is None:
-                return None
-            rate = Fraction(dollar.rate.numerator, dollar.rate.denominator)
-            base = int(terms.base_usd * rate * 10**due.row.decimals)
-        fee = fee_total(terms.rule(base), due.amount)
-        return fee if fee < due.amount else None
+        return await operators_part(terms, self._prices, due.row, due.amount, now_ms)
 
     async def _offer(
         self, due: Due, asset: AssetId, account: AccountId, action: Action, priced: Priced, now_ms: int
