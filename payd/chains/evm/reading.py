@@ -208,19 +208,7 @@ class Reader:
         bindings = candidate_bindings(self._chain, transaction, receipt, watched)
         known = await self._known(bindings) if bindings else set()
         return [
-            Seen(
-                chain=one.chain,
-                tx_id=one.tx_id,
-                log_index=one.log_index,
-                asset=one.asset,
-                value=one.value,
-                sender=one.sender,
-                recipient=one.recipient,
-                block_number=one.block_number,
-                block_hash=one.block_hash,
-                block_time_s=block.time_s,
-                binding=one.binding,
-            )
+            Seen(**msgspec.structs.asdict(one), block_time_s=block.time_s)
             for one in paid_by(self._chain, transaction, receipt, watched, known)
         ]
 
