@@ -12,11 +12,14 @@ import msgspec
 from payd.chains.base import Found
 from payd.chains.witnesses import Proof
 from payd.core.caip import canonical_account, canonical_chain, parse_account, parse_asset
+from payd.core.failure import BROADCAST_FAILED, NOT_BROUGHT
 from payd.core.fee import Fee
 from payd.core.money import asset_amount
 from payd.core.option import Quote
-from payd.core.payment import Payment, Processing
+from payd.core.payment import Payment, PaymentFailed, Processing
+from payd.store.relays import Job
 from payd.store.sightings import Sighting
+from payd.store.submissions import StoredSubmission
 from payd.store.transfers import Follow
 
 
@@ -65,6 +68,13 @@ def commitment(quote: Quote, notes: Notes, now_ms: int, *, buyer: str, fee: Fee 
 def recipient_of(quote: Quote) -> str:
     """The canonical CAIP-10 of who is paid."""
     return canonical_account(parse_account(quote.destination))
+
+
+def never_left(owed: Job | StoredSubmission | None) -> PaymentFailed | None:
+    """The failure of what is dead and never left us; None of anything else."""
+    if owed is None or owed.state != "dead" or owed.left_us:
+        return None
+    return PaymentFailed(f"{NOT_BROUGHT}{owed.reason}", BROADCAST_FAILED)
 
 
 def is_here(payment: Payment, chain: str) -> bool:

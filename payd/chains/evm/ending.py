@@ -27,6 +27,7 @@ from payd.chains.evm.evidence import Evidence, depth_call, has_depth, watched_fo
 from payd.chains.evm.proof import paid_by
 from payd.chains.evm.terms import Terms
 from payd.chains.evm.track import Told, Track
+from payd.chains.following import never_left
 from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -91,7 +92,7 @@ class Endings:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        stayed = _stayed(job)
+        stayed = never_left(job)
         if stayed is not None and stayed.reason != NOT_BROUGHT + TOO_LATE:
             return stayed
         if read is None:
@@ -156,11 +157,7 @@ class Endings:
 
     async def _end_of_told(self, payment: Payment, track: Track, told: Told, read: Cursor) -> End | None:
         """Whether the transaction that the buyer sent has come to nothing."""
-        calls: list[Call] = [
-            *self._final_calls(read),
-            ("eth_getTransactionReceipt", told.tx_hash),
-            ("eth_getTransactionByHash", told.tx_hash),
-        ]
+        calls = self._told_calls(told, read)
         if told.nonce is not None:
             calls.append(("eth_getTransactionCount", told.sender, to_quantity(read.number)))
         ends = await self._evidence.views(
@@ -183,12 +180,8 @@ class Endings:
         since_ms = max(payment.expires_at_ms, payment.processing.processing_at_ms)
         if read.time_s < since_ms // 1000 + GIVEN_UP_S:
             return False
-        calls: list[Call] = [
-            *self._final_calls(read),
-            ("eth_getTransactionReceipt", told.tx_hash),
-            ("eth_getTransactionByHash", told.tx_hash),
-        ]
-        answers = [results for _, results in await self._evidence.ask(calls, everyone=True)]
+        asked = await self._evidence.ask(self._told_calls(told, read), everyone=True)
+        answers = [results for _, results in asked]
         if any(results[2:] != [None, None] for results in answers):
             return False
         return sum(self._is_final(read, results) for results in answers) >= self._evidence.witnesses
@@ -221,6 +214,11 @@ class Endings:
     def _final_calls(self, read: Cursor) -> list[Call]:
         return [depth_call(self._terms.final), ("eth_getBlockByNumber", to_quantity(read.number), False)]
 
+    def _told_calls(self, told: Told, read: Cursor) -> list[Call]:
+        tx_hash = told.tx_hash
+        own: list[Call] = [("eth_getTransactionReceipt", tx_hash), ("eth_getTransactionByHash", tx_hash)]
+        return [*self._final_calls(read), *own]
+
     def _is_final(self, read: Cursor, results: Results) -> bool:
         """Whether a node has the same block where the watcher has read to, and has it as final."""
         if any(isinstance(result, RpcError) for result in results[:2]):
@@ -231,13 +229,6 @@ class Endings:
             return same and has_depth(read.number, self._terms.final, results[0])
         except BadAnswer:
             return False
-
-
-def _stayed(job: Job | None) -> PaymentFailed | None:
-    """The failure of what is dead and never left us."""
-    if job is None or job.state != "dead" or job.left_us:
-        return None
-    return PaymentFailed(f"{NOT_BROUGHT}{job.reason}", BROADCAST_FAILED)
 
 
 def _authorizer(payment: Payment) -> str:

@@ -24,7 +24,7 @@ from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Told
 from payd.chains.rpc import Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.witnesses import WITNESSES
+from payd.chains.witnesses import needed
 from payd.core.caip import AccountId, canonical_account, parse_account
 from payd.core.errors import InvalidParams
 from payd.core.option import Quote
@@ -82,7 +82,7 @@ class Sent:
         """
         problem: InvalidParams | None = None
         views = await self._find(tx_hash)
-        is_witnessed = len(views) >= min(WITNESSES, len(self._rpc.nodes))
+        is_witnessed = len(views) >= needed(self._rpc)
         for shown in views:
             problem = self._problem(payment, quote, sending, shown, is_witnessed)
             if problem is None:

@@ -18,6 +18,7 @@ import structlog
 from solders.pubkey import Pubkey
 
 from payd.chains.asking import answered
+from payd.chains.following import never_left
 from payd.chains.rpc import Call
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
@@ -34,7 +35,7 @@ from payd.chains.solana.failures import failure_words
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Terms
 from payd.chains.solana.track import Track
-from payd.core.failure import BROADCAST_FAILED, NOT_BROUGHT, PAID_NOTHING
+from payd.core.failure import BROADCAST_FAILED, PAID_NOTHING
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.chain_cursors import Cursor
 from payd.store.submissions import StoredSubmission
@@ -115,7 +116,7 @@ class Endings:
         Raises:
             ChainUnavailable: Too few nodes answer.
         """
-        stayed = _stayed(submission)
+        stayed = never_left(submission)
         if stayed is not None and others_until is None:
             return stayed
         agreed = await self._evidence.decided(
@@ -242,13 +243,6 @@ def _shows(track: Track, results: Results) -> bool:
     with suppress(BadAnswer):
         errors += [one.err for one in decode_statuses(answered(results[5]), 1)[1] if one is not None]
     return None in errors
-
-
-def _stayed(submission: StoredSubmission | None) -> PaymentFailed | None:
-    """The failure of what is dead and never left us."""
-    if submission is None or submission.state != "dead" or submission.left_us:
-        return None
-    return PaymentFailed(f"{NOT_BROUGHT}{submission.reason}", BROADCAST_FAILED)
 
 
 def _calls(track: Track) -> list[Call]:
