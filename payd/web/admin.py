@@ -182,16 +182,20 @@ def _refused(error: PaydError) -> Reply:
 
 
 def _check_peer(peer: trio.socket.SocketType) -> None:
-    """Refuse another user, root too: files it leaves behind would not be ours.
+    """Refuse another user, but not root: nobody else can be a user whom systemd made up for the server.
 
-    Where the system does not name the peer, the file's mode is the only lock.
+    What root makes belongs to whom the data directory belongs. Where the system does not name the peer, the
+    file's mode is the only lock.
     """
-    if not hasattr(socket, "SO_PEERCRED"):
-        return
+    own = os.geteuid()
+    if hasattr(socket, "SO_PEERCRED") and _uid_of(peer) not in (own, 0):
+        raise InvalidParams(f"The server runs as user {own}. Run this command as that user, or as root.")
+
+
+def _uid_of(peer: trio.socket.SocketType) -> int:
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    if uid != os.geteuid():
-        raise InvalidParams(f"The server runs as user {os.geteuid()}. Run this command as that user.")
+    return int(uid)
 
 
 async def _read_line(stream: trio.SocketStream, bytes_max: int) -> bytes:

@@ -199,12 +199,23 @@ async def test_another_user_is_refused_whatever_the_file_says(
 ) -> None:
     path = tmp_path / SOCKET_NAME
     own = os.geteuid()
+    monkeypatch.setattr(admin, "_uid_of", lambda _: own + 1)
     async with served(path) as house:
-        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
         reply = await call_admin(path, "echo", {})
         assert reply.error is not None
-        assert f"runs as user {own + 1}" in reply.error.message
+        assert f"runs as user {own}. " in reply.error.message
         assert house.calls == []
+
+
+async def test_root_is_the_operator_of_a_server_that_runs_as_a_user_whom_nobody_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service that README shows: its user is made up, and its data lie where only root may look."""
+    path = tmp_path / SOCKET_NAME
+    monkeypatch.setattr(admin, "_uid_of", lambda _: 0)
+    async with served(path):
+        monkeypatch.setattr(os, "geteuid", lambda: 61184)
+        assert (await call_admin(path, "echo", {})).result == {"text": "hello"}
 
 
 async def test_a_deep_folder_is_no_obstacle(tmp_path: Path) -> None:
