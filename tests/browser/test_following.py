@@ -60,6 +60,33 @@ def test_a_websocket_that_opens_and_says_nothing_is_not_relied_on(till: Till, op
     assert is_marked(page)
 
 
+def test_a_browser_without_websockets_follows_by_polls(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.add_init_script("delete window.WebSocket")
+    page.goto(link := till.pay())
+    mark(page)
+    till.move(link, "succeeded")
+    expect(heading(page)).to_have_text("Paid")
+    assert is_marked(page)
+
+
+@pytest.mark.parametrize("said", ["{}", "null", '{"message": "Welcome to our network"}'])
+def test_a_poll_that_some_proxy_answers_stops_neither_the_clock_nor_the_page(
+    till: Till, open_page: OpenPage, said: str
+) -> None:
+    page = open_page()
+    page.route_web_socket("**/feed", lambda socket: socket.close())
+    with page.expect_response("**/status"):
+        page.route("**/status", lambda route: route.fulfill(body=said), times=1)
+        page.goto(link := till.pay())
+    expect(page.get_by_role("alert")).to_contain_text("No connection")
+    page.wait_for_timeout(600)
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"14:5\d"))
+    till.move(link, "succeeded")
+    expect(heading(page)).to_have_text("Paid")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
 def test_a_websocket_that_has_fallen_silent_is_replaced(till: Till, open_page: OpenPage) -> None:
     page = open_page()
     sockets: list[WebSocketRoute] = []

@@ -119,7 +119,11 @@ function connect() {
   if (done()) return;
   const url = new URL(`${root}/v1/payments/${id}/feed`, location.href);
   url.protocol = url.protocol.replace('http', 'ws');
-  socket = new WebSocket(url);
+  try {
+    socket = new WebSocket(url);
+  } catch {
+    return; // where there is none, polls do
+  }
   socket.onmessage = (message) => { // only now it is known to work
     [told, failures] = [true, 0];
     unschedule();
@@ -153,6 +157,7 @@ async function poll() {
   if (done()) return;
   try {
     const snapshot = await (await load(`${page}/status`, { headers: { Accept: 'application/json' } })).json();
+    if (!snapshot.status) throw snapshot; // some proxy's
     misses = 0;
     if (told && snapshot.version > newest) { // of which the websocket should have told: it is half open
       socket.onclose = null;
