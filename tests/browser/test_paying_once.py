@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -298,15 +298,20 @@ def test_who_sent_money_for_what_was_cancelled_is_not_told_that_nothing_was_char
     expect(page.get_by_text("Nothing was charged.")).to_be_hidden()
 
 
-@pytest.mark.parametrize("status", [200, 403, 404])
+WELCOME: Final = ("<p>Welcome to our network</p>", '{"message": "Welcome"}')
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(200, WELCOME[0]), (404, WELCOME[0]), (200, WELCOME[1]), (403, WELCOME[1]), (200, "null")],
+)
 def test_what_a_proxy_says_in_the_servers_place_loses_no_signature(
     shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch, status: int
 ) -> None:
     watch.expected = (f"status of {status}", *THEY_SAY)
     page = open_page()
     wallets.install(page, "viem")
-    login = {"status": status, "content_type": "text/html", "body": "<p>Welcome to our network</p>"}
-    page.route("**/confirm", lambda route: route.fulfill(**login))
+    page.route("**/confirm", lambda route: route.fulfill(status=status, body=said))
     page.goto(link := shop.pay())
     connect(page, "Client Wallet", "USDC")
     pay_button(page).click()

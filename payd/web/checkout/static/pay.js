@@ -27,32 +27,35 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   // Each thing that the buyer begins is a turn; what an older one still hears is not shown any more.
   let turn = 0, running = false, telling = false, step = '', wake = () => {}, renewing = {}, timer, soon;
 
-  // Somebody paid, called it off, or the time is up: a wallet is asked for nothing any more.
+  // After the end a wallet is asked for nothing any more.
   const isOpen = () => $('pay') && !$('status').hasAttribute('data-over');
   const over = () => Object.assign(new Error('over'), { refused: 'invalid_state' });
   const unasked = (what) => keep(what?.results.length ? { ...what, asking: false } : null);
 
-  async function call(path, body) {
-    const [answer, said] = await fetch(root + path, {
+  // What lacks `has`, or an error its code, some proxy said.
+  async function call(path, has, body) {
+    const lost = (cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); };
+    const answer = await fetch(root + path, {
       method: body ? 'POST' : 'GET', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: body && JSON.stringify(body),
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
-    }).then(async (got) => [got, await got.json()]) // what is no JSON, some proxy said
-      .catch((cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); });
-    if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.details?.reason ?? said.code ?? 'unknown' });
+    }).catch(lost), said = await answer.json().catch(lost);
+    if (!((answer.ok ? has : 'code') in Object(said))) lost(said);
+    if (!answer.ok) throw Object.assign(new Error(said.code), { status: answer.status, refused: said.details?.reason ?? said.code });
     calm('offline');
     return said;
   }
-  const ask = (what, body) => call(`/v1/gateway/payment/${id}/${what}`, body);
+  const ask = (what, has, body) => call(`/v1/gateway/payment/${id}/${what}`, has, body);
   const rest = () => (option ? 'options' : 'choose');
-  const pause = (wait) => new Promise((done) => { wake = done; setTimeout(done, wait); });
 
   async function until(done) {
     let said;
-    for (let wait = RETRY_FIRST_MS; !(said = await done()); wait = Math.min(wait * 2, RETRY_LAST_MS)) await pause(wait);
+    for (let wait = RETRY_FIRST_MS; !(said = await done()); wait = Math.min(wait * 2, RETRY_LAST_MS)) {
+      await new Promise((next) => { wake = next; setTimeout(next, wait); });
+    }
     return said;
   }
 
-  // As often as it takes, for as long as the buyer waits for it.
+  // For as long as the buyer waits for it.
   const insist = (mine, work) => until(async () => {
     if (mine !== turn) throw new WalletError('gone');
     try {
@@ -77,7 +80,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     let status;
     try {
       const results = what.results.map((one) => ({ type: 'walletRpc', data: [one] }));
-      ({ status } = await ask('confirm', { optionId: what.option, results }));
+      ({ status } = await ask('confirm', 'status', { optionId: what.option, results }));
     } catch (e) {
       if (e.offline) return warn('offline');
       if (e.status >= 500 || e.status === 429) return false;
@@ -169,10 +172,10 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     else back(new WalletError('gone'));
   }
 
-  // Some wallets know an account only as they write it; the server takes no address with a wrong checksum.
+  // Some wallets write an account in their own way; the server takes no wrong checksum.
   async function asked(mine, pairs) {
     try {
-      return (await insist(mine, () => ask('options', { accounts: pairs }))).options;
+      return (await insist(mine, () => ask('options', 'options', { accounts: pairs }))).options;
     } catch (e) {
       const lower = pairs.map((one) => (one.startsWith('eip155:') ? one.toLowerCase() : one));
       if (e.refused !== 'invalid_params' || String(lower) === String(pairs)) throw e;
@@ -195,7 +198,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     attempt(look(pairs));
   }
   async function look(pairs) {
-    const mine = turn, seen = await call(`/pay/${id}/funds`, { accounts: pairs }).catch(() => {});
+    const mine = turn, seen = await call(`/pay/${id}/funds`, 'funds', { accounts: pairs }).catch(() => {});
     if (mine !== turn) return;
     funds = seen?.funds ?? [];
     if (option) return view === 'options' && !running && draw('options');
@@ -203,7 +206,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     fail(new WalletError('no_options'));
   }
 
-  // The options anew; whether the chosen one costs something else now, to which the buyer has to say yes.
+  // The options anew; whether the chosen one costs something else now: the buyer has to say yes.
   const renew = (mine = turn) => renewing[mine] ??= renewed().finally(() => delete renewing[mine]);
   async function renewed() {
     const before = option;
@@ -249,13 +252,13 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     await act(mine, actions, same ? before.results : []);
   }
 
-  // What the wallet is to do: a build action is asked for when it is needed, as it holds for a minute only.
+  // What the wallet is to do: a build action holds for a minute only.
   async function calls(mine) {
     const found = [];
     step = '';
     draw('approve', true);
     for (const action of option.actions) {
-      if (action.type === 'build') found.push(...(await insist(mine, () => ask('fetch', { optionId: option.id, data: action.data }))).actions);
+      if (action.type === 'build') found.push(...(await insist(mine, () => ask('fetch', 'actions', { optionId: option.id, data: action.data }))).actions);
       else found.push(action);
     }
     return found.map((one) => ({ ...one, params: typeof one.params === 'string' ? JSON.parse(one.params) : one.params }));
@@ -302,9 +305,9 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     }
   }
 
-  // This page may have slept, or not heard that somebody paid; and the wallet may have taken its time.
+  // This page may have slept, or not heard that somebody paid; the wallet may have taken its time.
   async function isWanted(mine) {
-    const said = await insist(mine, () => call(`/pay/${id}/status`));
+    const said = await insist(mine, () => call(`/pay/${id}/status`, 'status'));
     heard(said);
     if (mine !== turn || said.status !== 'requires_action' || isOld(said)) throw over();
     if (!isOld(option)) return true;
@@ -313,7 +316,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     return true;
   }
 
-  // A test payment must move nothing: a wallet of EVM chains signs a text instead of what it would be asked for real.
+  // A test payment must move nothing: a wallet of EVM chains signs a text instead.
   const rehearsed = () => $('checkout').dataset.rehearsal && wallet.ask;
   async function rehearse(action) {
     const text = fill(words.rehearsal, { id });
@@ -355,7 +358,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   const row = (name, ...value) => el('div', {}, el('dt', { textContent: name }), el('dd', {}, ...value));
   const another = () => button(words.another, leave, { className: 'plain' });
 
-  // The shop may ask for something first: nothing is signed or sent before it has it.
+  // Nothing is signed or sent before the shop has what it asks for.
   const onward = () => (option.collectData
     ? el('a', { id: 'collect', className: 'button primary', href: `${option.collectData.url}&lang=${document.documentElement.lang}`, target: '_blank', rel: 'noopener', textContent: words.collect })
     : button(fill(words.pay, { amount: money(option.amount), wallet: wallet.name }), pay, { id: 'pay-now', className: 'primary' }));
