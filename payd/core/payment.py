@@ -231,7 +231,7 @@ def transition(payment: Payment, trigger: Trigger, now_ms: int) -> Transition:
     Source: SPEC.md, "States and transitions".
     """
     found = TRANSITIONS.get((payment.status, type(trigger)))
-    if found is None or (payment.settled is not None and isinstance(trigger, SettlementCompleted)):
+    if found is None or payment.settled is not None:
         raise _refusal(payment, trigger)
     status, event_type = found
     after = msgspec.structs.replace(

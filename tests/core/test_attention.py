@@ -77,6 +77,8 @@ def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
     assert "failed for five days" in of_endpoint(given_up)[0].words
     held = disable(pause(ill, DISABLE_AFTER_MS + 1), 9 + DISABLE_AFTER_MS)
     assert "failed for five days" not in of_endpoint(held)[0].words, "it was paused, and somebody disabled it"
+    failing_on = after_attempt(disable(ill, 9), ok=False, now_ms=10)
+    assert "failed for five days" not in of_endpoint(failing_on)[0].words, "an attempt was under way then"
     by_hand = msgspec.structs.replace(off, failing_since_ms=None)
     assert "failed for five days" not in of_endpoint(by_hand)[0].words
     (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED))

@@ -176,6 +176,16 @@ def test_failures_do_not_bring_a_deleted_endpoint_back_as_disabled() -> None:
     assert enable(deleted).state is EndpointState.DELETED
 
 
+def test_an_attempt_that_was_under_way_when_its_endpoint_was_paused_does_not_disable_it() -> None:
+    paused = pause(after([hours * 12.0 for hours in range(10)]), START_MS + 119 * HOUR_MS)
+
+    failing = after([120], paused)
+
+    assert failing.state is EndpointState.PAUSED
+    assert failing.off_since_ms == START_MS + 119 * HOUR_MS
+    assert after([121], enable(failing)).state is EndpointState.DISABLED, "its five days went on"
+
+
 def test_an_endpoint_that_is_enabled_again_has_five_fresh_days() -> None:
     disabled = after([hours * 12.0 for hours in range(11)])
     assert disabled.state is EndpointState.DISABLED
@@ -225,6 +235,7 @@ def test_old_secrets_sign_until_the_last_of_them_has_run_out() -> None:
     until_ms = START_MS + 2 * HOUR_MS + SECRET_OVERLAP_MS
 
     assert old_secrets_until_ms([Secret("a", START_MS)], START_MS) is None
+    assert old_secrets_until_ms(twice, START_MS + 2 * HOUR_MS) == until_ms, "two sign, and one for longer"
     assert old_secrets_until_ms(twice, until_ms - 1) == until_ms
     assert old_secrets_until_ms(twice, until_ms) is None
 
@@ -247,6 +258,7 @@ def test_a_secret_is_not_shown_by_accident() -> None:
         ("HTTPS://shop.example/", ("https", "shop.example", 443)),
         ("https://shop.example:8443/x", ("https", "shop.example", 8443)),
         ("https://shop.example:65535", ("https", "shop.example", 65535)),
+        ("https://shop.example:1", ("https", "shop.example", 1)),
         ("https://shop.example.:443", ("https", "shop.example", 443)),
         ("https://bücher.example/", ("https", "xn--bcher-kva.example", 443)),
         ("https://１２７.0.0.1/", ("https", "127.0.0.1", 443)),
@@ -291,6 +303,7 @@ def test_http_is_for_those_who_allow_it() -> None:
         "https:\\\\shop.example",
         "https://shop.example/a\\b",
         " https://shop.example",
+        "\x01https://shop.example",
         "https://shop.example\n",
         "https://shop.exa\tmple",
         "https://shop.example/a b",

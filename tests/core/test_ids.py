@@ -81,6 +81,7 @@ GOOD = make_id("mrch_", 1_780_000_000_000, bytes(range(ENTROPY_BYTES)))
         GOOD[:-1] + "-",
         GOOD[:-1] + "１",
         "evt_" + GOOD.removeprefix("mrch_"),
+        "pay_l" + GOOD.removeprefix("mrch_"),
         "mrch_8" + GOOD[6:],
     ],
 )

@@ -216,7 +216,9 @@ def signed(*signatures: bytes, message: bytes = b"message") -> str:
 def test_a_signed_transaction_is_known_by_its_first_signature() -> None:
     ours, buyers = b"\1" * 64, b"\2" * 64
 
-    assert told_transactions([result(signed(ours, buyers))]) == (base58.b58encode(ours).decode(),)
+    longest = bytes(1232 - 1 - 64)
+    for text in (signed(ours), signed(ours, buyers), signed(ours, message=b"m"), signed(ours, message=longest)):
+        assert told_transactions([result(text)]) == (base58.b58encode(ours).decode(),)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +230,7 @@ def test_a_signed_transaction_is_known_by_its_first_signature() -> None:
         signed(*[b"\1" * 64] * 13),
         signed(b"\1" * 64, message=b"m" * 1200),
         signed(b"\1" * 64)[:-3] + "!!!",
+        signed(b"\1" * 64) + "\n",
         "",
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from payd.core.retry import (
     RETRY_AFTER_EXTRA_MAX_S,
     RETRY_DELAYS_S,
     next_attempt_at_ms,
+    read_date_s,
     read_retry_after_s,
 )
 
@@ -113,6 +116,16 @@ def test_a_count_below_zero_and_jitter_outside_zero_to_one_are_refused(made: int
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date(header: str | None, seconds: int | None) -> None:
     assert read_retry_after_s(503, header, now_s=784_111_740) == seconds
+
+
+def test_a_date_without_a_zone_is_in_gmt_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        found = [read_date_s(f"Sun, 06 Nov 1994 08:49:37 {zone}") for zone in ("-0000", "GMT", "-0100")]
+    time.tzset()
+
+    assert found == [784_111_777, 784_111_777, 784_115_377]
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(429, 9), (503, 9), (500, None), (200, None), (301, None)])

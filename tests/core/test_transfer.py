@@ -84,8 +84,8 @@ def test_another_amount_than_quoted_pays_nothing(value: int, expected: Kind) -> 
 
 
 def test_the_reason_says_how_much_is_missing_or_too_much() -> None:
-    assert "20 smallest units less" in classify(paid(value=480), OPEN).reason
-    assert "7 smallest units more" in classify(paid(value=507), OPEN).reason
+    assert " 20 smallest units less" in classify(paid(value=480), OPEN).reason
+    assert " 7 smallest units more" in classify(paid(value=507), OPEN).reason
 
 
 def test_another_asset_or_destination_than_offered_pays_nothing() -> None:
