@@ -364,6 +364,30 @@ async def test_who_was_looked_after_when_it_ended_is_looked_after_when_it_runs_a
     assert not heap.busy
 
 
+async def test_who_was_to_come_again_when_it_ended_comes_once_when_it_runs_again() -> None:
+    rows = Rows(Clock(VirtualWall(START_MS)))
+    rows.due = {"a": START_MS - 2, "b": START_MS - 1}
+
+    async def hang(keys: Sequence[str]) -> Sequence[str]:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    heap = Deadlines(rows.clock, rows.load, rows.tend, hang)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(1)
+        heap.add("a", START_MS + 1)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+    heap._together = None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(heap.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert sorted(key for key, _ in rows.tended) == ["a", "b"]
+
+
 async def test_whoever_waits_for_the_end_of_a_tend_goes_on_when_it_runs_again() -> None:
     """What was being tended ended with the run before, and it may be that nothing is due any more."""
     rows = Rows(Clock(VirtualWall(START_MS)))

@@ -243,6 +243,22 @@ async def test_what_waits_for_a_chain_that_is_gone_hides_nothing_and_goes_on_whe
         assert {later.realm.payments.find(payment).status for payment in waiting} == {Status.SUCCEEDED}
 
 
+async def test_what_a_look_found_is_stored_however_full_the_inbox_is(shop: Shop) -> None:
+    payment = await committed(shop)
+    payments = shop.realm.payments
+
+    async with trio.open_nursery() as nursery:
+        actor = payments.turns.wake(payment)
+        actor.reserved = True
+        for _ in range(INBOX_MAX):
+            nursery.start_soon(payments.ask, payment, wait_for_nothing)
+        await trio.sleep(1.5)
+        payments.turns.release(actor)
+
+    await trio.sleep(0.1)
+    assert await shop.status(payment) == "succeeded"
+
+
 async def test_looks_that_hang_end_park_nothing_and_keep_no_window_open(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -11,6 +13,7 @@ from payd.chains.base import Found
 from payd.core.errors import InternalError, OutcomeUnknown, StoreUnavailable
 from payd.core.payment import FundsCommitted, Payment, TransferConfirmed
 from payd.core.relay import RelayJob
+from payd.store.db import Database
 from payd.store.payments import park_payment
 from payd.store.relays import insert_job
 from payd.store.transfers import Follow
@@ -115,6 +118,20 @@ async def test_looks_that_end_at_no_time_come_back_later_and_later_until_one_doe
     assert looks.waits_s() == [LOOK_DEADLINE_S + 1]
 
 
+async def test_who_waits_for_a_first_look_does_not_wait_for_second_ones(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = Looks(shop, monkeypatch)
+    looks.hangs = True
+    shop.realm.payments.tending._looks.total_tokens = 2
+    payments = [await committed(shop) for _ in range(5)]
+    await trio.sleep(1 + 2 * LOOK_DEADLINE_S + 0.5)
+
+    assert len(looks.at_s) == len(payments), "no one has had two"
+    await trio.sleep(1)
+    assert len(looks.at_s) > len(payments), "nobody waits any more"
+
+
 async def test_a_chain_that_is_slow_to_say_whether_a_payment_is_settled_is_not_called_gone(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,12 +170,20 @@ async def test_a_store_that_breaks_under_the_parking_stops_nobody(
     assert await shop.status(payment_id) == "succeeded"
 
 
-@pytest.mark.parametrize("trouble", [StoreUnavailable("It is full."), OutcomeUnknown("Nobody knows.")])
+@pytest.mark.parametrize(
+    ("trouble", "is_healthy"),
+    [
+        (StoreUnavailable("It is full."), True),
+        (OutcomeUnknown("Nobody knows."), True),
+        (sqlite3.OperationalError("disk I/O error"), False),
+    ],
+)
 async def test_a_store_in_trouble_parks_nobody_however_often(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, trouble: InternalError
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, trouble: Exception, is_healthy: bool
 ) -> None:
     payment_id = await committed(shop)
     looks = Looks(shop, monkeypatch)
+    monkeypatch.setattr(Database, "healthy", is_healthy)
     await trio.sleep(2)
     looks.stumbles, looks.crash = True, trouble
     await hear(shop, payment_id, 2 * CRASHES_MAX)

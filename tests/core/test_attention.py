@@ -79,7 +79,7 @@ def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
     assert "failed for five days" not in of_endpoint(held)[0].words, "it was paused, and somebody disabled it"
     failing_on = after_attempt(disable(ill, 9), ok=False, now_ms=10)
     assert "failed for five days" not in of_endpoint(failing_on)[0].words, "an attempt was under way then"
-    by_hand = msgspec.structs.replace(off, failing_since_ms=None)
+    by_hand = msgspec.structs.replace(off, failing_since_ms=None, last_failure_at_ms=3)
     assert "failed for five days" not in of_endpoint(by_hand)[0].words
     (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED))
     assert (paused.level, paused.topic) == ("notice", "endpoint_paused")
