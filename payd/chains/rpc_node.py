@@ -46,6 +46,11 @@ BATCH_MAX: Final = 100
 # So long that is believed. A node in trouble refuses in the same words: of a few such moments in a year, each
 # would halve what it is given, and soon leave it one call a POST.
 BATCH_LEARNT_S: Final = 3600.0
+# Providers count the calls of a batch each for itself. Who has answered some of them is waited for so long,
+# at first for a second; and who answered none of them gets shorter ones for so long.
+LIMITED_S: Final = 20.0
+LIMITED_FIRST_S: Final = 1.0
+LIMITED_LEARNT_S: Final = 60.0
 # POSTs at once to one node; more wait their turn.
 POSTS_MAX: Final = 32
 BACKOFF_MIN_S: Final = 0.5
@@ -190,7 +195,8 @@ class Node:
 
     async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
         results: Results = []
-        most, is_refused = len(calls), False
+        most, is_refused, wait_s = len(calls), False, LIMITED_FIRST_S
+        until_s = trio.current_time() + LIMITED_S
         if trio.current_time() >= self._batch_until_s:
             self._batch_max = BATCH_MAX
         while len(results) < len(calls):
@@ -201,19 +207,35 @@ class Node:
                 most = len(chunk) // 2
             except TooManyCalls:
                 most, is_refused = len(chunk) // 2, True
+            except Fault as fault:
+                if fault.patience_s is None:
+                    raise
+                if not results and len(chunk) > 1:
+                    self._shorten(len(chunk) // 2, LIMITED_LEARNT_S)
+                wait_s = max(wait_s, fault.patience_s)
+                if not results or trio.current_time() + wait_s > until_s:
+                    raise
+                await trio.sleep(wait_s)
+                wait_s *= 2
             else:
                 results += said
                 # Who refuses each call as well was in trouble, and takes as many as before once that is over.
                 if is_refused and not all(isinstance(one, RpcError) for one in said):
-                    self._shorten(len(chunk))
+                    self._shorten(len(chunk), BATCH_LEARNT_S)
                     is_refused = False
+                wait_s = LIMITED_FIRST_S
+                if len(said) < len(chunk):
+                    if trio.current_time() + wait_s > until_s:
+                        raise Fault("it answers too few calls a second", patience_s=0)
+                    await trio.sleep(wait_s)
         return results
 
-    def _shorten(self, calls_max: int) -> None:
+    def _shorten(self, calls_max: int, learnt_s: float) -> None:
         if self._batch_max == BATCH_MAX:
-            self._batch_until_s = trio.current_time() + BATCH_LEARNT_S
-        self._batch_max = min(self._batch_max, calls_max)
-        log.info("rpc.batch_shortened", node=self.name, calls_max=self._batch_max)
+            self._batch_until_s = trio.current_time() + learnt_s
+        if calls_max < self._batch_max:
+            self._batch_max = calls_max
+            log.info("rpc.batch_shortened", node=self.name, calls_max=calls_max)
 
     async def _post(self, calls: Sequence[Call], deadline_s: float) -> Results:
         first = self._next_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -94,12 +95,12 @@ def encode(calls: Sequence[Call], first_id: int) -> bytes:
 def read_results(
     reply: Reply, calls: Sequence[Call], first_id: int, redact: Redactor, kind_of: KindOf
 ) -> Results:
-    """The results of the calls, in their order.
+    """The results of the calls, in their order; of a batch those before the first that is limited.
 
     Raises:
         TooManyCalls: The node may answer shorter batches.
         AnswerTooLong: One of the calls asks for too much, which it says itself when it is asked for alone.
-        Fault: The reply is no answer to all of them.
+        Fault: The reply is no answer to all of them, or already the first is limited.
     """
     is_batch = len(calls) > 1
     if is_batch and reply.status == 413 and _is_too_wide(_parsed(reply), calls, kind_of):
@@ -114,7 +115,8 @@ def read_results(
         first_id + place: method for place, (method, *_) in enumerate(calls)
     }
     for answer in listed:
-        _check_limit(methods.get(answer.id, calls[0][0]), answer, redact, kind_of)
+        if not is_batch or answer.id in (None, first_id):
+            _check_limit(calls[0][0], answer, redact, kind_of)
     if is_batch and _is_refusal(answers):
         raise TooManyCalls
     if not is_batch and len(listed) == 1 and listed[0].id is None and listed[0].error is not None:
@@ -122,7 +124,9 @@ def read_results(
     by_id = {answer.id: answer for answer in listed}
     if by_id.keys() != methods.keys() or len(listed) != len(calls):
         raise Fault("its answer does not fit the request")
-    return [_result(method, by_id[one], redact, kind_of) for one, method in methods.items()]
+    results = [_result(method, by_id[one], redact, kind_of) for one, method in methods.items()]
+    # What comes after is asked for again all the same: it may say of how far the node was what is no more so.
+    return list(takewhile(lambda one: not (isinstance(one, RpcError) and one.kind == "limited"), results))
 
 
 def _decoded(reply: Reply, redact: Redactor) -> list[_Answer] | _Answer:

@@ -39,6 +39,8 @@ class FakeNode:
         does: What it does instead of answering.
         delay_s: Before it does either.
         batch_max: The longest batch that it takes.
+        calls_a_s: How many calls it answers in a second; the others of a batch are refused one by one.
+        refuses_whole: Or all of the batch, with a status.
         asked: The methods of each POST, in order.
     """
 
@@ -47,6 +49,9 @@ class FakeNode:
     does: Does | None = None
     delay_s: float = 0.0
     batch_max: int | None = None
+    calls_a_s: int | None = None
+    refuses_whole: bool = False
+    answered_s: list[float] = field(default_factory=list)
     asked: list[list[str]] = field(default_factory=list)
 
     def __call__(self, received: Received) -> Does:
@@ -60,13 +65,24 @@ class FakeNode:
         if isinstance(asked, list) and self.batch_max is not None and len(asked) > self.batch_max:
             error = {"code": -32600, "message": "batch too large"}
             return self._says({"jsonrpc": "2.0", "id": None, "error": error})
+        if self.refuses_whole and len(listed) > self._left():
+            return Does(status=429, delay_s=self.delay_s)
         answers = [self._answer(one) for one in listed]
         return self._says(answers if isinstance(asked, list) else answers[0])
 
     def _says(self, answer: Any) -> Does:
         return Does(body=msgspec.json.encode(answer), delay_s=self.delay_s)
 
+    def _left(self) -> float:
+        """How many calls it would answer in this moment."""
+        lately = [at_s for at_s in self.answered_s if trio.current_time() - at_s < 1]
+        return float("inf") if self.calls_a_s is None else self.calls_a_s - len(lately)
+
     def _answer(self, one: dict[str, Any]) -> dict[str, Any]:
+        if self._left() < 1:
+            error = {"code": -32007, "message": f"{self.calls_a_s}/second request limit reached"}
+            return {"jsonrpc": "2.0", "id": one["id"], "error": error}
+        self.answered_s.append(trio.current_time())
         said = self.results.get(one["method"], Says(-32601, "the method does not exist"))
         if one["method"] == "eth_chainId" and "eth_chainId" not in self.results:
             said = hex(self.chain_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
@@ -15,7 +15,16 @@ from structlog.testing import capture_logs
 from payd.chains import rpc_node
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc_errors import RpcError
-from payd.chains.rpc_node import BACKOFF_MAX_S, BATCH_LEARNT_S, BATCH_MAX, POSTS_MAX, Node, names_of
+from payd.chains.rpc_node import (
+    BACKOFF_MAX_S,
+    BATCH_LEARNT_S,
+    BATCH_MAX,
+    LIMITED_LEARNT_S,
+    LIMITED_S,
+    POSTS_MAX,
+    Node,
+    names_of,
+)
 from payd.chains.rpc_wire import Call, Fault
 from payd.core.errors import InvalidParams
 from payd.net.http import Client
@@ -306,6 +315,53 @@ async def test_a_node_that_refused_some_batches_in_a_year_is_given_long_ones_aga
         assert await node.ask(calls) == list(range(20))
 
     assert len(fake.asked[-1]) == 20
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["one by one", "all of it"])
+async def test_a_node_that_answers_few_calls_a_second_answers_a_long_batch_in_some_seconds(
+    whole: bool,
+) -> None:
+    slow = FakeNode({"a": lambda number: number}, calls_a_s=6, refuses_whole=whole)
+    wanted: list[Call] = [("a", number) for number in range(40)]
+    async with open_node(slow) as node:
+        found = None
+        while found is None and trio.current_time() < 60:
+            with suppress(Fault):
+                found = await node.ask(wanted)
+            await trio.sleep(1)
+        assert found == list(range(40))
+
+
+async def test_a_node_that_answers_hardly_any_call_is_not_waited_for_long() -> None:
+    fake = FakeNode({"a": 1})
+    async with open_node(fake) as node:
+        await node.ask([("a",)])
+        fake.calls_a_s = 1
+        await trio.sleep(1)
+        began_s = trio.current_time()
+        assert (await fails(node, [("a",)] * 40)).patience_s == 0
+        assert trio.current_time() - began_s <= LIMITED_S
+
+
+async def test_a_batch_that_was_limited_is_as_long_as_before_after_a_minute() -> None:
+    fake = FakeNode({"a": 1}, refuses_whole=True)
+    async with open_node(fake) as node:
+        await node.ask([("a",)])
+        fake.calls_a_s = 10
+        for _ in range(8):
+            await node.ask([("a",)])
+        await fails(node, [("a",)])
+        for _ in range(2):
+            await trio.sleep(1)
+            await fails(node, [("a",)] * 20)
+        await trio.sleep(1)
+        assert await node.ask([("a",)] * 20) == [1] * 20
+        fake.calls_a_s = None
+        await node.ask([("a",)] * 20)
+        assert len(fake.asked[-1]) == 5
+        await trio.sleep(LIMITED_LEARNT_S)
+        await node.ask([("a",)] * 20)
+        assert len(fake.asked[-1]) == 20
 
 
 async def test_logs_of_too_many_blocks_are_no_failure_of_the_node_and_no_batch_that_was_too_long() -> None:

@@ -245,15 +245,22 @@ def test_a_batch_whose_body_is_too_long_is_refused_for_its_length() -> None:
     "body",
     [
         {"id": None, "error": {"code": 429, "message": "compute units"}},
-        [{"id": 5, "result": "a"}, {"id": 6, "error": {"code": -32005, "message": "limit exceeded"}}],
+        [{"id": 6, "result": "a"}, {"id": 5, "error": {"code": -32005, "message": "limit exceeded"}}],
         [{"id": 5, "error": {"code": -32000, "message": "too many requests"}}],
     ],
 )
-def test_a_limit_on_one_call_is_no_answer_to_any(body: Any) -> None:
+def test_a_limit_on_the_first_call_is_no_answer_to_any(body: Any) -> None:
     found = fault(body, TWO)
 
     assert found.words.startswith("it asks for patience: ")
     assert found.patience_s == 0
+
+
+def test_what_was_asked_for_before_a_limit_is_answered_and_what_comes_after_it_is_not() -> None:
+    limit = {"code": -32007, "message": "15/second request limit reached"}
+    body = [{"id": 5, "result": "a"}, {"id": 7, "result": "c"}, {"id": 6, "error": limit}]
+
+    assert read(body, [*TWO, *ONE]) == ["a"]
 
 
 def test_logs_that_are_too_many_are_no_limit_wherever_they_are_in_a_batch() -> None:
