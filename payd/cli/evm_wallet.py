@@ -72,6 +72,8 @@ class EvmWallet:
         self._rpc = rpc
         self._wanted = SEND if sends else SIGN
         self._max_fee_wei = max_fee_wei
+        self._option: dict[str, Any] | None = None
+        self._left = 0  # of what the option says
         self.address = to_checksum_address(self._signer.address)
         self.accounts = (f"{chain}:{self.address}",)
 
@@ -85,18 +87,22 @@ class EvmWallet:
         raise Refused("Nothing here is paid by a transaction. Leave --send out.")
 
     async def do(self, option: dict[str, Any], call: dict[str, Any]) -> str:
-        """Sign or send, as asked, if it is from this wallet, on this chain, and no more than was agreed."""
-        value_max = int(option["amount"]["value"])
+        """Sign or send, as asked, if it is from this wallet, on this chain, and no more than was agreed.
+
+        What several actions of one option pay counts together.
+        """
+        if option is not self._option:
+            self._option, self._left = option, int(option["amount"]["value"])
         asset = parse_asset(option["amount"]["unit"].removeprefix("caip19/"))
         params = _params(call)
         match call["method"], params:
             case "eth_signTypedData_v4", [str(), str(text)]:
-                return self._sign(text, asset, value_max)
+                return self._sign(text, asset)
             case "eth_sendTransaction", [dict(transaction)]:
-                return await self._send(transaction, asset, value_max)
+                return await self._send(transaction, asset)
         raise Refused(f"The wallet does not know what to do with {call['method']}.")
 
-    def _sign(self, text: str, asset: AssetId, value_max: int) -> str:
+    def _sign(self, text: str, asset: AssetId) -> str:
         from eth_account import Account
         from eth_account.messages import encode_typed_data
 
@@ -106,11 +112,11 @@ class EvmWallet:
         _check(int(typed["domain"]["chainId"]) == self._chain_number, "to sign for another chain")
         _check(self._is_own(message["from"]), "to sign for another account")
         _check(_is_same(typed["domain"]["verifyingContract"], asset.reference), "to pay in another token")
-        _check(int(message["value"]) <= value_max, "for more than the option says")
+        self._spend(int(message["value"]))
         signed = Account.sign_message(encode_typed_data(full_message=typed), self._key)
         return "0x" + bytes(signed.signature).hex()
 
-    async def _send(self, asked: dict[str, Any], asset: AssetId, value_max: int) -> str:
+    async def _send(self, asked: dict[str, Any], asset: AssetId) -> str:
         from payd.chains.evm.binding import TRANSFER_BYTES, TRANSFER_SELECTOR
         from payd.chains.evm.codec import WORD_BYTES, from_count, from_data, from_quantity
 
@@ -118,12 +124,11 @@ class EvmWallet:
         _check(self._is_own(asked["from"]), "to send from another account")
         if asset.namespace == "slip44":
             _check(len(data) <= WORD_BYTES, "to call a contract, where it is to send coins")
-            _check(value <= value_max, "for more than the option says")
+            self._spend(value)
         else:
             _check(_is_same(asked["to"], asset.reference), "to pay in another token")
             _check(value == 0 and data.startswith(TRANSFER_SELECTOR), "to send what is no transfer of tokens")
-            tokens = int.from_bytes(data[TRANSFER_BYTES - WORD_BYTES : TRANSFER_BYTES], "big")
-            _check(tokens <= value_max, "for more than the option says")
+            self._spend(int.from_bytes(data[TRANSFER_BYTES - WORD_BYTES : TRANSFER_BYTES], "big"))
         ask = self._rpc.call
         gas = from_count(await ask("eth_estimateGas", asked))
         price = from_quantity(await ask("eth_gasPrice"))
@@ -139,6 +144,10 @@ class EvmWallet:
         if not any(one.verdict in TAKEN for one in said):
             raise Refused(f"No node took the transaction: {'; '.join(one.message for one in said)}")
         return signed.hash
+
+    def _spend(self, value: int) -> None:
+        _check(0 <= value <= self._left, "for more than the option says")
+        self._left -= value
 
     async def head(self) -> str:
         """Where the chain is, in words."""

@@ -112,6 +112,19 @@ async def test_what_no_buyer_agreed_to_is_not_signed(
         await wallet().do(OPTION, to_sign(typed))
 
 
+async def test_what_the_actions_of_one_option_pay_is_agreed_to_in_sum() -> None:
+    buyer, typed = wallet(), copy.deepcopy(typed_data(AUTHORIZATION))
+    for value in (12_000_000, 500_000):
+        typed["message"]["value"] = str(value)
+        await buyer.do(OPTION, to_sign(typed))
+    for value in (1, -1):
+        typed["message"]["value"] = str(value)
+        with pytest.raises(Refused, match="for more than the option says"):
+            await buyer.do(OPTION, to_sign(typed))
+
+    await buyer.do({**OPTION}, to_sign(typed_data(AUTHORIZATION)))
+
+
 async def test_a_transaction_is_sent_on_the_wallets_chain_and_named_by_its_hash() -> None:
     nodes = Nodes(ANSWERS)
     tx_hash = await wallet(nodes).do(COINS, to_send())
