@@ -22,7 +22,7 @@ from payd.cli.show import json_option, show_fields, show_json
 from payd.cli.teaching import teach
 from payd.clock import monotonic_s, system_wall_ms
 from payd.config import Config
-from payd.store.backup import SEAL_KEY, Keystore, make_backup
+from payd.store.backup import SEAL_KEY, Keystore, left_out, make_backup
 from payd.store.copying import Look, check_logs
 from payd.store.lock import DataDirectoryBusy, hold_data_dir
 from payd.store.manifest import MANIFEST, Manifest
@@ -65,8 +65,9 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
     with meter() as look, interruptible():
         manifest = _make(config, dest, with_keys, look)
     took_ms = round((monotonic_s() - started_s) * 1000)
+    links = left_out(config.data_dir)
     if as_json:
-        show_json({"dest": str(dest), "tookMs": took_ms, **msgspec.to_builtins(manifest)})
+        show_json({"dest": str(dest), "tookMs": took_ms, **msgspec.to_builtins(manifest), "leftOut": links})
         return
     seal_key = config.data_dir / SEAL_KEY
     keys = "with the keys" if with_keys else f"without keys; keep {seal_key} in another safe place"
@@ -76,6 +77,7 @@ def backup(config_file: str | None, data_dir: str | None, as_json: bool, dest: P
             "Of": manifest.made_at,
             "Size": f"{manifest.bytes() / MIB:.1f} MiB, {keys}",
             "Files": ", ".join(each.name for each in manifest.files),
+            "Left out": f"{', '.join(links)}: a link to a folder is not followed" if links else None,
             "Back again": pasted(
                 f"restore {shlex.quote(str(dest))} --data-dir NEW_DIR", config_file=config_file
             ),

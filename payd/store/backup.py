@@ -138,6 +138,16 @@ def last_backup(directory: Path) -> LastBackup | None:
         return None
 
 
+def left_out(directory: Path) -> list[str]:
+    """Links to folders, which no backup follows: they may lead anywhere, also to where backups are kept."""
+    return sorted(
+        Path(folder, name).relative_to(directory).as_posix()
+        for folder, folders, _ in os.walk(directory)
+        for name in folders
+        if Path(folder, name).is_symlink() and name not in _NEVER
+    )
+
+
 @contextmanager
 def _readable() -> Iterator[None]:
     """What SQLite says of a database that cannot be copied, with what to do."""

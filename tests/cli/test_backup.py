@@ -23,6 +23,17 @@ def test_without_a_server_it_is_made_here(begun: Terminal) -> None:
     assert "seal.key" in {each["name"] for each in begun.json("backup", "three", "--with-keys")["files"]}
 
 
+def test_what_is_not_copied_as_it_is_behind_a_link_is_said(begun: Terminal) -> None:
+    assert begun.json("backup", "one")["leftOut"] == []
+    assert "Left out" not in begun("backup", "two").output
+    (begun.folder / "data" / "mine").mkdir()
+    for link in ("old", "mine/old", "snapshots"):
+        (begun.folder / "data" / link).symlink_to(begun.folder)
+
+    assert begun.json("backup", "three")["leftOut"] == ["mine/old", "old"]
+    assert "mine/old, old: a link to a folder is not followed" in begun("backup", "four").output
+
+
 def test_the_way_back_is_said_for_the_same_configuration_and_quoted(payd: Terminal) -> None:
     (payd.folder / "my payd.toml").write_text("data_dir = 'my data'")
     payd("account", "create", "main", "--config", "my payd.toml")
