@@ -52,7 +52,7 @@ MEANINGS: Final = MappingProxyType(
 RISKY: Final = ("settlements:write", "webhooks:secret")
 """Who steals a key with one of these can send money elsewhere, or forge webhooks."""
 
-MERCHANTS_SHOWN: Final = 50
+MERCHANTS_SHOWN: Final = 200  # more ticks are no help: a key for others is made by their ids
 REVOKED_SHOWN: Final = 20
 SHOWN_AGAIN_MS: Final = 60_000
 """So long the form that made a key shows it again: its first answer is lost to who clicks twice."""
@@ -97,6 +97,7 @@ class _Seen(msgspec.Struct, frozen=True):
     apps: list[App]
     used: dict[str, int]
     merchants: dict[str, str]
+    merchants_count: int
 
 
 async def page(visit: Visit) -> Answer:
@@ -117,6 +118,7 @@ async def page(visit: Visit) -> Answer:
         ),
         scopes=_scopes(visit),
         merchants=tuple((one, name, one in chosen) for one, name in seen.merchants.items()),
+        has_more_merchants=seen.merchants_count > len(seen.merchants),
         action=visit.to("keys/live" if visit.realm.live else "keys"),
         apps_action=visit.to("keys/apps"),
         live=visit.realm.live,
@@ -237,12 +239,13 @@ def _entropy_of_form(visit: Visit, *wanted: Any) -> bytes:
 
 
 def _see(tx: Tx, account_id: str) -> _Seen:
-    merchants, _ = list_merchants(tx, account_id, limit=MERCHANTS_SHOWN)
+    merchants, count = list_merchants(tx, account_id, limit=MERCHANTS_SHOWN)
     return _Seen(
         list_keys(tx, account_id),
         list_apps(tx, account_id),
         last_used(tx, account_id),
         {one.id: one.name for one in merchants},
+        count,
     )
 
 

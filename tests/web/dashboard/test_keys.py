@@ -17,7 +17,8 @@ from payd.store.api_log import Logged, insert_logged
 from payd.store.apps import list_apps
 from payd.store.db import Tx
 from payd.store.keys import DEFAULT_SCOPES, SCOPES, Key, list_keys
-from payd.web.dashboard.keys import MEANINGS, REVOKED_SHOWN, SHOWN_AGAIN_MS
+from payd.store.merchants import Merchant, insert_merchant
+from payd.web.dashboard.keys import MEANINGS, MERCHANTS_SHOWN, REVOKED_SHOWN, SHOWN_AGAIN_MS
 from tests.shop import START_MS, Shop, open_shop
 from tests.visitor import Page, sign_in
 
@@ -125,6 +126,25 @@ async def test_a_key_may_what_was_ticked_and_for_whom(shop: Shop) -> None:
     assert (await shop.call("POST", "/v1/merchants", {}, key=api_key)).code == "forbidden"
     key = named(shop, "Small")
     assert (key.scopes, key.merchants) == (frozenset({"payments:read"}), frozenset({other}))
+
+
+async def test_where_there_are_more_merchants_than_are_shown_the_way_to_the_others_is_said(
+    shop: Shop,
+) -> None:
+    visitor = await sign_in(shop)
+    await shop.realm.db.write(_fill_merchants, shop.account_id, MERCHANTS_SHOWN)
+    assert "payd key create" not in (await visitor.get(KEYS)).text
+    await shop.realm.db.write(_fill_merchants, shop.account_id, MERCHANTS_SHOWN + 1)
+    page = await visitor.get(KEYS)
+    assert page.html.count('name="merchant"') == MERCHANTS_SHOWN
+    assert "payd key create --mode test --merchant mrch_…" in page.text
+
+
+def _fill_merchants(tx: Tx, account_id: str, count: int) -> None:
+    (there,) = tx.execute("SELECT count(*) FROM merchants WHERE account_id = ?", (account_id,)).fetchone()
+    for number in range(there, count):
+        row = Merchant(f"mrch_{number}", account_id, f"Shop {number}", "a@b.test", None, "active", START_MS)
+        insert_merchant(tx, row)
 
 
 async def test_what_is_wrong_is_said_and_what_was_ticked_stays(shop: Shop) -> None:
