@@ -9,7 +9,7 @@ import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import show_fields, show_rows
 from payd.cli.teaching import teach
 
 
@@ -39,12 +39,10 @@ payd account create "Second shop" --json
 def create(operator: Operator, name: str) -> None:
     """Make an account. One is enough for most; several keep their data apart."""
     made = operator.ask("account.create", name=name)
-    if operator.as_json:
-        show_json(made)
-        return
-    show_fields({"Account": made["name"], "Id": made["id"], "API version": made["apiVersion"]})
-    key = operator.pasted(f"key create --mode test --account {shlex.quote(made['name'])}")
-    click.echo(f"Next: {key}")
+    _show(operator, made)
+    if not operator.as_json:
+        key = operator.pasted(f"key create --mode test --account {shlex.quote(made['name'])}")
+        click.echo(f"Next: {key}")
 
 
 @account.command(
@@ -58,7 +56,7 @@ payd account rename main "My shop"
 @operates
 def rename(operator: Operator, account_name: str, name: str) -> None:
     """Give an account another name. ACCOUNT is its name or id; ids, keys and links stay as they are."""
-    _show_moved(operator, operator.ask("account.rename", account=account_name, name=name))
+    _show(operator, operator.ask("account.rename", account=account_name, name=name))
 
 
 @account.command(
@@ -72,12 +70,11 @@ payd account set-version main 2026-02-19.preview
 @operates
 def set_version(operator: Operator, account_name: str, version: str) -> None:
     """Answer an account's requests in a newer VERSION of the API from now on. There is no way back."""
-    _show_moved(operator, operator.ask("account.version", account=account_name, version=version))
+    _show(operator, operator.ask("account.version", account=account_name, version=version))
 
 
-def _show_moved(operator: Operator, account: dict[str, Any]) -> None:
-    if operator.as_json:
-        show_json(account)
+def _show(operator: Operator, account: dict[str, Any]) -> None:
+    if operator.printed_json(account):
         return
     show_fields({"Account": account["name"], "Id": account["id"], "API version": account["apiVersion"]})
 
@@ -93,8 +90,7 @@ payd account list --json
 def list_all(operator: Operator) -> None:
     """Show all accounts."""
     accounts = operator.ask("account.list")
-    if operator.as_json:
-        show_json(accounts)
+    if operator.printed_json(accounts):
         return
     columns = {"name": "Name", "id": "Id", "apiVersion": "API version", "createdAt": "Created"}
     make = operator.pasted("account create NAME")

@@ -6,7 +6,7 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import show_fields, show_rows
 from payd.cli.teaching import teach
 
 
@@ -39,8 +39,7 @@ payd app create --mode live --json
 def create(operator: Operator, name: str) -> None:
     """Make an app id."""
     made = operator.ask("app.create", name=name)
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     show_fields({"App id": made["appId"], "Name": made["name"], "Mode": made["mode"]})
 
@@ -55,8 +54,7 @@ payd app list --mode live
 def list_all(operator: Operator) -> None:
     """Show the app ids, revoked ones too."""
     apps = operator.ask("app.list")
-    if operator.as_json:
-        show_json(apps)
+    if operator.printed_json(apps):
         return
     columns = {"name": "Name", "appId": "App id", "createdAt": "Created", "revokedAt": "Revoked"}
     make = operator.pasted("app create")
@@ -74,7 +72,6 @@ payd app revoke app_…
 def revoke(operator: Operator, app_id: str) -> None:
     """Make an app id identify nobody, at once and for good."""
     revoked = operator.ask("app.revoke", id=app_id)
-    if operator.as_json:
-        show_json(revoked)
+    if operator.printed_json(revoked):
         return
     show_fields({"App id": revoked["appId"], "Name": revoked["name"], "Revoked": revoked["revokedAt"]})

@@ -9,7 +9,7 @@ import trio
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import console, moment, show_fields, show_json
+from payd.cli.show import console, moment, show_fields
 from payd.cli.teaching import teach
 from payd.core.span import span
 
@@ -79,8 +79,7 @@ def _wait(operator: Operator, now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(operator: Operator, now: dict[str, Any]) -> None:
-    if operator.as_json:
-        show_json(now)
+    if operator.printed_json(now):
         return
     ahead, job = now["offsetS"], now["job"]
     events = None if job is None else f"{job['events']} event{'' if job['events'] == 1 else 's'}"

@@ -55,8 +55,7 @@ def deliveries(
     """Show deliveries, newest first, and when they are tried again."""
     wanted = {"state": state, "payment": payment, "limit": limit}
     found = operator.ask("webhook.deliveries", **wanted, cursor=cursor)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {
         "at": "Time (UTC)",
@@ -96,8 +95,7 @@ def delivery(operator: Operator, delivery_id: str) -> None:
     ID is its own (dlv_…), its webhook-id (msg_…), or its event's (evt_…).
     """
     found = operator.ask("webhook.delivery", id=delivery_id)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     _show(operator, found)
 
@@ -135,8 +133,7 @@ def resend(operator: Operator, delivery_id: str) -> None:
 
 def _show_told(operator: Operator, found: Row) -> None:
     """An event that went to listeners alone."""
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     listeners = "1 listener" if found["listeners"] == 1 else f"{found['listeners']} listeners"
     why = as_commands(found["why"], operator.pasted, operator.pasted_here)

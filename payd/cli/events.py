@@ -63,8 +63,7 @@ def list_events(
     """Show events, newest first."""
     given = {"type": event_type, **filters, "limit": limit}
     found = operator.ask("event.list", **given, cursor=cursor)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {
         "at": "Time (UTC)",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.show import Row, moment, show_json, show_rows
+from payd.cli.show import Row, moment, show_rows
 from payd.cli.teaching import teach
 from payd.core.endpoint import EVENT_TYPES
 from payd.core.fault import FAULT_KINDS, WORDS
@@ -68,8 +68,7 @@ def fault(
         events=list(events) or None,
         payment=payment,
     )
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     _show([made], "")
     click.echo(f"\nEnd it: {operator.pasted('webhook clear-faults')}")
@@ -86,8 +85,7 @@ payd webhook faults --json
 def faults(operator: Operator) -> None:
     """Show the faults that were injected, newest first, and what is left of each."""
     found = operator.ask("fault.list")
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     _show(found, f"There is none. Inject one: {operator.pasted('webhook fault duplicate')}")
 
@@ -103,8 +101,7 @@ payd webhook clear-faults
 def clear_faults(operator: Operator, fault_id: str | None) -> None:
     """End a fault, or all of them; what is held back goes now."""
     ended = operator.ask("fault.end", id=fault_id)
-    if operator.as_json:
-        show_json(ended)
+    if operator.printed_json(ended):
         return
     _show(ended, "No fault was active.")
 

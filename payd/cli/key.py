@@ -8,7 +8,7 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import show_fields, show_rows
 from payd.cli.shown_once import shown_or_revoked
 from payd.cli.teaching import teach
 from payd.store.keys import DEFAULT_SCOPES, SCOPES
@@ -56,8 +56,7 @@ def create(operator: Operator, name: str, scopes: tuple[str, ...], merchants: tu
     """Make a key. It is shown once and cannot be shown again; where it cannot be shown, it is revoked."""
     made = operator.ask("key.create", name=name, scopes=scopes or None, merchants=merchants or None)
     with shown_or_revoked(operator, made["id"]):
-        if operator.as_json:
-            show_json(made)
+        if operator.printed_json(made):
             return
         show_fields({"API key": made["apiKey"], **_fields(made)})
     click.echo("Keep it now: it is not stored and cannot be shown again.")
@@ -75,8 +74,7 @@ payd key list --mode live --all --json
 def list_all(operator: Operator, with_revoked: bool) -> None:
     """Show the keys that are not revoked; never the keys themselves."""
     keys = [one for one in operator.ask("key.list") if with_revoked or one["revokedAt"] is None]
-    if operator.as_json:
-        show_json(keys)
+    if operator.printed_json(keys):
         return
     rows = [
         {
@@ -114,8 +112,7 @@ payd key revoke key_…
 def revoke(operator: Operator, key_id: str) -> None:
     """Make a key open nothing, at once and for good."""
     revoked = operator.ask("key.revoke", id=key_id)
-    if operator.as_json:
-        show_json(revoked)
+    if operator.printed_json(revoked):
         return
     show_fields(_fields(revoked))
 

@@ -13,7 +13,7 @@ import trio
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import Row, moment, show_json, show_rows
+from payd.cli.show import Row, moment, show_rows
 from payd.cli.teaching import teach
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, Reply, call_admin
 
@@ -71,8 +71,7 @@ def logs() -> None:
 def list_logs(operator: Operator, **filters: Any) -> None:
     """Show the newest requests, newest first."""
     found = operator.ask("log.list", **filters)["data"]
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {
         "time": "Time (UTC)",

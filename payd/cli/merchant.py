@@ -10,7 +10,7 @@ import click
 
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import show_fields, show_rows
 from payd.cli.teaching import teach
 from payd.core.picture import BYTES_MAX, kind_of
 
@@ -45,8 +45,7 @@ payd merchant create "My Shop" --email shop@example.com --mode live
 def create(operator: Operator, name: str, email: str) -> None:
     """Make a merchant. Its id goes into the Merchant-Id header."""
     made = operator.ask("merchant.create", name=name, email=email)
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     show_fields({"Merchant": made["name"], "Id": made["id"], "Status": made["status"]})
     click.echo("Next: " + operator.pasted(f"merchant add-destination {made['id']} ASSET ADDRESS"))
@@ -63,8 +62,7 @@ payd merchant list --json
 def list_all(operator: Operator) -> None:
     """Show the merchants."""
     merchants = operator.ask("merchant.list")
-    if operator.as_json:
-        show_json(merchants)
+    if operator.printed_json(merchants):
         return
     columns = {"name": "Name", "id": "Id", "email": "Email", "status": "Status"}
     columns |= {"createdAt": "Created", "logo": "Logo"}
@@ -96,8 +94,7 @@ payd merchant add-destination mrch_… \\
 def add_destination(operator: Operator, merchant_id: str, asset: str, destination: str) -> None:
     """Say where an asset goes: ASSET is a CAIP-19 id, DESTINATION a CAIP-10 account on the same chain."""
     made = operator.ask("destination.add", merchant=merchant_id, asset=asset, destination=destination)
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     _show_destination(made)
 
@@ -124,8 +121,7 @@ def collect(operator: Operator, merchant_id: str, fields: tuple[str, ...], nothi
         raise click.UsageError("FIELD and --none say different things.")
     wanted = [_field(text) for text in fields] if fields or nothing else None
     asked = operator.ask("merchant.collect", merchant=merchant_id, fields=wanted)
-    if operator.as_json:
-        show_json(asked)
+    if operator.printed_json(asked):
         return
     rows = [{**field, "needed": "required" if field["required"] else "optional"} for field in asked]
     columns = {"name": "Asks for", "id": "Id", "type": "Type", "needed": "Needed"}
@@ -156,8 +152,7 @@ payd merchant destinations mrch_…
 def destinations(operator: Operator, merchant_id: str) -> None:
     """Show where a merchant's assets go."""
     found = operator.ask("destination.list", merchant=merchant_id)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {"asset": "Asset", "destination": "Destination", "id": "Id"}
     if any("pending" in one for one in found):
@@ -191,8 +186,7 @@ def change_destination(operator: Operator, merchant_id: str, settlement_id: str,
     `merchant cancel-change` takes it back.
     """
     changed = operator.ask("destination.change", merchant=merchant_id, id=settlement_id, destination=address)
-    if operator.as_json:
-        show_json(changed)
+    if operator.printed_json(changed):
         return
     _show_destination(changed)
     if "pending" in changed:
@@ -213,8 +207,7 @@ payd merchant cancel-change mrch_… crypto_… --mode live
 def cancel_change(operator: Operator, merchant_id: str, settlement_id: str) -> None:
     """Take back a change of a destination that is held back."""
     kept = operator.ask("destination.cancel", merchant=merchant_id, id=settlement_id)
-    if operator.as_json:
-        show_json(kept)
+    if operator.printed_json(kept):
         return
     _show_destination(kept)
 
@@ -231,8 +224,7 @@ payd merchant delete-destination mrch_… crypto_…
 def delete_destination(operator: Operator, merchant_id: str, settlement_id: str) -> None:
     """Take an asset no more, from now on."""
     gone = operator.ask("destination.delete", merchant=merchant_id, id=settlement_id)
-    if operator.as_json:
-        show_json(gone)
+    if operator.printed_json(gone):
         return
     click.echo(f"{gone['id']} is deleted. Buyers are not offered its asset any more.")
 
@@ -265,8 +257,7 @@ def origins(operator: Operator, merchant_id: str, origins: tuple[str, ...], none
         raise click.UsageError("Name origins, or say --none.")
     wanted = list(origins) if origins or none else None
     allowed = operator.ask("merchant.origins", merchant=merchant_id, origins=wanted)
-    if operator.as_json:
-        show_json(allowed)
+    if operator.printed_json(allowed):
         return
     click.echo("Allowed: " + (", ".join(allowed) or "no page; the checkout opens in a tab of its own"))
 
@@ -291,8 +282,7 @@ def logo(operator: Operator, merchant_id: str, file: Path | None, remove: bool) 
         raise click.UsageError("FILE and --remove say different things.")
     picture = None if file is None else _read(file)
     shown = operator.ask("merchant.logo", merchant=merchant_id, picture=picture, remove=remove)
-    if operator.as_json:
-        show_json(shown)
+    if operator.printed_json(shown):
         return
     click.echo(f"Logo: {_in_words(shown)}" if shown else "None; its buyers see the first letter of its name.")
     if shown and shown["url"]:

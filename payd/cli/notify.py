@@ -46,8 +46,7 @@ def show(operator: Operator) -> None:
     notify.test is a test.
     """
     found = operator.ask("notify.show")
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     fields = {"URL": found["url"], "Secret": found["secret"], "Failing since": moment(found["failingSince"])}
     show_fields(fields)

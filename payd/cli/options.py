@@ -16,7 +16,7 @@ from payd.cli.act import ask
 from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused, told, writing
 from payd.cli.pasted import pasted
-from payd.cli.show import json_option
+from payd.cli.show import json_option, show_json
 from payd.config import KEYS, Config, ConfigError, load
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +50,12 @@ class Operator:
                 return ask(self.config, command, {**self.scope, **given}, self.pasted_here)
         except Refused as refused:
             raise Refused(as_commands(refused.message, self.pasted, self.pasted_here)) from refused
+
+    def printed_json(self, found: Any) -> bool:
+        """Print it as JSON where that was asked for; whether it was, and no more is to be said."""
+        if self.as_json:
+            show_json(found)
+        return self.as_json
 
     def pasted(self, words: str) -> str:
         """A command on the same realm and account, for a hint."""

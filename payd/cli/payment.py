@@ -55,8 +55,7 @@ def list_payments(operator: Operator, limit: int | None, cursor: str | None, **f
     """Show payments, newest first."""
     given = {**filters, "limit": limit}
     found = operator.ask("payment.list", **given, cursor=cursor)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {"at": "Created (UTC)", "referenceId": "Reference", "amount": "Amount"}
     columns |= {"status": "Status", "paymentId": "Payment"}
@@ -83,8 +82,7 @@ payd payment show pay_… --json
 def show(operator: Operator, payment_id: str) -> None:
     """Show a payment and the transfers that were seen for it."""
     found = _of(operator, payment_id).ask("payment.show", id=payment_id)
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     _show(found)
     click.echo()

@@ -91,8 +91,7 @@ payd webhook jobs --mode live --json
 def jobs(operator: Operator) -> None:
     """Show the jobs of recover and replay-missing, newest first."""
     found = operator.ask("webhook.jobs")
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     columns = {
         "id": "Job",
@@ -166,8 +165,7 @@ def _replay(operator: Operator, kind: str, since: str, *, preview: bool, wait: b
 
 
 def _show_preview(operator: Operator, found: Job, command: str) -> None:
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     matched, (one, several) = found["matched"], FOUND[found["kind"]]
     words = f"{matched or 'No'} {one if matched in (0, 1) else several} since {moment(found['since'])} UTC."
@@ -262,8 +260,7 @@ def _end(operator: Operator, ended: Job) -> None:
 
 
 def _show(operator: Operator, found: Job) -> None:
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     show_fields(
         {

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.show import show_fields, show_json
+from payd.cli.show import show_fields
 from payd.cli.teaching import teach
 
 VERBS: Final = {
@@ -43,8 +43,7 @@ payd sim pay_t… fail --reason "The card was declined"
 def sim(operator: Operator, payment: str, to: str, reason: str | None) -> None:
     """Move a test payment; every step is a real one, with its version and its webhook."""
     moved = operator.ask("payment.simulate", id=payment, to=VERBS.get(to, to), reason=reason)
-    if operator.as_json:
-        show_json(moved)
+    if operator.printed_json(moved):
         return
     settled = (moved.get("settlement") or {}).get("settled")
     show_fields(

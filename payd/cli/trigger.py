@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from payd.cli.options import Operator, on_realm
-from payd.cli.show import Row, show_fields, show_json, show_rows
+from payd.cli.show import Row, show_fields, show_rows
 from payd.cli.teaching import teach
 from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 
@@ -89,8 +89,7 @@ def trigger(
             "A payment that is there keeps what it says; leave --override or --payment out."
         )
     made = operator.ask("scenario.run", name=name, merchant=merchant, payment=payment, **given)
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     show_fields(
         {
@@ -127,8 +126,7 @@ def _overridden(overrides: tuple[str, ...]) -> dict[str, str]:
 
 def _list(operator: Operator) -> None:
     found = operator.ask("scenario.list")
-    if operator.as_json:
-        show_json(found)
+    if operator.printed_json(found):
         return
     rows = [
         {**one, "tells": " → ".join(told["type"].removeprefix("payment.") for told in one["expectedEvents"])}

@@ -8,7 +8,7 @@ import click
 
 from payd.cli.options import Operator, operates
 from payd.cli.sections import Sections
-from payd.cli.show import show_fields, show_json, show_rows
+from payd.cli.show import show_fields, show_rows
 from payd.cli.teaching import teach
 from payd.core.roles import Role
 
@@ -40,8 +40,7 @@ payd user list --json
 def list_all(operator: Operator) -> None:
     """Show all users, with their part in each account."""
     users = operator.ask("user.list")
-    if operator.as_json:
-        show_json(users)
+    if operator.printed_json(users):
         return
     rows = [
         one
@@ -122,14 +121,12 @@ payd user remove grace@example.com --account main
 def remove(operator: Operator, email: str) -> None:
     """Take a user out of an account, and end their sessions in it."""
     gone = operator.ask("user.remove", email=email)
-    if operator.as_json:
-        show_json(gone)
+    if operator.printed_json(gone):
         return
     show_fields({"Removed": gone["email"], "From": gone["account"]})
 
 
 def _show_link(operator: Operator, made: dict[str, str]) -> None:
-    if operator.as_json:
-        show_json(made)
+    if operator.printed_json(made):
         return
     show_fields({"Link, opens once": made["url"], "Until": made["expiresAt"]})

@@ -315,8 +315,7 @@ def _disabling(at: str | None, now: str | None) -> str | None:
 
 
 def _show(operator: Operator, endpoint: dict[str, Any]) -> None:
-    if operator.as_json:
-        show_json(endpoint)
+    if operator.printed_json(endpoint):
         return
     names = {
         "id": "Id",
