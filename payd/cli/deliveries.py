@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import click
 from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import with_options
 from payd.cli.show import Row, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.core.advice import advice, words_for
@@ -72,8 +72,7 @@ def deliveries(
     show_rows(rows, columns, "There is none of these." if any((state, payment, cursor)) else none, _brief)
     if found["nextCursor"] is not None:
         typed = {**wanted, "cursor": found["nextCursor"]}
-        given = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in typed.items() if value)
-        more = operator.pasted(f"webhook deliveries {given}")
+        more = operator.pasted(with_options("webhook deliveries", typed))
         click.echo(f"\nThere are more. --limit shows up to {PAGE_MAX} at once; the next: {more}")
 
 

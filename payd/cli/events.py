@@ -14,6 +14,7 @@ from payd.cli.deliveries import STATES, resend
 from payd.cli.doors import FolderDoor
 from payd.cli.listen import Wanted, begins, follow, go_on, run_until_told
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import with_options
 from payd.cli.progress import Progress
 from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_json, show_rows
@@ -82,11 +83,8 @@ def list_events(
     ]
     show_rows(rows, columns, "There is no such event.", _brief)
     if found["nextCursor"] is not None:
-        given["cursor"] = found["nextCursor"]
-        options = " ".join(
-            f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None
-        )
-        click.echo(f"\nThere are more: {operator.pasted(f'events list {options}')}")
+        typed = {**given, "cursor": found["nextCursor"]}
+        click.echo(f"\nThere are more: {operator.pasted(with_options('events list', typed))}")
 
 
 @events.command(

@@ -22,7 +22,7 @@ from payd.cli.feed_connection import Message
 from payd.cli.following import Follower, Inbox, Tell
 from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers, receiver_url
 from payd.cli.options import Operator, config_options, load_config
-from payd.cli.pasted import pasted
+from payd.cli.pasted import pasted, with_options
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
 from payd.cli.running import endings
 from payd.cli.teaching import teach
@@ -119,7 +119,7 @@ def listen(
     whose = {"mode": "live" if mode == "live" else None, "account": account}
     typed = {**where, "forward-to": forward_to, "url": url, **whose, "secret": secret and HIDDEN}
     typed |= {"cursor": str(file or ""), "format": form.replace("text", "")}
-    resend = None if url else pasted(_options("webhook resend", {**where, **whose}))
+    resend = None if url else pasted(with_options("webhook resend", {**where, **whose}))
     ticker: Ticker = JsonTicker() if form == "json" else PlainTicker(resend)
     wanted = Wanted(
         url=None if forward_to is None else receiver_url(forward_to),
@@ -265,12 +265,7 @@ def _again(
     given = [f"--events {shlex.quote(text)}" for text in lists]
     given += [f"-H {shlex.quote(line.partition(':')[0] + ': ' + HIDDEN)}" for line in lines]
     key = f"PAYD_API_KEY={HIDDEN} " if api_key else ""
-    return key + " ".join([pasted(_options("listen", options)), *given])
-
-
-def _options(command: str, options: dict[str, str | None]) -> str:
-    given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
-    return " ".join([command, *given])
+    return key + " ".join([pasted(with_options("listen", options)), *given])
 
 
 def go_on(wanted: Wanted, cursor: str | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 from payd.cli.act import ask
 from payd.cli.as_commands import as_commands
 from payd.cli.failure import Refused, told, writing
-from payd.cli.pasted import pasted
+from payd.cli.pasted import pasted, with_options
 from payd.cli.show import json_option, show_json
 from payd.config import KEYS, Config, ConfigError, load
 
@@ -59,8 +58,7 @@ class Operator:
 
     def pasted(self, words: str) -> str:
         """A command on the same realm and account, for a hint."""
-        scope = [f"--{name} {shlex.quote(one)}" for name, one in self.scope.items()]
-        return self.pasted_here(" ".join([words, *scope]))
+        return self.pasted_here(with_options(words, self.scope))
 
     def pasted_here(self, words: str) -> str:
         """A command on the same house, for a hint, whatever its realm."""

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,9 +22,13 @@ def pasted(words: str, *, config_file: str | None = None, data_dir: str | None =
         config_file: `--config`, where it was typed.
         data_dir: `--data-dir`, where it was typed.
     """
-    typed = (("--config", config_file), ("--data-dir", data_dir))
-    options = [f"{name} {shlex.quote(value)}" for name, value in typed if value]
-    return " ".join([_program(), words, *options])
+    return with_options(f"{_program()} {words}", {"config": config_file, "data-dir": data_dir})
+
+
+def with_options(words: str, options: Mapping[str, str | int | None]) -> str:
+    """A command with those of its options that have a value, as a shell reads them."""
+    given = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items() if value]
+    return " ".join([words, *given])
 
 
 def _program() -> str:

@@ -12,6 +12,7 @@ import click
 from payd.chains.defaults import SOLANA
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
+from payd.cli.pasted import with_options
 from payd.cli.sections import Sections
 from payd.cli.show import Row, amount_words, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
@@ -66,8 +67,7 @@ def list_payments(operator: Operator, limit: int | None, cursor: str | None, **f
     show_rows(rows, columns, "There is no such payment.", _brief_payment)
     if found["nextCursor"] is not None:
         typed = {**given, "cursor": found["nextCursor"]}
-        options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in typed.items() if value)
-        click.echo(f"\nThere are more: {operator.pasted(f'payment list {options}')}")
+        click.echo(f"\nThere are more: {operator.pasted(with_options('payment list', typed))}")
 
 
 @payment.command(
