@@ -17,14 +17,14 @@ from solders.pubkey import Pubkey
 
 from payd.actors.walk import LATE_MS
 from payd.chains.assets import AssetBook
-from payd.chains.rpc import Node, Rpc, RpcError
+from payd.chains.rpc import Node, Rpc
 from payd.chains.solana.answers import decode_accounts
 from payd.chains.solana.asking import ACCOUNTS_MAX, account_calls
 from payd.chains.solana.keys import TOKEN_PROGRAMS, token_account
 from payd.chains.solana.mints import mint_key, program_of
 from payd.chains.solana.proof import Watched
 from payd.chains.solana.subscription import Wanted
-from payd.chains.unread import Unread
+from payd.chains.unread import good
 from payd.clock import Clock
 from payd.core.caip import ChainId, canonical_account, canonical_asset, parse_account, parse_asset
 from payd.store.chain_accounts import keep_accounts
@@ -162,9 +162,7 @@ class AccountList:
         results = await self._rpc.batch(account_calls(asked), node=node)
         for start, result in zip(range(0, len(asked), ACCOUNTS_MAX), results, strict=True):
             some = asked[start : start + ACCOUNTS_MAX]
-            if isinstance(result, RpcError):
-                raise Unread(f"the node cannot answer: {result}")
-            for mint, account in zip(some, decode_accounts(result, len(some))[1], strict=True):
+            for mint, account in zip(some, decode_accounts(good(result), len(some))[1], strict=True):
                 if account is not None and account.owner in TOKEN_PROGRAMS:
                     self._programs[mint] = account.owner
                     continue

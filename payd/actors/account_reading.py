@@ -30,9 +30,10 @@ from payd.chains.solana.answers import (
     decode_listing,
 )
 from payd.chains.solana.asking import LISTED_MAX, clock_call, listing_call, transaction_call
+from payd.chains.solana.dialect import CURSOR_UNKNOWN
 from payd.chains.solana.proof import Watched, candidate_bindings, paid_by
 from payd.chains.solana.terms import Commitment
-from payd.chains.unread import Unread
+from payd.chains.unread import Unread, good
 from payd.core.caip import ChainId
 from payd.store.chain_accounts import AccountCursor
 from payd.store.chain_cursors import Cursor
@@ -52,8 +53,6 @@ SLOT_MS: Final = 400
 # come.
 MIN_SLOT_CODE: Final = -32016
 VERSION_CODE: Final = -32015
-# The node does not know the transaction that a listing is to end at.
-CURSOR_CODE: Final = -32020
 
 Known = Callable[[Sequence[bytes]], Awaitable[Set[tuple[bytes, str]]]]
 """Those of the bindings that were handed out, each with the canonical asset that it was handed out for."""
@@ -124,11 +123,11 @@ class AccountReader:
         found = []
         for cursor, result in zip(cursors, results[len(_CLOCKS) :], strict=True):
             ends = cursor
-            if isinstance(result, RpcError) and result.code == CURSOR_CODE and cursor.tx_id:
+            if isinstance(result, RpcError) and result.code == CURSOR_UNKNOWN and cursor.tx_id:
                 # It keeps less history. The slot says as well where to end.
                 ends = msgspec.structs.replace(cursor, tx_id="")
                 [result] = await self._rpc.batch([_listing(ends, commitment, min_slot)], node=node)
-            page = decode_listing(_good(result, node))
+            page = _page(result, node)
             entries, is_whole = await self._whole(node, ends, page, commitment, min_slot)
             found.append(Listing(_ended(cursor, ends, page), entries, is_whole))
         return tips, found
@@ -190,7 +189,7 @@ class AccountReader:
             self.skipped.add(tx_id)
             return None
         try:
-            landed = decode_landed(_good(result), tx_id)
+            landed = decode_landed(good(result), tx_id)
         except (BadAnswer, Unread) as error:
             raise Unread(f"{tx_id}: {error}", tx_id) from error
         if landed is None:
@@ -217,7 +216,7 @@ class AccountReader:
                 return tuple(reversed(kept)), is_whole
             call = _listing(ends, commitment, min_slot, page[-1].tx_id)
             [result] = await self._rpc.batch([call], node=node)
-            before, page = {one.tx_id for one in page}, decode_listing(_good(result, node))
+            before, page = {one.tx_id for one in page}, _page(result, node)
             if len(page) == LISTED_MAX and page[-1].tx_id in before:
                 raise Unread(f"{node.name} lists {ends.address} no further than its newest transactions")
         raise Unread(f"{node.name} lists {ends.address} without end")
@@ -259,19 +258,17 @@ def _tips(results: Results) -> Tips:
 
 
 def _tip(result: object) -> Cursor:
-    slot, [account] = decode_accounts(_good(result), 1)
+    slot, [account] = decode_accounts(good(result), 1)
     if account is None:
         raise Unread("the node has no clock")
     clock = decode_clock(account.data)
     return slot_cursor(min(slot, clock.slot), clock.time_s)
 
 
-def _good(result: object, node: Node | None = None) -> object:
-    if isinstance(result, RpcError):
-        if result.code == MIN_SLOT_CODE and node is not None:
-            raise Lagging(f"{node.name} is behind what was read: {result.message}")
-        raise Unread(f"the node cannot answer: {result}")
-    return result
+def _page(result: object, node: Node) -> list[Listed]:
+    if isinstance(result, RpcError) and result.code == MIN_SLOT_CODE:
+        raise Lagging(f"{node.name} is behind what was read: {result.message}")
+    return decode_listing(good(result))
 
 
 def _time_s(landed: Landed, now: Cursor) -> int:

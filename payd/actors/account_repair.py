@@ -13,17 +13,17 @@ import structlog
 from payd.actors.account_list import AccountList
 from payd.actors.account_reading import AccountReader
 from payd.actors.walk import MatchResult, Outcome, told_by
-from payd.chains.rpc import Node, NodesDown, Rpc, RpcError
+from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Landed, Status, decode_landed, decode_statuses, from_signature
 from payd.chains.solana.asking import statuses_call, transaction_call
-from payd.chains.unread import Unread
+from payd.chains.unread import Unread, good
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import InvalidParams
 from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
-from payd.store.sightings import Noted, Seen, record, sightings_in
+from payd.store.sightings import Noted, record, sightings_in
 
 log = structlog.get_logger("payd.watcher")
 
@@ -82,20 +82,15 @@ class AccountRepair:
             return MatchResult.of(outcome)
         landed = told[0].landed
         assert landed is not None
-        await self._record(await self._reader.seen([landed], await self._accounts.everything(), self._at()))
-        return MatchResult.recorded(self._db.point(sightings_in, self._name, signature))
-
-    async def _record(self, seen: Sequence[Seen]) -> None:
+        seen = await self._reader.seen([landed], await self._accounts.everything(), self._at())
         if seen:
             await self._db.write(record, seen, self._clock.now_ms())
+        return MatchResult.recorded(self._db.point(sightings_in, self._name, signature))
 
     async def _ask_one(self, node: Node, tx_id: str) -> _Told:
         calls = [transaction_call(tx_id), statuses_call([tx_id])]
         landed, statuses = await self._rpc.batch(calls, node=node)
-        for result in (landed, statuses):
-            if isinstance(result, RpcError):
-                raise Unread(f"the node cannot answer: {result}")
-        return _Told(decode_landed(landed, tx_id), decode_statuses(statuses, 1)[1][0])
+        return _Told(decode_landed(good(landed), tx_id), decode_statuses(good(statuses), 1)[1][0])
 
     def _problem(self, told: Sequence[_Told]) -> Outcome | None:
         """Why it cannot be recorded now; None where it can be."""

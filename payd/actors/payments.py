@@ -70,10 +70,10 @@ class Tell:
     endpoint: Callable[[str], object]
     """A webhook endpoint is owed a delivery."""
 
-    offered: Callable[[str], object] = lambda chain: None
+    offered: Callable[[str], object]
     """A payment can be paid on a chain from now on, and is to be looked for there."""
 
-    relay: Callable[[str], object] = lambda chain: None
+    relay: Callable[[str], object]
     """The relayer of a chain is owed a job."""
 
 
@@ -330,7 +330,7 @@ class Payments:
             TransferUsedTwice: One of them paid for another payment.
         """
         at_ms = self.clock.now_ms()
-        transfers = [_matched(payment, seen, at_ms) for payment, shown in paid for seen in shown]
+        transfers = [matched(payment, seen, at_ms) for payment, shown in paid for seen in shown]
         if not match_transfers(tx, transfers):
             among = " or ".join(one.tx_id for one in transfers)
             raise TransferUsedTwice(f"transfer {among} paid for something already")
@@ -376,7 +376,8 @@ class Payments:
         log.error("payment.crashed", payment_id=payment_id, exc_info=bug)
 
 
-def _matched(payment: Payment, seen: SeenTransfer, at_ms: int) -> Transfer:
+def matched(payment: Payment, seen: SeenTransfer, at_ms: int) -> Transfer:
+    """A transfer that the chain shows, as it is stored with the payment that it pays."""
     return Transfer(
         account_id=payment.account_id,
         payment_id=payment.id,

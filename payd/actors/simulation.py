@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from payd.actors.payments import Also, Keep, PaymentActor, Payments, Render
+from payd.actors.payments import Also, Keep, PaymentActor, Payments, Render, matched
 from payd.chains.simulated import SimulatedChain
 from payd.core.errors import InvalidState
 from payd.core.failure import SIMULATED
@@ -29,7 +29,7 @@ from payd.core.transfer import Kind
 from payd.store.db import Tx
 from payd.store.idempotency import IdempotentRequest, Outcome
 from payd.store.settlements import list_settlements
-from payd.store.transfers import Transfer, keep_unpaid
+from payd.store.transfers import keep_unpaid
 
 Target = Literal["processing", "succeeded", "failed", "expired", "cancelled", "settled"]
 
@@ -99,18 +99,12 @@ async def show_transfer(payments: Payments, payment_id: str, kind: Kind) -> None
     payment = payments.find(payment_id)
     processing = payment.processing or _commitment(payments, payment).processing
     [seen] = _chain(payments).transfers(replace(payment, processing=processing))
-    transfer = Transfer(
-        account_id=payment.account_id,
+    transfer = replace(
+        matched(payment, seen, payments.clock.now_ms()),
         payment_id=None if kind == "unmatched" else payment.id,
-        chain=seen.chain,
         tx_id=f"test:{kind}-{payment.id}",
-        log_index=seen.log_index,
-        asset=seen.asset,
         value=str(max(1, seen.value // 2) if kind == "partial" else seen.value),
-        sender=seen.sender,
-        recipient=seen.recipient,
         kind=kind,
-        seen_at_ms=payments.clock.now_ms(),
     )
     await payments.db.write(keep_unpaid, transfer)
 

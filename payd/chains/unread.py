@@ -5,6 +5,8 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from payd.chains.rpc_errors import RpcError
+
 
 class Unread(Exception):
     """What the node said does not hold together, or something is missing: nothing was learnt.
@@ -16,3 +18,14 @@ class Unread(Exception):
     def __init__(self, words: str, tx_id: str | None = None) -> None:
         super().__init__(words)
         self.tx_id = tx_id
+
+
+def good(result: object) -> object:
+    """A result that is no error.
+
+    Raises:
+        Unread: It is one.
+    """
+    if isinstance(result, RpcError):
+        raise Unread(f"the node cannot answer: {result}")
+    return result

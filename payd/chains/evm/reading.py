@@ -28,7 +28,7 @@ from payd.chains.evm.events import TRANSFER, decode_transfer
 from payd.chains.evm.proof import Watched, candidate_bindings, paid_by
 from payd.chains.rpc import Call, Node, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.unread import Unread
+from payd.chains.unread import Unread, good
 from payd.core.caip import ChainId
 from payd.store.sightings import Seen
 
@@ -112,12 +112,12 @@ class Reader:
         if cursor is None or (cursor > newest.number and isinstance(at_cursor[0], RpcError)):
             # Some nodes refuse to speak of a block that they do not have yet.
             return Tips(newest, None, settled)
-        return Tips(newest, decode_block(_good(at_cursor[0])), settled)
+        return Tips(newest, decode_block(good(at_cursor[0])), settled)
 
     async def headers(self, node: Node, numbers: Sequence[int]) -> list[Block | None]:
         """The blocks of these numbers, without their transactions; None where the node has none."""
         results = await self._rpc.batch([_header(number) for number in numbers], node=node)
-        return [decode_block(_good(result)) for result in results]
+        return [decode_block(good(result)) for result in results]
 
     async def blocks(self, node: Node, watched: Watched, after: tuple[int, str], head: Block) -> Piece:
         """Read every block after that one up to the head, each by its hash: no other can answer for it.
@@ -135,7 +135,7 @@ class Reader:
         calls = [_header(number, full) for number in range(after[0] + 1, head.number)]
         if full:
             calls.append(("eth_getBlockByHash", head.hash, True))
-        rows = [_good(row) for row in await self._rpc.batch(calls, node=node)]
+        rows = [good(row) for row in await self._rpc.batch(calls, node=node)]
         blocks = [_block(row, "next") for row in rows]
         if not full:
             blocks.append(head)
@@ -173,12 +173,12 @@ class Reader:
         asked = [*known, *_log_calls(watched, filters), *calls]
         results = await self._rpc.batch(asked, node=node)
         for _ in known:
-            _good(results.pop(0))
+            good(results.pop(0))
         found = results[: len(results) - len(calls)]
         if to > first and any(isinstance(one, RpcError) and one.kind != "cannot" for one in found):
             raise TooWide
         logs = _read_logs(found, watched)
-        rows = [_good(row) for row in results[len(found) :]]
+        rows = [good(row) for row in results[len(found) :]]
         blocks = [_block(row, "next") for row in rows]
         _check_numbers(blocks, numbers)
         _check_row(after[1], blocks if full else blocks[:1])
@@ -195,7 +195,7 @@ class Reader:
         sent, said = await self._rpc.batch(
             [("eth_getTransactionByHash", tx_id), ("eth_getTransactionReceipt", tx_id)], node=node
         )
-        transaction, receipt = decode_transaction(_good(sent)), decode_receipt(_good(said))
+        transaction, receipt = decode_transaction(good(sent)), decode_receipt(good(said))
         if receipt is None:
             return transaction, None, None
         [block] = await self.headers(node, [receipt.block_number])
@@ -241,7 +241,7 @@ class Reader:
         ]
         results = await self._rpc.batch([*calls, *map(_header, missing)], node=node)
         for number, row in zip(missing, results[len(calls) :], strict=True):
-            times[number] = _block(_good(row), "other")
+            times[number] = _block(good(row), "other")
         found: list[Seen] = []
         for place, one in enumerate(candidates):
             block = times[one.block_number]
@@ -261,7 +261,7 @@ def _evidence(one: _Candidate, sent: object, said: object) -> tuple[Transaction,
         Unread: They do not, or cannot be read.
     """
     try:
-        transaction, receipt = decode_transaction(_good(sent)), decode_receipt(_good(said))
+        transaction, receipt = decode_transaction(good(sent)), decode_receipt(good(said))
     except (BadAnswer, Unread) as error:
         raise Unread(f"{one.tx_id}: {error}", one.tx_id) from error
     if transaction is None or receipt is None:
@@ -330,7 +330,7 @@ def _log_calls(watched: Watched, filters: Sequence[dict[str, str]]) -> list[Call
 def _read_logs(results: Sequence[Any], watched: Watched) -> list[Log]:
     """Those that move something of ours; a filter is a wish."""
     found: list[Log] = []
-    for log in (log for result in results for log in decode_logs(_good(result))):
+    for log in (log for result in results for log in decode_logs(good(result))):
         transfer = decode_transfer(log)
         if transfer is None or log.removed or transfer.token not in watched.tokens:
             continue
@@ -357,13 +357,7 @@ def _header(number: int | str, full: bool = False) -> Call:
 
 
 def _block(row: object, which: str) -> Block:
-    block = decode_block(_good(row))
+    block = decode_block(good(row))
     if block is None:
         raise Unread(f"the node does not have the {which} block")
     return block
-
-
-def _good(result: object) -> object:
-    if isinstance(result, RpcError):
-        raise Unread(f"the node cannot answer: {result}")
-    return result
