@@ -18,6 +18,7 @@ from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.store.payments import find_payment
 from payd.store.retention import Pruned
+from payd.store.rows import prune_rows
 from payd.store.seal import Seal
 
 Tx: TypeAlias = sqlite3.Connection
@@ -94,10 +95,7 @@ def buyers_answers(tx: Tx, payment: Payment) -> Collected | None:
 
 def prune_collected(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget answers that were given before that; returns how many."""
-    return tx.execute(
-        "DELETE FROM collected WHERE seq IN (SELECT seq FROM collected WHERE collected_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "collected", "seq", "collected_at_ms", before_ms, limit)
 
 
 def sort_collected(tx: Tx, after_seq: int, before_ms: int, limit: int) -> Pruned:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from payd.core.idempotency import Record, decide
-from payd.store.rows import find_rows, insert_rows
+from payd.store.rows import find_rows, insert_rows, prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 Place: TypeAlias = tuple[str, bytes]
@@ -121,8 +121,4 @@ def once(tx: Tx, request: IdempotentRequest | None, work: Callable[[Tx], Outcome
 
 def prune_answers(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget at most `limit` answers older than that; returns how many."""
-    return tx.execute(
-        "DELETE FROM idempotency WHERE (account_id, scope) IN"
-        " (SELECT account_id, scope FROM idempotency WHERE created_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "idempotency", "account_id, scope", "created_at_ms", before_ms, limit)

@@ -13,6 +13,7 @@ import msgspec
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
 from payd.store.audit import insert_audit
+from payd.store.rows import prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -142,10 +143,7 @@ def drop_resets(tx: Tx, user_id: str) -> None:
 
 def prune_links(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget links that were over before that, `limit` at a time; returns how many."""
-    return tx.execute(
-        "DELETE FROM links WHERE id IN (SELECT id FROM links WHERE expires_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "links", "id", "expires_at_ms", before_ms, limit)
 
 
 def _link(row: tuple[str, Purpose, str | None, str | None, str | None, str | None, str, int, int]) -> Link:

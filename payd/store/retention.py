@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from payd.core.status import OVER
 from payd.store.payments import decode_payment, find_payment
 from payd.store.relay_transactions import NO_JOB
-from payd.store.rows import SEQ_MAX
+from payd.store.rows import SEQ_MAX, prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -115,11 +115,7 @@ def prune_jobs(tx: Tx, before_ms: int, limit: int) -> int:
 
 def prune_secrets(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget signing secrets that ran out before that; returns how many."""
-    return tx.execute(
-        "DELETE FROM endpoint_secrets WHERE seq IN"
-        " (SELECT seq FROM endpoint_secrets WHERE expires_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "endpoint_secrets", "seq", "expires_at_ms", before_ms, limit)
 
 
 def prune_audit(tx: Tx, before_ms: int, limit: int) -> int:
@@ -155,18 +151,12 @@ def prune_endpoints(tx: Tx, before_ms: int, limit: int) -> int:
 
 def prune_keys(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget keys that were revoked before that; returns how many. The audit knew them as long."""
-    return tx.execute(
-        "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE revoked_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "api_keys", "id", "revoked_at_ms", before_ms, limit)
 
 
 def prune_apps(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget app ids that were revoked before that; returns how many."""
-    return tx.execute(
-        "DELETE FROM apps WHERE id IN (SELECT id FROM apps WHERE revoked_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "apps", "id", "revoked_at_ms", before_ms, limit)
 
 
 def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
@@ -174,11 +164,7 @@ def prune_vacancies(tx: Tx, before_ms: int, limit: int) -> int:
 
     Long after that: where there is one, a new destination is news to the operator.
     """
-    return tx.execute(
-        "DELETE FROM vacancies WHERE (merchant_id, asset_key) IN"
-        " (SELECT merchant_id, asset_key FROM vacancies WHERE until_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "vacancies", "merchant_id, asset_key", "until_ms", before_ms, limit)
 
 
 def prune_relays(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:

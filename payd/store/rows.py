@@ -100,6 +100,21 @@ def find_rows(tx: Tx, select: str, keys: Sequence[Row]) -> list[tuple[Any, ...]]
     ]
 
 
+def prune_rows(tx: Tx, table: str, key: str, time: str, before_ms: int, limit: int) -> int:
+    """Delete rows of a time before that, `limit` at most; returns how many.
+
+    Args:
+        tx: The step's transaction.
+        table: Which.
+        key: Its columns that name a row, such as `a, b`.
+        time: The column with the time; one without a time stays.
+        before_ms: In the milliseconds of that column.
+        limit: How many.
+    """
+    chosen = f"SELECT {key} FROM {table} WHERE {time} < ? LIMIT ?"
+    return tx.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (before_ms, limit)).rowcount
+
+
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[object, ...]]]:
     """Rows as few VALUES clauses, with what is in each."""
     while rows:

@@ -13,6 +13,7 @@ import msgspec
 
 from payd.core.errors import InvalidParams
 from payd.store.accounts import check_name
+from payd.store.rows import prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -164,10 +165,7 @@ def drop_factors(tx: Tx, user_id: str) -> None:
 
 def prune_challenges(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget challenges that were over before that, `limit` at a time; returns how many."""
-    return tx.execute(
-        "DELETE FROM challenges WHERE hash IN (SELECT hash FROM challenges WHERE expires_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "challenges", "hash", "expires_at_ms", before_ms, limit)
 
 
 def users_with_factor(tx: Tx, account_id: str) -> set[str]:

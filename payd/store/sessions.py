@@ -12,6 +12,7 @@ import msgspec
 
 from payd.core.ids import Realm
 from payd.core.roles import Role
+from payd.store.rows import prune_rows
 from payd.store.users import User
 
 IDLE_MS: Final = 12 * 3_600_000
@@ -152,8 +153,4 @@ def end_sessions(tx: sqlite3.Connection, user_id: str, *, but: str | None = None
 
 def prune_sessions(tx: sqlite3.Connection, before_ms: int, limit: int) -> int:
     """Forget sessions that began before that, `limit` at a time; returns how many."""
-    return tx.execute(
-        "DELETE FROM sessions WHERE id IN"
-        " (SELECT id FROM sessions WHERE created_at_ms < ? ORDER BY created_at_ms LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "sessions", "id", "created_at_ms", before_ms, limit)

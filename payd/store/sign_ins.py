@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from payd.store.rows import prune_rows
 from payd.store.sessions import USER_AGENT_MAX
 
 Tx: TypeAlias = sqlite3.Connection
@@ -50,7 +51,4 @@ def list_sign_ins(tx: Tx, user_id: str, limit: int) -> list[SignIn]:
 
 def prune_sign_ins(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget tries from before that, `limit` at a time; returns how many."""
-    return tx.execute(
-        "DELETE FROM sign_ins WHERE seq IN (SELECT seq FROM sign_ins WHERE at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "sign_ins", "seq", "at_ms", before_ms, limit)

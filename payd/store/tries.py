@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from payd.core.tries import ADDRESS, FORGOTTEN_MS, Patience, wait_ms
+from payd.store.rows import prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -45,10 +46,7 @@ def forgive(tx: Tx, whos: Sequence[Who]) -> None:
 
 def prune_tries(tx: Tx, before_ms: int, limit: int) -> int:
     """Forget who has not tried since then, `limit` at a time; returns how many."""
-    return tx.execute(
-        "DELETE FROM tries WHERE who IN (SELECT who FROM tries WHERE last_at_ms < ? LIMIT ?)",
-        (before_ms, limit),
-    ).rowcount
+    return prune_rows(tx, "tries", "who", "last_at_ms", before_ms, limit)
 
 
 def _count_of(tx: Tx, who: Who) -> tuple[int, int]:
