@@ -185,7 +185,7 @@ def _check_served(realm: Realm, asset: str, field: str) -> None:
         served = [row.asset for row in realm.assets.rows if serves(realm, parse_asset(row.asset))]
         raise InvalidParams(
             f"{field}: {asset} is no known asset of a configured chain, so nobody could pay with it."
-            f" These work: {', '.join(served) or 'none; configure a chain first'}.",
+            f" These work: {', '.join(served) or 'none; payd.toml names them in [[chains]] and [[assets]]'}.",
             details={"field": field},
         )
 

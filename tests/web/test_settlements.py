@@ -320,7 +320,7 @@ async def test_a_live_destination_needs_a_chain_that_is_configured(tmp_path: Pat
         merchant = await shop.new_merchant(key=key, pays=False)
         found = await LiveShop(shop, key, merchant).register((USDT_MAINNET, f"eip155:1:{WALLET}"))
         assert (found.status, found.code) == (400, "invalid_params")
-        assert "These work: none; configure a chain first" in found.body["message"]
+        assert "These work: none; payd.toml names them in [[chains]] and [[assets]]" in found.body["message"]
 
 
 async def test_live_assets_are_those_that_are_known_on_a_configured_chain(live: LiveShop) -> None:
