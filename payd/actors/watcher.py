@@ -176,6 +176,10 @@ class Watcher:
             skipped=len(self._read_past),
         )
 
+    def read_until_s(self) -> int:
+        """The time up to which the chain was read, also before the start; 0 before the first time."""
+        return self._walk.read_until_s()
+
     async def run(self) -> None:
         """Read for ever."""
         async with trio.open_nursery() as nursery:

@@ -87,7 +87,7 @@ def _unread(live: LiveChain, now_ms: int) -> str | None:
 def _read_until_ms(live: LiveChain) -> int | None:
     """Up to when it was read before the start; None where it never was, or nobody can tell now."""
     try:
-        return live.chain.read_until_ms(live.name) or None
+        return live.watcher.read_until_s() * 1000 or None
     except StoreUnavailable:
         return None
 

@@ -88,6 +88,15 @@ async def test_a_tag_that_was_handed_out_on_another_chain_or_for_another_asset_b
     assert watching.told == []
 
 
+async def test_a_new_watcher_knows_how_far_the_chain_was_read_before_it_reads_itself(
+    watching: Watching,
+) -> None:
+    """Up to the newest block, though no window has closed for long, or ever."""
+    watching.chain.mine_empty(30)
+    assert await watching.watcher.run_once()
+    assert watching.another().read_until_s() == watching.chain.head.time_s
+
+
 # Nodes that fail.
 
 

@@ -94,15 +94,15 @@ class Chain:
     name = "eip155:8453"
 
     def __init__(self, *, before_s: int = 0, since_s: int | None = None, trouble: str = "") -> None:
-        self.watcher = self.chain = self
+        self.watcher = self
         self._before_s = before_s
         self._stats = msgspec.structs.replace(WATCHER, read_time_s=since_s, trouble=trouble)
 
     def stats(self) -> WatcherStats:
         return self._stats
 
-    def read_until_ms(self, chain: str) -> int:
-        return self._before_s * 1000
+    def read_until_s(self) -> int:
+        return self._before_s
 
 
 def watch(shop: Shop, **read: object) -> None:
