@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from payd.actors.watcher import Watcher
+import msgspec
+
+from payd.actors.watcher import Watcher, WatcherStats
 from payd.chains.base import Chain
 from payd.chains.market.prices import Prices
 from payd.chains.rpc import Rpc
+from payd.core.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from payd.actors.relay_stats import RelayerStats
@@ -63,3 +66,14 @@ class LiveChain:
     relayer: Bringing | None
     prices: Prices
     depth: DepthPolicy
+
+    def reading(self) -> WatcherStats:
+        """How its reading goes; where nothing was read since the start, up to when it was read before."""
+        stats = self.watcher.stats()
+        if stats.read_time_s is not None:
+            return stats
+        try:
+            before_s = self.watcher.read_until_s()
+        except StoreUnavailable:
+            return stats
+        return msgspec.structs.replace(stats, read_time_s=before_s) if before_s else stats

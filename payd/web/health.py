@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from payd.core.attention import of_clock
-from payd.core.errors import StoreUnavailable
 from payd.core.skew import side
 from payd.core.version import is_preview
 from payd.web.call import Answer, Call
@@ -76,20 +75,11 @@ def _unread_chains(call: Call) -> list[str]:
 
 
 def _unread(live: LiveChain, now_ms: int) -> str | None:
-    stats = live.watcher.stats()
-    read_ms = _read_until_ms(live) if stats.read_time_s is None else stats.read_time_s * 1000
-    if read_ms is None:
+    stats = live.reading()
+    if stats.read_time_s is None:
         return "it could not be read since the start" if stats.trouble else None
-    age_s = (now_ms - read_ms) // 1000
+    age_s = now_ms // 1000 - stats.read_time_s
     return f"nothing of the last {age_s // 60} minutes was read" if age_s > UNREAD_MAX_S else None
-
-
-def _read_until_ms(live: LiveChain) -> int | None:
-    """Up to when it was read before the start; None where it never was, or nobody can tell now."""
-    try:
-        return live.watcher.read_until_s() * 1000 or None
-    except StoreUnavailable:
-        return None
 
 
 def _warnings(call: Call) -> list[str]:

@@ -77,9 +77,9 @@ GAUGES: Final = (
     ),
     _Number(
         "payd_chain_read_lag_seconds",
-        "Age of the newest block that was read, by this machine's clock; absent before the first. Worry above"
-        " 300: nothing is seen of what buyers pay, and nothing expires. The nodes are down, the chain has"
-        " stopped, or this clock is wrong.",
+        "Age of the newest block that was read, by this machine's clock; absent before the first of all."
+        " Worry above 300: nothing is seen of what buyers pay, and nothing expires. The nodes are down, the"
+        " chain has stopped, or this clock is wrong.",
         lambda one, now_ms: _lag_s(one.watcher, now_ms),
     ),
     _Number(
@@ -207,7 +207,7 @@ def see_chain(live: LiveChain) -> SeenChain:
     """A chain as it is now. Reads memory, and of the relayer's rows a few."""
     rpc = live.rpc
     nodes = [SeenNode(node.name, node.is_healthy, node.failures_ever, rpc.lag(node)) for node in rpc.nodes]
-    stats, evidence = live.watcher.stats(), live.chain.evidence
+    stats, evidence = live.reading(), live.chain.evidence
     return SeenChain(
         live.name, stats, nodes, rpc.calls, evidence.disagreements, _relayer_of(live), live.depth
     )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import msgspec
 import pytest
 import trio
 
+from payd.actors.live_chain import LiveChain
+from payd.actors.watcher import WatcherStats
 from payd.actors.webhook_stats import Backlog
 from payd.core.version import VERSIONS
 from payd.store.seal import Seal
 from payd.web.health import UNREAD_MAX_S
 from tests.shop import Shop
 from tests.web.test_metrics_chains import WATCHER
-
-if TYPE_CHECKING:
-    from payd.actors.live_chain import LiveChain
-    from payd.actors.watcher import WatcherStats
 
 
 async def test_it_lives_and_is_ready_without_a_key(shop: Shop) -> None:
@@ -94,7 +92,6 @@ class Chain:
     name = "eip155:8453"
 
     def __init__(self, *, before_s: int = 0, since_s: int | None = None, trouble: str = "") -> None:
-        self.watcher = self
         self._before_s = before_s
         self._stats = msgspec.structs.replace(WATCHER, read_time_s=since_s, trouble=trouble)
 
@@ -107,7 +104,8 @@ class Chain:
 
 def watch(shop: Shop, **read: object) -> None:
     """Have the realm watch a chain that was read so."""
-    shop.realm.live_chains = (cast("LiveChain", Chain(**read)),)  # type: ignore[arg-type]
+    one: Any = Chain(**read)  # type: ignore[arg-type]
+    shop.realm.live_chains = (LiveChain(one.name, one, one, one, None, one, one),)
 
 
 async def test_a_chain_that_is_not_read_degrades_the_server_and_keeps_it_ready(shop: Shop) -> None:

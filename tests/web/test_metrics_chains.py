@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from payd.actors.relay_alarms import WORDS
 from payd.actors.relay_stats import RelayerStats
 from payd.actors.relayer import Relayer
-from payd.actors.watcher import WatcherStats
+from payd.actors.watcher import Watcher, WatcherStats
 from payd.chains.defaults import DepthPolicy
 from payd.chains.market.source import SourceHealth
 from payd.config import load
@@ -232,6 +232,42 @@ class Unreadable:
 
     def stats(self) -> RelayerStats:
         raise StoreUnavailable("The store cannot be read at the moment.")
+
+
+class ReadBefore:
+    """A chain that an earlier process read; `None`: the store cannot tell at the moment."""
+
+    def __init__(self, until_s: int | None) -> None:
+        self._until_s = until_s
+
+    def stats(self) -> WatcherStats:
+        return msgspec.structs.replace(WATCHER, read_time_s=None)
+
+    def read_until_s(self) -> int:
+        if self._until_s is None:
+            raise StoreUnavailable("The store cannot be read at the moment.")
+        return self._until_s
+
+
+@pytest.mark.real_time
+async def test_a_chain_whose_nodes_are_down_since_before_the_start_lags_by_what_was_read_then(
+    tmp_path: Path,
+) -> None:
+    """Whoever starts payd anew because nothing is read would else end the alarm, and nothing more."""
+    write_keystore(tmp_path)
+    (tmp_path / "payd.toml").write_text(configuration(["http://127.0.0.1:9"]))
+    config = load(tmp_path / "payd.toml", {"PAYD_DATA_DIR": str(tmp_path / "data")})
+    async with open_house(config) as house:
+        [live] = house.realms["live"].live_chains
+        seen = {
+            until_s: see_chain(dataclasses.replace(live, watcher=cast("Watcher", ReadBefore(until_s))))
+            for until_s in (NOW_S - 700, 0, None)
+        }
+    lags = {until_s: families_of(one).get("payd_chain_read_lag_seconds") for until_s, one in seen.items()}
+    lag = lags.pop(NOW_S - 700)
+    assert lag is not None
+    assert list(samples_of(lag).values()) == [700]
+    assert lags == {0: None, None: None}
 
 
 @pytest.mark.real_time
