@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -39,6 +41,34 @@ def rule_complaints(rules: Path) -> list[str]:
     """What `promtool check rules` says about a file of alerts; empty when it is content."""
     done = subprocess.run(
         [find_promtool(), "check", "rules", "--lint-fatal", str(rules)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.stdout.decode().splitlines() if done.returncode else []
+
+
+def firing_complaints(rules: Path, series: Mapping[str, str], at: str, alerts: set[str]) -> list[str]:
+    """What `promtool test rules` says where other alerts fire than these; empty when it is just they.
+
+    Args:
+        rules: A file of alerts.
+        series: What was scraped each minute, in promtool's notation, by the metric and its labels.
+        at: Since the first scrape, such as `10m`.
+        alerts: Their names.
+    """
+    asked = {
+        "expr": 'count by (alertname) (ALERTS{alertstate="firing"}) > bool 0',
+        "eval_time": at,
+        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(alerts)],
+    }
+    scraped = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "1m", "input_series": scraped, "promql_expr_test": [asked]}
+    file = rules.with_suffix(".test.json")
+    file.write_text(json.dumps({"rule_files": [str(rules)], "tests": [test]}))
+    done = subprocess.run(
+        [find_promtool(), "test", "rules", str(file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=PATIENCE_S,

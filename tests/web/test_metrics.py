@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from payd.web.call import Request
 from payd.web.metrics import may_scrape
 from payd.web.metrics_chains import COUNTERS, GAUGES, RELAYER_COUNTERS, RELAYER_GAUGES
-from tests.promtool import rule_complaints
+from tests.promtool import firing_complaints, rule_complaints
 from tests.shop import Shop, open_shop
 from tests.test_readme import README
 
@@ -253,3 +253,61 @@ def test_the_readmes_alerts_are_right_by_prometheus_own_tool(tmp_path: Path) -> 
     assert rule_complaints(file) == []
     file.write_text(rules.replace("> 120", "> > 120"))
     assert rule_complaints(file) != []
+
+
+AT_REST = {
+    'payd_info{version="1"}': "1x40",
+    "payd_backup_age_seconds": "3600x40",
+    "payd_disk_free_bytes": "9e9x40",
+    'payd_db_healthy{db="live"}': "1x40",
+    'payd_db_commit_seconds_bucket{db="live",le="0.25"}': "0+9x40",
+    'payd_db_commit_seconds_bucket{db="live",le="1.0"}': "0+9x40",
+    'payd_db_commit_seconds_bucket{db="live",le="+Inf"}': "0+9x40",
+    'payd_http_requests_total{route="/v1/payments",status="201"}': "0+5x40",
+    "payd_connections_failed_total": "0x40",
+    'payd_payments_parked{realm="live"}': "0x40",
+    'payd_webhook_oldest_due_seconds{realm="live"}': "0x40",
+    'payd_webhook_endpoint_failing_seconds{realm="live"}': "0x40",
+    'payd_chain_read_lag_seconds{chain="eip155:8453"}': "4x40",
+    "payd_chain_clock_skew_seconds": "0x40",
+    'payd_chain_payments_lost_total{chain="eip155:8453"}': "0x40",
+    'payd_relayer_alarm{alarm="stuck",chain="eip155:8453"}': "0x40",
+}
+
+
+@pytest.mark.parametrize(
+    ("alert", "changes"),
+    [
+        ("", {}),
+        ("PaydGone", dict.fromkeys(AT_REST, "1x20 _x40")),
+        ("PaydGone", dict.fromkeys(AT_REST, "_x40")),
+        ("PaydWebhooksLate", {'payd_webhook_oldest_due_seconds{realm="live"}': "0x20 120+60x20"}),
+        ("PaydEndpointFailing", {'payd_webhook_endpoint_failing_seconds{realm="live"}': "86400+60x40"}),
+        ("PaydStoreRefusesWrites", {'payd_db_healthy{db="live"}': "1x25 0x40"}),
+        ("PaydDiskFillsUp", {"payd_disk_free_bytes": "1.01e9-1e6x40"}),
+        ("PaydFaults", {'payd_http_requests_total{route="/v1/merchants",status="500"}': "_x28 1x40"}),
+        ("PaydFaults", {'payd_http_requests_total{route="/v1/payments",status="500"}': "7x28 8x40"}),
+        ("PaydFaults", {"payd_connections_failed_total": "0x25 1x40"}),
+        ("PaydFaults", {'payd_payments_parked{realm="live"}': "0x25 1x40"}),
+        ("PaydSlow", {'payd_db_commit_seconds_bucket{db="live",le="0.25"}': "0+8x40"}),
+        ("PaydChainUnread", {'payd_chain_read_lag_seconds{chain="eip155:8453"}': "60+60x40"}),
+        ("PaydClockOff", {"payd_chain_clock_skew_seconds": "-31x40"}),
+        ("PaydPaymentLost", {'payd_chain_payments_lost_total{chain="eip155:8453"}': "0x25 1x40"}),
+        ("PaydRelayer", {'payd_relayer_alarm{alarm="stuck",chain="eip155:8453"}': "0x15 1x40"}),
+        ("PaydBackupOld", {"payd_backup_age_seconds": "172800+60x40"}),
+        ("PaydBackupOld", {"payd_backup_age_seconds": "_x40"}),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_each_of_the_readmes_alerts_fires_in_its_fault_and_no_other(
+    tmp_path: Path, alert: str, changes: dict[str, str]
+) -> None:
+    file = tmp_path / "rules.yml"
+    file.write_text(told_in_readme()[1])
+    assert firing_complaints(file, AT_REST | changes, "30m", {alert} - {""}) == []
+
+
+def test_every_alert_of_the_readme_is_tried() -> None:
+    [mark] = test_each_of_the_readmes_alerts_fires_in_its_fault_and_no_other.pytestmark  # type: ignore[attr-defined]
+    named = re.findall(r"- alert: (\w+)", told_in_readme()[1])
+    assert {alert for alert, _ in mark.args[1]} == {"", *named}
