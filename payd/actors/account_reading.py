@@ -30,7 +30,6 @@ from payd.chains.solana.answers import (
     decode_listing,
 )
 from payd.chains.solana.asking import LISTED_MAX, clock_call, listing_call, transaction_call
-from payd.chains.solana.dialect import CURSOR_UNKNOWN
 from payd.chains.solana.proof import Watched, candidate_bindings, paid_by
 from payd.chains.solana.terms import Commitment
 from payd.chains.unread import Unread, good
@@ -53,6 +52,8 @@ SLOT_MS: Final = 400
 # come.
 MIN_SLOT_CODE: Final = -32016
 VERSION_CODE: Final = -32015
+# The node does not know the transaction that a listing is to end at.
+CURSOR_CODE: Final = -32020
 
 Known = Callable[[Sequence[bytes]], Awaitable[Set[tuple[bytes, str]]]]
 """Those of the bindings that were handed out, each with the canonical asset that it was handed out for."""
@@ -123,7 +124,7 @@ class AccountReader:
         found = []
         for cursor, result in zip(cursors, results[len(_CLOCKS) :], strict=True):
             ends = cursor
-            if isinstance(result, RpcError) and result.code == CURSOR_UNKNOWN and cursor.tx_id:
+            if isinstance(result, RpcError) and result.code == CURSOR_CODE and cursor.tx_id:
                 # It keeps less history. The slot says as well where to end.
                 ends = msgspec.structs.replace(cursor, tx_id="")
                 [result] = await self._rpc.batch([_listing(ends, commitment, min_slot)], node=node)
