@@ -169,6 +169,20 @@ def test_who_sent_money_that_did_not_pay_is_not_taken_away_from_its_id(
     expect(page.get_by_text("Taking you there")).to_be_hidden()
 
 
+def test_who_loads_a_paid_page_again_is_taken_to_the_shop(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.clock.install()
+    page.goto(link := till.pay(checkout=CHECKOUT))
+    till.move(link, "succeeded")
+    sender = page.locator("#from").get_attribute("title")
+    kept = {"option": "opt_1", "from": sender, "results": ["0x" + "ab" * 32], "of": 1, "sends": True}
+    text = [f"payd:{link.rpartition('/')[2]}", json.dumps(kept | {"told": 1})]
+    page.evaluate("([key, text]) => localStorage.setItem(key, text)", text)
+    page.reload()
+    expect(page.get_by_text("Taking you there")).to_be_visible()
+    assert page.evaluate("localStorage.length") == 0
+
+
 def test_an_open_page_leads_back_to_the_shop_and_cancels_nothing(
     till: Till, open_page: OpenPage, watch: Watch
 ) -> None:

@@ -306,7 +306,7 @@ WELCOME: Final = ("<p>Welcome to our network</p>", '{"message": "Welcome"}')
     [(200, WELCOME[0]), (404, WELCOME[0]), (200, WELCOME[1]), (403, WELCOME[1]), (200, "null")],
 )
 def test_what_a_proxy_says_in_the_servers_place_loses_no_signature(
-    shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch, status: int
+    shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch, status: int, said: str
 ) -> None:
     watch.expected = (f"status of {status}", *THEY_SAY)
     page = open_page()
@@ -339,3 +339,27 @@ def test_a_wallet_that_is_chosen_twice_while_what_pays_is_loaded_is_asked_once(
     held[0].continue_()
     expect(page.locator("#pay-now")).to_be_visible()
     assert len(asked_of(page, "eth_requestAccounts")) == 1
+
+
+def test_who_sent_what_somebody_else_had_paid_by_then_keeps_its_id(
+    shop: WalletShop, wallets: Wallets, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("status of 400", *THEY_SAY)
+    payer, other = open_page(), open_page()
+    wallets.install(payer, "viem")
+    payer.goto(link := shop.pay())
+    other.goto(link)
+    sent = {"option": "opt_1", "results": ["0x" + "ab" * 32], "of": 1, "sends": True}
+    keep = "([key, kept]) => localStorage.setItem(key, kept)"
+    connect(payer, "Client Wallet", "DAI")
+    pay_button(payer).click()
+    expect(heading(payer)).to_have_text("Paid", timeout=PAID_MS)
+    sender = payer.locator("#from").get_attribute("title") or ""
+    for account, shown in (("0x" + "11" * 20, 1), (sender.lower(), 0)):  # the second replaced its transaction
+        other.evaluate(keep, [key_of(link), json.dumps(sent | {"from": account})])
+        other.reload()
+        expect(heading(other)).to_have_text("Paid")
+        other.wait_for_load_state("networkidle")
+        expect(other.locator("#kept")).to_have_count(shown)
+        expect(other.get_by_text("0x" + "ab" * 32)).to_have_count(shown)
+        assert other.evaluate("localStorage.length") == shown

@@ -24,7 +24,8 @@ from tests.browser.played import (
     play,
     tell,
 )
-from tests.browser.test_checkout import heading
+from tests.browser.test_checkout import CHECKOUT, heading
+from tests.browser.test_late_answers import OPEN
 
 pytestmark = pytest.mark.browser
 
@@ -273,6 +274,24 @@ def test_a_browser_that_keeps_nothing_asks_before_it_leaves_what_a_wallet_may_se
     page.evaluate("(hash) => done(hash)", HASH)
     expect(heading(page)).to_have_text("Paid")
     assert page.evaluate(leaves)
+
+
+def test_a_browser_that_keeps_nothing_leads_nobody_away_from_the_id_of_what_did_not_pay(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("status of 410",)
+    page = open_page()
+    page.add_init_script(NO_STORAGE)
+    page.clock.install()
+    opened(page, link := till.pay(checkout=CHECKOUT))
+    page.route("**/confirm", lambda route: route.fulfill(json=OPEN), times=1)
+    pay_button(page).click()
+    expect(paying(page)).to_have_text("Your wallet sent the payment")
+    till.move(link, "expired")
+    expect(page.locator("#kept")).to_contain_text(HASH)
+    page.clock.run_for(20_000)
+    assert page.url == link
+    expect(page.get_by_text("Taking you there")).to_be_hidden()
 
 
 @pytest.mark.parametrize("state", ["connecting", "options", "approve"])

@@ -213,7 +213,7 @@ function arrange() {
   // Who comes back from the shop by the browser's button came to look, and who has sent money that did not pay
   // needs what is said here. A frame is told of, and never leaves alone.
   const looks = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
-  const takes = self === top && !looks && (shown().status === 'succeeded' || !kept());
+  const takes = self === top && !looks && !kept() && !$('kept');
   import('./ended.js').then(({ ended }) => ended(words, takes), () => {}); // the link is there all the same
 }
 
@@ -227,7 +227,7 @@ async function loadOnce() {
   const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
   Object.assign(words, await said);
   payer ??= payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now });
-  payer.arrange();
+  arrange();
 }
 
 function kept() {

@@ -1,5 +1,5 @@
-// Pays with a wallet of this browser. What a wallet handed out is kept here until the server has it, so that neither a
-// reload, a second tab, a dead server nor a lost network makes anyone pay twice.
+// Pays with a wallet of this browser. What a wallet handed out is kept until the server has it, so that nothing makes
+// anyone pay twice.
 import { accountOf, addressOf, choices, haveOf, isSending, isolated, money, networkOf } from './choices.js';
 import { isWhole, once } from './once.js';
 import { WalletError, problemOf, talk } from './talk.js';
@@ -266,7 +266,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   async function act(mine, actions, results) {
     const job = { mine, payer: wallet, address: addressOf(option) };
-    const what = { option: option.id, amount: option.amount.value, results: [...results], of: actions.length, sends: actions.some(moves) };
+    const what = { option: option.id, from: job.address, amount: option.amount.value, results: [...results], of: actions.length, sends: actions.some(moves) };
     for (const action of actions.slice(results.length)) {
       step = actions.length > 1 ? `${what.results.length + 1}/${actions.length}` : '';
       draw('approve', true);
@@ -448,7 +448,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     if (left > 0) timer = setTimeout(arrange, left);
   }
 
-  // Draws what there is to do now: after a status that the server drew, after what another tab has kept.
+  // Draws what there is to do now, after what the server drew or another tab has kept.
   function arrange() {
     const what = kept(), whole = isWhole(what);
     if (whole && !(what.told && !$('pay')) && !what.doubted) tell();
@@ -464,12 +464,12 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     else if (view === 'choose' || !$('pay').childElementCount) draw(view);
   }
 
-  // A payment that ended unpaid: the buyer will need the id of what the wallet sent.
+  // A payment that ended unpaid, or paid by another: the buyer will need the id of what the wallet sent.
   function note(what) {
     hush(); // it told the buyer to pay
-    const { status, final } = $('status').dataset;
-    if (status === 'succeeded') return keep(null);
-    if (final !== 'true' || !what?.sends || !isWhole(what) || $('kept')) return;
+    const { status, final } = $('status').dataset, isSent = isWhole(what) && what.sends;
+    if (status === 'succeeded' && (!isSent || RegExp($('from')?.title, 'i').test(what.from))) return keep(null);
+    if (final !== 'true' || !isSent || $('kept')) return;
     $('status').firstElementChild.append(el('p', { className: 'note', id: 'kept' }, `${words.kept} `, hashOf(what).firstChild));
   }
 
