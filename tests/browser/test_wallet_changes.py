@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 from tests.browser.conftest import Till, Watch
 from tests.browser.page_wallets import connect, nothing_to_pay_with, pay_button, paying
@@ -274,6 +274,24 @@ def test_a_browser_that_keeps_nothing_asks_before_it_leaves_what_a_wallet_may_se
     page.evaluate("(hash) => done(hash)", HASH)
     expect(heading(page)).to_have_text("Paid")
     assert page.evaluate(leaves)
+
+
+@pytest.mark.parametrize("storage", [True, False])
+def test_an_answer_that_comes_after_the_page_was_drawn_as_paid_leaves_nothing_behind(
+    till: Till, open_page: OpenPage, storage: bool
+) -> None:
+    page = open_page()
+    page.add_init_script("" if storage else NO_STORAGE)
+    opened(page, till.pay())
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/confirm", lambda route: held.append((route, route.fetch())))
+    pay_button(page).click()
+    expect(heading(page)).to_have_text("Paid")
+    [(route, answer)] = held
+    with page.expect_response("**/confirm"), page.expect_response(page.url):
+        route.fulfill(response=answer)
+    assert page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+    assert not storage or page.evaluate("localStorage.length") == 0
 
 
 def test_a_browser_that_keeps_nothing_leads_nobody_away_from_the_id_of_what_did_not_pay(

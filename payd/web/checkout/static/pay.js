@@ -87,12 +87,13 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       refused(what, e);
       return true;
     }
-    if (status === 'requires_action') { // no node shows it yet; the server looks for it by itself
+    if (status === 'requires_action') { // no node shows it yet; the server looks for it
       if (!what.told) keep({ ...what, told: now() });
       arrange();
       return false;
     }
     settle(what);
+    if (!$('pay')) arrange();
     return true;
   }
 
