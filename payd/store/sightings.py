@@ -346,8 +346,8 @@ def _record(tx: Tx, seen: Seen, now_ms: int) -> Noted | None:
         look_at=seen.block_number if follows else None,
         assigned=known is not None and known.assigned and payment is not None,
     )
-    if known is not None and _plain(known) == _plain(now):
-        # It is followed already, and maybe further than at first.
+    if now == known:
+        # It is bound to a payment of somebody else, who is not paid by it, and was so before.
         return None
     _store(tx, now, now_ms)
     paid = _payment_of(tx, known) if known is not None and known.kind == "matched" else None
@@ -368,10 +368,6 @@ def _is_same(known: Sighting, seen: Seen, payment: Payment | None) -> bool:
         and (known.asset, known.value) == (seen.asset, seen.value)
         and (known.sender, known.recipient) == (seen.sender, seen.recipient)
     )
-
-
-def _plain(sighting: Sighting) -> Sighting:
-    return msgspec.structs.replace(sighting, awaits=None, look_at=None)
 
 
 def _claimed(tx: Tx, seen: Seen, known: Sighting | None) -> Payment | None:

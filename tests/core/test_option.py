@@ -217,7 +217,12 @@ def test_a_signed_transaction_is_known_by_its_first_signature() -> None:
     ours, buyers = b"\1" * 64, b"\2" * 64
 
     longest = bytes(1232 - 1 - 64)
-    for text in (signed(ours), signed(ours, buyers), signed(ours, message=b"m"), signed(ours, message=longest)):
+    for text in (
+        signed(ours),
+        signed(ours, buyers),
+        signed(ours, message=b"m"),
+        signed(ours, message=longest),
+    ):
         assert told_transactions([result(text)]) == (base58.b58encode(ours).decode(),)
 
 

@@ -163,6 +163,7 @@ async def test_the_same_word_again_changes_nothing_and_is_audited_once(till: Til
 
     second = await word(till, payment)
 
+    assert [one.came_to for one in second] == ["linked"]
     assert [one.sighting for one in second] == [one.sighting for one in first]
     assert len(audited(till)) == 1
 
