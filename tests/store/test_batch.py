@@ -56,9 +56,11 @@ def add_and_refuse(tx: sqlite3.Connection, x: int) -> None:
     raise InvalidState("no")
 
 
-def add_and_end(tx: sqlite3.Connection, x: int, ending: str) -> None:
+def add_and_end(tx: sqlite3.Connection, x: int, ending: str, raised: Exception | None) -> None:
     add(tx, x)
     tx.execute(ending)
+    if raised is not None:
+        raise raised
 
 
 def add_and_exit(tx: sqlite3.Connection, x: int) -> None:
@@ -225,15 +227,18 @@ async def test_a_machine_that_says_no_fails_the_batch_and_only_a_commit_leaves_a
     assert rows(other) == []
 
 
+@pytest.mark.parametrize("raised", [None, InvalidState("no")])
 @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
-async def test_a_step_that_ends_the_transaction_leaves_its_batch_in_doubt(tx: Faulty, ending: str) -> None:
+async def test_a_step_that_ends_the_transaction_leaves_its_batch_in_doubt(
+    tx: Faulty, ending: str, raised: Exception | None
+) -> None:
     for batch in (
-        [Step(add_and_end, (1, ending), {})],
-        [Step(add, (2,), {}), Step(add_and_end, (3, ending), {}), Step(add, (4,), {})],
+        [Step(add_and_end, (1, ending, raised), {})],
+        [Step(add, (2,), {}), Step(add_and_end, (3, ending, raised), {}), Step(add, (4,), {})],
     ):
         failure = run_batch(tx, batch)
         assert failure is not None
-        assert (failure.stored, failure.cause) == ("unknown", None)
+        assert (failure.stored, failure.cause) == ("unknown", raised)
 
 
 def roll_back_and_raise(tx: sqlite3.Connection) -> None:

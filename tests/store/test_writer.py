@@ -12,7 +12,7 @@ import outcome
 import pytest
 import trio
 
-from payd.core.errors import InternalError, StoreUnavailable
+from payd.core.errors import InternalError, OutcomeUnknown, StoreUnavailable
 from payd.store import writer
 from payd.store.batch import Failure, Step, commit_steps, run_steps
 from payd.store.bridge import bridge
@@ -145,6 +145,30 @@ async def test_who_else_has_the_database_is_waited_for_without_the_loop(
     assert await together(db, 3) == [here]  # again
     assert waited_s == [0, 0]
     assert db.stats().failures == 0
+
+
+@pytest.mark.parametrize("is_in_doubt", [True, False])
+async def test_what_failed_on_the_loop_is_not_run_again_on_the_thread(
+    db: Database, is_in_doubt: bool
+) -> None:
+    ran: list[int] = []
+
+    def break_off(tx: Tx, numbers: list[int]) -> list[outcome.Outcome[str]]:
+        ran.extend(numbers)
+        add_all(tx, numbers)
+        if is_in_doubt:
+            tx.execute("COMMIT")
+            return []
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
+
+    with pytest.raises(OutcomeUnknown if is_in_doubt else StoreUnavailable):
+        await db.write_together(None, break_off, 1)
+    while not db.healthy:
+        await trio.sleep(0.01)
+    assert ran == [1]
+    assert db.point(count) == int(is_in_doubt)
 
 
 @pytest.mark.parametrize("what", ["its thread", "its connection"])
