@@ -179,6 +179,14 @@ async def test_a_fresh_quote_is_handed_out_again_and_an_old_one_renewed(realm_db
     assert realm_db.point(quotes_of, "pay_1", "opt_1") == [renewed]
 
 
+async def test_a_quote_that_was_renewed_is_newer_than_what_was_quoted_in_between(realm_db: Database) -> None:
+    await hand(realm_db, offer(amount=1), "opt_1")
+    between = await hand(realm_db, offer(amount=2, until_ms=901_000), "x", 2000)
+    renewed = await hand(realm_db, offer(amount=1, until_ms=902_000), "x", 301_003)
+
+    assert realm_db.point(quotes_of, "pay_1", "opt_1") == [renewed, between]
+
+
 async def test_a_quote_that_cannot_be_longer_is_not_stored_again(realm_db: Database) -> None:
     first = await hand(realm_db, offer(), "opt_1")
     assert await hand(realm_db, offer(), "x", 600_000) == first

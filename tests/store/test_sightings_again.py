@@ -1,4 +1,4 @@
-"""Transfers that are shown once more: what has not changed stays as it was judged, the rest is judged anew."""
+"""Transfers that are shown once more: what has not changed stays what it was, the rest is judged anew."""
 
 from __future__ import annotations
 
