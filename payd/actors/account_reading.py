@@ -48,6 +48,9 @@ HELD_MAX: Final = 50
 PAGES_MAX: Final = 1_000
 # A slot takes about so long.
 SLOT_MS: Final = 400
+# So fast slots never pass, by far; and so many more there may be than were read.
+SLOT_MIN_MS: Final = 100
+SLOTS_ROOM: Final = 1_000
 # The node has not come to the slot that it must not answer from before; the transaction is of a version to
 # come.
 MIN_SLOT_CODE: Final = -32016
@@ -235,6 +238,16 @@ def name_of(slot: int) -> str:
 def slot_cursor(slot: int, time_s: int) -> Cursor:
     """A slot as the cursor of a chain."""
     return Cursor(slot, name_of(slot), time_s)
+
+
+def slot_max(read: Cursor, now_ms: int) -> int:
+    """The last slot that there can be by now: what is told of a later one no node could ever deny.
+
+    Args:
+        read: Up to where the chain was read.
+        now_ms: Unix milliseconds, ours.
+    """
+    return read.number + SLOTS_ROOM + max(0, now_ms - read.time_s * 1000) // SLOT_MIN_MS
 
 
 def _listing(cursor: AccountCursor, commitment: Commitment, min_slot: int, before: str | None = None) -> Call:

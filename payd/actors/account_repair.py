@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from payd.actors.account_list import AccountList
-from payd.actors.account_reading import AccountReader
+from payd.actors.account_reading import AccountReader, slot_max
 from payd.actors.walk import MatchResult, Outcome, told_by
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
@@ -64,7 +64,7 @@ class AccountRepair:
             except (NodesDown, Unread, BadAnswer) as trouble:
                 log.debug("chain.hint_not_read", node=node.name, tx_id=tx_id, why=str(trouble))
                 continue
-            if landed is not None:
+            if landed is not None and landed.slot <= slot_max(self._at(), self._clock.now_ms()):
                 seen = await self._reader.seen([landed], await self._accounts.now(), self._at())
                 return await self._db.write(record, seen, self._clock.now_ms()) if seen else ()
         return ()

@@ -27,6 +27,7 @@ from payd.actors.account_reading import (
     Tips,
     name_of,
     slot_cursor,
+    slot_max,
     unique,
 )
 from payd.actors.account_vanished import find_missing, take_vanished
@@ -361,7 +362,9 @@ class AccountWalk:
         """
         skipped = self._reader_of(kind).skipped
         once = {one.tx_id: one for one in listed}.values()
-        did = [one for one in once if one.err is None and one.tx_id not in skipped]
+        at = self.cursor("head")
+        last = math.inf if at is None else slot_max(at, self._clock.now_ms())
+        did = [one for one in once if one.err is None and one.tx_id not in skipped and one.slot <= last]
         is_second = self._is_second(kind)
         read = self._read["final" if is_second else "head"]
         left = [one for one in did if read.get(one.tx_id) != one.slot]

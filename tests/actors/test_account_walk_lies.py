@@ -65,6 +65,35 @@ async def test_what_one_node_tells_otherwise_the_second_reading_puts_right(
     assert payment in solana.told
 
 
+@pytest.mark.parametrize("told", ["it lists it", "it tells of it"])
+async def test_what_one_node_tells_of_a_slot_that_is_yet_to_come_binds_no_payment(
+    two_solanas: SolanaWatching, told: str
+) -> None:
+    """No other node ever comes so far that it could deny it; the transfer of the buyer would be surplus."""
+    solana = two_solanas
+    payment = await solana.sell()
+    made_up = await solana.pay(payment)
+    solana.nodes[1].hides.add(made_up)
+    liar, honest = solana.nodes[0], solana.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        said = honest(method, *params)
+        for one in said if isinstance(said, list) else [said]:
+            if isinstance(one, dict) and (one.get("signature") == made_up or params[0] == made_up):
+                one["slot"] += 10**9
+        return said
+
+    liar.ask = ask  # type: ignore[method-assign]
+    await (solana.watcher.run_once() if told == "it lists it" else solana.watcher.found(made_up))
+    assert solana.kinds(made_up) == []
+
+    paid = await solana.pay(payment, PRICE)
+    await solana.watcher.run_once()
+    await solana.later()
+    await solana.watcher.run_once()
+    assert (solana.kinds(made_up), solana.kinds(paid)) == ([], ["matched"])
+
+
 @pytest.mark.parametrize("lie", [moved_nothing, moved_less, moved_long_after])
 async def test_the_second_node_takes_nothing_away_that_the_first_one_showed(
     two_solanas: SolanaWatching, lie: Any
