@@ -190,6 +190,19 @@ async def test_what_failed_for_good_is_dead_and_its_payment_told(submitting: Sub
     assert submitting.submitter.stats().reverts == 1
 
 
+async def test_what_failed_for_good_is_dead_though_another_node_forgot_it(two_submitting: Submitting) -> None:
+    submitting = two_submitting
+    owed = await submitting.owe(value=10**15)
+    await submitting.submitter.run_once()
+    submitting.solana.nodes[0].unknown.add(owed.tx_id)
+    await submitting.solana.later()
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["open"]
+    await submitting.expire()
+    await submitting.submitter.run_once()
+    assert (submitting.states(owed), submitting.told) == (["dead"], [owed.payment_id])
+
+
 async def paid_by_another(submitting: Submitting) -> tuple[StoredSubmission, str]:
     """A payment whose own transaction cannot land any more, and another one that names it and pays."""
     submitting.drop("blackhole")

@@ -194,7 +194,8 @@ async def test_what_one_node_forgot_and_another_has_as_final_ends_at_its_cost(
     submitting.solana.nodes[0].unknown.add(owed.tx_id)
     await submitting.expire()
     await settle(submitting)
-    assert reserved(submitting) == RESERVED
+    # What failed on one and is nowhere on the other, both agree on.
+    assert reserved(submitting) == (RESERVED if value == PRICE else 0)
     await trio.sleep(DOUBT_S)
     await settle(submitting)
     after = await submitting.solana.local.lamports(pubkey(FEE_PAYER))

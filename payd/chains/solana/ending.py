@@ -149,7 +149,8 @@ class Endings:
             reason = next((one for one in reasons if reasons.count(one) >= enough), None)
             if reason is not None:
                 end = PaymentFailed(reason, BROADCAST_FAILED)
-            elif sum(one.is_gone or one.is_other for one in told) >= enough:
+            elif sum(one.is_gone or one.is_other for one in told) + bool(reasons) >= enough:
+                # Who forgot what failed says as much: it has not paid, and cannot any more.
                 end = WindowClosed()
         others = frozenset[str]().union(*(one.others for one in told))
         waits = any(one.is_crowded or one.is_other for one in told)

@@ -93,9 +93,12 @@ async def ask_enough(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
 def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int, enough: int) -> End | None:
     """The end on which so many agree, and all that know one; None where there is none.
 
-    Who is behind knows none yet, and is in nobody's way. What any of them has at all is not nowhere.
+    Who is behind knows none yet, and is in nobody's way. What any of them has at all is not nowhere; but of
+    what failed on one and is forgotten by another, both say that it did nothing.
     """
     said = [end for word in words if (end := word.end_of(tx_id, valid_until_height)) is not None]
+    if len(said) >= enough and set(said) == {"failed", "nowhere"}:
+        return "failed"
     if len(said) < enough or len(set(said)) != 1:
         return None
     is_known = any(word.statuses[tx_id] is not None for word in words)

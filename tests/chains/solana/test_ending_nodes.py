@@ -178,6 +178,18 @@ async def test_both_nodes_must_show_the_failure(realm_db: Database) -> None:
         assert isinstance(end(await scene.look(payment)), PaymentFailed)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+async def test_a_window_closes_where_one_node_forgot_what_failed(realm_db: Database, place: int) -> None:
+    async with two_nodes(realm_db) as (scene, *both):
+        payment = await failed(scene)
+        both[place].node.forgotten.add(read_track(payment).tx_id)
+        await scene.watch(FINAL)
+        assert await scene.look(payment) is None
+        await scene.watch(LIFE)
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
 async def test_of_three_nodes_two_are_enough_for_a_failure(realm_db: Database) -> None:
     async with open_scene(realm_db, proxies=3) as scene:
         payment = await failed(scene)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -59,12 +60,20 @@ def test_one_word(said: Word, end: str | None) -> None:
 
 
 def test_without_agreement_there_is_no_end() -> None:
-    words = [word(status("finalized")), word(None), word(status("confirmed")), word(status("finalized", "x"))]
-    for one in words:
-        for other in words:
-            if one is not other:
-                assert agreed_end([one, other], TX, 99, 2) is None
+    failed, forgot = word(status("finalized", "x")), word(None)
+    words = [word(status("finalized")), forgot, word(status("confirmed")), failed]
+    for one, other in permutations(words, 2):
+        if {id(one), id(other)} != {id(failed), id(forgot)}:
+            assert agreed_end([one, other], TX, 99, 2) is None
     assert agreed_end([], TX, 99, 1) is None
+
+
+def test_what_failed_on_one_node_and_is_nowhere_on_another_has_failed() -> None:
+    failed = word(status("finalized", "x"))
+    for words in permutations([failed, word(None)]):
+        assert agreed_end(words, TX, 99, 2) == "failed"
+    assert agreed_end([failed, word(None, height=99)], TX, 99, 2) is None
+    assert agreed_end([failed, word(None), word(status("finalized"))], TX, 99, 2) is None
 
 
 @pytest.mark.parametrize("end", ["landed", "failed", "nowhere"])
