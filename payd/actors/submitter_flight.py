@@ -130,8 +130,12 @@ class Flight:
     # To the chain.
 
     def _is_due(self, one: StoredSubmission, word: Word) -> bool:
-        """Whether it is to be sent again: it is on no block with most votes, and may get there."""
-        if one.tx_id in self._confirmed or word.height > one.valid_until_height:
+        """Whether it is to be sent again: it is on no block with most votes, and may get there.
+
+        What is young may, whatever height the node names that is heard first.
+        """
+        is_over = word.height > one.valid_until_height and not self._is_young(one)
+        if one.tx_id in self._confirmed or is_over:
             return False
         return trio.current_time() - self._sent_s.get(one.tx_id, -RESEND_S) >= RESEND_S
 

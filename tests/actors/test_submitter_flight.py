@@ -99,6 +99,21 @@ async def test_what_is_on_no_block_is_sent_again_every_few_seconds_and_then_no_m
     assert submitting.sends() == sends
 
 
+async def test_a_first_node_that_takes_slots_for_heights_keeps_nothing_from_being_sent_again(
+    two_submitting: Submitting,
+) -> None:
+    submitting = two_submitting
+    first = submitting.solana.nodes[0]
+    honest = first.ask
+    first.ask = lambda method, *params: 10**9 if method == "getBlockHeight" else honest(method, *params)  # type: ignore[method-assign]
+    submitting.drop("blackhole")
+    owed = await submitting.owe()
+    await rounds(submitting, 3 * RESEND_S)
+    submitting.drop("normal")
+    await rounds(submitting, 2 * RESEND_S)
+    assert owed.tx_id in submitting.solana.ledger.landed
+
+
 async def test_what_has_expired_is_not_sent_any_more(submitting: Submitting) -> None:
     submitting.drop("blackhole")
     owed = await submitting.owe()
@@ -142,6 +157,7 @@ async def test_no_node_alone_buries_it(two_submitting: Submitting) -> None:
     await submitting.submitter.run_once()
     submitting.solana.nodes[1].lag = 100
     await submitting.expire()
+    await trio.sleep(RECENT_MS / 1000)
     sends = submitting.sends()
     await rounds(submitting, 2 * DOUBT_S)
     assert submitting.states(owed) == ["open"]
