@@ -57,13 +57,16 @@ async def lands_until(rpc: Rpc) -> int:
 async def _highest(rpc: Rpc) -> int:
     """How far the chain is by the further of two nodes; 0 where none says.
 
-    Where they are far apart one makes it up, and of more nodes the one that none comes near is not heard.
+    Where they are far apart one makes it up, and of more nodes the one that none comes near is not heard. Of
+    two that is not known: the other one is no further behind than that.
     """
     heights = await _heights(rpc, WITNESSES)
     if len(rpc.nodes) > WITNESSES and _is_apart(heights):
         heights = await _heights(rpc)
         if len(heights) > WITNESSES and _is_apart(heights):
             del heights[-1]
+    if _is_apart(heights):
+        return heights[-2] + APART_MAX
     return max(heights, default=0)
 
 

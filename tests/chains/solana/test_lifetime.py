@@ -58,7 +58,19 @@ async def test_a_height_out_of_all_bounds_can_be_stored(
     nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes[1], "_getBlockHeight", lambda *_: 2**63 - 1)
+    assert await last(nodes[1], told=2**63 - 1) == 2**63 - 1
+    nodes[0].genesis = "1" * 44
     assert await last(*nodes, told=7) == 2**63 - 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+async def test_of_two_nodes_one_that_takes_slots_for_heights_keeps_nothing_open_for_more_than_a_day(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    honest = await height(nodes[1 - place])
+    monkeypatch.setattr(nodes[place], "_getBlockHeight", lambda *_: 22_000_000)
+
+    assert await last(*nodes, told=7) == honest + APART_MAX + BLOCKHASH_BLOCKS
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
