@@ -15,7 +15,7 @@ from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Listed, Status, decode_statuses
 from payd.chains.solana.asking import STATUSES_MAX, statuses_call
 from payd.chains.unread import Unread
-from payd.chains.witnesses import WITNESSES
+from payd.chains.witnesses import WITNESSES, needed
 from payd.store.db import Tx
 from payd.store.payments import find_payment
 from payd.store.sightings import Sighting, take_back
@@ -31,6 +31,8 @@ class Missing(NamedTuple):
 async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Listed]) -> Missing:
     """What became of those of the shown transfers that no listing has in their slot.
 
+    No node alone takes back what another showed; while the others are away, it stays.
+
     Args:
         rpc: The chain's nodes.
         shown: Transfers in slots that are final.
@@ -45,7 +47,8 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     if not tx_ids:
         return Missing()
     said = await _statuses(rpc, tx_ids, max(one.block_number for one in missing))
-    gone = {tx_id for tx_id in tx_ids if all(_is_void(words[tx_id]) for words in said)}
+    are_enough = len(said) >= needed(rpc)
+    gone = {tx_id for tx_id in tx_ids if are_enough and all(_is_void(words[tx_id]) for words in said)}
     elsewhere = {
         tx_id: Listed(tx_id, status.slot, None)
         for words in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from payd.actors.account_vanished import Missing, find_missing, take_vanished
 from payd.chains.solana.answers import Listed
@@ -64,6 +65,21 @@ async def test_what_failed_in_a_block_that_a_fork_may_take_is_not_gone(two_solan
     landed = two_solanas.ledger.landed[one.tx_id]
     landed.err, landed.block = {"InstructionError": [0, {"Custom": 1}]}, two_solanas.ledger.tip
     assert (await find_missing(two_solanas.rpc, [one], [])).gone == ()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+async def test_no_node_alone_takes_anything_back_while_the_other_is_away(
+    two_solanas: SolanaWatching, place: int
+) -> None:
+    solana = two_solanas
+    _, one = await shown(solana)
+    for node in solana.nodes:
+        node.unknown.add(one.tx_id)
+    solana.nodes[place].does = DOWN
+    assert (await find_missing(solana.rpc, [one], [])).gone == ()
+    solana.nodes[place].does = None
+    await trio.sleep(1)
+    assert (await find_missing(solana.rpc, [one], [])).gone == (one,)
 
 
 async def test_where_nobody_says_nothing_is_known(solana: SolanaWatching) -> None:
