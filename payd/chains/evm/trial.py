@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from payd.chains.evm.asking import refused_by_contract
 from payd.chains.evm.codec import from_count, to_data
 from payd.chains.evm.legs import call_of, is_used, legs_of, says_used, state_read
 from payd.chains.rpc import Call, Rpc, RpcError
@@ -84,7 +85,7 @@ async def is_refused(rpc: Rpc, sender: str, target: str, data: bytes) -> bool:
 
     def refuses(results: Results) -> bool:
         *used, said = results
-        return isinstance(said, RpcError) and said.is_revert and not any(map(says_used, used))
+        return refused_by_contract(said) and not any(map(says_used, used))
 
     said = await heard(rpc, [*states, _reads(sender, target, data)[0]], refuses)
     return sum(said) >= needed(rpc)
@@ -120,7 +121,9 @@ def _reads(sender: str, target: str, data: bytes) -> tuple[Call, Call]:
 def _judged(call: tuple[str, bytes], returned: object, estimate: object, gas_max: int) -> Trial:
     for said in (returned, estimate):
         if isinstance(said, RpcError):
-            return Trial("refused", *call, words=_plain(said)) if said.is_revert else _unknown(said)
+            if refused_by_contract(said):
+                return Trial("refused", *call, words=_plain(said))
+            return _unknown(said)
     try:
         estimated = from_count(estimate, "the estimate")
         if estimated < (least := _least_gas(call[1])):

@@ -86,6 +86,8 @@ async def test_a_call_of_another_kind_is_tried_as_it_is() -> None:
     [
         ({"call": REVERT}, "refused", "execution reverted: paused"),
         ({"estimate": REVERT}, "refused", "execution reverted: paused"),
+        ({"call": Says(-32000, "invalid opcode: INVALID")}, "refused", "invalid opcode: INVALID"),
+        ({"estimate": Says(-32000, "Out of gas")}, "refused", "Out of gas"),
         ({"call": Says(-32000, "out of memory")}, "unknown", "out of memory"),
         ({"estimate": Says(-32015, "gateway timeout")}, "unknown", "gateway timeout"),
         ({"estimate": Says(-32000, "no idea\n\x1b[31m")}, "unknown", "no idea  [31m"),
@@ -127,6 +129,7 @@ async def test_nodes_that_are_down_say_nothing() -> None:
     ("said", "refused"),
     [
         ((REVERT, REVERT), True),
+        ((REVERT, Says(-32000, "invalid opcode: INVALID")), True),
         ((REVERT, "0x"), False),
         (("0x", REVERT), False),
         ((REVERT, Says(-32000, "no idea")), False),
