@@ -30,6 +30,7 @@ from payd.store.copying import DATABASES
 from payd.store.db import open_database
 from payd.store.keys import SCOPES, insert_key
 from payd.web.call import Answer, Request, Seen
+from payd.web.commands import run_command
 from payd.web.dispatch import answer
 from payd.web.feed import CatchUp
 from payd.web.house import House, Realm
@@ -107,6 +108,11 @@ class Shop:
         data = raw if raw is not None else b"" if body is None else msgspec.json.encode(body)
         found = await knock(self.house, method, path, sent, data, self.seen)
         return got(found)
+
+    async def do(self, command: str, **args: Any) -> Any:
+        """An operator's command on this account; what it answers, as JSON has it."""
+        named = {"account": self.account_id, **args}
+        return msgspec.to_builtins(await run_command(self.house, command, msgspec.json.encode(named)))
 
     async def leave(self, method: str, path: str, body: Any = None) -> None:
         """One request whose client goes away as soon as its write waits for the disk."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from payd.core.event import iso_ms
-from payd.web.commands import run_command
 from tests.terminal import Terminal
 from tests.web.hooked import HOOK, Hooked, open_hooked
 
@@ -22,11 +19,6 @@ HOUR_S = 3600
 async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
     async with open_hooked(tmp_path) as opened:
         yield opened
-
-
-async def do(hooked: Hooked, command: str, **args: Any) -> Any:
-    named = {"account": hooked.shop.account_id, **args}
-    return msgspec.to_builtins(await run_command(hooked.shop.house, command, msgspec.json.encode(named)))
 
 
 def test_an_endpoint_is_paused_and_resumed(begun: Terminal) -> None:
@@ -67,58 +59,58 @@ def test_a_switched_off_endpoint_says_since_when(begun: Terminal) -> None:
 
 
 async def test_events_of_a_pause_are_kept_and_sent_on_resume(hooked: Hooked) -> None:
-    await do(hooked, "webhook.set", url=HOOK)
-    await do(hooked, "webhook.pause")
+    await hooked.shop.do("webhook.set", url=HOOK)
+    await hooked.shop.do("webhook.pause")
     await hooked.shop.pay()
     await hooked.advance(60)
     assert hooked.receiver.received == []
-    [kept] = (await do(hooked, "webhook.deliveries"))["data"]
+    [kept] = (await hooked.shop.do("webhook.deliveries"))["data"]
     assert kept["state"] == "pending"
-    await do(hooked, "webhook.resume")
+    await hooked.shop.do("webhook.resume")
     await hooked.advance(60)
     assert len(hooked.receiver.received) == 1
 
 
 async def test_own_headers_arrive_with_each_delivery(hooked: Hooked) -> None:
-    await do(hooked, "webhook.set", url=HOOK, headers={"X-Shop": "one"})
-    await do(hooked, "webhook.test")
+    await hooked.shop.do("webhook.set", url=HOOK, headers={"X-Shop": "one"})
+    await hooked.shop.do("webhook.test")
     assert hooked.receiver.received[-1].headers["x-shop"] == "one"
 
 
 async def test_what_was_missed_is_counted_previewed_and_replayed(hooked: Hooked) -> None:
-    await do(hooked, "webhook.set", url=HOOK)
+    await hooked.shop.do("webhook.set", url=HOOK)
     made_at = iso_ms(hooked.shop.realm.clock.now_ms())
-    await do(hooked, "webhook.disable")
+    await hooked.shop.do("webhook.disable")
     await hooked.advance(1)
     await hooked.shop.pay("O-1")
     await hooked.shop.pay("O-2")
-    enabled = await do(hooked, "webhook.enable")
+    enabled = await hooked.shop.do("webhook.enable")
     assert (enabled["missedEvents"], enabled["missedSince"]) == (2, made_at)
 
-    seen = await do(hooked, "webhook.replay-missing", since=enabled["missedSince"], preview=True)
+    seen = await hooked.shop.do("webhook.replay-missing", since=enabled["missedSince"], preview=True)
     assert (seen["kind"], seen["since"], seen["matched"]) == ("replay-missing", made_at, 2)
-    assert await do(hooked, "webhook.jobs") == [], "only counted"
+    assert await hooked.shop.do("webhook.jobs") == [], "only counted"
 
-    job = await do(hooked, "webhook.replay-missing", since=enabled["missedSince"])
+    job = await hooked.shop.do("webhook.replay-missing", since=enabled["missedSince"])
     await hooked.advance(60)
-    assert (await do(hooked, "webhook.watch", id=job["id"]))["done"] == 2
-    [listed] = await do(hooked, "webhook.jobs")
+    assert (await hooked.shop.do("webhook.watch", id=job["id"]))["done"] == 2
+    [listed] = await hooked.shop.do("webhook.jobs")
     assert (listed["id"], listed["state"]) == (job["id"], "done")
 
 
 async def test_a_preview_of_what_failed_starts_nothing(hooked: Hooked) -> None:
-    await do(hooked, "webhook.set", url=HOOK)
-    seen = await do(hooked, "webhook.recover", since="1h", preview=True)
+    await hooked.shop.do("webhook.set", url=HOOK)
+    seen = await hooked.shop.do("webhook.recover", since="1h", preview=True)
     assert (seen["kind"], seen["matched"], "id" in seen) == ("recover", 0, False)
-    assert await do(hooked, "webhook.jobs") == []
+    assert await hooked.shop.do("webhook.jobs") == []
 
 
 async def test_a_job_is_cancelled(hooked: Hooked) -> None:
-    await do(hooked, "webhook.set", url=HOOK)
-    await do(hooked, "webhook.disable")
+    await hooked.shop.do("webhook.set", url=HOOK)
+    await hooked.shop.do("webhook.disable")
     await hooked.shop.pay()
-    await do(hooked, "webhook.enable")
-    job = await do(hooked, "webhook.replay-missing", since="1h")
-    assert (await do(hooked, "webhook.cancel-job", id=job["id"]))["state"] == "cancelled"
+    await hooked.shop.do("webhook.enable")
+    job = await hooked.shop.do("webhook.replay-missing", since="1h")
+    assert (await hooked.shop.do("webhook.cancel-job", id=job["id"]))["state"] == "cancelled"
     await hooked.advance(HOUR_S)
-    assert (await do(hooked, "webhook.job", id=job["id"]))["state"] == "cancelled"
+    assert (await hooked.shop.do("webhook.job", id=job["id"]))["state"] == "cancelled"

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import pytest
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.store.db import Tx
-from payd.web.commands import run_command
 from tests.shop import Shop
-
-
-async def do(shop: Shop, command: str, **args: Any) -> Any:
-    named = {"account": shop.account_id, **args}
-    return msgspec.to_builtins(await run_command(shop.house, command, msgspec.json.encode(named)))
 
 
 async def test_events_are_listed_and_shown(shop: Shop) -> None:
     payment, _ = await shop.pay(), await shop.pay()
-    found = await do(shop, "event.list", payment=payment, type="payment.created", limit=5)
+    found = await shop.do("event.list", payment=payment, type="payment.created", limit=5)
     [event] = found["data"]
     assert event["paymentId"] == payment
-    assert await do(shop, "event.show", id=event["id"]) == event
+    assert await shop.do("event.show", id=event["id"]) == event
 
 
 async def test_an_id_with_a_slash_in_it_is_no_events(shop: Shop) -> None:
     with pytest.raises(NotFound):
-        await do(shop, "event.show", id="evt_1/2")
+        await shop.do("event.show", id="evt_1/2")
 
 
 async def begin(shop: Shop) -> tuple[str, int]:
@@ -37,16 +28,16 @@ async def begin(shop: Shop) -> tuple[str, int]:
     await shop.call("GET", f"/v1/payments/{payment}")
     await shop.call("GET", f"/v1/payments/pay_t{'0' * 36}")
     await shop.realm.api_log.run_once()
-    return payment, (await do(shop, "log.list"))["newest"]
+    return payment, (await shop.do("log.list"))["newest"]
 
 
 async def test_requests_are_found_by_each_filter(shop: Shop) -> None:
     payment, _ = await begin(shop)
-    everything = (await do(shop, "log.list"))["data"]
+    everything = (await shop.do("log.list"))["data"]
     assert everything[0]["seq"] > everything[-1]["seq"]
 
     async def paths(**filters: str) -> set[str]:
-        return {one["path"] for one in (await do(shop, "log.list", **filters))["data"]}
+        return {one["path"] for one in (await shop.do("log.list", **filters))["data"]}
 
     assert await paths(status="404") == await paths(status="refused") == {f"/v1/payments/pay_t{'0' * 36}"}
     assert await paths(method="post", path="/v1/payments") == {"/v1/payments"}
@@ -59,7 +50,7 @@ async def test_requests_are_found_by_each_filter(shop: Shop) -> None:
     assert f"/v1/payments/pay_t{'0' * 36}" not in await paths(merchant=shop.merchant_id)
     assert await paths(merchant="mrch_1") == set()
     assert await paths(since="2100-01-01T00:00:00Z") == set()
-    [refused] = (await do(shop, "log.list", status="404"))["data"]
+    [refused] = (await shop.do("log.list", status="404"))["data"]
     assert refused["error"]["code"] == "payment_not_found"
 
 
@@ -69,24 +60,24 @@ async def test_the_path_of_a_request_has_its_id_where_it_was(shop: Shop) -> None
     await shop.call("DELETE", f"{path}/crypto/crypto_{'0' * 36}")
     await shop.realm.api_log.run_once()
 
-    deleted, read = (await do(shop, "log.list", merchant=shop.merchant_id, limit=2))["data"]
+    deleted, read = (await shop.do("log.list", merchant=shop.merchant_id, limit=2))["data"]
     assert read["path"] == path
     assert deleted["path"] == f"{path}/crypto/{{id}}", "of several ids the first one is kept"
 
 
 async def test_who_follows_gets_what_came_since_once_and_in_order(shop: Shop) -> None:
     _, newest = await begin(shop)
-    assert await do(shop, "log.follow", after=newest) == {"data": [], "newest": newest}
+    assert await shop.do("log.follow", after=newest) == {"data": [], "newest": newest}
     for _ in range(5):
         await shop.pay()
     await shop.realm.api_log.run_once()
     seen, after = [], newest
-    while (found := await do(shop, "log.follow", after=after, limit=2))["data"]:
+    while (found := await shop.do("log.follow", after=after, limit=2))["data"]:
         seen += [one["seq"] for one in found["data"]]
         after = found["newest"]
     assert seen == list(range(newest + 1, newest + 6))
     # What is filtered out is passed over, and not looked at again.
-    assert (await do(shop, "log.follow", after=newest, status="404"))["newest"] == newest + 5
+    assert (await shop.do("log.follow", after=newest, status="404"))["newest"] == newest + 5
 
 
 async def test_a_log_that_began_anew_is_followed_from_its_beginning(shop: Shop) -> None:
@@ -98,11 +89,11 @@ async def test_a_log_that_began_anew_is_followed_from_its_beginning(shop: Shop) 
     await shop.realm.db.write(forget)
     await shop.pay()
     await shop.realm.api_log.run_once()
-    found = await do(shop, "log.follow", after=newest)
+    found = await shop.do("log.follow", after=newest)
     assert (len(found["data"]), found["newest"]) == (1, 1)
 
 
 @pytest.mark.parametrize("filters", [{"status": "4x"}, {"method": "FETCH"}, {"since": "soon"}])
 async def test_a_filter_that_is_none_says_so(shop: Shop, filters: dict[str, str]) -> None:
     with pytest.raises(InvalidParams):
-        await do(shop, "log.list", **filters)
+        await shop.do("log.list", **filters)

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from payd.core.errors import InvalidParams, PaymentNotFound
-from payd.web.commands import run_command
 from payd.web.payment_commands import PAYMENT_COMMANDS
 from tests.shop import TX_HASH, Shop
-
-
-async def do(shop: Shop, command: str, **args: Any) -> Any:
-    named = {"account": shop.account_id, **args}
-    return msgspec.to_builtins(await run_command(shop.house, command, msgspec.json.encode(named)))
 
 
 async def test_every_command_is_named_after_its_subject() -> None:
@@ -28,27 +21,27 @@ async def test_payments_are_found_by_how_their_reference_begins(shop: Shop) -> N
     def ids(found: Any) -> list[str]:
         return [one["paymentId"] for one in found["data"]]
 
-    assert ids(await do(shop, "payment.list", reference="ORDER-1")) == [first]
-    newest = await do(shop, "payment.list", reference="ORDER", merchant=shop.merchant_id, limit=1)
+    assert ids(await shop.do("payment.list", reference="ORDER-1")) == [first]
+    newest = await shop.do("payment.list", reference="ORDER", merchant=shop.merchant_id, limit=1)
     assert ids(newest) == [second]
-    assert ids(await do(shop, "payment.list", cursor=newest["nextCursor"])) == [first]
-    assert ids(await do(shop, "payment.list", status="succeeded")) == []
+    assert ids(await shop.do("payment.list", cursor=newest["nextCursor"])) == [first]
+    assert ids(await shop.do("payment.list", status="succeeded")) == []
 
 
 async def test_a_payment_is_shown_as_the_api_shows_it(shop: Shop) -> None:
     payment = await shop.pay()
     assert (
-        await do(shop, "payment.show", id=payment) == (await shop.call("GET", f"/v1/payments/{payment}")).body
+        await shop.do("payment.show", id=payment) == (await shop.call("GET", f"/v1/payments/{payment}")).body
     )
 
 
 async def test_an_id_is_no_path(shop: Shop) -> None:
     for id in ("pay_t0", "../merchants", "x/status?y=1"):
         with pytest.raises(PaymentNotFound):
-            await do(shop, "payment.show", id=id)
+            await shop.do("payment.show", id=id)
 
 
 async def test_a_match_is_refused_as_the_api_refuses_it(shop: Shop) -> None:
     payment = await shop.pay()
     with pytest.raises(InvalidParams, match="test payment"):
-        await do(shop, "payment.match", id=payment, tx=TX_HASH, chain="eip155:1")
+        await shop.do("payment.match", id=payment, tx=TX_HASH, chain="eip155:1")

@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from payd.core.errors import InvalidParams, NotFound
-from payd.web.commands import run_command
 from payd.web.testing_commands import TESTING_COMMANDS
 from tests.web.hooked import Hooked, open_hooked
 
@@ -22,29 +20,24 @@ async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
         yield opened
 
 
-async def do(hooked: Hooked, command: str, **args: Any) -> Any:
-    named = {"account": hooked.shop.account_id, **args}
-    return msgspec.to_builtins(await run_command(hooked.shop.house, command, msgspec.json.encode(named)))
-
-
 async def test_a_scenario_a_move_and_the_clock(hooked: Hooked) -> None:
-    made = await do(hooked, "scenario.run", name="created", merchant=hooked.shop.merchant_id)
-    moved = await do(hooked, "payment.simulate", id=made["paymentId"], to="failed", reason="So.")
+    made = await hooked.shop.do("scenario.run", name="created", merchant=hooked.shop.merchant_id)
+    moved = await hooked.shop.do("payment.simulate", id=made["paymentId"], to="failed", reason="So.")
     assert (moved["status"], moved["failureReason"]) == ("failed", "So.")
-    before = (await do(hooked, "clock.show"))["offsetS"]
-    await do(hooked, "clock.advance", by="15m")
-    while (now := await do(hooked, "clock.show"))["job"]["state"] == "running":
+    before = (await hooked.shop.do("clock.show"))["offsetS"]
+    await hooked.shop.do("clock.advance", by="15m")
+    while (now := await hooked.shop.do("clock.show"))["job"]["state"] == "running":
         await hooked.drained()
     assert now["offsetS"] == before + 900
-    assert len(await do(hooked, "scenario.list")) > 10
-    chosen = await do(hooked, "scenario.run", name="created", reference="A", value="7")
+    assert len(await hooked.shop.do("scenario.list")) > 10
+    chosen = await hooked.shop.do("scenario.run", name="created", reference="A", value="7")
     assert chosen["referenceId"] == "A"
     detail = await hooked.shop.call("GET", f"/v1/payments/{chosen['paymentId']}")
     assert {name: detail.body["amount"][name] for name in ("unit", "value")} == {
         "unit": "iso4217/USD",
         "value": "7",
     }
-    ended = await do(hooked, "scenario.run", name="cancelled", payment=chosen["paymentId"])
+    ended = await hooked.shop.do("scenario.run", name="cancelled", payment=chosen["paymentId"])
     assert (ended["paymentId"], ended["status"]) == (chosen["paymentId"], "cancelled")
 
 
@@ -59,13 +52,15 @@ async def test_what_is_one_for_all_accounts_asks_for_none(hooked: Hooked) -> Non
 
 
 async def test_faults_and_samples(hooked: Hooked) -> None:
-    made = await do(hooked, "fault.inject", fault="delay", lasts="1h", delay="5s", events=["payment.created"])
+    made = await hooked.shop.do(
+        "fault.inject", fault="delay", lasts="1h", delay="5s", events=["payment.created"]
+    )
     assert (made["delayS"], made["events"]) == (5, ["payment.created"])
-    assert [one["id"] for one in await do(hooked, "fault.list")] == [made["id"]]
-    assert [one["state"] for one in await do(hooked, "fault.end", id=made["id"])] == ["over"]
-    assert await do(hooked, "fault.end") == []
-    assert (await do(hooked, "sample.show", type="payment.failed"))["type"] == "payment.failed"
-    assert len(await do(hooked, "sample.show")) == 7
+    assert [one["id"] for one in await hooked.shop.do("fault.list")] == [made["id"]]
+    assert [one["state"] for one in await hooked.shop.do("fault.end", id=made["id"])] == ["over"]
+    assert await hooked.shop.do("fault.end") == []
+    assert (await hooked.shop.do("sample.show", type="payment.failed"))["type"] == "payment.failed"
+    assert len(await hooked.shop.do("sample.show")) == 7
 
 
 async def test_in_live_mode_none_of_it_is_done(hooked: Hooked) -> None:
@@ -78,20 +73,20 @@ async def test_in_live_mode_none_of_it_is_done(hooked: Hooked) -> None:
     }
     for name in TESTING_COMMANDS:
         with pytest.raises(InvalidParams, match="test mode only"):
-            await do(hooked, name, mode="live", **args.get(name, {}))
+            await hooked.shop.do(name, mode="live", **args.get(name, {}))
 
 
 async def test_a_merchant_of_another_account_is_not_there(hooked: Hooked) -> None:
     other = await hooked.shop.new_merchant(key=hooked.shop.other_key)
     with pytest.raises(NotFound):
-        await do(hooked, "scenario.run", name="created", merchant=other)
+        await hooked.shop.do("scenario.run", name="created", merchant=other)
 
 
 async def test_a_fixtures_call_goes_by_the_rules_of_the_api(hooked: Hooked) -> None:
     shop = hooked.shop
 
     async def called(method: str, path: str, **more: Any) -> tuple[int, str]:
-        found = await do(hooked, "fixture.call", method=method, path=path, **more)
+        found = await hooked.shop.do("fixture.call", method=method, path=path, **more)
         return found["status"], found["body"].get("code", "")
 
     named = {"Merchant-Id": shop.merchant_id}
