@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from payd.core.fault import FAULT_KINDS
 from payd.store.db import Tx
 from payd.web.faults import DELIVERIES_MAX
 from tests.shop import Shop
-from tests.web.hooked import ENDPOINT, Hooked, open_hooked
+from tests.web.hooked import ENDPOINT, Hooked
 
 PATH = "/v1/test/webhooks/inject"
-
-
-@pytest.fixture
-async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
-    async with open_hooked(tmp_path, live=True) as opened:
-        await opened.register()
-        yield opened
 
 
 def audited(shop: Shop) -> list[str]:

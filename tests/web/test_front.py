@@ -16,14 +16,9 @@ from payd.web.asgi import BODY_S
 from payd.web.front import _may_become_feed
 from payd.web.hypercorn import Http1
 from payd.web.wire import HEAD_BYTES_MAX, HEAD_S, KEEP_ALIVE_S, SEND_S, SETTLED_S
-from tests.web import street
 from tests.web.street import PAYMENT_FEED, UPGRADE, Client, open_street, stream_pair
 
-
-@pytest.fixture(autouse=True, params=["lane", "hypercorn"])
-def by_both_doors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "hypercorn":
-        monkeypatch.setattr(street, "LANE_BODY_MAX", -1)
+pytestmark = pytest.mark.usefixtures("by_both_doors")
 
 
 async def test_a_request_passes_through_and_the_connection_stays() -> None:

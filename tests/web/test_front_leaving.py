@@ -7,14 +7,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from payd.web.wire import LAST_WORD_S
-from tests.web import street
 from tests.web.street import open_street
 
-
-@pytest.fixture(autouse=True, params=["lane", "hypercorn"])
-def by_both_doors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "hypercorn":
-        monkeypatch.setattr(street, "LANE_BODY_MAX", -1)
+pytestmark = pytest.mark.usefixtures("by_both_doors")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from payd.web.front import GRACE_S
 from payd.web.wire import LINGER_S
-from tests.web import street
 from tests.web.street import PAYMENT_FEED, open_street, shrink
 
-
-@pytest.fixture(autouse=True, params=["lane", "hypercorn"])
-def by_both_doors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "hypercorn":
-        monkeypatch.setattr(street, "LANE_BODY_MAX", -1)
+pytestmark = pytest.mark.usefixtures("by_both_doors")
 
 
 async def test_stopping_lets_requests_finish_and_ends_the_rest_at_once() -> None:

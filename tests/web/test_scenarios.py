@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,9 @@ from payd.core.scenario import BY_EVENT, SCENARIOS, Scenario
 from payd.web.scenarios import UNPAID
 from tests.receiver import Received
 from tests.shop import BUYER, SOLANA_WALLET, USDC_BASE, USDC_SOLANA, WALLET, Got, Shop, open_shop
-from tests.web.hooked import Hooked, open_hooked
+from tests.web.hooked import Hooked
 
 PATH = "/v1/test/scenarios"
-
-
-@pytest.fixture
-async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
-    async with open_hooked(tmp_path, live=True) as opened:
-        await opened.register()
-        yield opened
 
 
 async def settle(hooked: Hooked) -> None:

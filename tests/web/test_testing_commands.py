@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.web.testing_commands import TESTING_COMMANDS
-from tests.web.hooked import Hooked, open_hooked
-
-
-@pytest.fixture
-async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
-    async with open_hooked(tmp_path, live=True) as opened:
-        await opened.register()
-        yield opened
+from tests.web.hooked import Hooked
 
 
 async def test_a_scenario_a_move_and_the_clock(hooked: Hooked) -> None:

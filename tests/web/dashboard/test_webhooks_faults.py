@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from payd.core.fault import FAULT_KINDS
 from payd.core.roles import Role
 from payd.store.db import Tx
 from payd.web.dashboard.webhooks_faults import CHOICES, REACHES
 from tests.visitor import sign_in
-from tests.web.hooked import Hooked, open_hooked
+from tests.web.hooked import Hooked
 
 PAGE = "/d/test/webhooks"
 PATH = "/v1/test/webhooks/inject"
-
-
-@pytest.fixture
-async def hooked(tmp_path: Path) -> AsyncIterator[Hooked]:
-    async with open_hooked(tmp_path, live=True) as opened:
-        await opened.register()
-        yield opened
 
 
 async def faults(hooked: Hooked) -> list[dict[str, Any]]:
