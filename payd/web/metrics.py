@@ -222,7 +222,7 @@ class _House:
                 reached.add_metric([name, stage], count)
             awake.add_metric([name], len(realm.payments.turns))
             waiting.add_metric([name], realm.payments.turns.waiting)
-            if (given_up := _readable(_parked, realm)) is not None:
+            if (given_up := _readable(realm, lambda one: one.payments.parked)) is not None:
                 parked.add_metric([name], given_up)
         yield reached
         yield awake
@@ -253,7 +253,7 @@ class _House:
         for name, realm in self._house.realms.items():
             tries.add_metric([name, "copied"], realm.logos.copied)
             tries.add_metric([name, "failed"], realm.logos.failed)
-            if (count := _readable(_failing_logos, realm)) is not None:
+            if (count := _readable(realm, lambda one: one.logos.failing())) is not None:
                 failing.add_metric([name], count)
         yield tries
         yield failing
@@ -270,15 +270,7 @@ class _House:
 
 def _watched(realm: Realm) -> Watched:
     deliveries = realm.deliveries
-    return Watched(deliveries.stats, deliveries.in_flight, _readable(_oldest_due_s, realm))
-
-
-def _parked(realm: Realm) -> float:
-    return realm.payments.parked
-
-
-def _failing_logos(realm: Realm) -> float:
-    return realm.logos.failing()
+    return Watched(deliveries.stats, deliveries.in_flight, _readable(realm, _oldest_due_s))
 
 
 def _oldest_due_s(realm: Realm) -> float:
@@ -287,7 +279,7 @@ def _oldest_due_s(realm: Realm) -> float:
     return 0.0 if due_ms is None else max(0, realm.clock.now_ms() - due_ms) / 1000
 
 
-def _readable(read: Callable[[Realm], float], realm: Realm) -> float | None:
+def _readable(realm: Realm, read: Callable[[Realm], float]) -> float | None:
     """What a realm's store says; None while it cannot be read, when the page is wanted most."""
     try:
         return read(realm)

@@ -34,13 +34,7 @@ def test_steps(visit: Visit, done: FirstSteps) -> tuple[Step, ...]:
     """From nothing to a paid test payment with a webhook."""
     live_runs = "live" in visit.house.realms
     return (
-        Step("Create a merchant", "The shop that buyers see.", done.merchant, visit.to("merchants")),
-        Step(
-            "Add where money goes",
-            "An address of your own wallet, for each asset you take.",
-            done.destination,
-            visit.to("merchants"),
-        ),
+        *_shop(visit, done),
         Step("Make a test key", "Your backend sends it with each request.", done.key, visit.to("keys")),
         Step("Add a webhook", "Your backend hears of each payment.", done.webhook, visit.to("webhooks")),
         Step("Create a payment", "It has a link for the buyer.", done.payment, visit.to("payments/create")),
@@ -59,16 +53,19 @@ def test_steps(visit: Visit, done: FirstSteps) -> tuple[Step, ...]:
     )
 
 
+def _shop(visit: Visit, done: FirstSteps) -> tuple[Step, Step]:
+    """How each mode begins."""
+    to, whose = visit.to("merchants"), "An address of your own wallet, for each asset you take."
+    return (
+        Step("Create a merchant", "The shop that buyers see.", done.merchant, to),
+        Step("Add where money goes", whose, done.destination, to),
+    )
+
+
 def live_steps(visit: Visit, done: FirstSteps) -> tuple[Step, ...]:
     """From nothing to the first payment with real funds."""
     return (
-        Step("Create a merchant", "The shop that buyers see.", done.merchant, visit.to("merchants")),
-        Step(
-            "Add where money goes",
-            "An address of your own wallet, for each asset you take.",
-            done.destination,
-            visit.to("merchants"),
-        ),
+        *_shop(visit, done),
         Step("Make a live key", "Your backend sends it with each request.", done.key, visit.to("keys")),
         Step("Add a webhook", "Your backend hears of each payment.", done.webhook, visit.to("webhooks")),
         Step("Take a payment", "Create one, and pay a small amount yourself first.", done.paid, ""),

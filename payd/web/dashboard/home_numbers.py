@@ -6,8 +6,9 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -126,7 +127,12 @@ def charts_of(by_day: Mapping[date, Numbers]) -> tuple[BarChart, ...]:
     charts = [bar_chart("Succeeded a day", points({d: n.succeeded for d, n in by_day.items()}), str)]
     for code in codes:
         volume: dict[date, int | None] = {day: one.volume.get(code, 0) for day, one in by_day.items()}
-        chart = bar_chart(f"Volume a day, {code}", points(volume), _fiat(code), axis=_axis(code))
+        chart = bar_chart(
+            f"Volume a day, {code}",
+            points(volume),
+            partial(format_units, decimals=exponent(code)),
+            axis=partial(axis_words, code=code),
+        )
         charts.append(chart)
     rates = {day: one.success_permille for day, one in by_day.items()}
     charts.append(bar_chart("Success rate", points(rates), permille_words, highest=1000))
@@ -172,14 +178,6 @@ def axis_words(value: int, code: str) -> str:
         return number
     whole = int(number)
     return next((f"{whole // size} {name}" for size, name in SIZES if whole % size == 0), number)
-
-
-def _axis(code: str) -> Callable[[int], str]:
-    return lambda value: axis_words(value, code)
-
-
-def _fiat(code: str) -> Callable[[int], str]:
-    return lambda value: format_units(value, exponent(code))
 
 
 def _counts(

@@ -16,7 +16,7 @@ from payd import __version__
 from payd.actors.relay_alarms import WORDS
 from payd.chains.assets import AssetBook
 from payd.chains.defaults import DepthPolicy, coin_decimals_of
-from payd.core.attention import BEHIND_MAX, SPACE_LOW, Matter, worst_first
+from payd.core.attention import BEHIND_MAX, SPACE_LOW, worst_first
 from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
 from payd.core.money import format_units
@@ -99,12 +99,17 @@ class Store(msgspec.Struct, frozen=True):
 async def page(visit: Visit) -> Answer:
     """GET /status: everything; asked again by the page itself, its parts alone."""
     house = visit.house
+    # What concerns both modes is said once.
     matters = [one for realm in house.realms.values() for one in house_matters(house, realm)]
     live, free = house.realms.get("live"), free_bytes(house)
     return visit.page(
         "status_parts.html" if visit.is_fragment else "status.html",
-        matters=tuple((LEVELS[one.level], one.subject, one.words) for one in _once(matters)),
-        chains=() if live is None else tuple(_chain(live, see_chain(one)) for one in live.live_chains),
+        matters=tuple(
+            (LEVELS[one.level], one.subject, one.words) for one in worst_first(dict.fromkeys(matters))
+        ),
+        chains=()
+        if live is None
+        else tuple(chain_view(see_chain(one), live.assets, live.clock.now_ms()) for one in live.live_chains),
         sources=() if live is None else tuple(_sources(live)),
         queues=tuple(_queue(realm) for realm in house.realms.values()),
         stores=tuple(_stores(house)),
@@ -164,10 +169,6 @@ def size_words(size: int) -> str:
     return f"{size} bytes"
 
 
-def _chain(realm: Realm, seen: SeenChain) -> ChainView:
-    return chain_view(seen, realm.assets, realm.clock.now_ms())
-
-
 def _purse(seen: SeenChain) -> Purse | None:
     stats = seen.relayer
     if stats is None:
@@ -222,8 +223,3 @@ def _stores(house: House) -> Iterator[Store]:
         size = "–" if stats.file_bytes is None else size_words(stats.file_bytes)
         words = db.failure or "takes writes"
         yield Store(f"{name}.db", db.healthy, words, size, size_words(stats.log_bytes))
-
-
-def _once(matters: list[Matter]) -> list[Matter]:
-    """What concerns both modes is said once."""
-    return worst_first(dict.fromkeys(matters))
