@@ -144,3 +144,9 @@ def format_units(value: int, decimals: int) -> str:
     digits = str(abs(value)).rjust(decimals + 1, "0")
     sign = "-" if value < 0 else ""
     return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}"
+
+
+def short_units(value: int, decimals: int) -> str:
+    """As `format_units`, as exact, without zeros at its end: 2500000 with 6 decimals is `2.5`."""
+    digits = format_units(value, decimals)
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits

@@ -22,6 +22,7 @@ from payd.core.money import (
     format_units,
     parse_fiat,
     round_worth,
+    short_units,
 )
 
 values = st.integers(1, 10**18 - 1)
@@ -145,3 +146,20 @@ def test_shown_units_are_the_same_number(value: int, digits: int) -> None:
 )
 def test_a_worth_has_the_digits_that_say_something(worth: Fraction, shown: int) -> None:
     assert round_worth(worth) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (25_000_000, 6, "25"),
+        (25_500_000, 6, "25.5"),
+        (1, 6, "0.000001"),
+        (1, 9, "0.000000001"),
+        (10**18, 9, "1000000000"),
+        (2**64 - 1, 9, "18446744073.709551615"),
+        (100, 0, "100"),
+        (120, 1, "12"),
+    ],
+)
+def test_an_amount_is_exact_without_exponent_and_zeros(value: int, decimals: int, text: str) -> None:
+    assert short_units(value, decimals) == text

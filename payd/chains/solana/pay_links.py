@@ -17,7 +17,7 @@ from payd.chains.solana.keys import TOKEN
 from payd.chains.solana.offers import Offers
 from payd.chains.solana.ways import Seen, needs_account, taking_problem
 from payd.core.caip import AssetId
-from payd.core.money import format_units
+from payd.core.money import short_units
 from payd.core.option import Offer
 from payd.core.payment import Payment
 
@@ -77,7 +77,7 @@ class PayLinks:
 def write_link(due: Due, label: str = "", message: str = "") -> str:
     """The URL of a transfer request. The same payment, amount and words give the same one."""
     reference = reference_key(due.payment.id)
-    fields = [("amount", write_amount(due.amount, due.row.decimals))]
+    fields = [("amount", short_units(due.amount, due.row.decimals))]
     if due.token is not None:
         fields.append(("spl-token", str(due.token[0])))
     fields.append(("reference", str(reference)))
@@ -87,9 +87,3 @@ def write_link(due: Due, label: str = "", message: str = "") -> str:
     fields.append(("memo", memo_of(reference_of(due.payment.id))))
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in fields)
     return f"{SCHEME}{due.destination}?{query}"
-
-
-def write_amount(value: int, decimals: int) -> str:
-    """Smallest units as the number that people know, exact: no exponent, and no zeros at its end."""
-    digits = format_units(value, decimals)
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from payd.core.attention import Matter
-from payd.core.money import exponent, fiat_amount, format_units
+from payd.core.money import exponent, fiat_amount, format_units, short_units
 from payd.core.period import Days, day_start_ms, last_days
 from payd.core.span import span
 from payd.core.tally import Counted, Numbers, numbers_by_day, numbers_of
@@ -171,9 +171,7 @@ def permille_words(permille: int) -> str:
 
 def axis_words(value: int, code: str) -> str:
     """An amount beside an axis, where there is room for few figures: `2.5`, `10 k`, `40 M`."""
-    number = format_units(value, exponent(code))
-    if "." in number:
-        number = number.rstrip("0").rstrip(".")
+    number = short_units(value, exponent(code))
     if "." in number or len(number) <= AXIS_FIGURES:
         return number
     whole = int(number)

@@ -14,7 +14,7 @@ import msgspec
 from payd.actors.simulation import TARGETS
 from payd.core.caip import parse_account
 from payd.core.errors import Forbidden, InvalidParams, NotFound, PaymentNotFound
-from payd.core.money import WORTH_DECIMALS, format_units, round_worth
+from payd.core.money import WORTH_DECIMALS, round_worth, short_units
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.core.timeline import Acted, Refunded
@@ -257,7 +257,7 @@ def rate_words(payment: Payment, words: Words) -> str:
     if value <= 0:
         return ""
     rounded = round_worth(Fraction(payment.value * 10**shown.decimals, value * 10**exponent))
-    digits = format_units(rounded, WORTH_DECIMALS).rstrip("0").rstrip(".")
+    digits = short_units(rounded, WORTH_DECIMALS)
     return f"1 {shown.asset_symbol} = {digits} {payment.currency}" if rounded else ""
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from payd.actors.simulation import Target, allowed_targets
-from payd.core.money import AmountWire, format_units
+from payd.core.money import AmountWire, format_units, short_units
 from payd.core.payment import Payment
 from payd.core.status import Status
 from payd.web.dashboard.visit import Visit
@@ -120,7 +120,5 @@ def _sends(payment: Payment, to: Target) -> tuple[str, ...]:
 def amount_words(amount: AmountWire, words: Words) -> str:
     """`25.00 EUR`, `27.13 USDC`: currencies with all their digits, assets with those that say something."""
     shown = words.display(amount.unit)
-    number = format_units(int(amount.value), shown.decimals)
-    if not amount.unit.startswith("iso4217/") and "." in number:
-        number = number.rstrip("0").rstrip(".")
-    return f"{number} {shown.asset_symbol}"
+    in_words = format_units if amount.unit.startswith("iso4217/") else short_units
+    return f"{in_words(int(amount.value), shown.decimals)} {shown.asset_symbol}"

@@ -19,7 +19,7 @@ from payd.chains.defaults import DepthPolicy, coin_decimals_of
 from payd.core.attention import BEHIND_MAX, SPACE_LOW, worst_first
 from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
-from payd.core.money import format_units
+from payd.core.money import short_units
 from payd.core.span import span
 from payd.web.attention import free_bytes, house_matters
 from payd.web.call import Answer
@@ -176,17 +176,13 @@ def _purse(seen: SeenChain) -> Purse | None:
     decimals = coin_decimals_of(seen.name)
     return Purse(
         stats.address,
-        "–" if stats.balance is None else _coins(stats.balance, decimals),
-        _coins(stats.spent_today, decimals),
-        _coins(stats.per_day, decimals),
+        "–" if stats.balance is None else short_units(stats.balance, decimals),
+        short_units(stats.spent_today, decimals),
+        short_units(stats.per_day, decimals),
         stats.queued,
         stats.in_flight,
         tuple(WORDS[alarm] for alarm in sorted(stats.alarms)),
     )
-
-
-def _coins(amount: int, decimals: int) -> str:
-    return format_units(amount, decimals).rstrip("0").rstrip(".")
 
 
 def _sources(realm: Realm) -> Iterator[Source]:

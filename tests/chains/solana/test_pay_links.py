@@ -14,7 +14,7 @@ from payd.chains.solana.answers import decode_landed
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.due import NOBODY
 from payd.chains.solana.offers import QUOTE_LIFETIME_MS
-from payd.chains.solana.pay_links import LABEL_CHARS_MAX, write_amount
+from payd.chains.solana.pay_links import LABEL_CHARS_MAX
 from payd.chains.solana.proof import Watched, paid_by
 from payd.core.caip import parse_asset
 from payd.core.option import Build, Offer
@@ -60,23 +60,6 @@ def link_in(offer: Offer | None) -> str:
     [action] = offer.actions
     assert isinstance(action, Build)
     return action.data
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "text"),
-    [
-        (25_000_000, 6, "25"),
-        (25_500_000, 6, "25.5"),
-        (1, 6, "0.000001"),
-        (1, 9, "0.000000001"),
-        (10**18, 9, "1000000000"),
-        (2**64 - 1, 9, "18446744073.709551615"),
-        (100, 0, "100"),
-        (120, 1, "12"),
-    ],
-)
-def test_an_amount_is_exact_without_exponent_and_zeros(value: int, decimals: int, text: str) -> None:
-    assert write_amount(value, decimals) == text
 
 
 async def test_the_link_of_a_token_names_all_that_a_wallet_needs(desk: Desk) -> None:
