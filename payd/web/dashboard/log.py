@@ -6,7 +6,6 @@ Source: DESIGN.md, "11. Pages".
 from __future__ import annotations
 
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -17,7 +16,6 @@ from payd.store.apps import list_apps
 from payd.store.keys import list_keys
 from payd.web.call import Answer
 from payd.web.cursor import decode_cursor, encode_cursor
-from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.visit import Visit
 from payd.web.dashboard.webhooks_view import instant_ms, pretty, zone_word
 from payd.web.log_commands import METHODS, place_of
@@ -50,8 +48,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 async def page(visit: Visit) -> Answer:
     """GET /d/{mode}/log: query key, method, request, code, since, cursor; live, how many came since."""
-    offset_min, place = zone_offset_min(visit.request.headers), zone_place(visit.request.headers)
-    chosen = _filter(visit, offset_min, place)
+    chosen = _filter(visit)
     cursor = visit.query("cursor")
     before_seq = decode_cursor(cursor, (int,))[0] if cursor else None
     asked = {name: visit.query(name) for name in FILTERS}
@@ -70,7 +67,7 @@ async def page(visit: Visit) -> Answer:
         keys=_keys(visit),
         methods=[("", "Any"), *((one, one) for one in METHODS)],
         codes=[("", "Any"), *((name, words) for name, (words, _) in CODES.items())],
-        zone=zone_word(offset_min, place),
+        zone=zone_word(visit.request.headers),
         keep_days=REQUESTS_KEPT_MS // DAY_MS,
         here=visit.to("log"),
         newest=visit.to("log", **asked) if cursor else "",
@@ -79,7 +76,7 @@ async def page(visit: Visit) -> Answer:
     )
 
 
-def _filter(visit: Visit, offset_min: int, place: ZoneInfo | None) -> LogFilter:
+def _filter(visit: Visit) -> LogFilter:
     method, code, since = visit.query("method"), visit.query("code"), visit.query("since")
     if method and method not in METHODS:
         raise InvalidParams(f"method must be one of {', '.join(METHODS)}.")
@@ -93,7 +90,7 @@ def _filter(visit: Visit, offset_min: int, place: ZoneInfo | None) -> LogFilter:
         actor=visit.query("key") or None,
         method=method or None,
         statuses=CODES[code][1] if code else None,
-        start_ms=instant_ms(since, offset_min, "since", place) if since else None,
+        start_ms=instant_ms(visit.request.headers, since, "since") if since else None,
         route=route,
         request_id=asked if is_id else None,
         subject=subject,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -31,7 +30,6 @@ from payd.store.delivery_list import (
 from payd.store.endpoints import endpoint_of_id
 from payd.web.call import Answer
 from payd.web.cursor import decode_cursor, encode_cursor
-from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.visit import Visit
 from payd.web.dashboard.webhooks_view import (
     REASONS,
@@ -77,8 +75,7 @@ class AttemptView(msgspec.Struct, frozen=True):
 
 async def page(visit: Visit) -> Answer:
     """GET …/deliveries: query state, type, payment, endpoint, since, cursor; live, the rows shown."""
-    offset_min, place = zone_offset_min(visit.request.headers), zone_place(visit.request.headers)
-    chosen = _filter(visit, offset_min, place)
+    chosen = _filter(visit)
     if visit.is_fragment:
         return await _live(visit, chosen)
     cursor = visit.query("cursor")
@@ -98,7 +95,7 @@ async def page(visit: Visit) -> Answer:
         states=[("", "Any"), *((name, word) for name, (word, _) in STATES.items())],
         types=[("", "Any"), *TYPES],
         endpoints=endpoint_choices(visit, visit.realm.db.point(endpoints_of, visit.account_id)),
-        zone=zone_word(offset_min, place),
+        zone=zone_word(visit.request.headers),
         older=visit.to(here, **asked, cursor=encode_cursor(rows[-1].seq)) if more else "",
         live=f"{live}{'&' if '?' in live else '?'}{urlencode(ids)}",
         here=visit.to(here),
@@ -150,7 +147,7 @@ async def resend(visit: Visit) -> Answer:
     return visit.redirect(f"webhooks/deliveries/{found['id']}", said)
 
 
-def _filter(visit: Visit, offset_min: int, place: ZoneInfo | None) -> DeliveryFilter:
+def _filter(visit: Visit) -> DeliveryFilter:
     state, event_type, since = visit.query("state"), visit.query("type"), visit.query("since")
     if state and state not in STATES:
         raise InvalidParams(f"state must be one of {', '.join(STATES)}.")
@@ -162,7 +159,7 @@ def _filter(visit: Visit, offset_min: int, place: ZoneInfo | None) -> DeliveryFi
         state=state or None,
         event_type=event_type or None,
         payment_id=visit.query("payment") or None,
-        since_ms=instant_ms(since, offset_min, "since", place) if since else None,
+        since_ms=instant_ms(visit.request.headers, since, "since") if since else None,
     )
 
 

@@ -14,7 +14,6 @@ from payd.core.event import iso_ms
 from payd.store.endpoints import find_endpoint
 from payd.store.webhook_jobs import JobRow, list_jobs
 from payd.web.call import Answer
-from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.visit import Visit
 from payd.web.dashboard.webhooks_view import instant_ms, zone_word
 from payd.web.query import parse_instant_ms
@@ -104,7 +103,7 @@ def _show(visit: Visit, jobs: list[JobView], shown: Preview | None = None) -> An
         reaches=[(name, words) for name, (words, _) in REACHES.items()],
         reach=visit.typed("reach") or visit.query("reach") or "24h",
         since=visit.typed("since"),
-        zone=zone_word(zone_offset_min(visit.request.headers), zone_place(visit.request.headers)),
+        zone=zone_word(visit.request.headers),
         may_resend=visit.may("resend_webhooks"),
         live=visit.to("webhooks/replay"),
     )
@@ -120,8 +119,7 @@ def _kind(visit: Visit) -> str:
 def _since_ms(visit: Visit) -> int:
     """Since when: the field for a time of one's own wins over the choice."""
     if since := visit.typed("since"):
-        headers = visit.request.headers
-        return instant_ms(since, zone_offset_min(headers), "since", zone_place(headers))
+        return instant_ms(visit.request.headers, since, "since")
     reach = REACHES.get(visit.typed("reach"))
     if reach is None:
         raise InvalidParams("Choose since when.")

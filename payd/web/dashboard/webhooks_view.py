@@ -6,10 +6,9 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -26,6 +25,7 @@ from payd.core.retry import ATTEMPTS_MAX
 from payd.core.span import span
 from payd.store.delivery_list import Listed
 from payd.store.endpoints import secrets_of
+from payd.web.dashboard.cookies import zone_offset_min, zone_place
 from payd.web.dashboard.visit import Visit
 
 EXCERPT_BYTES: Final = 2048
@@ -193,14 +193,14 @@ def pretty(body: bytes) -> str:
         return body.decode("utf-8", "replace")
 
 
-def instant_ms(text: str, offset_min: int, name: str, place: tzinfo | None = None) -> int:
+def instant_ms(headers: dict[str, str], text: str, name: str) -> int:
     """What a field for a local date and time says, as Unix milliseconds.
 
     Args:
+        headers: Of the request. Where the user's clock is, what it showed then holds; else what it is ahead
+            of UTC today.
         text: Such as `2026-11-18T09:00`.
-        offset_min: How far the user's clock is ahead of UTC, today.
         name: Of the field, for the refusal.
-        place: Where that clock is, and what it showed then; None: nobody knows, and the offset holds.
 
     Raises:
         InvalidParams: It is no such time.
@@ -211,15 +211,16 @@ def instant_ms(text: str, offset_min: int, name: str, place: tzinfo | None = Non
         at = None
     if at is None or at.tzinfo is not None or at.year < 1971:
         raise InvalidParams(f"{name} must be a date and a time such as 2026-11-18 09:00.")
-    if place is not None:
+    if (place := zone_place(headers)) is not None:
         return round(at.replace(tzinfo=place).timestamp() * 1000)
-    return round(at.replace(tzinfo=UTC).timestamp() * 1000) - offset_min * 60_000
+    return round(at.replace(tzinfo=UTC).timestamp() * 1000) - zone_offset_min(headers) * 60_000
 
 
-def zone_word(offset_min: int, place: ZoneInfo | None = None) -> str:
+def zone_word(headers: dict[str, str]) -> str:
     """How a page names the zone in which its fields are: `Asia/Kolkata`, or `UTC+05:30`."""
-    if place is not None:
+    if (place := zone_place(headers)) is not None:
         return place.key
+    offset_min = zone_offset_min(headers)
     if not offset_min:
         return "UTC"
     hours, minutes = divmod(abs(offset_min), 60)
