@@ -85,7 +85,7 @@ class FolderDoor:
         cursor: str | None,
         *,
         tell: Tell,
-        file: Path | None = None,
+        file: Path | None,
     ) -> None:
         self._operator = operator
         self._file = file

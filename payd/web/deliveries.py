@@ -147,7 +147,7 @@ class JobOut(_Out, frozen=True):
 
 async def list_deliveries(call: Call) -> Answer:
     """GET /v1/webhooks/deliveries: query `state`, `paymentId`, `cursor`, `limit` → `{data, nextCursor}`."""
-    limit = query.whole_number(call, "limit", lowest=1, highest=PAGE_MAX, default=PAGE_DEFAULT)
+    limit = query.limit_in(call, PAGE_MAX, PAGE_DEFAULT)
     rows = await call.realm.db.read(
         partial(
             deliveries_store.list_deliveries,

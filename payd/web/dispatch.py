@@ -41,7 +41,8 @@ from payd.web.errors import as_problem, error_answer
 from payd.web.house import House
 from payd.web.known import Known, note_known, still_known
 from payd.web.limits import refuse_for
-from payd.web.openapi.table import check_parameters
+from payd.web.openapi.table import parameters_of
+from payd.web.query import check_names
 from payd.web.routes import PAYMENT_PATHS, Route, match_route, methods_of
 
 log = structlog.get_logger("payd.http")
@@ -218,8 +219,8 @@ async def _called(
     headers.append(("Service-Version", version))
     call = Call(request, params, request_id, house, caller, caller.realm, version)
     _check_merchant(call, route)
-    if route.family == "key":
-        check_parameters(route, request.query)
+    if route.family == "key" and request.query:
+        check_names(request.query, parameters_of(route))
     if route.idempotency != "none":
         check_key(request.headers.get("idempotency-key"), route.idempotency == "required")
     note_known(call, route)

@@ -47,7 +47,7 @@ async def list_events(call: Call) -> Answer:
     With `delivery` only events whose newest delivery is in that state, newest delivery first; the cursor of
     such a list is a delivery's.
     """
-    limit = query.whole_number(call, "limit", lowest=1, highest=PAGE_MAX, default=PAGE_DEFAULT)
+    limit = query.limit_in(call, PAGE_MAX, PAGE_DEFAULT)
     state = query.choice(call, "delivery", DELIVERY_STATES)
     wanted: dict[str, Any] = {
         "event_type": query.choice(call, "type", EVENT_TYPES),

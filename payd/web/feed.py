@@ -24,6 +24,7 @@ from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
 from payd.web.feed_cursor import FeedCursor, read_feed_cursor
 from payd.web.house import House, Realm
+from payd.web.query import check_names
 from payd.web.schema import buyer_page
 from payd.web.sockets import READ_AGAIN_S
 
@@ -153,11 +154,7 @@ class Feeds:
 
 
 def _check_query(query: Mapping[str, list[str]]) -> None:
-    for name in query:
-        if name not in PARAMETERS:
-            raise InvalidParams(
-                f"There is no parameter {name[:64]!r} here; there are {', '.join(PARAMETERS)}."
-            )
+    check_names(query, PARAMETERS)
     after = query.get("after", [])
     if len(after) > 1:
         raise InvalidParams("after may stand in the query only once.")
@@ -175,9 +172,7 @@ class AccountEvents:
         tells_secret: Whether the listener is told that its endpoint's secret changed.
     """
 
-    def __init__(
-        self, caller: Caller, house: House, headers: dict[str, str], *, tells_secret: bool = False
-    ) -> None:
+    def __init__(self, caller: Caller, house: House, headers: dict[str, str], *, tells_secret: bool) -> None:
         assert caller.account_id is not None
         self.account_id: str = caller.account_id
         self.feed: AccountFeed = caller.realm.account_feed

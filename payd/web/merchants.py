@@ -158,7 +158,7 @@ async def create(call: Call) -> Answer:
 async def list_all(call: Call) -> Answer:
     """GET /v1/merchants."""
     after = query.one(call, "cursor")
-    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    limit = query.limit_in(call, LIST_MAX, LIST_DEFAULT)
     search = query.one(call, "search")
     if search is not None and len(search) > NAME_MAX:
         raise InvalidParams(f"search may have at most {NAME_MAX} characters.")
@@ -330,8 +330,8 @@ def check_merchant_fields(
     icon_url: str | None,
     status: str = "active",
     *,
-    collect: Sequence[Field] = (),
-    origins: tuple[str, ...] = (),
+    collect: Sequence[Field],
+    origins: tuple[str, ...],
 ) -> None:
     """Refuse fields that miss their schema, all of them at once.
 

@@ -133,7 +133,7 @@ async def cancel(call: Call) -> Answer:
 async def list_all(call: Call) -> Answer:
     """GET /v1/payments."""
     chosen = _filter(call)
-    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    limit = query.limit_in(call, LIST_MAX, LIST_DEFAULT)
     cursor = query.one(call, "cursor")
     order = f"{chosen.sort_by} {'desc' if chosen.descending else 'asc'}"
     after = None if cursor is None else _place_in(order, cursor)

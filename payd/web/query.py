@@ -6,7 +6,7 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -20,6 +20,18 @@ _WHOLE: Final = re.compile(r"[0-9]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
+
+
+def check_names(asked: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse a parameter that there is not: a filter with a slip in its name would let everything through.
+
+    Raises:
+        InvalidParams: With the names that there are.
+    """
+    for name in asked:
+        if name not in known:
+            words = f"there are {', '.join(known)}" if known else "there are none"
+            raise InvalidParams(f"There is no parameter {name[:64]!r} here; {words}.")
 
 
 def one(call: Call, name: str, *, blank: bool = False) -> str | None:
@@ -36,17 +48,17 @@ def one(call: Call, name: str, *, blank: bool = False) -> str | None:
     return (values[0] or None) if values else None
 
 
-def whole_number(call: Call, name: str, *, lowest: int, highest: int, default: int) -> int:
-    """An integer within bounds.
+def limit_in(call: Call, most: int, default: int) -> int:
+    """`limit`: how many a list has.
 
     Raises:
-        InvalidParams: It is not.
+        InvalidParams: It is no whole number from 1 to `most`.
     """
-    text = one(call, name)
+    text = one(call, "limit")
     if text is None:
         return default
-    if not _DIGITS.fullmatch(text) or not lowest <= int(text) <= highest:
-        raise InvalidParams(f"{name} must be a whole number from {lowest} to {highest}.")
+    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
+        raise InvalidParams(f"limit must be a whole number from 1 to {most}.")
     return int(text)
 
 

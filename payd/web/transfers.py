@@ -50,7 +50,7 @@ class Matched(msgspec.Struct, frozen=True):
 async def list_all(call: Call) -> Answer:
     """GET /v1/transfers: what chains showed, `matched=false` for what paid for nothing."""
     matched = query.flag(call, "matched")
-    limit = query.whole_number(call, "limit", lowest=1, highest=LIST_MAX, default=LIST_DEFAULT)
+    limit = query.limit_in(call, LIST_MAX, LIST_DEFAULT)
     before = before_seq(call)
     rows = await call.realm.db.read(
         lambda tx: list_transfers(tx, call.account_id, matched=matched, before_seq=before, limit=limit + 1)

@@ -126,7 +126,7 @@ def _query(data: bytes) -> None:
     call = _call(data)
     read: list[Any] = [
         lambda: query.one(call, "one"),
-        lambda: query.whole_number(call, "limit", lowest=1, highest=100, default=20),
+        lambda: query.limit_in(call, 100, 20),
         lambda: query.choice(call, "choice", ("a", "b")),
         lambda: query.flag(call, "flag"),
         lambda: query.many(call, "many", ("a", "b")),

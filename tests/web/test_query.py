@@ -45,14 +45,22 @@ def test_an_empty_value_opens_no_filter(text: str) -> None:
     refused(found, "a")
 
 
+def test_a_parameter_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    query.check_names({"limit": ["1"], "matched": ["true"]}, ("matched", "limit"))
+    with pytest.raises(InvalidParams, match=r"no parameter 'limt' here; there are matched, limit\."):
+        query.check_names({"limt": ["1"]}, ("matched", "limit"))
+    with pytest.raises(InvalidParams, match="there are none"):
+        query.check_names({"a": ["1"]}, ())
+
+
 def test_a_page_may_be_asked_with_an_empty_value() -> None:
     assert query.one(asked("a="), "a", blank=True) is None
     assert query.one(asked("a=1"), "a", blank=True) == "1"
 
 
-@pytest.mark.parametrize(("text", "value"), [("", 50), ("n=1", 1), ("n=200", 200), ("n=007", 7)])
-def test_a_whole_number_within_its_bounds(text: str, value: int) -> None:
-    assert query.whole_number(asked(text), "n", lowest=1, highest=200, default=50) == value
+@pytest.mark.parametrize(("text", "value"), [("", 50), ("limit=1", 1), ("limit=200", 200), ("limit=007", 7)])
+def test_a_limit_within_its_bounds(text: str, value: int) -> None:
+    assert query.limit_in(asked(text), 200, 50) == value
 
 
 @pytest.mark.parametrize(
@@ -60,8 +68,8 @@ def test_a_whole_number_within_its_bounds(text: str, value: int) -> None:
 )
 def test_another_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidParams) as found:
-        query.whole_number(asked(f"n={text}"), "n", lowest=1, highest=200, default=50)
-    refused(found, "n")
+        query.limit_in(asked(f"limit={text}"), 200, 50)
+    refused(found, "limit")
 
 
 def test_a_choice_is_one_of_its_words() -> None:

@@ -5,11 +5,9 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from payd.core.errors import InvalidParams
 from payd.web.openapi import gateway, merchants, payments, sandbox, service, webhooks
 from payd.web.openapi.operation import Operations
 from payd.web.routes import Route
@@ -34,18 +32,3 @@ def name_of(route: Route) -> str:
 def parameters_of(route: Route) -> tuple[str, ...]:
     """The parameters that its query may have."""
     return tuple(one.name for one in OPERATIONS[name_of(route)].query)
-
-
-def check_parameters(route: Route, query: Mapping[str, list[str]]) -> None:
-    """Refuse a parameter that there is not: a filter with a slip in its name would let everything through.
-
-    Raises:
-        InvalidParams: With the names that there are.
-    """
-    if not query:
-        return
-    known = parameters_of(route)
-    for name in query:
-        if name not in known:
-            words = f"there are {', '.join(known)}" if known else "there are none"
-            raise InvalidParams(f"There is no parameter {name[:64]!r} here; {words}.")

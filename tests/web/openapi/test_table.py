@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from payd.core.errors import InvalidParams
 from payd.web.openapi.service import NOT_DESCRIBED
-from payd.web.openapi.table import OPERATIONS, check_parameters, name_of, parameters_of
+from payd.web.openapi.table import OPERATIONS, name_of, parameters_of
 from payd.web.routes import ROUTES, match_route
 from tests.shop import Shop
 
@@ -28,17 +25,11 @@ def test_each_operation_has_an_id_of_its_own() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_a_parameter_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    route, _ = match_route("GET", "/v1/transfers")
-    assert route is not None
-    assert parameters_of(route) == ("matched", "cursor", "limit")
-    check_parameters(route, {"limit": ["1"], "matched": ["true"]})
-    with pytest.raises(InvalidParams, match=r"no parameter 'limt' here; there are matched, cursor, limit\."):
-        check_parameters(route, {"limt": ["1"]})
-    route, _ = match_route("GET", "/v1/test/clock")
-    assert route is not None
-    with pytest.raises(InvalidParams, match="there are none"):
-        check_parameters(route, {"a": ["1"]})
+def test_a_route_has_the_parameters_of_its_operation() -> None:
+    for path, names in (("/v1/transfers", ("matched", "cursor", "limit")), ("/v1/test/clock", ())):
+        route, _ = match_route("GET", path)
+        assert route is not None
+        assert parameters_of(route) == names
 
 
 async def test_a_slip_in_a_filter_does_not_list_everything(shop: Shop) -> None:
