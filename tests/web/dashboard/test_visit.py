@@ -48,7 +48,7 @@ async def test_the_api_is_asked_as_this_person_and_a_form_sent_twice_acts_once(s
     again = await here.ask("POST", "/v1/payments", body, merchant_id=shop.merchant_id)
     assert first["paymentId"] == again["paymentId"]
     assert here.caller.actor == "usr_1"
-    found = await here.ask("GET", "/v1/payments", query={"referenceId": ["R"]})
+    found = await here.ask("GET", "/v1/payments", query={"referenceId": "R"})
     assert len(found["data"]) == 1
 
 
