@@ -5,7 +5,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -139,6 +139,17 @@ class Visit:
         """A parameter of the query, without spaces around it."""
         found = self.request.query.get(name)
         return found[0].strip() if found else default
+
+    def choice(self, name: str, allowed: Collection[str]) -> str:
+        """A parameter of the query that is one of these, or empty.
+
+        Raises:
+            InvalidParams: It is another.
+        """
+        said = self.query(name)
+        if said and said not in allowed:
+            raise InvalidParams(f"{name} must be one of {', '.join(allowed)}.")
+        return said
 
     def row(self, name: str) -> int | None:
         """The number of a row that the query names; None where it names none."""

@@ -12,7 +12,7 @@ import msgspec
 
 from payd.core.advice import advice
 from payd.core.endpoint import EVENT_TYPES
-from payd.core.errors import InvalidParams, NotFound
+from payd.core.errors import NotFound
 from payd.store.attempts import AttemptRow, attempts_of
 from payd.store.db import Tx
 from payd.store.deliveries import find_delivery
@@ -148,16 +148,12 @@ async def resend(visit: Visit) -> Answer:
 
 
 def _filter(visit: Visit) -> DeliveryFilter:
-    state, event_type, since = visit.query("state"), visit.query("type"), visit.query("since")
-    if state and state not in STATES:
-        raise InvalidParams(f"state must be one of {', '.join(STATES)}.")
-    if event_type and event_type not in EVENT_TYPES:
-        raise InvalidParams(f"type must be one of {', '.join(EVENT_TYPES)}.")
+    since = visit.query("since")
     return DeliveryFilter(
         account_id=visit.account_id,
         endpoint_id=visit.query("endpoint") or None,
-        state=state or None,
-        event_type=event_type or None,
+        state=visit.choice("state", STATES) or None,
+        event_type=visit.choice("type", EVENT_TYPES) or None,
         payment_id=visit.query("payment") or None,
         since_ms=instant_ms(visit.request.headers, since, "since") if since else None,
     )

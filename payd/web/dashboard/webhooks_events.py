@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from payd.core.endpoint import EVENT_TYPES
-from payd.core.errors import InvalidParams, NotFound
+from payd.core.errors import NotFound
 from payd.store.deliveries import find_delivery
 from payd.store.events import EventRow, get_event, list_events
 from payd.web.call import Answer
@@ -36,9 +36,11 @@ class EventView(msgspec.Struct, frozen=True):
 
 async def page(visit: Visit) -> Answer:
     """GET …/events: query type, payment, cursor; newest first."""
-    event_type, payment, cursor = visit.query("type"), visit.query("payment"), visit.query("cursor")
-    if event_type and event_type not in EVENT_TYPES:
-        raise InvalidParams(f"type must be one of {', '.join(EVENT_TYPES)}.")
+    event_type, payment, cursor = (
+        visit.choice("type", EVENT_TYPES),
+        visit.query("payment"),
+        visit.query("cursor"),
+    )
     rows = await visit.realm.db.read(
         partial(
             list_events,
