@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from payd.store.rows import upsert_rows, values_of
+
 Tx: TypeAlias = sqlite3.Connection
 
 BuildState = Literal["out", "landed", "void"]
@@ -64,11 +66,8 @@ def hash_message(message: bytes) -> bytes:
 
 def insert_build(tx: Tx, build: Build) -> None:
     """Store a build before a wallet gets it; one with the same message stays as it is."""
-    marks = ", ".join("?" * len(_COLUMNS.split(",")))
-    tx.execute(
-        f"INSERT INTO builds ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING",
-        msgspec.structs.astuple(build),
-    )
+    row = msgspec.structs.astuple(build)
+    upsert_rows(tx, f"INSERT INTO builds ({_COLUMNS})", [row], "ON CONFLICT DO NOTHING")
 
 
 def find_build(tx: Tx, message_hash: bytes) -> Build | None:
@@ -167,11 +166,8 @@ def prune_paid_builds(tx: Tx, before_ms: int, limit: int) -> int:
 
 
 def _prune(tx: Tx, road: str, which: str, before_ms: int, limit: int) -> int:
-    pruned, chain = 0, ""
-    while True:
-        (chain,) = tx.execute("SELECT min(chain) FROM builds WHERE chain > ?", (chain,)).fetchone()
-        if chain is None:
-            return pruned
+    pruned = 0
+    for chain in values_of(tx, "SELECT min(chain) FROM builds WHERE chain > ?"):
         pruned += tx.execute(
             f"DELETE FROM builds WHERE message_hash IN (SELECT b.message_hash FROM builds b INDEXED BY {road}"
             f" WHERE b.chain = ? AND b.created_at_ms < ? AND {which}"
@@ -179,3 +175,4 @@ def _prune(tx: Tx, road: str, which: str, before_ms: int, limit: int) -> int:
             " AND p.status IN ('requires_action', 'processing')) LIMIT ?)",
             (chain, before_ms, limit - pruned),
         ).rowcount
+    return pruned

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from payd.core.relay import RETRY_LAST_MS, RelayJob
+from payd.store.rows import values_of
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -25,7 +26,10 @@ BROUGHT_LOOK_MAX: Final = 1000
 _COLUMNS: Final = (
     "seq, payment_id, chain, buyer, target, data, valid_until_s, state, left_us, tries, reason, created_at_ms"
 )
-_LEFT_US: Final = _COLUMNS.split(", ").index("left_us")
+# Of a job: no transaction for it is open.
+_NOT_OPEN: Final = (
+    "NOT EXISTS (SELECT 1 FROM relay_transactions WHERE job_seq = relay_jobs.seq AND state = 'open')"
+)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -159,15 +163,12 @@ def doubt_job(tx: Tx, seq: int) -> bool:
     Returns:
         Whether it was.
     """
-    return (
-        tx.execute(
-            "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = 0 WHERE seq = ? AND state = 'landed'"
-            " AND reason IS NOT NULL AND NOT EXISTS (SELECT 1 FROM relay_transactions"
-            " WHERE job_seq = relay_jobs.seq AND state = 'open')",
-            (seq,),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = 0 WHERE seq = ? AND state = 'landed'"
+        f" AND reason IS NOT NULL AND {_NOT_OPEN}",
+        (seq,),
     )
+    return changed.rowcount == 1
 
 
 def kill_job(tx: Tx, seq: int, reason: str) -> bool:
@@ -188,15 +189,12 @@ def untold_deaths(tx: Tx, chain: str, limit: int) -> list[str]:
 
 def requeue_job(tx: Tx, job_seq: int, retry_at_ms: int, reason: str) -> bool:
     """Queue a sent job anew, unless another transaction for it is open. Returns whether it was."""
-    return (
-        tx.execute(
-            "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = ?, reason = ?"
-            " WHERE seq = ? AND state = 'sent' AND NOT EXISTS (SELECT 1 FROM relay_transactions"
-            " WHERE job_seq = relay_jobs.seq AND state = 'open')",
-            (retry_at_ms, reason, job_seq),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = ?, reason = ?"
+        f" WHERE seq = ? AND state = 'sent' AND {_NOT_OPEN}",
+        (retry_at_ms, reason, job_seq),
     )
+    return changed.rowcount == 1
 
 
 def reopen_above(tx: Tx, chain: str, number: int) -> int:
@@ -294,37 +292,24 @@ def _requeue_brought(tx: Tx, chain: str) -> None:
     newest = "SELECT seq FROM relay_jobs WHERE chain = ? AND state = 'landed' ORDER BY seq DESC LIMIT ?"
     tx.execute(
         "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = 0, reason = NULL"
-        f" WHERE seq IN ({newest}) AND reason IS NOT NULL AND NOT EXISTS (SELECT 1 FROM relay_transactions"
-        " WHERE job_seq = relay_jobs.seq AND state = 'open')",
+        f" WHERE seq IN ({newest}) AND reason IS NOT NULL AND {_NOT_OPEN}",
         (chain, BROUGHT_LOOK_MAX),
     )
 
 
 def _end_queued(tx: Tx, seq: int, state: JobState, reason: str) -> bool:
-    return (
-        tx.execute(
-            "UPDATE relay_jobs SET state = ?, reason = ? WHERE seq = ? AND state = 'queued'",
-            (state, reason, seq),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE relay_jobs SET state = ?, reason = ? WHERE seq = ? AND state = 'queued'",
+        (state, reason, seq),
     )
+    return changed.rowcount == 1
 
 
 def _senders(tx: Tx, chain: str) -> list[str]:
-    """The keys that ever sent on a chain: one, or two after a change. Each found by a step in the index."""
-    senders: list[str] = []
-    after = ""
-    while True:
-        row = tx.execute(
-            "SELECT MIN(sender) FROM relay_transactions WHERE chain = ? AND sender > ?", (chain, after)
-        ).fetchone()
-        if row[0] is None:
-            return senders
-        after = str(row[0])
-        senders.append(after)
+    """The keys that ever sent on a chain: one, or two after a change."""
+    return values_of(tx, "SELECT min(sender) FROM relay_transactions WHERE chain = ? AND sender > ?", chain)
 
 
-def _job(row: Sequence[Any]) -> Job:
-    values = list(row)
-    values[_LEFT_US] = bool(values[_LEFT_US])
-    return Job(*values)
+def _job(row: tuple[object, ...]) -> Job:
+    found = Job(*row)  # type: ignore[arg-type]
+    return msgspec.structs.replace(found, left_us=bool(found.left_us))

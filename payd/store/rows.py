@@ -100,6 +100,20 @@ def find_rows(tx: Tx, select: str, keys: Sequence[Row]) -> list[tuple[Any, ...]]
     ]
 
 
+def values_of(tx: Tx, least: str, *among: str) -> list[str]:
+    """The values of a column of texts, where they are few among many rows: each by one step in its index.
+
+    Args:
+        tx: A reading transaction.
+        least: Finds the first one above another, such as `SELECT min(b) FROM t WHERE a = ? AND b > ?`.
+        among: What else it asks for, before that.
+    """
+    found = [""]
+    while (row := tx.execute(least, (*among, found[-1])).fetchone())[0] is not None:
+        found.append(str(row[0]))
+    return found[1:]
+
+
 def prune_rows(tx: Tx, table: str, key: str, time: str, before_ms: int, limit: int) -> int:
     """Delete rows of a time before that, `limit` at most; returns how many.
 

@@ -106,9 +106,8 @@ def use_passkey(
 
 def remove_passkey(tx: Tx, user_id: str, passkey_id: str) -> bool:
     """Remove one of a person's passkeys; False if they have none such."""
-    return (
-        tx.execute("DELETE FROM passkeys WHERE id = ? AND user_id = ?", (passkey_id, user_id)).rowcount == 1
-    )
+    changed = tx.execute("DELETE FROM passkeys WHERE id = ? AND user_id = ?", (passkey_id, user_id))
+    return changed.rowcount == 1
 
 
 def app_subject(user_id: str) -> str:
@@ -129,12 +128,10 @@ def app_step(tx: Tx, user_id: str) -> int:
 
 def use_app(tx: Tx, user_id: str, step: int) -> bool:
     """Store that the code of a step was used; False if it or a newer one was before."""
-    return (
-        tx.execute(
-            "UPDATE users SET totp_step = ? WHERE id = ? AND totp_step < ?", (step, user_id, step)
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE users SET totp_step = ? WHERE id = ? AND totp_step < ?", (step, user_id, step)
     )
+    return changed.rowcount == 1
 
 
 def put_recovery_codes(tx: Tx, user_id: str, hashes: Sequence[bytes]) -> None:
@@ -147,13 +144,11 @@ def put_recovery_codes(tx: Tx, user_id: str, hashes: Sequence[bytes]) -> None:
 
 def use_recovery_code(tx: Tx, user_id: str, code_hash: bytes, now_ms: int) -> bool:
     """Use one up; False if there is none such, or it was used before."""
-    return (
-        tx.execute(
-            "UPDATE recovery_codes SET used_at_ms = ? WHERE user_id = ? AND hash = ? AND used_at_ms IS NULL",
-            (now_ms, user_id, code_hash),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE recovery_codes SET used_at_ms = ? WHERE user_id = ? AND hash = ? AND used_at_ms IS NULL",
+        (now_ms, user_id, code_hash),
     )
+    return changed.rowcount == 1
 
 
 def drop_factors(tx: Tx, user_id: str) -> None:

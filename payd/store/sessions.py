@@ -130,20 +130,17 @@ def show_account(tx: sqlite3.Connection, session_id: str, account_id: str) -> No
 
 def renew_session(tx: sqlite3.Connection, session_id: str, token_hash: bytes, now_ms: int) -> bool:
     """Give a session whose person has just shown who they are another token; False if it is gone."""
-    return (
-        tx.execute(
-            "UPDATE sessions SET token_hash = ?, proved_at_ms = ? WHERE id = ?",
-            (token_hash, now_ms, session_id),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE sessions SET token_hash = ?, proved_at_ms = ? WHERE id = ?",
+        (token_hash, now_ms, session_id),
     )
+    return changed.rowcount == 1
 
 
 def end_session(tx: sqlite3.Connection, user_id: str, session_id: str) -> bool:
     """End one of a person's sessions; False if there is none."""
-    return (
-        tx.execute("DELETE FROM sessions WHERE id = ? AND user_id = ?", (session_id, user_id)).rowcount == 1
-    )
+    changed = tx.execute("DELETE FROM sessions WHERE id = ? AND user_id = ?", (session_id, user_id))
+    return changed.rowcount == 1
 
 
 def end_sessions(tx: sqlite3.Connection, user_id: str, *, but: str | None = None) -> int:

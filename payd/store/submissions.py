@@ -123,13 +123,11 @@ def note_leaving(tx: Tx, seqs: Sequence[int], now_ms: int) -> None:
 
 def end_submission(tx: Tx, seq: int, state: Literal["landed", "dead"], reason: str | None = None) -> bool:
     """Note what became of one. Returns whether it was open."""
-    return (
-        tx.execute(
-            "UPDATE submissions SET state = ?, reason = ? WHERE seq = ? AND state = 'open'",
-            (state, reason, seq),
-        ).rowcount
-        == 1
+    changed = tx.execute(
+        "UPDATE submissions SET state = ?, reason = ? WHERE seq = ? AND state = 'open'",
+        (state, reason, seq),
     )
+    return changed.rowcount == 1
 
 
 def _stored(row: tuple[object, ...]) -> StoredSubmission:

@@ -84,11 +84,8 @@ def match_transfers(tx: Tx, transfers: Sequence[Transfer]) -> bool:
 
 def keep_unpaid(tx: Tx, transfer: Transfer) -> None:
     """Store a transfer that pays for nothing; one that is there stays as it is."""
-    marks = ", ".join("?" * len(_COLUMNS.split(",")))
-    tx.execute(
-        f"INSERT INTO transfers ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING",
-        msgspec.structs.astuple(transfer),
-    )
+    row = msgspec.structs.astuple(transfer)
+    upsert_rows(tx, f"INSERT INTO transfers ({_COLUMNS})", [row], "ON CONFLICT DO NOTHING")
 
 
 def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:
@@ -97,14 +94,12 @@ def follow_transfer(tx: Tx, payment_id: str, follow: Follow) -> bool:
     Returns:
         False when there is none such in this block: a reorg took it, or it pays for something else.
     """
-    return (
-        tx.execute(
-            "UPDATE transfers SET awaits = ?, look_at = ? WHERE payment_id = ? AND chain = ? AND tx_id = ?"
-            " AND kind = 'matched' AND block_hash = ?",
-            (follow.awaits, follow.look_at, payment_id, follow.chain, follow.tx_id, follow.block_hash),
-        ).rowcount
-        >= 1
+    changed = tx.execute(
+        "UPDATE transfers SET awaits = ?, look_at = ? WHERE payment_id = ? AND chain = ? AND tx_id = ?"
+        " AND kind = 'matched' AND block_hash = ?",
+        (follow.awaits, follow.look_at, payment_id, follow.chain, follow.tx_id, follow.block_hash),
     )
+    return changed.rowcount >= 1
 
 
 def transfers_of_payment(tx: Tx, payment_id: str) -> list[Transfer]:

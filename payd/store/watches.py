@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
+
+from payd.store.rows import values_of
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -128,7 +130,7 @@ def prune_watches(tx: Tx, before_ms: int, limit: int) -> int:
     What a payment is still looked for by stays.
     """
     pruned = 0
-    for chain in _chains(tx):
+    for chain in values_of(tx, "SELECT min(chain) FROM watches WHERE chain > ?"):
         pruned += tx.execute(
             "DELETE FROM watches WHERE (binding, asset_key) IN"
             " (SELECT w.binding, w.asset_key FROM watches w WHERE w.chain = ? AND w.until_ms < ?"
@@ -137,15 +139,3 @@ def prune_watches(tx: Tx, before_ms: int, limit: int) -> int:
             (chain, before_ms, limit - pruned),
         ).rowcount
     return pruned
-
-
-def _chains(tx: Tx) -> Collection[str]:
-    """Every chain that something is looked for on: one step in the index each."""
-    chains: list[str] = []
-    while True:
-        (chain,) = tx.execute(
-            "SELECT min(chain) FROM watches WHERE chain > ?", (chains[-1] if chains else "",)
-        ).fetchone()
-        if chain is None:
-            return chains
-        chains.append(chain)
