@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -38,6 +38,8 @@ from payd.core.timeline import (
 from payd.store.payments import find_payment
 
 Tx: TypeAlias = sqlite3.Connection
+Kind: TypeAlias = Callable[[Tx, str], Iterable[Entry]]
+"""Reads the entries of one kind of row, of a payment."""
 
 # Of each kind of row. A payment has a handful of each; wallets that ask for days, and people who send again
 # by hand, make hundreds.
@@ -68,30 +70,13 @@ def read_timeline(tx: Tx, account_id: str, payment_id: str) -> Timeline | None:
             (payment_id,),
         )
     ]
-    kinds = [list(kind) for kind in _kinds(tx, payment_id)]
+    kinds = [list(kind(tx, payment_id)) for kind in _KINDS]
     entries: list[Entry] = [
         *transitions_of(payment, events),
         *(EventKept(one.created_at_ms, one.id, one.type, one.version) for one in events),
         *(entry for kind in kinds for entry in kind[::-1][:ROWS_MAX][::-1]),
     ]
     return Timeline(payment, tuple(in_order(entries)), all(len(kind) <= ROWS_MAX for kind in kinds))
-
-
-def _kinds(tx: Tx, payment_id: str) -> tuple[Iterator[Entry], ...]:
-    return (
-        _offers(tx, payment_id),
-        _answers(tx, payment_id),
-        _builds(tx, payment_id),
-        _told(tx, payment_id),
-        _relays(tx, payment_id),
-        _submissions(tx, payment_id),
-        _transfers(tx, payment_id),
-        _acts(tx, payment_id),
-        _deliveries(tx, payment_id),
-        _attempts(tx, payment_id),
-        _refunds(tx, payment_id),
-        _parked(tx, payment_id),
-    )
 
 
 def _offers(tx: Tx, payment_id: str) -> Iterator[Entry]:
@@ -108,28 +93,6 @@ def _offers(tx: Tx, payment_id: str) -> Iterator[Entry]:
                 for _, option_id, asset, account, amount, destination, until_ms in handed
             ),
         )
-
-
-def _answers(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
-        "SELECT collected_at_ms FROM collected WHERE payment_id = ? ORDER BY seq", (payment_id,)
-    )
-    return (Answered(at_ms) for (at_ms,) in rows.fetchall())
-
-
-def _builds(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
-        "SELECT created_at_ms, chain, buyer FROM builds WHERE payment_id = ? ORDER BY created_at_ms",
-        (payment_id,),
-    )
-    return (Built(*row) for row in rows.fetchall())
-
-
-def _told(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
-        "SELECT told_at_ms, hash FROM hints WHERE payment_id = ? ORDER BY told_at_ms", (payment_id,)
-    )
-    return (WalletTold(*row) for row in rows.fetchall())
 
 
 def _relays(tx: Tx, payment_id: str) -> Iterator[Entry]:
@@ -194,36 +157,36 @@ def _acts(tx: Tx, payment_id: str) -> Iterator[Entry]:
     return (Acted(at_ms, actor, act, json.loads(details)) for at_ms, actor, act, details in rows.fetchall())
 
 
-# By way of its events, which have an index on the payment.
-_DELIVERIES: Final = "FROM events e JOIN deliveries d ON d.event_seq = e.seq WHERE e.payment_id = ?"
+def _rows(make: Callable[..., Entry], query: str) -> Kind:
+    """A kind whose rows are its entries."""
+    return lambda tx, payment_id: [make(*row) for row in tx.execute(query, (payment_id,)).fetchall()]
 
 
-def _deliveries(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
+# Deliveries by way of their events, which have an index on the payment.
+_DELIVERIES: Final = "FROM events e JOIN deliveries d ON d.event_seq = e.seq"
+
+_KINDS: Final[tuple[Kind, ...]] = (
+    _offers,
+    _rows(Answered, "SELECT collected_at_ms FROM collected WHERE payment_id = ? ORDER BY seq"),
+    _rows(
+        Built, "SELECT created_at_ms, chain, buyer FROM builds WHERE payment_id = ? ORDER BY created_at_ms"
+    ),
+    _rows(WalletTold, "SELECT told_at_ms, hash FROM hints WHERE payment_id = ? ORDER BY told_at_ms"),
+    _relays,
+    _submissions,
+    _transfers,
+    _acts,
+    _rows(
+        DeliveryOwed,
         "SELECT d.created_at_ms, d.id, d.event_type, d.endpoint_id, d.state, d.reason, d.next_at_ms"
-        f" {_DELIVERIES} ORDER BY d.seq",
-        (payment_id,),
-    )
-    return (DeliveryOwed(*row) for row in rows.fetchall())
-
-
-def _attempts(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
+        f" {_DELIVERIES} WHERE e.payment_id = ? ORDER BY d.seq",
+    ),
+    _rows(
+        DeliveryTried,
         "SELECT a.at_ms, d.id, d.event_type, a.n, a.trigger, a.status, a.error_class, a.error, a.duration_ms,"
-        " a.fault FROM events e JOIN deliveries d ON d.event_seq = e.seq"
-        " JOIN attempts a ON a.delivery_id = d.id WHERE e.payment_id = ? ORDER BY a.seq",
-        (payment_id,),
-    )
-    return (DeliveryTried(*row) for row in rows.fetchall())
-
-
-def _refunds(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute("SELECT created_at_ms, tx_id, note FROM refunds WHERE payment_id = ?", (payment_id,))
-    return (Refunded(*row) for row in rows.fetchall())
-
-
-def _parked(tx: Tx, payment_id: str) -> Iterator[Entry]:
-    rows = tx.execute(
-        "SELECT parked_at_ms FROM payments WHERE id = ? AND parked_at_ms IS NOT NULL", (payment_id,)
-    )
-    return (Parked(at_ms) for (at_ms,) in rows.fetchall())
+        f" a.fault {_DELIVERIES} JOIN attempts a ON a.delivery_id = d.id"
+        " WHERE e.payment_id = ? ORDER BY a.seq",
+    ),
+    _rows(Refunded, "SELECT created_at_ms, tx_id, note FROM refunds WHERE payment_id = ?"),
+    _rows(Parked, "SELECT parked_at_ms FROM payments WHERE id = ? AND parked_at_ms IS NOT NULL"),
+)
