@@ -6,8 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from payd.core.errors import InvalidState, NotFound
 from payd.core.fault import Fault, is_over, touches
+from payd.store.rows import insert_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -36,22 +39,8 @@ def add_fault(tx: Tx, fault: Fault) -> Fault:
             details={"active": len(active)},
         )
     _forget(tx, [one.id for one in stored if is_over(one, fault.created_at_ms)][KEPT_MAX - 1 :])
-    values = (
-        fault.id,
-        fault.endpoint_id,
-        fault.kind,
-        fault.delay_ms,
-        " ".join(fault.events),
-        fault.payment_id,
-        fault.deliveries,
-        fault.left,
-        fault.until_ms,
-        fault.created_at_ms,
-        fault.injected,
-        fault.held,
-        fault.ended_at_ms,
-    )
-    tx.execute(f"INSERT INTO faults ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
+    values = [" ".join(one) if isinstance(one, tuple) else one for one in msgspec.structs.astuple(fault)]
+    insert_rows(tx, f"INSERT INTO faults ({_COLUMNS})", [values])
     return fault
 
 

@@ -207,19 +207,8 @@ def revoke_key(tx: sqlite3.Connection, *, account_id: str, key_id: str, actor: s
 
 
 def _key(row: tuple[str, str, str, str, str, str, str | None, int, int | None]) -> Key:
-    key_id, account_id, prefix, last4, name, scopes, merchants, created_at_ms, revoked_at_ms = row
-    limited_to = None if merchants is None else frozenset(merchants.split())
-    return Key(
-        key_id,
-        account_id,
-        prefix,
-        last4,
-        name,
-        frozenset(scopes.split()),
-        limited_to,
-        created_at_ms,
-        revoked_at_ms,
-    )
+    limited_to = None if row[6] is None else frozenset(row[6].split())
+    return Key(*row[:5], frozenset(row[5].split()), limited_to, *row[7:])
 
 
 def _check_key_name(name: str, *, is_listener: bool) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
 from payd.store.audit import insert_audit
-from payd.store.rows import prune_rows
+from payd.store.rows import insert_rows, prune_rows
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -57,13 +57,9 @@ def insert_link(tx: Tx, link: Link, token_hash: bytes) -> Link:
             raise InvalidParams(f"There are {OPEN_MAX} open invitations. Take some back first.")
     else:
         tx.execute("DELETE FROM links WHERE purpose = ? AND user_id IS ?", (link.purpose, link.user_id))
-    tx.execute(
-        f"INSERT INTO links ({_COLUMNS}, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            link.id, link.purpose, link.account_id, link.user_id, link.role and link.role.value, link.email,
-            link.created_by, link.created_at_ms, link.expires_at_ms, token_hash,
-        ),
-    )  # fmt: skip
+    stored = msgspec.structs.replace(link, role=link.role and link.role.value)
+    row = (*msgspec.structs.astuple(stored), token_hash)
+    insert_rows(tx, f"INSERT INTO links ({_COLUMNS}, token_hash)", [row])
     concerned: list[str | None] = [link.account_id]
     if link.purpose == "reset":
         rows = tx.execute("SELECT account_id FROM memberships WHERE user_id = ?", (link.user_id,))
@@ -146,16 +142,6 @@ def prune_links(tx: Tx, before_ms: int, limit: int) -> int:
     return prune_rows(tx, "links", "id", "expires_at_ms", before_ms, limit)
 
 
-def _link(row: tuple[str, Purpose, str | None, str | None, str | None, str | None, str, int, int]) -> Link:
-    link_id, purpose, account_id, user_id, role, email, created_by, created_at_ms, expires_at_ms = row
-    return Link(
-        link_id,
-        purpose,
-        account_id,
-        user_id,
-        None if role is None else Role(role),
-        email,
-        created_by,
-        created_at_ms,
-        expires_at_ms,
-    )
+def _link(row: tuple[object, ...]) -> Link:
+    link = Link(*row)  # type: ignore[arg-type]
+    return link if link.role is None else msgspec.structs.replace(link, role=Role(link.role))

@@ -14,6 +14,8 @@ from payd.store.deliveries import owe_message
 from payd.store.seal import Seal
 
 Tx: TypeAlias = sqlite3.Connection
+FreshId: TypeAlias = Callable[[str, int], str]
+"""Makes an id for a prefix and a time in Unix milliseconds."""
 
 
 def notify_secret(seal: Seal) -> str:
@@ -27,11 +29,11 @@ class Notices:
 
     Attributes:
         live: Which realm it is.
-        fresh_id: Makes an id for a prefix and a time in Unix milliseconds.
+        fresh_id: For what is written.
     """
 
     live: bool
-    fresh_id: Callable[[str, int], str]
+    fresh_id: FreshId
 
     def owe(
         self,
@@ -56,28 +58,22 @@ class Notices:
             status=status,
             error_class=error_class,
         )
-        return owe_message(
-            tx,
-            endpoint_id=NOTIFY,
-            kind="notice",
-            event_type=kind,
-            body=body,
-            delivery_id=self.fresh_id("dlv_", now_ms),
-            message_id=self.fresh_id("msg_", now_ms),
-            now_ms=now_ms,
-        )
+        return _owe(tx, kind, body, self.fresh_id, now_ms)
 
 
-def owe_moved(
-    tx: Tx, kind: MovedType, moved: Moved, fresh_id: Callable[[str, int], str], now_ms: int
-) -> bool:
+def owe_moved(tx: Tx, kind: MovedType, moved: Moved, fresh_id: FreshId, now_ms: int) -> bool:
     """Owe a notice of what happens to a destination; returns as `Notices.owe` does."""
+    body = render_moved(kind, moved, event_id=fresh_id("evt_", now_ms), now_ms=now_ms)
+    return _owe(tx, kind, body, fresh_id, now_ms)
+
+
+def _owe(tx: Tx, kind: NoticeType | MovedType, body: bytes, fresh_id: FreshId, now_ms: int) -> bool:
     return owe_message(
         tx,
         endpoint_id=NOTIFY,
         kind="notice",
         event_type=kind,
-        body=render_moved(kind, moved, event_id=fresh_id("evt_", now_ms), now_ms=now_ms),
+        body=body,
         delivery_id=fresh_id("dlv_", now_ms),
         message_id=fresh_id("msg_", now_ms),
         now_ms=now_ms,

@@ -9,7 +9,6 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -28,11 +27,10 @@ from payd.core.notice import (
 from payd.core.settlement_change import SettlementChange, is_same_account
 from payd.store.audit import insert_audit
 from payd.store.merchants import find_merchant
-from payd.store.notices import owe_moved
+from payd.store.notices import FreshId, owe_moved
 from payd.store.settlements import Settlement, find_settlement, set_destination
 
 Tx: TypeAlias = sqlite3.Connection
-FreshId: TypeAlias = Callable[[str, int], str]
 
 SERVER: Final = "server"
 """Who the audit says applied a change, or dropped one."""

@@ -61,11 +61,8 @@ def insert_user(tx: sqlite3.Connection, user: User) -> User:
     tx.execute(
         "INSERT INTO users (id, email, password_hash, password_set_at_ms, totp_sealed, created_at_ms)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            user.id, user.email, user.password_hash, user.password_set_at_ms, user.totp_sealed,
-            user.created_at_ms,
-        ),
-    )  # fmt: skip
+        msgspec.structs.astuple(user),
+    )
     return user
 
 
