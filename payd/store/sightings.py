@@ -153,20 +153,13 @@ def assign(
 
 def matched_of(tx: Tx, payment_id: str) -> list[Sighting]:
     """The transfers that pay a payment and that the chain shows, oldest first. One, but for bad luck."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers"
-        " WHERE payment_id = ? AND kind = 'matched' AND block_hash IS NOT NULL ORDER BY seq",
-        (payment_id,),
-    )
-    return [_sighting(row) for row in rows]
+    where = "payment_id = ? AND kind = 'matched' AND block_hash IS NOT NULL ORDER BY seq"
+    return _sightings(tx, where, payment_id)
 
 
 def sightings_in(tx: Tx, chain: str, tx_id: str) -> list[Sighting]:
     """What is stored of a transaction, in the order of its logs."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? ORDER BY log_index", (chain, tx_id)
-    )
-    return [_sighting(row) for row in rows]
+    return _sightings(tx, "chain = ? AND tx_id = ? ORDER BY log_index", chain, tx_id)
 
 
 def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], *, paying: bool = False) -> set[tuple[str, str]]:
@@ -188,12 +181,8 @@ def blocks_of(tx: Tx, chain: str, tx_ids: Sequence[str], *, paying: bool = False
 
 def sightings_between(tx: Tx, chain: str, above: int, to: int) -> list[Sighting]:
     """Transfers that are shown in the blocks above one, up to another, oldest first."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND block_number > ? AND block_number <= ?"
-        " AND block_hash IS NOT NULL ORDER BY seq",
-        (chain, above, to),
-    )
-    return [_sighting(row) for row in rows]
+    where = "chain = ? AND block_number > ? AND block_number <= ? AND block_hash IS NOT NULL ORDER BY seq"
+    return _sightings(tx, where, chain, above, to)
 
 
 def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
@@ -202,11 +191,8 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
     Nothing that was told is taken back. A payment that is not paid any more may be paid by another transfer,
     which was too much before.
     """
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers"
-        " WHERE chain = ? AND block_number > ? AND block_hash IS NOT NULL ORDER BY seq",
-        (chain, to.number),
-    ).fetchall()
+    where = "chain = ? AND block_number > ? AND block_hash IS NOT NULL ORDER BY seq"
+    shown = _sightings(tx, where, chain, to.number)
     tx.execute(
         "UPDATE transfers SET block_hash = NULL, look_at = NULL WHERE chain = ? AND block_number > ?",
         (chain, to.number),
@@ -214,7 +200,7 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
     turn_back(tx, chain, to)
     reopen_above(tx, chain, to.number)
     lost, paid_by_others = [], []
-    for sighting in map(_sighting, rows):
+    for sighting in shown:
         payment = _payment_of(tx, sighting)
         if payment is None or sighting.kind != "matched":
             continue
@@ -223,8 +209,8 @@ def rewind(tx: Tx, chain: str, to: Cursor) -> TurnedBack:
         elif _match_another(tx, payment):
             paid_by_others.append(payment.id)
         is_done = payment.settled is not None or payment.status in OVER
-        _await(tx, sighting, None if is_done else "depth", None)
-    return TurnedBack(len(rows), tuple(lost), tuple(paid_by_others))
+        _await(tx, sighting, "matched", None if is_done else "depth", None)
+    return TurnedBack(len(shown), tuple(lost), tuple(paid_by_others))
 
 
 def _assign(tx: Tx, payment: Payment, sighting: Sighting, actor: str, now_ms: int, merchants: Limit) -> Word:
@@ -288,16 +274,10 @@ def hold_to_commitment(tx: Tx, payment_id: str) -> None:
     """
     payment = find_payment(tx, payment_id)
     assert payment is not None
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'matched'", (payment_id,)
-    ).fetchall()
-    others = [one for one in map(_sighting, rows) if (one.asset, one.value) != committed(payment)]
+    matched = _sightings(tx, "payment_id = ? AND kind = 'matched'", payment_id)
+    others = [one for one in matched if (one.asset, one.value) != committed(payment)]
     for one in others:
-        tx.execute(
-            "UPDATE transfers SET kind = 'surplus' WHERE chain = ? AND tx_id = ? AND log_index = ?",
-            (one.chain, one.tx_id, one.log_index),
-        )
-        _await(tx, one, None, None)
+        _await(tx, one, "surplus", None, None)
     if others:
         _match_another(tx, payment)
 
@@ -432,26 +412,22 @@ def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
 
 def _match_another(tx: Tx, payment: Payment, held: bool | None = None, since_ms: int = -1) -> bool:
     """Have the first transfer that is good enough pay for the payment, if there is one."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers WHERE payment_id = ? AND kind = 'surplus'"
-        " AND block_hash IS NOT NULL AND seen_at_ms > ? ORDER BY seq",
-        (payment.id, since_ms),
-    ).fetchall()
-    for sighting in map(_sighting, rows):
+    where = "payment_id = ? AND kind = 'surplus' AND block_hash IS NOT NULL AND seen_at_ms > ? ORDER BY seq"
+    for sighting in _sightings(tx, where, payment.id, since_ms):
         if _judge(tx, payment, sighting, None, held).kind == "matched":
-            tx.execute(
-                "UPDATE transfers SET kind = 'matched' WHERE chain = ? AND tx_id = ? AND log_index = ?",
-                (sighting.chain, sighting.tx_id, sighting.log_index),
-            )
-            _await(tx, sighting, "depth", sighting.block_number)
+            _await(tx, sighting, "matched", "depth", sighting.block_number)
             return True
     return False
 
 
-def _await(tx: Tx, sighting: Sighting, awaits: Literal["depth"] | None, look_at: int | None) -> None:
+def _await(
+    tx: Tx, sighting: Sighting, kind: Kind, awaits: Literal["depth"] | None, look_at: int | None
+) -> None:
+    """Note what a transfer is from now on, and when its chain is looked at for it."""
     tx.execute(
-        "UPDATE transfers SET awaits = ?, look_at = ? WHERE chain = ? AND tx_id = ? AND log_index = ?",
-        (awaits, look_at, sighting.chain, sighting.tx_id, sighting.log_index),
+        "UPDATE transfers SET kind = ?, awaits = ?, look_at = ?"
+        " WHERE chain = ? AND tx_id = ? AND log_index = ?",
+        (kind, awaits, look_at, sighting.chain, sighting.tx_id, sighting.log_index),
     )
 
 
@@ -465,11 +441,8 @@ def _owner(tx: Tx, seen: Seen) -> str | None:
 
 
 def _known(tx: Tx, seen: Seen) -> Sighting | None:
-    row = tx.execute(
-        f"SELECT {_COLUMNS} FROM transfers WHERE chain = ? AND tx_id = ? AND log_index = ?",
-        (seen.chain, seen.tx_id, seen.log_index),
-    ).fetchone()
-    return None if row is None else _sighting(row)
+    where = "chain = ? AND tx_id = ? AND log_index = ?"
+    return next(iter(_sightings(tx, where, seen.chain, seen.tx_id, seen.log_index)), None)
 
 
 def _store(tx: Tx, sighting: Sighting, now_ms: int) -> None:
@@ -481,6 +454,11 @@ def _store(tx: Tx, sighting: Sighting, now_ms: int) -> None:
         + ", ".join(f"{name} = excluded.{name}" for name in row if name not in kept),
         tuple(row.values()),
     )
+
+
+def _sightings(tx: Tx, where: str, *values: str | int) -> list[Sighting]:
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM transfers WHERE {where}", values).fetchall()
+    return [_sighting(row) for row in rows]
 
 
 def _sighting(row: tuple[object, ...]) -> Sighting:
