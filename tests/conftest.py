@@ -189,6 +189,15 @@ async def realm_db(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Database]:
+    """An empty, migrated office database, likewise."""
+    from payd.store.db import open_database
+
+    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
+        yield db
+
+
+@pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
     """A whole house in virtual time, with a merchant that can be paid."""
     from tests.shop import open_shop

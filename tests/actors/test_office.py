@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 import trio
 
 from payd.actors.maintenance import AUDIT_DAYS, BATCH_MAX, DAY_MS, EVERY_S, FIRST_S
 from payd.actors.office import OfficeChores
 from payd.core.tries import ACCOUNT
-from payd.store.db import Database, Tx, open_database
+from payd.store.db import Database, Tx
 from payd.store.links import Link, insert_link
 from payd.store.sessions import LIFETIME_MS, Session, insert_session
 from payd.store.sign_ins import KEPT_MS, SignIn, insert_sign_in
 from payd.store.tries import begin_try
 
 NOW = 1_780_000_000_000
-
-
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        yield db
 
 
 async def fill(office: Database, count: int) -> None:

@@ -6,8 +6,6 @@ Each is sent by a real wallet on a real node. What payd can see of it is recorde
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,23 +18,15 @@ from tests.live.chain import (
     FIRST_CONTRACT,
     MERCHANT,
     STRANGER,
-    LocalChain,
     account,
     address,
     calldata,
 )
-from tests.live.street import DAI, ETH, SECOND_CONTRACT, Street, furnish_chain, open_street
+from tests.live.street import DAI, ETH, SECOND_CONTRACT, Street
 
 pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
-
-
-@pytest.fixture
-async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
-    await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, block_s=0.2) as opened:
-        yield opened
 
 
 async def send(street: Street, to: str, data: bytes, value: int = 0, place: int = BUYER) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,6 @@ from tests.live.street import CHAIN, DAI, SECOND_CONTRACT, Street, furnish_chain
 pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
-
-
-@pytest.fixture
-async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
-    await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, block_s=0.2) as opened:
-        yield opened
 
 
 async def by_hand(street: Street, value: int = AMOUNT, to: int = MERCHANT, tag: bytes = b"") -> str:

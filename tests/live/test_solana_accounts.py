@@ -39,19 +39,13 @@ from tests.live.solana import (
     pay_token,
     pubkey,
 )
-from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street
+from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_solana_street
 
 pytestmark = pytest.mark.real_time
 
 AMOUNT: Final = 25_000_000
 HOLDING_RENT: Final = 2_039_280
 PAYERS: Final = {"our fee": POOR, "the buyer's fee": BUYER}
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 @pytest.fixture

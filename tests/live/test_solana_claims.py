@@ -29,7 +29,7 @@ from tests.live.solana import (
     pubkey,
     tx_id_of,
 )
-from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street
+from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_solana_street
 
 pytestmark = pytest.mark.real_time
 
@@ -37,12 +37,6 @@ AMOUNT: Final = 25_000_000
 ALL_EVENTS: Final = ["payment.created", "payment.processing", "payment.succeeded", "payment.settled"]
 WAYS: Final = {"our fee": (USDC, POOR), "the buyer's fee": (USDC, BUYER), "SOL": (SOL, BUYER)}
 MERCHANTS_USDC: Final = (pubkey(MERCHANT), USDC_MINT)
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 @pytest.fixture

@@ -28,19 +28,13 @@ from tests.live.solana import (
     pay_token,
     pubkey,
 )
-from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street, signed
+from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_solana_street, signed
 from tests.live.svm_node import ServedNode
 
 pytestmark = pytest.mark.real_time
 
 AMOUNT: Final = 25_000_000
 ALL_EVENTS: Final = ["payment.created", "payment.processing", "payment.succeeded", "payment.settled"]
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 @pytest.fixture

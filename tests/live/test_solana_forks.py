@@ -29,20 +29,6 @@ async def solana() -> AsyncIterator[LocalSolana]:
         yield local
 
 
-@pytest.fixture
-async def still(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaBehind]:
-    """A shop with two nodes, on a chain whose blocks come when they are asked for."""
-    async with open_solana_behind(tmp_path / "house", solana, slot_s=None) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def pair(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaBehind]:
-    """A shop with two nodes."""
-    async with open_solana_behind(tmp_path / "house", solana) as opened:
-        yield opened
-
-
 async def sign(shop: SolanaBehind, asset: str = USDC, place: int = POOR) -> tuple[str, str]:
     """A payment whose signed transaction was accepted, and that one's id."""
     payment_id = await shop.street.payment()

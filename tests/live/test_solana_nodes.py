@@ -7,7 +7,6 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from tests.live.solana_behind import (
     sign,
 )
 from tests.live.solana_proxy import with_err, with_more, with_owner
-from tests.live.solana_street import open_furnished
 from tests.live.svm_answers import transaction_json
 from tests.live.svm_ledger import HASH_LIFE
 
@@ -45,26 +43,6 @@ AMOUNT = 25_000_000
 BEHIND = 400
 FINAL_AFTER = 6
 EXPIRED = ["payment.created", "payment.processing", "payment.expired"]
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
-
-
-@pytest.fixture
-async def pair(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaBehind]:
-    """A shop with two nodes."""
-    async with open_solana_behind(tmp_path / "house", solana) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def still(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaBehind]:
-    """A shop with two nodes, on a chain whose blocks come when they are asked for."""
-    async with open_solana_behind(tmp_path / "house", solana, slot_s=None) as opened:
-        yield opened
 
 
 async def assert_nothing_is_credited(shop: SolanaBehind, payment_id: str) -> None:

@@ -5,7 +5,6 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,22 +20,8 @@ from tests.live.solana_behind import (
     send,
     sign,
 )
-from tests.live.solana_street import open_furnished
 
 pytestmark = pytest.mark.real_time
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
-
-
-@pytest.fixture
-async def pair(tmp_path: Path, solana: LocalSolana) -> AsyncIterator[SolanaBehind]:
-    """A shop with two nodes."""
-    async with open_solana_behind(tmp_path / "house", solana) as opened:
-        yield opened
 
 
 async def test_what_lands_while_the_nodes_fail_is_read_afterwards(pair: SolanaBehind) -> None:

@@ -6,7 +6,6 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from tests.live.cable import open_cable
 from tests.live.conformance import ALL_EVENTS
 from tests.live.solana import MERCHANT, POOR, USDC, USDC_MINT, LocalSolana, pubkey
 from tests.live.solana_behind import SolanaBehind, open_solana_behind
-from tests.live.solana_street import FEE_PAYER, open_furnished
+from tests.live.solana_street import FEE_PAYER
 from tests.live.svm_node import ServedNode
 from tests.live.test_pace import copy_rows
 
@@ -34,12 +33,6 @@ TICKS = 8
 IN_FLIGHT = 60
 # The submitter looks after its purse once a minute, and nodes are compared.
 BESIDES = 3
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 # What it costs.

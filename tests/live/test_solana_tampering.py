@@ -62,7 +62,7 @@ from tests.live.solana import (
     pay_token,
     pubkey,
 )
-from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street
+from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_solana_street
 from tests.live.svm_node import ServedNode
 
 pytestmark = pytest.mark.real_time
@@ -80,12 +80,6 @@ CASES: Final = {
 SPONSORED: Final = ("USDC, our fee", "PYUSD, our fee")
 # Whoever steals would have it sent to one of these, or would take it from one of these.
 TARGETS: Final = (pubkey(STRANGER), FEE_PAYER, reference_key("pay_other"))
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 @pytest.fixture

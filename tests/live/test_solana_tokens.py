@@ -41,7 +41,7 @@ from tests.live.solana import (
     pay_token,
     pubkey,
 )
-from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_furnished, open_solana_street
+from tests.live.solana_street import FEE_PAYER, SolanaStreet, open_solana_street
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.real_time
@@ -76,12 +76,6 @@ REFUSED: Final = {
         "an extension of an unknown form: pausable",
     ),
 }
-
-
-@pytest.fixture
-async def solana() -> AsyncIterator[LocalSolana]:
-    async with open_furnished() as local:
-        yield local
 
 
 @pytest.fixture

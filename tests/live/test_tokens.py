@@ -7,7 +7,6 @@ nothing that could not pay.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,6 @@ pytestmark = pytest.mark.real_time
 
 AMOUNT = 25_000_000
 SIGN, SEND = "eth_signTypedData_v4", "eth_sendTransaction"
-
-
-@pytest.fixture
-async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
-    await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, block_s=0.2) as opened:
-        yield opened
 
 
 async def do(chain: LocalChain, token: str, signature: str, *values: Any) -> None:

@@ -6,7 +6,6 @@ What an account cannot do it is not offered; how a wallet writes its signature m
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,6 @@ pytestmark = pytest.mark.real_time
 AMOUNT = 25_000_000
 SIGN, SEND = "eth_signTypedData_v4", "eth_sendTransaction"
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-
-
-@pytest.fixture
-async def street(tmp_path: Path, chain: LocalChain) -> AsyncIterator[Street]:
-    await furnish_chain(chain)
-    async with open_street(tmp_path / "house", chain, block_s=0.2) as opened:
-        yield opened
 
 
 async def smart_wallet(chain: LocalChain) -> str:

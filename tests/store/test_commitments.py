@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from payd.core.submission import Submission
 from payd.store.chain_cursors import Cursor, move_cursor
 from payd.store.commitments import committed, is_held
-from payd.store.db import Database
 from payd.store.sightings import rewind
 from payd.store.submissions import insert_submission
 from tests.chains.evm.json import BUYER
 from tests.store.shown import seen, show
 from tests.till import CHAIN, PRICE, START_MS, USDC, Till, account
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def test_only_what_payd_brings_itself_holds_its_buyer(till: Till) -> None:

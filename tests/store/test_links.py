@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from payd.core.errors import InvalidParams
 from payd.core.roles import Role
 from payd.store.audit import list_audit
-from payd.store.db import Database, open_database
+from payd.store.db import Database
 from payd.store.links import (
     OPEN_MAX,
     Link,
@@ -25,12 +22,6 @@ from payd.store.links import (
 )
 
 NOW = 1_780_000_000_000
-
-
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        yield db
 
 
 async def make(

@@ -11,7 +11,6 @@ from payd.clock import Clock
 from payd.core.gas import Fees
 from payd.core.payment import PaymentFailed, SettlementCompleted
 from payd.core.relay import RelayJob
-from payd.store.db import Database
 from payd.store.relay_transactions import (
     Attempt,
     Mined,
@@ -31,11 +30,6 @@ from tests.till import CHAIN, START_MS, Till, account
 
 SENDER = "0x" + "11" * 20
 LATER_MS = START_MS + DAY_MS
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 def attempt(name: str) -> Attempt:

@@ -13,7 +13,7 @@ from payd.clock import Clock
 from payd.core.payment import PaymentFailed, SettlementCompleted
 from payd.core.submission import Submission
 from payd.store.builds import Build, end_builds, find_build, hash_message, insert_build, prune_own_builds
-from payd.store.db import Database, Tx
+from payd.store.db import Tx
 from payd.store.retention import prune_submissions
 from payd.store.submissions import end_submission, find_submission, insert_submission
 from tests.till import START_MS, Till
@@ -21,11 +21,6 @@ from tests.till import START_MS, Till
 CHAIN = "solana:local"
 BUYER = f"{CHAIN}:buyer"
 LATER_MS = START_MS + DAY_MS
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def built(till: Till, payment: str, message: bytes, *, chain: str = CHAIN, paid: bool = False) -> bytes:

@@ -17,7 +17,6 @@ from payd.core.payment import (
     WindowClosed,
 )
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
-from payd.store.db import Database
 from payd.store.settlements import set_destination
 from payd.store.sightings import (
     blocks_of,
@@ -33,11 +32,6 @@ from tests.store.shown import due, seen, show
 from tests.till import CHAIN, ETH, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def reorg(till: Till, number: int = 99) -> Any:

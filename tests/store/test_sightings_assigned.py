@@ -10,7 +10,6 @@ import pytest
 from payd.chains.evm.binding import payment_tag
 from payd.core.payment import PaymentCancelled, WindowClosed
 from payd.store.chain_cursors import Cursor, find_cursor, move_cursor
-from payd.store.db import Database
 from payd.store.sightings import Seen, Word, assign, matched_of, record, rewind
 from payd.store.sightings_due import due_sightings
 from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP
@@ -19,11 +18,6 @@ from tests.till import CHAIN, ETH, PRICE, START_MS, USDC, WINDOW_MS, Till, accou
 START_S = START_MS // 1000
 NOW_MS = START_MS + 60_000
 TX = "0x01"
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def show(till: Till, binding: bytes | None = None, **more: Any) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from payd.core.payment import PaymentCancelled
 from payd.core.relay import RelayJob
 from payd.core.submission import Submission
-from payd.store.db import Database
 from payd.store.relays import insert_job
 from payd.store.sightings_due import due_sightings, give_up, is_busy
 from payd.store.submissions import insert_submission
@@ -19,11 +16,6 @@ from tests.store.test_sightings_beside import OTHER, THERE
 from tests.till import CHAIN, START_MS, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def test_a_transfer_whose_payment_ended_meanwhile_is_let_go_of(till: Till) -> None:

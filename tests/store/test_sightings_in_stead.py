@@ -8,7 +8,6 @@ import pytest
 
 from payd.core.payment import WindowClosed
 from payd.store.chain_cursors import Cursor, move_cursor
-from payd.store.db import Database
 from payd.store.sightings import matched_of, pay_in_stead, record, rewind, take_back
 from payd.store.transfers import transfers_of_payment
 from tests.chains.evm.json import OTHER_SHOP
@@ -16,11 +15,6 @@ from tests.store.shown import due, seen, show
 from tests.till import CHAIN, EURC, PRICE, START_MS, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
-
-
-@pytest.fixture
-async def till(realm_db: Database) -> Till:
-    return await Till(realm_db).open()
 
 
 async def test_what_was_asked_for_pays_in_stead_of_a_signature_that_came_to_nothing(till: Till) -> None:

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
-from payd.store.db import Database, open_database
+from payd.store.db import Database
 from payd.store.sign_ins import EMAIL_MAX, SignIn, insert_sign_in, list_sign_ins, prune_sign_ins
-
-
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        yield db
 
 
 def one(at_ms: int, user_id: str | None = "usr_1") -> SignIn:

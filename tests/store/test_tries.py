@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from payd.core.tries import ACCOUNT, ADDRESS, FORGOTTEN_MS
-from payd.store.db import Database, Tx, open_database
+from payd.store.db import Database, Tx
 from payd.store.tries import Who, begin_try, forgive, prune_tries
 
 NOW = 1_780_000_000_000
@@ -16,12 +11,6 @@ ADA: Who = (ACCOUNT, "ada@example.com")
 EVE: Who = (ACCOUNT, "eve@example.com")
 HERE: Who = (ADDRESS, "203.0.113.7")
 THERE: Who = (ADDRESS, "203.0.113.8")
-
-
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "office.db", "office", inline=True) as db:
-        yield db
 
 
 async def tries(office: Database, times: int, *whos: Who, at_ms: int = NOW) -> list[int]:
