@@ -34,12 +34,12 @@ async def test_a_scenario_a_move_and_the_clock(hooked: Hooked) -> None:
 
 async def test_what_is_one_for_all_accounts_asks_for_none(hooked: Hooked) -> None:
     for command in ("clock.show", "scenario.list", "sample.show"):
-        assert await do(hooked, command, account=None) == await do(hooked, command)
-    assert (await do(hooked, "clock.advance", account=None, by="1s"))["job"] is not None
+        assert await hooked.shop.do(command, account=None) == await hooked.shop.do(command)
+    assert (await hooked.shop.do("clock.advance", account=None, by="1s"))["job"] is not None
     with pytest.raises(NotFound):
-        await do(hooked, "clock.show", account="nobody")
+        await hooked.shop.do("clock.show", account="nobody")
     with pytest.raises(InvalidParams, match="--account"):
-        await do(hooked, "fault.list", account=None)
+        await hooked.shop.do("fault.list", account=None)
 
 
 async def test_faults_and_samples(hooked: Hooked) -> None:
