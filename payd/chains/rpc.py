@@ -119,9 +119,11 @@ class Rpc:
             return []
         best: Results | None = None
         faults: list[tuple[Node, str]] = []
-        for one in self._order() if node is None else [node]:
+        order = self._order() if node is None else [node]
+        for one in order:
             try:
-                results = await one.ask(calls)
+                # Who has another node to ask does not wait for one that answers too few calls a second.
+                results = await one.ask(calls, waits=one is order[-1])
             except Fault as fault:
                 faults.append((one, fault.words))
                 continue

@@ -147,8 +147,12 @@ class Node:
         """How long it stays put aside; 0 for a healthy one."""
         return max(0.0, self._aside_until_s - trio.current_time())
 
-    async def ask(self, calls: Sequence[Call]) -> Results:
+    async def ask(self, calls: Sequence[Call], *, waits: bool = True) -> Results:
         """The results of the calls, in order, in as many POSTs as its batches need.
+
+        Args:
+            calls: Of one series of reads.
+            waits: Where it answers some and limits the others, they are asked for later, within `LIMITED_S`.
 
         Raises:
             Fault: It gave no answer, or not to all of them, or it is of another chain; it is put aside.
@@ -159,7 +163,7 @@ class Node:
         try:
             async with self._room:
                 await self._verify(failures)
-                results = await self._ask(calls, self._deadline_s)
+                results = await self._ask(calls, self._deadline_s, LIMITED_S if waits else 0.0)
         except Fault as fault:
             if self.failures_ever == failures:
                 self._failed(fault)
@@ -193,10 +197,10 @@ class Node:
             raise Fault(f"it is of chain {chain}, and not of {wanted}")
         self._other_chain, self.is_verified = None, True
 
-    async def _ask(self, calls: Sequence[Call], deadline_s: float) -> Results:
+    async def _ask(self, calls: Sequence[Call], deadline_s: float, limited_s: float = LIMITED_S) -> Results:
         results: Results = []
         most, is_refused, wait_s = len(calls), False, LIMITED_FIRST_S
-        until_s = trio.current_time() + LIMITED_S
+        until_s = trio.current_time() + limited_s
         if trio.current_time() >= self._batch_until_s:
             self._batch_max = BATCH_MAX
         while len(results) < len(calls):

@@ -10,6 +10,7 @@ import trio
 
 from payd.chains.evm.dialect import EvmDialect
 from payd.chains.rpc import BROADCAST_GRACE_S, HEADS_APART_S, Call, NodesDown, Rpc, RpcError
+from payd.chains.rpc_node import LIMITED_FIRST_S
 from payd.net.http import Client
 from tests.chains.rpc_node import CHAIN_ID, KEY, FakeNode, Says, open_rpc, urls
 from tests.receiver import Does
@@ -135,6 +136,19 @@ async def test_a_limit_is_never_an_answer() -> None:
     async with open_rpc(FakeNode({"eth_call": limited}), FakeNode({"eth_call": limited})) as rpc:
         with pytest.raises(NodesDown, match="request rate exceeded"):
             await rpc.call("eth_call", {}, "latest")
+
+
+async def test_who_has_another_node_waits_for_none_that_answers_too_few_calls_a_second() -> None:
+    slow, quick = FakeNode({"a": 1}, calls_a_s=6), FakeNode({"a": 2})
+    async with open_rpc(slow, quick) as rpc:
+        began_s = trio.current_time()
+        assert await rpc.batch([("a",)] * 20) == [2] * 20
+        assert trio.current_time() - began_s < LIMITED_FIRST_S
+
+
+async def test_the_last_node_that_answers_too_few_calls_a_second_is_waited_for() -> None:
+    async with open_rpc(FakeNode({"a": 1}, calls_a_s=6)) as rpc:
+        assert await rpc.batch([("a",)] * 20) == [1] * 20
 
 
 async def test_a_batch_comes_from_one_node_alone() -> None:
