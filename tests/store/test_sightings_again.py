@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from payd.chains.evm.binding import payment_tag
+from payd.core.gas import Fees
 from payd.core.payment import PaymentCancelled
 from payd.store.chain_cursors import Cursor, move_cursor
 from payd.store.db import Database
+from payd.store.relay_transactions import Attempt, Mined, add_transaction, note_mined, open_transactions
+from payd.store.relays import job_of_seq
 from payd.store.settlements import set_destination
 from payd.store.sightings import matched_of, rewind
 from tests.chains.evm.json import OTHER_SHOP, SHOP, THIRD
@@ -17,6 +20,7 @@ from tests.store.shown import seen, show
 from tests.till import CHAIN, EURC, PRICE, START_MS, USDC, WINDOW_MS, Till, account
 
 START_S = START_MS // 1000
+SENDER = "0x" + "0a" * 20
 TOO_LATE_S = START_S + WINDOW_MS // 1000 + 121
 
 
@@ -119,3 +123,20 @@ async def test_who_has_its_destination_by_now_takes_nothing_of_what_pays_a_payme
     assert [one.tx_id for one in till.db.point(matched_of, payment)] == ["0x01"]
     for tx_id in ("0x01", "0x02"):
         assert [(one.account_id, one.payment_id) for one in till.shown(tx_id)] == [("acct_1", payment)]
+
+
+async def test_a_reorg_opens_what_the_relayer_had_mined_above_it(till: Till) -> None:
+    await till.sign(await till.sell("1"))
+    await till.sign(await till.sell("2"))
+    for nonce, block in enumerate((99, 100)):
+        job = till.db.point(job_of_seq, nonce + 1)
+        assert job is not None
+        form = Attempt(f"0x{nonce}", b"raw", Fees(100, 1), 1500)
+        sent = await till.db.write(add_transaction, job, SENDER, nonce, 1000, form, 1500)
+        assert sent is not None
+        await till.db.write(note_mined, sent, Mined(block, 1, 5), landed=None, retry_at_ms=7000)
+    await till.db.write(move_cursor, CHAIN, "head", None, Cursor(120, "0xa120", START_S))
+
+    await till.db.write(rewind, CHAIN, Cursor(99, "0xb99", START_S))
+
+    assert [one.nonce for one in till.db.point(open_transactions, CHAIN, SENDER, 9)] == [1]
