@@ -78,31 +78,6 @@ class AccountSource(Protocol):
         """The messages of events that are sent once more. Raises StoreUnavailable."""
 
 
-class FeedSocket(Protocol):
-    """A websocket that is not accepted yet, whatever carries it. Only the last three wait."""
-
-    def push(self, update: Update) -> None:
-        """See `payd.actors.feed.Reader`."""
-
-    def close(self, code: int) -> None:
-        """See `payd.actors.feed.Reader`."""
-
-    def wake(self) -> None:
-        """Have its task pull."""
-
-    def ping(self) -> None:
-        """Ask whether the client is there; give it up if it did not answer before."""
-
-    async def refuse(self, answer: Answer) -> None:
-        """Answer with plain HTTP instead of a websocket."""
-
-    async def open(self, first: Update | None, headers: Headers = ()) -> None:
-        """Accept the websocket, with these headers, and send the first message."""
-
-    async def run(self, pull: Pull | None) -> None:
-        """Serve until one side ends it. `pull` is asked for messages at the start and after each wake."""
-
-
 def is_feed(path: str) -> bool:
     """Whether a path is one of a feed."""
     return _FEED.fullmatch(path) is not None
@@ -148,7 +123,7 @@ class Sockets:
         self._trusted = trusted
         self._slots = Slots(feeds_max, feeds_per_ip)
         self._per_payment = feeds_per_payment
-        self._groups: list[set[FeedSocket]] = [set() for _ in range(BEATS)]
+        self._groups: list[set[StreamSocket]] = [set() for _ in range(BEATS)]
         self._opened = 0
         self._stopping = False
 
@@ -186,9 +161,9 @@ class Sockets:
             error = InvalidParams("Sec-WebSocket-Key is not 16 bytes in base64.")
             await self._refuse(socket, request, error)
         else:
-            await self.serve(socket, request)
+            await self._serve(socket, request)
 
-    async def serve(self, socket: FeedSocket, request: Request) -> None:
+    async def _serve(self, socket: StreamSocket, request: Request) -> None:
         """Serve the feed that `request` names, from the handshake to the end."""
         match = _FEED.fullmatch(request.path)
         assert match is not None, "only feed paths come here"
@@ -203,7 +178,7 @@ class Sockets:
         finally:
             self._slots.release(key)
 
-    async def _serve_payment(self, socket: FeedSocket, request: Request, payment_id: str) -> None:
+    async def _serve_payment(self, socket: StreamSocket, request: Request, payment_id: str) -> None:
         feed = self._feed_of(payment_id)
         if feed is None:
             return await self._refuse(socket, request, PaymentNotFound("No such payment."))
@@ -223,7 +198,7 @@ class Sockets:
         finally:
             feed.unsubscribe(payment_id, socket)
 
-    async def _serve_account(self, socket: FeedSocket, request: Request) -> None:
+    async def _serve_account(self, socket: StreamSocket, request: Request) -> None:
         try:
             source = await self._authenticate(request)
             cursor = await source.start(request.query.get("after", [None])[-1])
@@ -260,7 +235,7 @@ class Sockets:
             source.feed.unsubscribe(source.account_id, listener)
 
     async def _run(
-        self, socket: FeedSocket, first: Update | None, pull: Pull | None, headers: Headers = ()
+        self, socket: StreamSocket, first: Update | None, pull: Pull | None, headers: Headers = ()
     ) -> None:
         group = self._groups[self._opened % BEATS]
         self._opened += 1
@@ -273,7 +248,7 @@ class Sockets:
         finally:
             group.discard(socket)
 
-    async def _refuse(self, socket: FeedSocket, request: Request, error: PaydError) -> None:
+    async def _refuse(self, socket: StreamSocket, request: Request, error: PaydError) -> None:
         request.refusal = error
         await socket.refuse(await self._answer(request))
 
