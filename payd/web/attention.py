@@ -5,7 +5,6 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from payd.actors.relay_alarms import WORDS
 from payd.core.attention import ChainState, Matter, of_chain, of_clock, of_prices, of_space, worst_first
 from payd.store.attention import account_matters
 from payd.web.metrics_chains import SeenChain, see_chain, sources_of
+from payd.web.metrics_machine import free_bytes
 from payd.web.sealed import closed_words
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _house_matters(house: House, realm: Realm) -> Iterator[Matter]:
             yield Matter("error", "store", words, name)
     for words in (*realm.deliveries.problems(), *realm.canary.problems()):
         yield Matter("error", "webhooks", words)
-    if (free := free_bytes(house)) is not None:
+    if (free := free_bytes(house.data_dir)) is not None:
         yield from of_space(free)
     if (off_s := realm.clock_check.off_s) is not None:
         yield of_clock(off_s)
@@ -51,14 +51,6 @@ def _house_matters(house: House, realm: Realm) -> Iterator[Matter]:
         yield from of_chain(state_of(see_chain(live)))
     sources = sources_of(realm.live_chains, realm.clock.now_ms())
     yield from of_prices(len(sources), [one.source for one in sources if one.error])
-
-
-def free_bytes(house: House) -> int | None:
-    """Space that is left for the data directory; None: there is none, or the disk does not answer."""
-    try:
-        return None if house.data_dir is None else shutil.disk_usage(house.data_dir).free
-    except OSError:
-        return None
 
 
 def state_of(seen: SeenChain) -> ChainState:

@@ -119,14 +119,10 @@ class HypercornLog:
         self._log = structlog.get_logger("payd.hypercorn")
         self._lines = Seldom()
 
-    async def access(self, *_: object) -> None:
+    async def access(self, *_: object, **__: object) -> None:
         """Nothing."""
 
-    async def debug(self, message: str, *args: object, **_: object) -> None:
-        """Nothing."""
-
-    async def info(self, message: str, *args: object, **_: object) -> None:
-        """Nothing."""
+    debug = info = access
 
     async def warning(self, message: str, *args: object, **_: object) -> None:
         """Something odd."""

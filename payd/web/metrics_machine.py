@@ -7,8 +7,8 @@ Source: DESIGN.md, "12. Operations".
 
 from __future__ import annotations
 
-import os
 import platform
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ def machine_families(data_dir: Path | None) -> Iterator[Metric]:
     yield info
     if data_dir is None:
         return
-    if (free := _free_bytes(data_dir)) is not None:
+    if (free := free_bytes(data_dir)) is not None:
         yield Gauge(
             "payd_disk_free_bytes",
             "Space that is left for the data directory. Worry below 1e9: on a full disk no payment moves.",
@@ -62,9 +62,9 @@ def backup_age_s(data_dir: Path, now_ms: int) -> float | None:
     return max(0.0, now_ms / 1000 - made_s)
 
 
-def _free_bytes(data_dir: Path) -> int | None:
+def free_bytes(data_dir: Path | None) -> int | None:
+    """Space that is left for the data directory; None: there is none, or the disk does not answer."""
     try:
-        found = os.statvfs(data_dir)
+        return None if data_dir is None else shutil.disk_usage(data_dir).free
     except OSError:
         return None
-    return found.f_bavail * found.f_frsize

@@ -21,12 +21,13 @@ from payd.core.caip import parse_chain
 from payd.core.errors import StoreUnavailable
 from payd.core.money import short_units
 from payd.core.span import span
-from payd.web.attention import free_bytes, house_matters
+from payd.web.attention import house_matters
 from payd.web.call import Answer
 from payd.web.command import real_ms
 from payd.web.dashboard.visit import Visit
 from payd.web.house import House, Realm
 from payd.web.metrics_chains import SeenChain, see_chain, sources_of
+from payd.web.metrics_machine import free_bytes
 
 LEVELS: Final = {"error": "bad", "warning": "wait", "notice": "soft"}
 UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -101,7 +102,7 @@ async def page(visit: Visit) -> Answer:
     house = visit.house
     # What concerns both modes is said once.
     matters = [one for realm in house.realms.values() for one in house_matters(house, realm)]
-    live, free = house.realms.get("live"), free_bytes(house)
+    live, free = house.realms.get("live"), free_bytes(house.data_dir)
     return visit.page(
         "status_parts.html" if visit.is_fragment else "status.html",
         matters=tuple(
