@@ -28,9 +28,9 @@ from werkzeug.exceptions import (
 )
 
 from payd.core.errors import BodyTooLarge
-from payd.web.asgi import BODY_S, BROKEN, CLOSES, NO_CONTENT, Larger, ShortWay, late_body
+from payd.web.asgi import BODY_S, BROKEN, CLOSES, NO_CONTENT, Larger, ShortWay, late_body, request_of
 from payd.web.call import JSON_TYPE, Answer, Answering, Request
-from payd.web.client import TrustedProxies, client_ip
+from payd.web.client import TrustedProxies
 from payd.web.route_table import Routed
 
 log = structlog.get_logger("payd.app")
@@ -71,12 +71,8 @@ class Door:
         return respond(answer, closes=request.refusal is not None)
 
     async def _read(self) -> Request:
-        scope: Any = quart_request.scope
-        request = Request.from_head(
-            scope["method"], quart_request.path, scope["query_string"], scope["headers"]
-        )
-        peer = (scope.get("client") or ("",))[0]
-        request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
+        request = request_of(quart_request.scope, self._trusted)
+        request.path = quart_request.path
         try:
             request.body = bytes(await quart_request.get_data(cache=False, as_text=False))  # type: ignore[arg-type]
         except RequestEntityTooLarge:

@@ -77,22 +77,16 @@ class ShortWay:
         query = scope["query_string"].decode("latin-1")
         if not (is_short(scope["method"], scope["path"], query) or self._may_be_large(scope)):
             return await self._app(scope, receive, send)
-        request = self._request(scope)
+        request = request_of(scope, self._trusted)
         if await self._read_body(request, receive):
             await self._respond(request, send)
-
-    def _request(self, scope: Scope) -> Request:
-        request = Request.from_head(scope["method"], scope["path"], scope["query_string"], scope["headers"])
-        peer = (scope.get("client") or ("",))[0]
-        request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), self._trusted)
-        return request
 
     def _may_be_large(self, scope: Scope) -> bool:
         """Whether a body may be over the limit and perhaps is: Quart knows one limit for all."""
         headers = dict(scope["headers"])
         said = headers.get(b"content-length", b"0")
         is_long = b"transfer-encoding" in headers or not said.isdigit() or int(said) > self._body_max
-        return is_long and self._allowed(self._request(scope)) > self._body_max
+        return is_long and self._allowed(request_of(scope, self._trusted)) > self._body_max
 
     async def _read_body(self, request: Request, receive: Receive) -> bool:
         """Read the whole body, or find why it is refused. False when the client is gone."""
@@ -150,6 +144,15 @@ class ShortWay:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in whole]
         await send({"type": "http.response.start", "status": found.status, "headers": headers})
         await send({"type": "http.response.body", "body": found.body})
+
+
+def request_of(scope: Scope, trusted: TrustedProxies) -> Request:
+    """The request behind an ASGI scope, also of a websocket; without its body."""
+    method = scope.get("method", "GET")
+    request = Request.from_head(method, scope["path"], scope["query_string"], scope["headers"])
+    peer = (scope.get("client") or ("",))[0]
+    request.client_ip = client_ip(peer, request.headers.get("x-forwarded-for"), trusted)
+    return request
 
 
 def is_short(method: str, path: str, query: str) -> bool:

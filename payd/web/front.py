@@ -24,6 +24,7 @@ from hypercorn.typing import ASGIFramework, LifespanState
 
 from payd.core.errors import InvalidParams, MethodNotAllowed, PaydError, RateLimited
 from payd.net.addresses import OUT_OF_ROOM
+from payd.web.asgi import request_of
 from payd.web.call import Answer, Answering, Request
 from payd.web.client import TrustedProxies, client_ip
 from payd.web.hypercorn import NO_TIMER, hypercorn_config
@@ -32,7 +33,6 @@ from payd.web.limits import Slots
 from payd.web.seldom import Seldom
 from payd.web.sockets import Sockets, is_feed, wants_upgrade
 from payd.web.stream_socket import encode_answer
-from payd.web.upgrade import upgrade_request
 from payd.web.wire import CHUNK_BYTES, HEAD_BYTES_MAX, Wire, Wires, accept_now, send_now
 
 log = structlog.get_logger("payd.front")
@@ -333,12 +333,17 @@ class Front:
         sync_spawn: Callable[..., Any],
         call_soon: Callable[..., Any],
     ) -> None:
-        """The ASGI application behind the connection's book-keeping; hypercorn's `AppWrapper`."""
+        """The ASGI application behind the connection's book-keeping; hypercorn's `AppWrapper`.
+
+        A feed is served straight on the connection, as on a fresh one. Hypercorn's own websockets compress on
+        demand, unpack a few kB to any size, keep what comes after a message that was too long, and say no
+        code to what breaks the protocol: none is ever accepted.
+        """
         wire: Wire = scope["state"]["wire"]
         wire.begin_request()
         try:
             if scope["type"] == "websocket":
-                wire.hand_over(upgrade_request(scope, self._trusted))
+                wire.hand_over(request_of(scope, self._trusted))
                 await trio.sleep_forever()  # until hypercorn has ended too
             elif scope["type"] == "http" and (refusal := refusal_of(scope)) is not None:
                 request = Request(scope["method"], scope["path"], refusal=refusal)

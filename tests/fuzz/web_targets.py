@@ -18,6 +18,7 @@ from payd.core.option import Result
 from payd.web import query
 from payd.web.accept import prefers_html, weights
 from payd.web.accounts import AccountsIn, accounts_in
+from payd.web.asgi import request_of
 from payd.web.call import Call, Request, decode_json
 from payd.web.checkout.collect import _prefill
 from payd.web.client import TrustedProxies, client_ip, rate_key
@@ -52,7 +53,6 @@ from payd.web.sockets import _is_key, is_feed, wants_upgrade
 from payd.web.solana_pay import AccountIn
 from payd.web.stream_socket import StreamSocket
 from payd.web.transfers import MatchIn
-from payd.web.upgrade import upgrade_request
 from payd.web.webhooks import PutEndpoint, SendTest
 from tests.fuzz.core_targets import ADDRESS, FIELDS, ID, MINT
 from tests.fuzz.target import Run, Target, finish, of_header, of_text, seeds
@@ -183,7 +183,7 @@ def _upgrade(data: bytes) -> None:
         "headers": headers,
         "client": ("10.0.0.1", 1),
     }
-    request = upgrade_request(scope, TrustedProxies(["10.0.0.0/8"]))
+    request = request_of(scope, TrustedProxies(["10.0.0.0/8"]))
     is_feed(request.path)
     wants_upgrade(request)
     _is_key(request.headers.get("sec-websocket-key", ""))
