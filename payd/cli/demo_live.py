@@ -32,6 +32,7 @@ from payd.core.caip import parse_asset
 from payd.core.money import format_units
 from payd.entropy import new_id
 from payd.net.http import Client
+from payd.web.checkout.view import short_account
 
 EVENTS: Final = ("payment.created", "payment.processing", "payment.succeeded", "payment.settled")
 LOCAL_S: Final = 60.0  # blocks come each second, and the tenth settles
@@ -261,7 +262,7 @@ async def _open_shop(job: LiveJob, plan: Plan, shop: Rest, undoing: AsyncExitSta
     path = f"/v1/merchants/{job.merchant_id}/settlements/crypto"
     await shop.ask("POST", path, {"settlements": settlements}, Idempotency_Key=job.key)
     symbols = ", ".join(row.symbol for row in plan.assets)
-    job.timeline.add("merchant", f"is paid at {short(plan.destination)} in {symbols}")
+    job.timeline.add("merchant", f"is paid at {short_account(plan.destination)} in {symbols}")
 
 
 async def _follow(
@@ -326,8 +327,3 @@ async def balances(plan: Plan, option: Mapping[str, Any], buyer: ChainWallet) ->
         "buyer": await buyer.balance(asset, buyer.address),
         "merchant": await buyer.balance(asset, plan.destination),
     }
-
-
-def short(address: str) -> str:
-    """An address as people recognise it."""
-    return f"{address[:6]}…{address[-4:]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import click
 import msgspec
@@ -15,9 +15,7 @@ from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_rows
 from payd.cli.teaching import teach
-from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, Reply, call_admin
-
-Log: TypeAlias = dict[str, Any]
+from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
 LIMIT_MAX: Final = 500
 LINES: Final = 10
@@ -125,19 +123,14 @@ async def _follow(operator: Operator, filters: dict[str, Any], after: int) -> No
         if away:
             click.echo("The server is back.", err=True)
         away = False
-        found = _result(reply)
+        if reply.error is not None:
+            raise Refused(reply.error.message)
+        found = reply.result
         for one in found["data"]:
             _tell(operator, one)
         after = found["newest"]
         if len(found["data"]) < LIMIT_MAX:
             await trio.sleep(POLL_S)
-
-
-def _result(reply: Reply) -> Log:
-    if reply.error is not None:
-        raise Refused(reply.error.message)
-    found: Log = reply.result
-    return found
 
 
 def _tell(operator: Operator, one: Row) -> None:

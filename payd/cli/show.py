@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import click
 import msgspec
-from rich.console import Console, ConsoleOptions
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -57,7 +57,7 @@ def show_rows(
     for row in rows:
         table.add_row(*(_text(row.get(field)) for field in columns))
     screen = console()
-    if screen.measure(table, options=_unfolded(screen)).maximum > screen.width:
+    if screen.measure(table, options=screen.options.update(width=UNFOLDED)).maximum > screen.width:
         for row in rows:
             click.echo(_stacked(row, columns) if brief is None else brief(row))
     else:
@@ -104,10 +104,6 @@ def _stacked(row: Row, columns: Mapping[str, str]) -> str:
     width = max(map(len, there), default=0)
     lines = [f"  {heading.ljust(width)}  {_text(value)}" for heading, value in there.items()]
     return "\n".join([click.style(str(_text(row.get(first))), bold=True), *lines])
-
-
-def _unfolded(screen: Console) -> ConsoleOptions:
-    return screen.options.update(width=UNFOLDED)
 
 
 def _text(value: Any) -> Text:

@@ -88,11 +88,7 @@ class Scribe:
             "tags": [operation.tag],
             "summary": operation.summary,
             "description": operation.words + _scope_words(route),
-            "security": []
-            if route.family == "open"
-            else KEY_OR_APP
-            if route.family == "gateway"
-            else KEY_ONLY,
+            "security": {"open": [], "gateway": KEY_OR_APP, "key": KEY_ONLY}[route.family],
             "parameters": [
                 *_path_parameters(route, operation),
                 *_query_parameters(operation),

@@ -213,14 +213,6 @@ _CALL: Final = WalletRpc(
 _GIVEN: Final = {"fullName": "Ada Lovelace"}
 
 
-def _asked(status: str) -> gateway.GatewayStatus:
-    return gateway.GatewayStatus(status, is_final=False, poll_in_ms=1000)
-
-
-def _detail(payment: Payment, transfers_: list[Transfer]) -> PaymentDetail:
-    return WORDS.detail(payment, transfers_)
-
-
 def _options(version: str, collect: gateway.CollectData | None) -> gateway.OptionsOut:
     option = gateway.OptionOut(
         made_id("opt_"), BUYER, WORDS.amount(PAID), 5, None, [render_action(version, _CALL)], collect
@@ -259,11 +251,14 @@ def _of_payments() -> dict[Any, Examples]:
         PAYMENT_ID, URL, "requires_action", OPEN.expires_at_ms // 1000, False, 1000, PAYMENT_ID, URL
     )
     refund = RefundOut(_TX, "Returned", iso_ms(AT_MS + 86_400_000))
-    read = PaymentRead(**msgspec.structs.asdict(_detail(SETTLED, [])), collected_data=None, refund=refund)
+    read = PaymentRead(
+        **msgspec.structs.asdict(WORDS.detail(SETTLED, [])), collected_data=None, refund=refund
+    )
     info = WORDS.info(SETTLED)
     cancelled = PaymentCancelledOut(PAYMENT_ID, "cancelled", CANCELLED_BY_MERCHANT, iso_ms(AT_MS))
     matched = transfers.Matched(
-        _detail(OPEN, [_TRANSFER]), transfers.MatchOut("matched", "It pays this payment.", [_TRANSFER_OUT])
+        WORDS.detail(OPEN, [_TRANSFER]),
+        transfers.MatchOut("matched", "It pays this payment.", [_TRANSFER_OUT]),
     )
     return {
         CreatePayment: {
@@ -281,7 +276,7 @@ def _of_payments() -> dict[Any, Examples]:
             )
         },
         PaymentRead: {"succeeded": read},
-        PaymentDetail: {"open": _detail(OPEN, []), "succeeded": _detail(SETTLED, [])},
+        PaymentDetail: {"open": WORDS.detail(OPEN, []), "succeeded": WORDS.detail(SETTLED, [])},
         PaymentStatus: {
             "open": PaymentStatus("requires_action", False, poll_in_ms(OPEN), None),
             "succeeded": PaymentStatus("succeeded", True, None, info),
@@ -363,7 +358,7 @@ def _of_gateway() -> dict[Any, Examples]:
             "with answers": gateway.ConfirmIn(made_id("opt_"), [Result("walletRpc", [SIGNATURE])], _GIVEN),
         },
         gateway.GatewayStatus: {
-            "processing": _asked("processing"),
+            "processing": gateway.GatewayStatus("processing", is_final=False, poll_in_ms=1000),
             "succeeded": gateway.GatewayStatus("succeeded", is_final=True, info=WORDS.info(SETTLED)),
         },
         solana.PayeeOut: {"shop": solana.PayeeOut("My Shop", f"{BASE_URL}/static/solana-pay.png")},
