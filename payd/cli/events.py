@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +11,13 @@ import click
 
 from payd.cli.deliveries import STATES, resend
 from payd.cli.doors import FolderDoor
-from payd.cli.listen import Wanted, begins, follow, go_on, run_until_told
+from payd.cli.listen import Wanted, begins, follow_until_told, place_options
 from payd.cli.options import Operator, on_realm
 from payd.cli.pasted import with_options
-from payd.cli.progress import Progress
 from payd.cli.sections import Sections
 from payd.cli.show import Row, moment, show_json, show_rows
 from payd.cli.teaching import teach
-from payd.cli.ticker import JsonTicker, PlainTicker, Stopped, Ticker
+from payd.cli.ticker import JsonTicker, PlainTicker, Ticker
 from payd.core.endpoint import EVENT_TYPES
 
 LIMIT_MAX: Final = 100
@@ -114,13 +112,7 @@ payd events tail --json --cursor place  goes on from where it was
 @click.option(
     "--type", "types", multiple=True, type=click.Choice(EVENT_TYPES), metavar="TYPE", help="Repeat."
 )
-@click.option("--after", metavar="CURSOR", help="Begin behind this cursor. Without: what is new.")
-@click.option(
-    "--cursor",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the cursor in this file, and go on from it the next time.",
-)
+@place_options
 @on_realm
 def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Path | None) -> None:
     """Show each event as it happens, until Ctrl-C; with --json, an object a line.
@@ -139,9 +131,7 @@ def tail(operator: Operator, types: tuple[str, ...], after: str | None, file: Pa
     )
     door = FolderDoor(operator, None, wanted.cursor, file=wanted.file, tell=ticker.state)
     door.check()
-    progress = Progress(file)
-    run_until_told(partial(follow, wanted, door, ticker, progress), door)
-    ticker.state(Stopped(progress.cursor, go_on(wanted, progress.cursor)))
+    follow_until_told(wanted, door, ticker)
 
 
 @events.command(

@@ -21,7 +21,7 @@ from payd.cli.doors import FolderDoor, ListenDoor, RemoteDoor, server_url
 from payd.cli.feed_connection import Message
 from payd.cli.following import Follower, Inbox, Tell
 from payd.cli.forwarding import Forwarder, Header, chosen_events, extra_headers, receiver_url
-from payd.cli.options import Operator, config_options, load_config
+from payd.cli.options import F, Operator, config_options, load_config
 from payd.cli.pasted import pasted, with_options
 from payd.cli.progress import Progress, kept_cursor, typed_cursor
 from payd.cli.running import endings
@@ -55,6 +55,18 @@ class Wanted:
     again: str
 
 
+def place_options(function: F) -> F:
+    """Adds `--after` and `--cursor`, of which `begins` makes where to begin."""
+    after = click.option("--after", metavar="CURSOR", help="Begin behind this cursor. Without: what is new.")
+    cursor = click.option(
+        "--cursor",
+        "file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Keep the cursor in this file, and go on from it the next time.",
+    )
+    return after(cursor(function))
+
+
 @click.command(
     epilog=teach(
         """
@@ -69,13 +81,7 @@ payd listen --url https://pay.example.com --api-key svc_test_…
 @click.option("--forward-to", metavar="URL", help="Your receiver, such as localhost:4242/hook or :4242/hook.")
 @click.option("--events", "lists", multiple=True, metavar="A,B", help="Only these types. Without: all.")
 @click.option("-H", "--header", "lines", multiple=True, metavar="'K: V'", help="Add a header; repeat.")
-@click.option("--after", metavar="CURSOR", help="Begin behind this cursor. Without: what is new.")
-@click.option(
-    "--cursor",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the cursor in this file, and go on from it the next time.",
-)
+@place_options
 @click.option("--print-secret", is_flag=True, help="Print the signing secret; alone: and nothing else.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: an object a line."
@@ -145,9 +151,16 @@ def listen(
         ticker.secret(door.reveal())
     if forward_to is None and print_secret:
         return
-    progress = Progress(file)
+    follow_until_told(wanted, door, ticker)
+
+
+def follow_until_told(wanted: Wanted, door: ListenDoor, ticker: Ticker) -> None:
+    """Do with events what is wanted, until somebody says stop; then say how to go on."""
+    progress = Progress(wanted.file)
     run_until_told(partial(follow, wanted, door, ticker, progress), door)
-    ticker.state(Stopped(progress.cursor, go_on(wanted, progress.cursor)))
+    place = progress.cursor
+    again = wanted.again if wanted.file else f"{wanted.again} --after {place}"
+    ticker.state(Stopped(place, None if place is None else again))
 
 
 def run_until_told(run: Callable[[], Awaitable[None]], door: ListenDoor) -> None:
@@ -266,10 +279,3 @@ def _again(
     given += [f"-H {shlex.quote(line.partition(':')[0] + ': ' + HIDDEN)}" for line in lines]
     key = f"PAYD_API_KEY={HIDDEN} " if api_key else ""
     return key + " ".join([pasted(with_options("listen", options)), *given])
-
-
-def go_on(wanted: Wanted, cursor: str | None) -> str | None:
-    """The command that goes on behind a cursor; None where nothing was ever read."""
-    if cursor is None:
-        return None
-    return wanted.again if wanted.file else f"{wanted.again} --after {cursor}"

@@ -54,7 +54,7 @@ def test_the_file_of_a_cursor_is_quoted_where_it_is_said_how_to_go_on(
     def read_one(run: partial[None], _door: object) -> None:
         run.args[-1].move(encode_cursor(8))
 
-    monkeypatch.setattr("payd.cli.events.run_until_told", read_one)
+    monkeypatch.setattr("payd.cli.listen.run_until_told", read_one)
     (payd.folder / "my data").mkdir()
     (payd.folder / "my place").write_text(encode_cursor(7))
     shown = payd("events", "tail", "--cursor", "my place", "--data-dir", "my data").stderr
