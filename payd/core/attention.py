@@ -97,7 +97,7 @@ class ChainState(msgspec.Struct, frozen=True):
     alarms: Sequence[str]
 
 
-def of_endpoint(endpoint: Endpoint) -> list[Matter]:
+def of_endpoint(endpoint: Endpoint, now_ms: int) -> list[Matter]:
     """What an endpoint needs."""
     since_ms = endpoint.off_since_ms
     match endpoint.state:
@@ -119,7 +119,7 @@ def of_endpoint(endpoint: Endpoint) -> list[Matter]:
             "The webhook endpoint fails. It is disabled after five days without a success.",
             endpoint.id,
             since_ms=endpoint.failing_since_ms,
-            until_ms=disables_at_ms(endpoint),
+            until_ms=disables_at_ms(endpoint, now_ms),
         )
     ]
 

@@ -150,8 +150,8 @@ def after_attempt(endpoint: Endpoint, ok: bool, now_ms: int) -> Endpoint:
     replace = msgspec.structs.replace
     if ok:
         return replace(endpoint, failing_since_ms=None, last_success_at_ms=now_ms, warnings=0)
-    since_ms, last_ms, warnings = endpoint.failing_since_ms, endpoint.last_failure_at_ms, endpoint.warnings
-    if since_ms is None or last_ms is None or abs(now_ms - last_ms) > FAILURE_GAP_MAX_MS:
+    since_ms, warnings = endpoint.failing_since_ms, endpoint.warnings
+    if since_ms is None or _starts_over(endpoint, now_ms):
         since_ms, warnings = now_ms, 0
     failing = replace(
         endpoint,
@@ -170,11 +170,18 @@ def move(endpoint: Endpoint, url: str, events: tuple[str, ...]) -> Endpoint:
     return moved if url == endpoint.url else _without_failures(moved)
 
 
-def disables_at_ms(endpoint: Endpoint) -> int | None:
+def _starts_over(endpoint: Endpoint, now_ms: int) -> bool:
+    """Whether a failure now would be the first of its failing time, however long the one before went on."""
+    last_ms = endpoint.last_failure_at_ms
+    return last_ms is None or abs(now_ms - last_ms) > FAILURE_GAP_MAX_MS
+
+
+def disables_at_ms(endpoint: Endpoint, now_ms: int) -> int | None:
     """When an endpoint that goes on failing is given up; None when none is about to be."""
-    if endpoint.failing_since_ms is None or endpoint.state is not EndpointState.ENABLED:
+    since_ms = endpoint.failing_since_ms
+    if since_ms is None or endpoint.state is not EndpointState.ENABLED or _starts_over(endpoint, now_ms):
         return None
-    return endpoint.failing_since_ms + DISABLE_AFTER_MS
+    return since_ms + DISABLE_AFTER_MS
 
 
 def was_given_up(endpoint: Endpoint) -> bool:

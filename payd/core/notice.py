@@ -144,7 +144,7 @@ def render_notice(
     error_class: str | None = None,
 ) -> bytes:
     """The bytes of a notice about an endpoint as it is after the attempt."""
-    since_ms, ends_ms = endpoint.failing_since_ms, disables_at_ms(endpoint)
+    since_ms, ends_ms = endpoint.failing_since_ms, disables_at_ms(endpoint, now_ms)
     notice = Notice(
         id=event_id,
         type=kind,

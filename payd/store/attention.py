@@ -35,7 +35,7 @@ def account_matters(tx: Tx, account_id: str, now_ms: int) -> list[Matter]:
     """What to look at of this account; not in order."""
     endpoint = find_endpoint(tx, account_id)
     return [
-        *(() if endpoint is None else of_endpoint(endpoint)),
+        *(() if endpoint is None else of_endpoint(endpoint, now_ms)),
         *_deliveries(tx, account_id, now_ms),
         *_transfers(tx, account_id, now_ms),
         *_parked(tx, account_id),

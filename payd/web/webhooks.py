@@ -69,10 +69,11 @@ class EndpointOut(_Out, frozen=True):
     """An endpoint; `secret` is only there where it is shown.
 
     `headers` are names: their values may be secrets. `disablesAt` is when it is given up if it goes on
-    failing, `offSince` since when it is paused or disabled, `oldSecretsUntil` when the last secret that was
-    rotated out stops signing, `sourceAddresses` what a receiver's allowlist needs; an empty list: the system
-    chooses. `missedEvents` comes with `enable`: how many events since
-    `missedSince`, at most 14 days ago, a replay would send; null where that takes too long to count.
+    failing; null, too, once a day without an attempt has started the count again. `offSince` is since when it
+    is paused or disabled, `oldSecretsUntil` when the last secret that was rotated out stops signing,
+    `sourceAddresses` what a receiver's allowlist needs; an empty list: the system chooses. `missedEvents`
+    comes with `enable`: how many events since `missedSince`, at most 14 days ago, a replay would send; null
+    where that takes too long to count.
     """
 
     id: str
@@ -324,6 +325,7 @@ def _headers(call: Call, headers: dict[str, str] | None) -> Headers | None:
 
 
 def _shown(tx: Tx, call: Call, endpoint: Endpoint, **more: Any) -> EndpointOut:
+    now_ms = call.realm.clock.now_ms()
     return EndpointOut(
         id=endpoint.id,
         url=endpoint.url,
@@ -331,9 +333,9 @@ def _shown(tx: Tx, call: Call, endpoint: Endpoint, **more: Any) -> EndpointOut:
         headers=endpoint.header_names,
         state=endpoint.state.value,
         failing_since=_iso(endpoint.failing_since_ms),
-        disables_at=_iso(disables_at_ms(endpoint)),
+        disables_at=_iso(disables_at_ms(endpoint, now_ms)),
         off_since=_iso(endpoint.off_since_ms),
-        old_secrets_until=_iso(old_secrets_until_ms(secrets_of(tx, endpoint.id), call.realm.clock.now_ms())),
+        old_secrets_until=_iso(old_secrets_until_ms(secrets_of(tx, endpoint.id), now_ms)),
         source_addresses=call.realm.deliveries.rules.bind,
         **more,
     )

@@ -60,28 +60,30 @@ def test_a_chain_says_what_it_needs(state: dict[str, Any], matters: list[tuple[s
 
 
 def test_an_endpoint_says_since_when_it_fails_and_when_it_ends() -> None:
-    assert of_endpoint(ENDPOINT) == []
-    (failing,) = of_endpoint(msgspec.structs.replace(ENDPOINT, failing_since_ms=5))
+    assert of_endpoint(ENDPOINT, 9) == []
+    (failing,) = of_endpoint(msgspec.structs.replace(ENDPOINT, failing_since_ms=5, last_failure_at_ms=9), 9)
     assert (failing.topic, failing.since_ms, failing.until_ms) == (
         "endpoint_failing",
         5,
         5 + DISABLE_AFTER_MS,
     )
     off = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, off_since_ms=9, state=EndpointState.DISABLED)
-    (disabled,) = of_endpoint(off)
+    (disabled,) = of_endpoint(off, 9)
     assert (disabled.level, disabled.topic, disabled.since_ms) == ("error", "endpoint_disabled", 9)
     assert "failed for five days" not in disabled.words, "somebody disabled it"
     ill = msgspec.structs.replace(ENDPOINT, failing_since_ms=5, last_failure_at_ms=DISABLE_AFTER_MS)
     given_up = after_attempt(ill, ok=False, now_ms=5 + DISABLE_AFTER_MS)
     assert given_up.state is EndpointState.DISABLED
-    assert "failed for five days" in of_endpoint(given_up)[0].words
+    assert "failed for five days" in of_endpoint(given_up, 9)[0].words
     held = disable(pause(ill, DISABLE_AFTER_MS + 1), 9 + DISABLE_AFTER_MS)
-    assert "failed for five days" not in of_endpoint(held)[0].words, "it was paused, and somebody disabled it"
+    assert "failed for five days" not in of_endpoint(held, 9)[0].words, (
+        "it was paused, and somebody disabled it"
+    )
     failing_on = after_attempt(disable(ill, 9), ok=False, now_ms=10)
-    assert "failed for five days" not in of_endpoint(failing_on)[0].words, "an attempt was under way then"
+    assert "failed for five days" not in of_endpoint(failing_on, 9)[0].words, "an attempt was under way then"
     by_hand = msgspec.structs.replace(off, failing_since_ms=None, last_failure_at_ms=3)
-    assert "failed for five days" not in of_endpoint(by_hand)[0].words
-    (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED))
+    assert "failed for five days" not in of_endpoint(by_hand, 9)[0].words
+    (paused,) = of_endpoint(msgspec.structs.replace(off, state=EndpointState.PAUSED), 9)
     assert (paused.level, paused.topic) == ("notice", "endpoint_paused")
 
 

@@ -389,7 +389,13 @@ def test_a_disabled_endpoint_cannot_be_paused_and_is_fresh_when_it_is_enabled() 
 
 
 def test_when_it_is_given_up_is_known_while_it_fails() -> None:
-    assert disables_at_ms(an_endpoint()) is None
-    assert disables_at_ms(an_endpoint(failing_since_ms=START_MS)) == START_MS + DISABLE_AFTER_MS
-    paused = an_endpoint(failing_since_ms=START_MS, state=EndpointState.PAUSED)
-    assert disables_at_ms(paused) is None
+    failing = after([0, 20])
+    assert disables_at_ms(an_endpoint(), START_MS) is None
+    assert disables_at_ms(failing, START_MS + 44 * HOUR_MS) == START_MS + DISABLE_AFTER_MS
+    assert disables_at_ms(pause(failing, START_MS), START_MS) is None
+
+
+def test_when_it_is_given_up_is_not_told_any_more_once_the_next_failure_starts_the_clock_over() -> None:
+    failing, late_ms = after([0, 20]), START_MS + 44 * HOUR_MS + 1
+    assert after_attempt(failing, ok=False, now_ms=late_ms).failing_since_ms == late_ms
+    assert disables_at_ms(failing, late_ms) is None

@@ -77,8 +77,8 @@ def test_a_paused_endpoint_is_not_disabled_by_what_was_in_flight() -> None:
 
 
 def test_a_notice_says_it_in_a_line_and_in_fields() -> None:
-    endpoint = an_endpoint(failing_since_ms=START_MS)
     now_ms = START_MS + 24 * HOUR_MS
+    endpoint = an_endpoint(failing_since_ms=START_MS, last_failure_at_ms=now_ms)
     body = render_notice(
         "endpoint.warning",
         endpoint,

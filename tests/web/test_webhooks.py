@@ -384,6 +384,10 @@ async def test_while_it_fails_it_says_when_it_is_given_up(tmp_path: Path) -> Non
 
         assert shown["failingSince"] == iso_ms(START_MS)
         assert shown["disablesAt"] == iso_ms(START_MS + 5 * 24 * 3_600_000)
+        await trio.sleep(3 * 24 * 3600)  # a day after the last attempt: a failure now would be the first
+        shown = (await hooked.shop.call("GET", ENDPOINT)).body
+        assert (shown["state"], shown["failingSince"]) == ("enabled", iso_ms(START_MS))
+        assert shown["disablesAt"] is None
 
 
 async def test_where_deliveries_come_from_is_shown(tmp_path: Path) -> None:

@@ -65,8 +65,9 @@ def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> t
         off = "" if endpoint.off_since_ms is None else f" for {span(now_ms - endpoint.off_since_ms)}"
         words = f"{name} has been disabled{off}: no webhooks are sent."
         return (Banner("bad", words, None, "", href, "Enable it"),)
-    until_ms = disables_at_ms(endpoint)
-    if endpoint.failing_since_ms is None or until_ms is None:
+    if endpoint.failing_since_ms is None or endpoint.state is not EndpointState.ENABLED:
         return ()
-    words = f"{name} has been failing for {span(now_ms - endpoint.failing_since_ms)}; it will be disabled on"
+    until_ms = disables_at_ms(endpoint, now_ms)
+    words = f"{name} has been failing for {span(now_ms - endpoint.failing_since_ms)}"
+    words += "" if until_ms is None else "; it will be disabled on"
     return (Banner("wait", words, until_ms, ".", href, "See why"),)

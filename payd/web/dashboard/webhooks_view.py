@@ -88,7 +88,7 @@ def endpoint_view(visit: Visit, endpoint: Endpoint) -> EndpointView:
         word=word,
         failing_for="" if since_ms is None else span(now_ms - since_ms),
         failing_since_ms=since_ms,
-        disables_at_ms=disables_at_ms(endpoint),
+        disables_at_ms=disables_at_ms(endpoint, now_ms),
         off_since_ms=off_ms,
         off_for="" if off_ms is None else span(now_ms - off_ms),
         last_success_at_ms=endpoint.last_success_at_ms,

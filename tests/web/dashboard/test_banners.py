@@ -22,11 +22,18 @@ WORKING = Endpoint("ep_1", "acct_1", "https://a.test/", ALL, EndpointState.ENABL
 
 def test_a_failing_endpoint_is_told_with_when_it_will_be_disabled() -> None:
     since_ms = NOW_MS - 76 * HOUR_MS
-    failing = msgspec.structs.replace(WORKING, failing_since_ms=since_ms)
+    failing = msgspec.structs.replace(WORKING, failing_since_ms=since_ms, last_failure_at_ms=NOW_MS - HOUR_MS)
     [banner] = endpoint_banners(failing, NOW_MS, "/d/live/webhooks", "live")
     assert banner.words == "The webhook endpoint has been failing for 3 d 4 h; it will be disabled on"
     assert banner.at_ms == since_ms + DISABLE_AFTER_MS
     assert (banner.kind, banner.href) == ("wait", "/d/live/webhooks")
+
+
+def test_one_that_nothing_was_sent_to_since_its_failures_is_not_told_a_day_that_is_none() -> None:
+    since_ms = NOW_MS - 200 * HOUR_MS
+    failing = msgspec.structs.replace(WORKING, failing_since_ms=since_ms, last_failure_at_ms=since_ms)
+    [banner] = endpoint_banners(failing, NOW_MS, "", "live")
+    assert (banner.words, banner.at_ms) == ("The webhook endpoint has been failing for 8 d 8 h", None)
 
 
 def test_a_disabled_endpoint_is_told_in_its_mode() -> None:
