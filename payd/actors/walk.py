@@ -36,9 +36,14 @@ class Troubled(Exception):
     """One of several nodes that read together is in trouble, and this is what with."""
 
     def __init__(self, node: Node, trouble: Exception) -> None:
-        super().__init__(f"{node.name}: {trouble}")
+        super().__init__(_named(node, trouble))
         self.node = node
         self.trouble = trouble
+
+
+def _named(node: Node, trouble: Exception) -> str:
+    """What a node is in trouble with; nodes that are down are named already."""
+    return str(trouble) if isinstance(trouble, NodesDown) else f"{node.name}: {trouble}"
 
 
 async def by(node: Node, reading: Awaitable[T]) -> T:
@@ -71,7 +76,7 @@ async def told_by(rpc: Rpc, chain: str, ask: Callable[[Node], Awaitable[T]]) -> 
             try:
                 told.append(await ask(node))
             except (NodesDown, Unread, BadAnswer) as trouble:
-                troubles.append(f"{node.name}: {trouble}")
+                troubles.append(_named(node, trouble))
     if not told:
         raise ChainUnavailable(f"No node of {chain} answers. {'; '.join(troubles)}")
     return told

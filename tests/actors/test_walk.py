@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from payd.actors.walk import UNCERTAIN, WORDS, MatchResult
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from payd.actors.walk import UNCERTAIN, WORDS, MatchResult, told_by
+from payd.chains.rpc import NodesDown
+from payd.chains.unread import Unread
+from payd.core.errors import ChainUnavailable
 from payd.store.sightings import Sighting
 
 
@@ -19,3 +27,16 @@ def test_what_is_recorded_says_what_it_is() -> None:
     result = MatchResult.recorded([late, late])
     assert (result.outcome, result.sightings) == ("recorded", (late, late))
     assert result.words.endswith("It is late.")
+
+
+async def test_where_no_node_tells_of_a_transaction_each_is_named_once() -> None:
+    """One that is down is named by what it raises."""
+    troubles = {"a.example": NodesDown("a.example: HTTP 401"), "b.example": Unread("no such block")}
+
+    async def ask(node: Any) -> str:
+        raise troubles[node.name]
+
+    rpc: Any = SimpleNamespace(nodes=[SimpleNamespace(name=name, is_usable=True) for name in troubles])
+    with pytest.raises(ChainUnavailable) as refused:
+        await told_by(rpc, "eip155:1", ask)
+    assert str(refused.value) == "No node of eip155:1 answers. a.example: HTTP 401; b.example: no such block"
