@@ -266,6 +266,30 @@ def test_however_many_wallets_there_are_what_pays_is_loaded_once(till: Till, ope
     assert len(loaded) == 1
 
 
+def test_who_has_sent_is_not_told_to_pay_by_a_page_that_cannot_load_what_to_say(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("ERR_FAILED", "status of 400")
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.goto(link := till.pay())
+    expect(page.locator("#pay .wallet")).to_be_visible()
+    page.context.route("**/static/pay.js*", lambda route: route.abort())
+    other = page.context.new_page()
+    kept = {"option": "opt_1", "results": ["0x" + "ab" * 32], "of": 1, "sends": True, "told": 1}
+    other.goto(link)
+    other.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(kept)])
+    other.reload()
+    for one in (page, other):
+        nothing_to_pay_with(one)
+        expect(one.get_by_text("Cancel this payment")).to_be_hidden()
+        expect(one.get_by_role("alert")).to_contain_text("No connection")
+    page.context.unroute("**/static/pay.js*")
+    for one in (page, other):
+        expect(paying(one)).to_have_text("We cannot see your transaction yet")
+        expect(one.get_by_role("alert")).to_be_hidden()
+
+
 def test_an_expired_payment_shows_what_the_wallet_sent_and_tells_the_server(
     till: Till, open_page: OpenPage, watch: Watch
 ) -> None:

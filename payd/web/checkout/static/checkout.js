@@ -227,6 +227,7 @@ async function loadOnce() {
   const { payHere } = await import(`./pay.js${attempts++ ? `?${attempts}` : ''}`); // one that failed is not loaded again
   Object.assign(words, await said);
   payer ??= payHere({ root, id, key, words, fill, say, warn, calm, heard, refresh, now });
+  calm('offline');
   arrange();
 }
 
@@ -238,9 +239,12 @@ function kept() {
 
 function drawn() {
   if (payer) return payer.arrange();
-  if (kept()) return loadPayer().catch(() => { $('pay')?.replaceChildren(); setTimeout(drawn, POLL_MS); });
-  $('pay')?.replaceChildren(...buttons(begin));
-  if ($('pay')) $('pay').hidden = !$('pay').childElementCount;
+  const box = $('pay'), sent = kept();
+  box?.replaceChildren(...(sent ? [] : buttons(begin)));
+  if (box) box.hidden = !box.childElementCount;
+  if (!sent) return;
+  if (box) shown().pay = 'sent'; // who has paid is not told to, while it is loaded what to say
+  loadPayer().catch(() => { warn('offline'); setTimeout(drawn, POLL_MS); });
 }
 
 let wanted; // chosen while that is loaded
