@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import Till, Watch
+from tests.browser.page_wallets import pay_button
+from tests.browser.played import opened
 from tests.browser.test_checkout import CHECKOUT, at_the_shop, heading, is_marked, mark
 
 pytestmark = pytest.mark.browser
@@ -68,6 +70,18 @@ def test_a_browser_without_websockets_follows_by_polls(till: Till, open_page: Op
     till.move(link, "succeeded")
     expect(heading(page)).to_have_text("Paid")
     assert is_marked(page)
+
+
+def test_a_browser_that_cannot_give_up_on_an_answer_follows_and_pays(till: Till, open_page: OpenPage) -> None:
+    page = open_page()
+    page.add_init_script(
+        "delete AbortSignal.timeout"
+    )  # as Safari before 16, for phones that get no newer one
+    page.route_web_socket("**/feed", lambda socket: socket.close())
+    opened(page, till.pay(), "USDC")
+    pay_button(page).click()
+    expect(heading(page)).to_have_text("Paid")
+    expect(page.get_by_role("alert")).to_be_hidden()
 
 
 @pytest.mark.parametrize("said", ["{}", "null", '{"message": "Welcome to our network"}'])

@@ -42,7 +42,7 @@ function calm(kind) {
 
 async function load(url, options) {
   const answer = await fetch(url, {
-    headers: { Accept: 'text/html' }, cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), ...options,
+    headers: { Accept: 'text/html' }, cache: 'no-store', signal: AbortSignal.timeout?.(PATIENCE_MS), ...options,
   });
   if (!answer.ok) throw Object.assign(new Error(`${answer.status}`), { status: answer.status });
   return answer;

@@ -37,7 +37,7 @@ addEventListener('submit', async (event) => {
   try {
     const answer = await fetch(form.getAttribute('action'), { // a field may be named so
       method: 'POST', body: new URLSearchParams(new FormData(form)), headers: { Accept: 'text/html' },
-      cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS),
+      cache: 'no-store', signal: AbortSignal.timeout?.(PATIENCE_MS),
     });
     const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const main = next.getElementById('collect');

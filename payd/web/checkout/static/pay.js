@@ -36,7 +36,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
   async function call(path, has, body) {
     const lost = (cause) => { throw Object.assign(new Error('offline', { cause }), { offline: true }); };
     const answer = await fetch(root + path, {
-      method: body ? 'POST' : 'GET', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS), body: body && JSON.stringify(body),
+      method: body ? 'POST' : 'GET', cache: 'no-store', signal: AbortSignal.timeout?.(PATIENCE_MS), body: body && JSON.stringify(body),
       headers: { 'Content-Type': 'application/json', 'App-Id': $('checkout').dataset.app, 'Client-Id': 'checkout', 'Service-Version': VERSION },
     }).catch(lost), said = await answer.json().catch(lost);
     if (!((answer.ok ? has : 'code') in Object(said))) lost(said);
@@ -109,7 +109,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       settle({ ...what, doubted: !over });
       return arrange();
     }
-    keep(null); // a signature that is not taken moves nothing, nor does what was reverted
+    keep(null); // a signature that is not taken moves nothing, nor what was reverted
     draw(rest(), true);
     warn(reverted ? 'reverted' : 'unsigned');
     if (option) attempt(renew()); // too old, or the shop asks for more now
