@@ -32,7 +32,9 @@ WORDS_MAX: Final = 200
 KEY_CHARS_MIN: Final = 8
 
 # Providers sell batches: one "of more than 3 requests", or "batch requests are only available" to who pays.
-_BATCH: Final = re.compile("batch (of|requests?|calls?|size|support|too)|support (for )?batch")
+_BATCH: Final = re.compile(
+    "batch(ed)? (of|requests?|calls?|items?|size|limit|support|too)|support (for )?batch"
+)
 
 
 class Fault(Exception):

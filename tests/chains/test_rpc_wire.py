@@ -208,6 +208,9 @@ def test_a_batch_may_be_refused_for_its_length(body: Any) -> None:
         (200, 31, "Batch of more than 3 requests are not allowed on free tier"),
         (400, -32600, "batch size too large"),
         (404, -32600, "this endpoint does not support batches"),
+        (200, -32005, "Batched requests are not supported by this server"),
+        (200, -32000, "batch limit 100 exceeded (can increase by --rpc.batch.limit)"),
+        (200, -32600, "batch item count exceeded the limit"),
     ],
 )
 def test_a_batch_may_be_refused_in_words_with_any_status(status: int, code: int, words: str) -> None:

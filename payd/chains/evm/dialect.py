@@ -19,7 +19,8 @@ from payd.chains.rpc_wire import Call
 # EIP-1474 and JSON-RPC 2.0: method not found, not supported, not enabled; resource not found, unavailable;
 # and the execution APIs' unknown block.
 _CANNOT_CODES: Final = frozenset({-32601, -32004, -32604, -32001, -32002, -39001})
-_LIMITED_CODES: Final = frozenset({-32005, 429})
+_LIMIT_CODE: Final = -32005
+_LIMITED_CODES: Final = frozenset({_LIMIT_CODE, 429})
 # What stands before the public nodes of OP chains (proxyd) has a code of reverts for that.
 _PROXY_TIMEOUT: Final = (-32015, "gateway timeout")
 
@@ -46,7 +47,6 @@ _NOT_WIDE: Final = ("invalid block range", "beyond current head")
 # Trouble that passes, of a node or of the sequencer behind it, whatever it was asked.
 _TROUBLE: Final = (
     "timeout",
-    "request timed out",
     "context deadline exceeded",
     "internal error",
     "internal server error",
@@ -70,8 +70,15 @@ _TROUBLE: Final = (
     "l2 congestion",
     "please retry transaction",
     "unable to complete request",
+    "unable to perform request",
+    "cannot fulfill request",
     "suitable provider",
-    "available upstream",
+    "upstream",
+    "no nodes available",
+    "timed out",
+    "too much load",
+    "too many connections",
+    "could not connect",
 )
 _CANNOT: Final = (
     *_TROUBLE,
@@ -79,6 +86,7 @@ _CANNOT: Final = (
     "unsupported method",
     "method not supported",
     "is not available",
+    "are not available",
     "is not supported",
     "header not found",
     "unknown block",
@@ -125,6 +133,7 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
             "exceeds next nonce",
             "nonce out of range",
             "tx-nonce-too-high",
+            "noncetoofar",
             "noncegap",
         ),
     ),
@@ -152,6 +161,7 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
             "insufficientfunds",
             "insufficient balance",
             "enough funds",
+            "enough balance",
             "would cause overdraft",
             "upfront cost exceeds",
         ),
@@ -223,7 +233,7 @@ def kind_of(method: str, code: int, message: str) -> Kind:
     may be any, so they are not looked into.
     """
     words = message.lower()
-    if method == "eth_getLogs" and _is_too_wide(words):
+    if method == "eth_getLogs" and _is_too_wide(code, words):
         return "too_wide"
     if (code in REVERT_CODES and (code, words) != _PROXY_TIMEOUT) or "revert" in words:
         return "answer"
@@ -243,5 +253,7 @@ def classify(message: str) -> Verdict:
     return "down" if said == "other" and has(words, _TROUBLE) else said
 
 
-def _is_too_wide(words: str) -> bool:
-    return (has(words, _TOO_WIDE) and not has(words, _NOT_WIDE)) or words.strip(" .") == "limit exceeded"
+def _is_too_wide(code: int, words: str) -> bool:
+    if has(words, _TOO_WIDE):
+        return not has(words, _NOT_WIDE)
+    return code == _LIMIT_CODE and not has(words, LIMITED_WORDS)
