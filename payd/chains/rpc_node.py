@@ -47,10 +47,11 @@ BATCH_MAX: Final = 100
 # would halve what it is given, and soon leave it one call a POST.
 BATCH_LEARNT_S: Final = 3600.0
 # Providers count the calls of a batch each for itself. Who has answered some of them is waited for so long,
-# at first for a second; and who answered none of them gets shorter ones for so long.
-LIMITED_S: Final = 20.0
+# at first for a second.
+LIMITED_S: Final = 60.0
 LIMITED_FIRST_S: Final = 1.0
-LIMITED_LEARNT_S: Final = 60.0
+# Who answered none of them gets shorter ones for so long, which is longer than it is put aside.
+LIMITED_LEARNT_S: Final = 600.0
 # POSTs at once to one node; more wait their turn.
 POSTS_MAX: Final = 32
 BACKOFF_MIN_S: Final = 0.5

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import trio
 from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -84,6 +85,7 @@ class Node(SvmNode):
         denies: Transactions that it lists, and has not.
         unknown: Transactions of which it gives no status.
         lies: Changes what it shows of each transaction.
+        calls_in_10_s: Of one method; all of a POST above that is refused, as Solana's public nodes do.
         asked: The methods of each POST, in order.
     """
 
@@ -94,13 +96,30 @@ class Node(SvmNode):
         self.denies: set[str] = set()
         self.unknown: set[str] = set()
         self.lies: Callable[[dict[str, Any]], None] | None = None
+        self.calls_in_10_s: int | None = None
+        self.answered_s: dict[str, list[float]] = {}
         self.asked: list[list[str]] = []
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
         asked = json.loads(received.body)
         self.asked.append([one["method"] for one in (asked if isinstance(asked, list) else [asked])])
+        if self.calls_in_10_s is not None and not self._lets_through(self.asked[-1], self.calls_in_10_s):
+            return Does(status=429)
         return self.does or Does(body=answered(self, received.body))
+
+    def _lets_through(self, methods: Sequence[str], most: int) -> bool:
+        now_s = trio.current_time()
+        lately = {
+            method: [at_s for at_s in self.answered_s.get(method, ()) if now_s - at_s < 10]
+            for method in methods
+        }
+        if any(len(lately[method]) + methods.count(method) > most for method in methods):
+            return False
+        self.answered_s |= {
+            method: times + [now_s] * methods.count(method) for method, times in lately.items()
+        }
+        return True
 
     def ask(self, method: str, *params: Any) -> Any:
         """The result, without what it hides."""

@@ -45,6 +45,25 @@ async def test_more_payments_than_a_node_tells_of_in_a_second_are_all_found(sola
     assert [solana.kinds(one) for one in paid] == [["matched"]] * len(paid)
 
 
+async def test_more_accounts_than_a_public_node_lists_in_ten_seconds_are_all_read(
+    solana: SolanaWatching,
+) -> None:
+    """Its limit counts the calls of a batch, and it refuses all of the batch."""
+    for place in range(100, 160):
+        await solana.sell(f"at {place}", to=place)
+    payment = await solana.sell()
+    paid = await solana.pay(payment)
+    solana.nodes[0].calls_in_10_s = 40
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(solana.watcher.run)
+        for _ in range(30):
+            await trio.sleep(10)
+            await solana.later()
+        nursery.cancel_scope.cancel()
+    assert solana.kinds(paid) == ["matched"]
+    assert solana.walk.read_until_s() > solana.now_ms // 1000 - 150
+
+
 async def test_a_stranger_who_sends_much_dust_stops_nobodys_payment(solana: SolanaWatching) -> None:
     payment = await solana.sell()
     for _ in range(30):
