@@ -17,6 +17,7 @@ from payd.cli.sections import Sections
 from payd.cli.show import Row, amount_words, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
 from payd.core.ids import realm_of
+from payd.core.payment import cancelled_words
 from payd.core.status import Status
 
 LIMIT_MAX: Final = 200  # as the API has it
@@ -140,7 +141,8 @@ def _of(operator: Operator, payment_id: str) -> Operator:
 def _show(found: Row) -> None:
     settled = (found["settlement"] or {}).get("settled")
     refund = found.get("refund")
-    reason = f": {found['failureReason']}" if found["failureReason"] else ""
+    why = found["failureReason"] or cancelled_words(found["cancellationReason"] or "")
+    reason = f": {why}" if why else ""
     show_fields(
         {
             "Payment": found["paymentId"],

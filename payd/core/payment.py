@@ -19,6 +19,7 @@ from payd.core.status import FINAL, Status
 
 CANCELLED_BY_MERCHANT: Final = "cancelled_by_merchant"
 CANCELLED_BY_USER: Final = "cancelled_by_user"
+_CANCELLED: Final = {CANCELLED_BY_MERCHANT: "by the merchant", CANCELLED_BY_USER: "by the buyer"}
 
 
 class Checkout(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -67,6 +68,11 @@ class Cancelled(msgspec.Struct, frozen=True):
 
     cancelled_at_ms: int
     reason: str
+
+
+def cancelled_words(reason: str) -> str:
+    """Who called a payment off, or why, for people."""
+    return _CANCELLED.get(reason, reason)
 
 
 class Settled(msgspec.Struct, frozen=True):

@@ -148,6 +148,7 @@ class PaymentDetail(_Wire, frozen=True):
     info: PaidInfo | None
     failure_code: str | None
     failure_reason: str | None
+    cancellation_reason: str | None
     settlement: SettlementState | None
     transfers: list[TransferOut]
 
@@ -352,6 +353,7 @@ class Words:
             info=self.info(payment),
             failure_code=payment.failed.code if payment.failed else None,
             failure_reason=payment.failed.reason if payment.failed else None,
+            cancellation_reason=payment.cancelled.reason if payment.cancelled else None,
             settlement=self.settlement(payment),
             transfers=[self.transfer(one) for one in transfers],
         )

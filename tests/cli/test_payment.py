@@ -50,6 +50,7 @@ def payment(*transfers: dict[str, Any], **more: Any) -> dict[str, Any]:
         "createdAt": "2026-01-01T00:00:00.000Z",
         "info": {"txId": TX},
         "failureReason": None,
+        "cancellationReason": None,
         "settlement": {"settled": True},
         "transfers": list(transfers),
     }
@@ -98,6 +99,14 @@ def test_a_payment_that_failed_says_why_and_shows_no_transfer(
 
     assert "failed: The buyer left." in shown
     assert "No transfer was seen" in shown
+
+
+def test_a_payment_that_was_cancelled_says_by_whom(begun: Terminal, answers: dict[str, Any]) -> None:
+    ended = {"status": "cancelled", "info": None, "settlement": None}
+    answers["payment.show"] = payment(**ended, cancellationReason="cancelled_by_user")
+    assert "cancelled: by the buyer" in begun("payment", "show", LIVE).output
+    answers["payment.show"] = payment(**ended, cancellationReason="Out of stock")
+    assert "cancelled: Out of stock" in begun("payment", "show", LIVE).output
 
 
 def test_payments_are_listed_with_what_was_asked_for(

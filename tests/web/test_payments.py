@@ -359,6 +359,14 @@ async def test_a_failed_payment_says_why(shop: Shop) -> None:
     )
     found = await detail(shop, payment)
     assert (found["failureCode"], found["failureReason"]) == ("declined_user", "Node is down")
+    assert found["cancellationReason"] is None
+
+
+async def test_a_cancelled_payment_says_by_whom(shop: Shop) -> None:
+    for door, who in (("gateway/payment", "cancelled_by_user"), ("payments", "cancelled_by_merchant")):
+        payment = await shop.pay()
+        await shop.call("POST", f"/v1/{door}/{payment}/cancel")
+        assert (await detail(shop, payment))["cancellationReason"] == who
 
 
 # Cancel

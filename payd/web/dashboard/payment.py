@@ -15,7 +15,7 @@ from payd.actors.simulation import TARGETS
 from payd.core.caip import parse_account
 from payd.core.errors import Forbidden, InvalidParams, NotFound, PaymentNotFound
 from payd.core.money import WORTH_DECIMALS, round_worth, short_units
-from payd.core.payment import Payment
+from payd.core.payment import Payment, cancelled_words
 from payd.core.status import Status
 from payd.core.timeline import Acted, Refunded
 from payd.store.deliveries import find_delivery
@@ -214,7 +214,7 @@ def facts_of(payment: Payment, words: Words, merchant: str) -> list[Fact]:
     if payment.failed is not None:
         facts.append(Fact("Failed because", payment.failed.reason))
     if payment.cancelled is not None:
-        facts.append(Fact("Cancelled because", payment.cancelled.reason))
+        facts.append(Fact("Cancelled", cancelled_words(payment.cancelled.reason)))
     if payment.settled is not None:
         facts.append(Fact("Settled", amount_words(payment.settled.amount, words)))
     elif payment.status is Status.SUCCEEDED:

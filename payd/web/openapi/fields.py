@@ -281,6 +281,7 @@ FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
         "failureReason": {"description": "For people; do not branch on it."},
         "failure_reason": {"description": "For people; do not branch on it."},
         "cancellation_reason": {"description": "For people; do not branch on it."},
+        "cancellationReason": {"description": "For people; do not branch on it."},
         "cancelledReason": one_of("cancelled_by_merchant", "cancelled_by_user"),
         "accounts": {"maxItems": ACCOUNTS_MAX, "items": ACCOUNT},
     }

@@ -127,6 +127,15 @@ async def test_each_act_names_its_person(shop: Shop) -> None:
     assert "Cancelled by hand By eva@example.com." in page.text
 
 
+async def test_who_cancelled_it_is_said_in_words(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    for door, who in (("gateway/payment", "buyer"), ("payments", "merchant")):
+        payment = await shop.pay()
+        await shop.call("POST", f"/v1/{door}/{payment}/cancel")
+        page = await visitor.get(at(payment))
+        assert f"by the {who}" in page.text
+
+
 async def test_a_refused_act_leaves_no_trace(shop: Shop) -> None:
     visitor = await sign_in(shop)
     payment = await shop.pay()
