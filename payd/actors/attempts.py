@@ -252,8 +252,10 @@ class Attempts:
     async def test(self, endpoint: Endpoint, event_type: str, keep: Keep | None = None) -> TestResult:
         """Send an event with sample data, once; to the house's own endpoint a sample notice.
 
-        `keep` is written with the log of it.
+        It goes where the endpoint is by now, as for who waited until it could be sent. `keep` is written with
+        the log of it.
         """
+        endpoint = self._db.point(endpoint_of_id, endpoint.id) or endpoint
         now_ms = self._clock.now_ms()
         delivery_id, message_id, event_id, payment_id, merchant_id = (
             new_id(prefix, now_ms, self._entropy) for prefix in ("dlv_", "msg_", "evt_", "pay_t", "mrch_")

@@ -83,6 +83,19 @@ async def test_a_send_by_hand_that_meets_a_deletion_while_it_begins_is_refused(r
         assert not outbox.deliveries.busy
 
 
+async def test_a_test_event_goes_to_where_the_endpoint_moved_while_it_waited(realm_db: Database) -> None:
+    async with open_outbox(realm_db) as outbox:
+        before, after = outbox.host("a.test"), outbox.host("b.test")
+        endpoint, _ = await outbox.register("a.test")
+
+        async def begins() -> None:
+            await outbox.register("b.test")
+
+        await outbox.deliveries.send_test(endpoint, "payment.created", begins)
+
+        assert (len(before.received), len(after.received)) == (0, 1)
+
+
 async def test_a_deletion_cuts_a_send_by_hand_off(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox, trio.open_nursery() as people:
         receiver = outbox.host("a.test", always(Does(hangs=True)))
