@@ -230,19 +230,12 @@ class PaysByLink(Chain, Protocol):
     """A chain where a plain transfer names its payment, so that a link is all that a wallet needs."""
 
     async def pay_offer(
-        self,
-        payment: Payment,
-        asset: AssetId,
-        destination: str,
-        now_ms: int,
-        *,
-        label: str = "",
-        message: str = "",
+        self, payment: Payment, asset: AssetId, destination: str, now_ms: int, *, label: str = ""
     ) -> Offer | None:
         """What anybody would pay in the asset now; None when no link can ask for it.
 
         The account is one that nobody holds, and the one action a `Build` whose data is the link. The link
-        says in `label` who asks, and in `message` what for.
+        says in `label` who asks.
 
         Raises:
             ChainUnavailable: No node answers.

@@ -97,14 +97,7 @@ class PlayedSolana(SimulatedChain):
         return Resolved((WalletRpc(SOLANA, "solana_signTransaction", params),), now_ms + 60_000)
 
     async def pay_offer(
-        self,
-        payment: Payment,
-        asset: AssetId,
-        destination: str,
-        now_ms: int,
-        *,
-        label: str = "",
-        message: str = "",
+        self, payment: Payment, asset: AssetId, destination: str, now_ms: int, *, label: str = ""
     ) -> Offer | None:
         await self._ask()
         self.asked += 1

@@ -28,7 +28,7 @@ from payd.chains.solana.fee_payer import FeePayer
 from payd.chains.solana.look import Looks
 from payd.chains.solana.offers import CanSponsor, Offers
 from payd.chains.solana.pay_back import PayBack
-from payd.chains.solana.pay_links import PayLinks
+from payd.chains.solana.pay_links import pay_offer
 from payd.chains.solana.refund import refund_problem
 from payd.chains.solana.resolve import Resolver
 from payd.chains.solana.terms import Terms
@@ -79,7 +79,6 @@ class SolanaChain:
         facts, commitments = Facts(rpc), Commitments(terms, book, prices)
         budget = None if fee_payer is None else Budget(terms, db, fee_payer)
         self._offers = Offers(terms, book, prices, facts, can_sponsor)
-        self._links = PayLinks(self._offers)
         self._resolver = Resolver(terms, rpc, db, book, facts, budget)
         self._checks = Checks(terms, rpc, db, budget, commitments)
         self._pay_back = PayBack(terms, rpc, db, book, facts)
@@ -119,21 +118,14 @@ class SolanaChain:
         return await self._offers.offer(payment, asset, account, destination, now_ms)
 
     async def pay_offer(
-        self,
-        payment: Payment,
-        asset: AssetId,
-        destination: str,
-        now_ms: int,
-        *,
-        label: str = "",
-        message: str = "",
+        self, payment: Payment, asset: AssetId, destination: str, now_ms: int, *, label: str = ""
     ) -> Offer | None:
-        """What whoever follows a Solana Pay link would pay; see `PayLinks.pay_offer`.
+        """What whoever follows a Solana Pay link would pay; see `pay_links.pay_offer`.
 
         Raises:
             ChainUnavailable: No node answers.
         """
-        return await self._links.pay_offer(payment, asset, destination, now_ms, label=label, message=message)
+        return await pay_offer(self._offers, payment, asset, destination, now_ms, label=label)
 
     async def resolve(self, payment: Payment, quote: Quote, data: str, now_ms: int) -> Resolved:
         """The transaction behind a build action; see `Resolver.resolve`.

@@ -26,64 +26,46 @@ SCHEME: Final = "solana:"
 LABEL_CHARS_MAX: Final = 64
 
 
-class PayLinks:
-    """The links of one chain.
+async def pay_offer(
+    offers: Offers, payment: Payment, asset: AssetId, destination: str, now_ms: int, *, label: str = ""
+) -> Offer | None:
+    """What whoever follows a link would pay; its one action is `Build` with the link for data.
 
     Args:
-        offers: What it offers.
+        offers: Of the chain.
+        payment: What it is for.
+        asset: Of the chain.
+        destination: CAIP-10 of the merchant's wallet.
+        now_ms: Unix milliseconds.
+        label: Who asks, as a wallet shows it; cut to `LABEL_CHARS_MAX`.
+
+    Returns:
+        None where there is no such link: for what the merchant cannot be paid in, for a token of the
+        Token-2022 program, and for a token account that is not there, which wallets do not create.
+
+    Raises:
+        ChainUnavailable: No node answers.
     """
 
-    def __init__(self, offers: Offers) -> None:
-        self._offers = offers
+    def link_of(due: Due, seen: Seen) -> str | None:
+        if taking_problem(due, seen) is not None or needs_account(due, seen):
+            return None
+        if due.token is not None and due.token[1] != TOKEN:
+            return None
+        return write_link(due, label)
 
-    async def pay_offer(
-        self,
-        payment: Payment,
-        asset: AssetId,
-        destination: str,
-        now_ms: int,
-        *,
-        label: str = "",
-        message: str = "",
-    ) -> Offer | None:
-        """What whoever follows a link would pay; its one action is `Build` with the link for data.
-
-        Args:
-            payment: What it is for.
-            asset: Of the chain.
-            destination: CAIP-10 of the merchant's wallet.
-            now_ms: Unix milliseconds.
-            label: Who asks, as a wallet shows it; cut to `LABEL_CHARS_MAX`.
-            message: What for, likewise.
-
-        Returns:
-            None where there is no such link: for what the merchant cannot be paid in, for a token of the
-            Token-2022 program, and for a token account that is not there, which wallets do not create.
-
-        Raises:
-            ChainUnavailable: No node answers.
-        """
-
-        def link_of(due: Due, seen: Seen) -> str | None:
-            if taking_problem(due, seen) is not None or needs_account(due, seen):
-                return None
-            if due.token is not None and due.token[1] != TOKEN:
-                return None
-            return write_link(due, label, message)
-
-        return await self._offers.by_link(payment, asset, destination, now_ms, link_of)
+    return await offers.by_link(payment, asset, destination, now_ms, link_of)
 
 
-def write_link(due: Due, label: str = "", message: str = "") -> str:
-    """The URL of a transfer request. The same payment, amount and words give the same one."""
+def write_link(due: Due, label: str) -> str:
+    """The URL of a transfer request. The same payment, amount and label give the same one."""
     reference = reference_key(due.payment.id)
     fields = [("amount", short_units(due.amount, due.row.decimals))]
     if due.token is not None:
         fields.append(("spl-token", str(due.token[0])))
     fields.append(("reference", str(reference)))
-    fields += [
-        (name, text[:LABEL_CHARS_MAX]) for name, text in (("label", label), ("message", message)) if text
-    ]
+    if label:
+        fields.append(("label", label[:LABEL_CHARS_MAX]))
     fields.append(("memo", memo_of(reference_of(due.payment.id))))
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in fields)
     return f"{SCHEME}{due.destination}?{query}"

@@ -27,7 +27,6 @@ from payd.chains.solana.dialect import SolanaDialect
 from payd.chains.solana.facts import Facts
 from payd.chains.solana.fee_payer import FeePayer
 from payd.chains.solana.offers import Offers
-from payd.chains.solana.pay_links import PayLinks
 from payd.chains.solana.resolve import Resolver
 from payd.chains.solana.terms import Terms
 from payd.core.caip import canonical_asset, parse_account, parse_asset, parse_chain
@@ -123,7 +122,6 @@ class Desk:
         """Begin, or go on under other terms."""
         self.terms = msgspec.structs.replace(self.terms, **terms)
         self.offers = Offers(self.terms, self.book, TablePrices(PRICES), self.facts, self._can_sponsor)
-        self.links = PayLinks(self.offers)
         self.budget = Budget(self.terms, self.db, self.pen)
         self.resolver = Resolver(self.terms, self.rpc, self.db, self.book, self.facts, self.budget)
 

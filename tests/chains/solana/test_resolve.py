@@ -23,6 +23,7 @@ from payd.chains.solana.keys import (
     TOKEN_2022,
     token_account,
 )
+from payd.chains.solana.pay_links import pay_offer
 from payd.chains.solana.plan import write_plan
 from payd.chains.solana.proof import Watched, paid_by
 from payd.chains.solana.resolve import BY_LINK, CHANGED, METHOD
@@ -335,7 +336,7 @@ async def test_a_plan_that_is_not_the_quotes_resolves_into_nothing(desk: Desk) -
 
 async def test_a_link_is_for_wallets(desk: Desk) -> None:
     payment = await desk.payment()
-    offer = await desk.links.pay_offer(payment, parse_asset(USDC), account_id(MERCHANT), NOW_MS)
+    offer = await pay_offer(desk.offers, payment, parse_asset(USDC), account_id(MERCHANT), NOW_MS)
     assert offer is not None
     [action] = offer.actions
     assert isinstance(action, Build)
