@@ -21,7 +21,7 @@ import msgspec
 
 from payd.core.caip import AccountId, account_problem, canonical_chain, parse_chain, to_checksum_address
 from payd.entropy import Entropy, system_entropy
-from payd.store.durable import hand_over
+from payd.store.durable import hand_over, sync_folder
 
 if TYPE_CHECKING:
     # Each brings what signs on its kind of chain; a server without such a chain does not have it.
@@ -259,11 +259,7 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _read(path: Path) -> bytes:

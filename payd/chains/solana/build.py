@@ -20,6 +20,7 @@ from solders.message import Message
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
+from payd.chains.solana.answers import SIGNATURE_BYTES, U64_MAX
 from payd.chains.solana.binding import memo_of
 from payd.chains.solana.keys import (
     ASSOCIATED_TOKEN,
@@ -32,14 +33,11 @@ from payd.chains.solana.keys import (
 
 # What a packet holds: signatures and message together.
 TRANSACTION_BYTES_MAX: Final = 1232
-SIGNATURE_BYTES: Final = 64
 # In one byte of the wire; a transaction of the size above has fewer.
 SIGNATURES_MAX: Final = 127
 
 SIGNATURE_LAMPORTS: Final = 5000
 MICRO: Final = 1_000_000
-
-U64_MAX: Final = 2**64 - 1
 
 SET_UNIT_LIMIT: Final = 2
 SET_UNIT_PRICE: Final = 3

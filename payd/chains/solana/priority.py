@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.solana.answers import U64_MAX
 
 # Micro-lamports; nodes name the least that was paid in a block, and in most blocks that is nothing. For a
 # payment it comes to some 800 lamports, a sixth of the fee for its signature.
 PRICE_MIN: Final = 10_000
-_U64_MAX: Final = 2**64 - 1
 
 
 class _Paid(msgspec.Struct, rename="camel"):
@@ -35,7 +35,7 @@ def price_of(answer: object) -> int:
         raise BadAnswer(f"the prioritization fees: {error}") from error
     if not fees:
         return PRICE_MIN
-    if not 0 <= fees[0] <= fees[-1] <= _U64_MAX:
+    if not 0 <= fees[0] <= fees[-1] <= U64_MAX:
         raise BadAnswer("the prioritization fees are out of bounds")
     wanted, price = fees[len(fees) * 3 // 4], PRICE_MIN
     while price < wanted:

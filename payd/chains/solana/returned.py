@@ -21,14 +21,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from payd.chains.solana import build
-from payd.chains.solana.build import (
-    SIGNATURE_BYTES,
-    TRANSACTION_BYTES_MAX,
-    UNITS_MAX,
-    fee_of,
-    split,
-    with_signature,
-)
+from payd.chains.solana.answers import SIGNATURE_BYTES
+from payd.chains.solana.build import TRANSACTION_BYTES_MAX, UNITS_MAX, fee_of, split, with_signature
 from payd.chains.solana.guards import GuardLimits, guard_problem
 from payd.chains.solana.keys import COMPUTE_BUDGET, LIGHTHOUSE
 from payd.core.errors import InvalidParams, InvalidSignature
