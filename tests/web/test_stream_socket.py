@@ -194,7 +194,7 @@ async def test_a_page_keeps_nothing_of_its_request_and_no_parser() -> None:
         (socket,) = next(group for group in street.sockets._groups if group)
 
         assert [one.headers for one in mine] == [{}]
-        assert socket._parser is None  # type: ignore[attr-defined]
+        assert socket._parser is None
 
 
 async def test_a_client_that_floods_is_dropped() -> None:
