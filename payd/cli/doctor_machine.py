@@ -83,10 +83,14 @@ def clock_state() -> int | None:
 
 
 def examine_address(config: Config) -> Iterator[Finding]:
-    """Whether buyers reach payd by TLS, and nobody else without it."""
+    """Whether buyers reach payd by TLS, each by an address of its own, and nobody without it."""
     subject, url = "public address", config.public_url()
     if url.startswith("https://"):
         yield Finding("ok", subject, f"links begin with {url}")
+        if not config.http.trusted_proxies:
+            words = "no proxy's word is believed, so all who come count as one address, that of the proxy"
+            todo = 'Name the one that speaks TLS in [http], such as trusted_proxies = ["127.0.0.1"].'
+            yield Finding("warning", subject, words, todo)
     elif config.chains:
         words = f"links begin with {url}, which buyers cannot reach safely"
         yield Finding("warning", subject, words, "Set base_url to the https address that your proxy serves.")

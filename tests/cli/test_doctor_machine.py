@@ -60,7 +60,11 @@ def test_a_clock_that_nothing_keeps_right_is_a_warning_where_there_is_money() ->
     [
         ("", []),
         (LIVE, ["links begin with http://127.0.0.1:8420, which buyers cannot reach safely"]),
-        (f'base_url = "https://pay.example.com"\n{LIVE}', []),
+        (
+            f'base_url = "https://pay.example.com"\n{LIVE}',
+            ["no proxy's word is believed, so all who come count as"],
+        ),
+        (f'base_url = "https://pay.example.com"\n[http]\ntrusted_proxies = ["127.0.0.1"]\n{LIVE}', []),
         ('listen = "0.0.0.0:8420"\n', ["payd listens on 0.0.0.0:8420, where anybody may reach it"]),
         ('listen = "10.0.0.5:8420"\n', []),
         ('listen = "[2001:4860::1]:8420"\n', ["payd listens on [2001:4860::1]:8420"]),
