@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import payd
@@ -41,11 +42,11 @@ def test_an_app_is_found_by_its_id(tx: sqlite3.Connection) -> None:
 
 
 def test_a_revoked_app_is_found_no_more_and_still_listed(tx: sqlite3.Connection) -> None:
-    make(tx)
+    before, app, after = (make(tx, app_id) for app_id in ("app_t0", "app_t1", "app_t2"))
     revoked = apps.revoke_app(tx, account_id="acct_1", app_id="app_t1", actor="cli", now_ms=2000)
-    assert revoked.revoked_at_ms == 2000
+    assert revoked == msgspec.structs.replace(app, revoked_at_ms=2000)
     assert apps.find_app(tx, "app_t1") is None
-    assert apps.list_apps(tx, "acct_1") == [revoked]
+    assert apps.list_apps(tx, "acct_1") == [before, revoked, after]
 
 
 def test_revoking_twice_changes_nothing(tx: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from payd.core.errors import InvalidParams, NotFound
@@ -133,12 +134,14 @@ def test_a_limit_names_one_to_a_hundred_merchants(tx: sqlite3.Connection, count:
 
 
 def test_a_revoked_key_is_found_no_more_and_still_listed(tx: sqlite3.Connection) -> None:
-    make(tx)
+    before = make(tx, make_api_key("test", b"a" * KEY_ENTROPY_BYTES), key_id="key_0")
+    key = make(tx)
+    after = make(tx, make_api_key("test", b"z" * KEY_ENTROPY_BYTES), key_id="key_2")
     revoked = keys.revoke_key(tx, account_id="acct_1", key_id="key_1", actor="key_9", now_ms=2000)
-    assert revoked.revoked_at_ms == 2000
+    assert revoked == msgspec.structs.replace(key, revoked_at_ms=2000)
     assert keys.find_key(tx, hash_api_key(TEST_KEY)) is None
-    assert keys.list_keys(tx, "acct_1") == [revoked]
-    assert (keys.list_keys(tx, "acct_1", 2000), keys.list_keys(tx, "acct_1", 2001)) == ([revoked], [])
+    assert keys.list_keys(tx, "acct_1", 2000) == [before, revoked, after]
+    assert keys.list_keys(tx, "acct_1", 2001) == [before, after]
 
 
 def test_revoking_twice_changes_nothing(tx: sqlite3.Connection) -> None:
