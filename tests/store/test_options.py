@@ -307,6 +307,9 @@ async def test_hints_are_kept_once_and_so_many_an_option(realm_db: Database) -> 
     for payment, option in (("pay_1", "opt_2"), ("pay_2", "opt_3")):
         await realm_db.write(keep_hints, payment, option, [f"0x{option}"], 5000)
     assert await stored(realm_db, "hints") == HINTS_STORED_MAX + 2, "what others told takes no room"
+    for payment in ("pay_1", "pay_2"):
+        await realm_db.write(keep_hints, payment, "opt_x", [f"0x{number}" for number in range(500)], 6000)
+    assert await stored(realm_db, "hints") == HINTS_STORED_MAX + 2 + 2 * HINTS_UNKNOWN_MAX
 
 
 async def test_only_all_that_was_told_for_an_option_of_the_payment_was_told_before(

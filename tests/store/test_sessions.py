@@ -24,6 +24,7 @@ from payd.store.sessions import (
     list_sessions,
     prune_sessions,
     renew_session,
+    show_account,
     touch_session,
 )
 from payd.store.users import User, insert_user, put_membership
@@ -105,6 +106,23 @@ async def test_one_person_has_so_many_at_most(office: Database) -> None:
     newest = [f"ses_{number}" for number in reversed(range(4, SESSIONS_MAX + 3))]
     assert [one.id for one in kept] == ["ses_old", *newest]
     assert (kept[0].mode, kept[1].mode) == ("live", "test")
+
+
+async def test_what_is_done_to_one_changes_no_other(office: Database) -> None:
+    for number in range(SESSIONS_MAX):
+        await office.write(insert_session, session(f"theirs{number}", user=2), b"t%d" % number)
+    for name in ("before", "it", "after"):
+        await office.write(insert_session, session(name), name.encode())
+
+    await office.write(touch_session, "ses_it", NOW + 5, mode="live")
+    await office.write(show_account, "ses_it", "acct_2")
+    assert await office.write(renew_session, "ses_it", b"new", NOW + 7)
+
+    it, after, before = office.point(list_sessions, "usr_1", NOW)
+    assert (it.id, it.mode, it.seen_at_ms, it.account_id) == ("ses_it", "live", NOW + 5, "acct_2")
+    assert [after, before] == [session("before"), session("after")]
+    theirs = office.point(list_sessions, "usr_2", NOW)
+    assert set(theirs) == {session(f"theirs{number}", user=2) for number in range(SESSIONS_MAX)}
 
 
 async def test_what_a_browser_says_of_itself_is_cut(office: Database) -> None:
