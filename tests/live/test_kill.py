@@ -9,13 +9,12 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Any, Final
+from typing import Final
 
 import httpx
 import pytest
@@ -25,8 +24,8 @@ from payd.config import load
 from payd.server import open_house
 from tests.crash.process import Server
 from tests.live.chain import BUYER, BUYER_2, FIRST_CONTRACT, MERCHANT, RELAYER, LocalChain, address
-from tests.live.conformance import ALL_EVENTS
 from tests.live.dying import MARK, MOMENTS, VARIABLE
+from tests.live.mortal import MortalFront
 from tests.live.street import (
     DAI,
     PATIENCE_S,
@@ -53,40 +52,12 @@ WELL: Final = ("payd", "serve")
 
 
 @dataclass
-class Shop(Shopfront):
-    """A shop whose server is a process of its own.
-
-    Attributes:
-        server: The process.
-    """
-
-    server: Server
-
-    async def start(self) -> None:
-        """Start the server; it answers then."""
-        await self.server.start()
-        self.url = f"http://127.0.0.1:{self.server.port}"
-
-    async def insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Do it again until the server lived long enough for an answer."""
-        with trio.fail_after(PATIENCE_S):
-            while True:
-                try:
-                    return await work()
-                except httpx.TransportError:
-                    await trio.sleep(0.02)
+class Shop(MortalFront, Shopfront):
+    """On an EVM chain."""
 
     async def relayed(self) -> int:
         """How many transactions the relayer has made on the chain."""
         return int(await self.chain.rpc("eth_getTransactionCount", address(RELAYER), "latest"), 16)
-
-    def rows(self, question: str) -> list[tuple[Any, ...]]:
-        """What the stopped server's file says."""
-        db = sqlite3.connect(self.server.folder / "data" / "live.db")
-        try:
-            return db.execute(question).fetchall()
-        finally:
-            db.close()
 
 
 @asynccontextmanager
@@ -105,20 +76,6 @@ async def open_shop(folder: Path, chain: LocalChain, **env: str) -> AsyncIterato
         finally:
             await server.put_away()
             nursery.cancel_scope.cancel()
-
-
-async def assert_settled_once(shop: Shop, payment_ids: list[str]) -> None:
-    """Each payment has its four events, without gap, and one transfer; stops the server."""
-    for payment_id in payment_ids:
-        await shop.until(payment_id, "settled")
-    assert await shop.server.stop() == 0
-    for payment_id in payment_ids:
-        told = shop.rows(f"SELECT version, type FROM events WHERE payment_id = '{payment_id}' ORDER BY seq")
-        assert told == list(enumerate(ALL_EVENTS))
-    paid = shop.rows("SELECT payment_id FROM transfers WHERE kind = 'matched' AND block_hash IS NOT NULL")
-    assert sorted(one for (one,) in paid) == sorted(payment_ids)
-    assert shop.rows("PRAGMA integrity_check") == [("ok",)]
-    assert shop.server.complaints() == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -143,7 +100,7 @@ async def test_a_death_at_this_moment_costs_nothing(tmp_path: Path, chain: Local
         await shop.server.kill()
         await shop.start()
 
-        await assert_settled_once(shop, [payment_id])
+        await shop.assert_settled_once([payment_id])
         assert await chain.balance(FIRST_CONTRACT, address(MERCHANT)) == AMOUNT
         assert await shop.relayed() == 1
 
@@ -177,7 +134,7 @@ async def test_deaths_at_random_moments_under_load_cost_nothing(tmp_path: Path, 
                 await shop.server.kill()
                 await shop.start()
 
-        await assert_settled_once(shop, list(payments))
+        await shop.assert_settled_once(list(payments))
         for asset, token in ((USDC, FIRST_CONTRACT), (DAI, SECOND_CONTRACT)):
             count = sum(one == asset for one in payments.values())
             assert count == PAYMENTS // 2

@@ -9,7 +9,6 @@ Source: DESIGN.md, "10. Live realm"; DESIGN.md, "5. A payment is an actor".
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,9 +24,9 @@ from solders.pubkey import Pubkey
 from payd.config import load
 from payd.server import open_house
 from tests.crash.process import Server
-from tests.live.conformance import ALL_EVENTS
 from tests.live.dying import MARK, VARIABLE
 from tests.live.front import PATIENCE_S, write_configuration
+from tests.live.mortal import MortalFront
 from tests.live.solana import (
     BUYER,
     BUYER_2,
@@ -67,21 +66,14 @@ DYING: Final = ("tests.live.solana_dying", "serve")
 
 
 @dataclass
-class Shop(SolanaShopfront):
-    """A shop whose server is a process of its own.
+class Shop(MortalFront, SolanaShopfront):
+    """On a Solana chain.
 
     Attributes:
-        server: The process.
         is_halted: Whether the chain makes no blocks for now.
     """
 
-    server: Server
     is_halted: bool = False
-
-    async def start(self) -> None:
-        """Start the server; it answers then."""
-        await self.server.start()
-        self.url = f"http://127.0.0.1:{self.server.port}"
 
     async def make_blocks(self, slot_s: float) -> None:
         """Blocks at this pace, for ever."""
@@ -89,15 +81,6 @@ class Shop(SolanaShopfront):
             await trio.sleep(slot_s)
             if not self.is_halted:
                 await self.chain.slots(1)
-
-    async def insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Do it again until the server lived long enough for an answer."""
-        with trio.fail_after(PATIENCE_S):
-            while True:
-                try:
-                    return await work()
-                except httpx.TransportError:
-                    await trio.sleep(0.02)
 
     async def offered_to(self, payment_id: str, asset: str, place: int) -> dict[str, Any]:
         """The option in this asset. Who has no SOL gets none until the fee payer's balance was read."""
@@ -116,14 +99,6 @@ class Shop(SolanaShopfront):
     async def received(self, mint: Pubkey = USDC_MINT) -> int:
         """What the merchant has of a token."""
         return await self.chain.tokens(pubkey(MERCHANT), mint)
-
-    def rows(self, question: str) -> list[tuple[Any, ...]]:
-        """What the stopped server's file says."""
-        db = sqlite3.connect(self.server.folder / "data" / "live.db")
-        try:
-            return db.execute(question).fetchall()
-        finally:
-            db.close()
 
 
 @asynccontextmanager
@@ -145,20 +120,6 @@ async def open_shop(folder: Path, slot_s: float = SLOT_S, dies: str = "") -> Asy
             finally:
                 await server.put_away()
                 nursery.cancel_scope.cancel()
-
-
-async def assert_settled_once(shop: Shop, payment_ids: list[str]) -> None:
-    """Each payment has its four events, without gap, and one transfer; stops the server."""
-    for payment_id in payment_ids:
-        await shop.until(payment_id, "settled")
-    assert await shop.server.stop() == 0
-    for payment_id in payment_ids:
-        told = shop.rows(f"SELECT version, type FROM events WHERE payment_id = '{payment_id}' ORDER BY seq")
-        assert told == list(enumerate(ALL_EVENTS))
-    paid = shop.rows("SELECT payment_id FROM transfers WHERE kind = 'matched' AND block_hash IS NOT NULL")
-    assert sorted(one for (one,) in paid) == sorted(payment_ids)
-    assert shop.rows("PRAGMA integrity_check") == [("ok",)]
-    assert shop.server.complaints() == []
 
 
 @pytest.mark.parametrize("place", [BUYER, POOR], ids=["the buyer's SOL", "ours"])
@@ -186,7 +147,7 @@ async def test_a_death_at_this_moment_costs_nothing(tmp_path: Path, moment: str,
         await shop.start()
         shop.is_halted = False
 
-        await assert_settled_once(shop, [payment_id])
+        await shop.assert_settled_once([payment_id])
         assert await shop.received() == AMOUNT
         assert await shop.paid_for() == (place == POOR)
 
@@ -201,7 +162,7 @@ async def test_a_link_that_is_paid_while_the_server_is_dead_is_found(tmp_path: P
         await shop.chain.slots(50)
         await shop.start()
 
-        await assert_settled_once(shop, [payment_id])
+        await shop.assert_settled_once([payment_id])
 
 
 async def test_a_second_account_of_the_merchant_that_was_paid_while_the_server_was_dead_is_found(
@@ -226,7 +187,7 @@ async def test_a_second_account_of_the_merchant_that_was_paid_while_the_server_w
         await shop.wait_for(is_over)
         await shop.start()
 
-        await assert_settled_once(shop, [payment_id])
+        await shop.assert_settled_once([payment_id])
         assert await shop.received() == 0
 
 
@@ -266,7 +227,7 @@ async def test_deaths_at_random_moments_under_load_cost_nothing(tmp_path: Path) 
                 await shop.server.kill()
                 await shop.start()
 
-        await assert_settled_once(shop, list(payments))
+        await shop.assert_settled_once(list(payments))
         for asset, mint in ((USDC, USDC_MINT), (USDT, USDT_MINT)):
             count = sum(one == asset for one in payments.values())
             assert count == PAYMENTS // 2
