@@ -14,7 +14,7 @@ import trio
 
 from payd.cli.failure import Refused, Unreachable, check_there
 from payd.cli.feed_connection import Place, Unanswered
-from payd.cli.following import WRONG, Tell
+from payd.cli.following import WRONG, Door, Tell
 from payd.cli.options import Operator
 from payd.cli.signing import Signing, Unshown
 from payd.core.advice import words_for
@@ -42,23 +42,14 @@ NOT_SHOWN: Final = {
 """Answers to a reveal that mean: not for this key, or there is nothing to reveal; and what signs then."""
 
 
-class ListenDoor(Protocol):
-    """As `payd.cli.following.Door`, which also knows what signs."""
+class ListenDoor(Door, Protocol):
+    """A door which also knows what signs."""
 
     def check(self) -> None:
         """Raise Unreachable where it is plain that nobody will answer."""
 
     def reveal(self) -> str:
         """The secret, for somebody to see. Raises click.ClickException."""
-
-    async def open(self) -> Place:
-        """Called before each connection. Raises Unanswered, or Refused when there is no use in going on."""
-
-    def expire(self, *, told: bool) -> None:
-        """As `payd.cli.following.Door.expire`."""
-
-    def forget(self) -> bool:
-        """As `payd.cli.following.Door.forget`."""
 
     async def secrets(self) -> tuple[str, ...]:
         """What signs now, the current one first; known after `open`. Raises Refused."""
