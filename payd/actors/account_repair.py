@@ -76,7 +76,7 @@ class AccountRepair:
         except BadAnswer:
             words = "A transaction id of this chain is a signature: 64 bytes in base58, up to 88 letters."
             raise InvalidParams(words) from None
-        told = await told_by(self._rpc, self._name, lambda node: self._ask_one(node, signature))
+        told = await told_by(self._rpc, lambda node: self._ask_one(node, signature))
         outcome = self._problem(told)
         if outcome is not None:
             return MatchResult.of(outcome)

@@ -10,11 +10,11 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from payd.chains.asking import unavailable
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
 from payd.chains.witnesses import WITNESSES
-from payd.core.errors import ChainUnavailable
 from payd.core.option import QUOTE_GRACE_MS
 from payd.store.chain_cursors import Cursor, CursorKind
 from payd.store.sightings import Noted, Sighting
@@ -58,12 +58,11 @@ async def by(node: Node, reading: Awaitable[T]) -> T:
         raise Troubled(node, trouble) from trouble
 
 
-async def told_by(rpc: Rpc, chain: str, ask: Callable[[Node], Awaitable[T]]) -> list[T]:
+async def told_by(rpc: Rpc, ask: Callable[[Node], Awaitable[T]]) -> list[T]:
     """What nodes say of a single transaction, one after the other, until `WITNESSES` have answered.
 
     Args:
         rpc: The chain's nodes.
-        chain: CAIP-2, for people.
         ask: Asks one.
 
     Raises:
@@ -78,7 +77,7 @@ async def told_by(rpc: Rpc, chain: str, ask: Callable[[Node], Awaitable[T]]) -> 
             except (NodesDown, Unread, BadAnswer) as trouble:
                 troubles.append(_named(node, trouble))
     if not told:
-        raise ChainUnavailable(f"No node of {chain} answers. {'; '.join(troubles)}")
+        raise unavailable("; ".join(troubles))
     return told
 
 

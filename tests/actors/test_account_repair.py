@@ -140,8 +140,9 @@ async def test_one_of_two_nodes_is_enough_where_the_other_is_away(two_solanas: S
 async def test_without_a_node_nothing_is_known(solana: SolanaWatching) -> None:
     _, tx_id = await missed(solana)
     solana.nodes[0].does = DOWN
-    with pytest.raises(ChainUnavailable):
+    with pytest.raises(ChainUnavailable) as found:
         await solana.watcher.match(tx_id)
+    assert not any(node.name in str(found.value) for node in solana.rpc.nodes), "merchants read this"
 
 
 async def test_what_one_node_has_seen_is_on_its_way(two_solanas: SolanaWatching) -> None:

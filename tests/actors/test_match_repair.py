@@ -194,5 +194,6 @@ async def test_without_a_node_nothing_is_known(realm_db: Database) -> None:
         _, tx_id = await missed(watching)
         for node in watching.nodes:
             node.does = DOWN
-        with pytest.raises(ChainUnavailable):
+        with pytest.raises(ChainUnavailable) as found:
             await watching.watcher.match(tx_id)
+        assert not any(node.name in str(found.value) for node in watching.rpc.nodes), "merchants read this"
