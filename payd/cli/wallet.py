@@ -54,14 +54,17 @@ class Rest:
             deadline_s=DEADLINE_S,
             body_bytes_max=BODY_BYTES_MAX,
         )
-        return _decoded(method, path, reply)
+        if reply.status is None:
+            raise Refused(
+                f"{method} {self._base_url}{path}: {reply.error_class} ({reply.detail}). It begins"
+                " with the server's base_url; `payd doctor` looks at the way there."
+            )
+        return _decoded(method, path, reply.status, reply)
 
 
-def _decoded(method: str, path: str, reply: Reply) -> Any:
-    if reply.status is None:
-        raise Refused(f"{method} {path}: {reply.error_class} ({reply.detail})")
-    if not 200 <= reply.status < 300:
-        raise Refused(f"{method} {path} answered {reply.status}: {reply.body[:500].decode(errors='replace')}")
+def _decoded(method: str, path: str, status: int, reply: Reply) -> Any:
+    if not 200 <= status < 300:
+        raise Refused(f"{method} {path} answered {status}: {reply.body[:500].decode(errors='replace')}")
     return msgspec.json.decode(reply.body) if reply.body else None
 
 
