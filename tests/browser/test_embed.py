@@ -181,6 +181,23 @@ def test_in_a_tab_it_is_cut_off_from_the_shop_which_hears_everything_all_the_sam
     }
 
 
+def test_a_browser_that_cannot_style_the_modal_opens_a_tab(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    shop.body = button(id_of(link := till.pay()))
+    page = open_page()
+    page.add_init_script(  # as Safari before 16.4, for phones that get no newer one
+        "delete Document.prototype.adoptedStyleSheets; delete CSSStyleSheet.prototype.replaceSync;"
+        " CSSStyleSheet = function () { throw new TypeError('Illegal constructor'); };"
+    )
+    page.goto(shop.origin)
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name="Pay").click()
+    expect(opened.value.locator("h1")).to_have_text("€25.00")
+    till.move(link, "failed")
+    heard(page, "requires_action", "failed")
+
+
 def test_where_tabs_are_blocked_the_page_itself_goes_there(
     till: Till, open_page: OpenPage, shop: ShopPage
 ) -> None:

@@ -4,16 +4,16 @@ const BASE = document.currentScript.src.split('/static/payd')[0], { origin } = n
 const SILENT_MS = 2000; // what is refused never answers
 const RETRY_MS = 500, TRIES = 40;
 const words = {}; // those of the shop's buyer, put in by the server
-const html = document.documentElement, sheet = new CSSStyleSheet();
-sheet.replaceSync(`dialog{min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
+const html = document.documentElement, sheet = document.adoptedStyleSheets && new CSSStyleSheet();
+sheet?.replaceSync(`dialog{min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
 border-radius:1rem;overflow:hidden;color-scheme:light dark;font:1rem system-ui}
 ::backdrop{background:#000a}
-[open]{display:flex;flex-direction:column}
+[open]{display:flex;flex-flow:column}
 button{align-self:end;width:44px;height:44px;border:0;background:none;font-size:1.5rem}
 iframe{flex:1;border:0}
 p{margin:auto}
 iframe:not([hidden])+p{display:none}
-@media (max-width:30rem){dialog{min-height:100dvh;border-radius:0}}`);
+@media(width<=30rem){dialog{min-height:100dvh;border-radius:0}}`);
 const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values));
 const stops = {}, held = {}; // closed, but a wallet may be asked in it
 let close;
@@ -38,7 +38,7 @@ function follow(id, report) {
 
 function open(target, { mode, onStatus, from = document, lang = html.lang } = {}) {
   const id = /pay_\w+/.exec(target)?.[0] ?? 0, url = `${BASE}/pay/${id}?lang=${lang}`; // of this payd only
-  let version = -1, isFinal;
+  let version = -1, isFinal, timer;
   const report = (news) => {
     if (news.version > version) {
       ({ version, isFinal } = news);
@@ -50,16 +50,14 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
   };
   close?.();
   stops[id]?.();
-  if (mode === 'tab') {
+  if (mode === 'tab' || !sheet) { // an old browser
     if (!window.open(url)) location = url;
     return follow(id, report);
   }
 
   if (!held[id]?.isConnected) held[id] = make(document.body, 'div').attachShadow({ mode: 'open' }); // a shop may change its body
-  const root = held[id];
-  const { style } = html, { overflow } = style, old = root.firstChild;
-  let timer;
-  const dialog = old ?? make(root, 'dialog', { ariaLabel: words.title });
+  const root = held[id], { style } = html, { overflow } = style, old = root.firstChild,
+    dialog = old ?? make(root, 'dialog', { ariaLabel: words.title });
   if (!old) {
     root.adoptedStyleSheets = [sheet];
     make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
@@ -100,10 +98,8 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
 }
 
 addEventListener('click', ({ target }) => {
-  const from = target.closest?.('[data-payd]');
-  if (!from) return;
-  const { payd, paydMode: mode, paydLang: lang } = from.dataset;
-  open(payd, { mode, lang, from });
+  const from = target.closest?.('[data-payd]'), data = from?.dataset;
+  if (data) open(data.payd, { mode: data.paydMode, lang: data.paydLang, from });
 });
 window.Payd = { open, close: () => close?.(), words };
 })();
