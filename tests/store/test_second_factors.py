@@ -119,3 +119,43 @@ async def test_it_is_known_of_each_person_of_an_account_whether_there_is_one(off
     await office.write(set_app, "usr_1", b"sealed", 0)
     assert office.point(users_with_factor, "acct_1") == {"usr_1", "usr_2"}
     assert office.point(users_with_factor, "acct_2") == set()
+
+
+async def test_what_one_person_does_changes_nothing_of_anothers(office: Database) -> None:
+    theirs = [passkey(number, user=2) for number in (8, 9)]
+    for one in theirs:
+        await office.write(insert_passkey, one)
+    await office.write(set_app, "usr_2", b"sealed", 10)
+    await office.write(put_recovery_codes, "usr_2", [b"a", b"b"])
+
+    await office.write(set_app, "usr_1", b"mine", 20)
+    assert await office.write(use_app, "usr_1", 21)
+    await office.write(put_recovery_codes, "usr_1", [b"a"])
+    assert await office.write(use_recovery_code, "usr_1", b"a", 5)
+    for number in (1, 2):
+        await office.write(insert_passkey, passkey(number))
+    assert await office.write(use_passkey, "pky_1", 7, b"challenge", 100, 50)
+    assert await office.write(remove_passkey, "usr_1", "pky_1")
+    assert office.point(factors_of, "usr_1") == Factors(True, 1, 0)
+    await office.write(drop_factors, "usr_1")
+
+    assert office.point(factors_of, "usr_1") == Factors(False, 0, 0)
+    assert office.point(factors_of, "usr_2") == Factors(True, 2, 2)
+    assert office.point(list_passkeys, "usr_2") == theirs
+    assert office.point(app_step, "usr_2") == 10
+    assert await office.write(use_recovery_code, "usr_2", b"a", 6)
+
+
+@pytest.mark.parametrize(
+    ("factors", "is_any"),
+    [
+        (Factors(False, 0, 0), False),
+        (Factors(False, 0, 10), False),
+        (Factors(True, 0, 0), True),
+        (Factors(False, 1, 0), True),
+    ],
+)
+def test_an_app_or_one_passkey_is_a_second_factor_and_codes_alone_are_none(
+    factors: Factors, is_any: bool
+) -> None:
+    assert factors.any == is_any
