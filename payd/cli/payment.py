@@ -141,7 +141,7 @@ def _of(operator: Operator, payment_id: str) -> Operator:
 def _show(found: Row) -> None:
     settled = (found["settlement"] or {}).get("settled")
     refund = found.get("refund")
-    why = found["failureReason"] or cancelled_words(found["cancellationReason"] or "")
+    why = found["failureReason"] or cancelled_words(found.get("cancellationReason") or "")
     reason = f": {why}" if why else ""
     show_fields(
         {
