@@ -118,27 +118,28 @@ class Maintenance:
         before_ms = now_ms - self._keep_ms
         audit_before_ms = now_ms - self._audit_ms
         relays_before_ms = now_ms - max(self._keep_ms, RELAYS_KEPT_MS)
+        prune = partial(prune_all, self._db)
         pages = partial(self._prune_pages, now_ms=now_ms)
         chores = {
-            "answers": partial(self._prune, prune_answers, now_ms - ANSWERS_KEPT_MS),
+            "answers": partial(prune, prune_answers, now_ms - ANSWERS_KEPT_MS),
             "deliveries": partial(pages, prune_deliveries, before_ms),
             "events": partial(pages, prune_events, before_ms),
-            "jobs": partial(self._prune, prune_jobs, before_ms),
-            "secrets": partial(self._prune, prune_secrets, before_ms),
-            "endpoints": partial(self._prune, prune_endpoints, before_ms),
+            "jobs": partial(prune, prune_jobs, before_ms),
+            "secrets": partial(prune, prune_secrets, before_ms),
+            "endpoints": partial(prune, prune_endpoints, before_ms),
             "relays": partial(pages, prune_relays, relays_before_ms),
             "submissions": partial(pages, prune_submissions, relays_before_ms),
-            "own_builds": partial(self._prune, prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS),
-            "paid_builds": partial(self._prune, prune_paid_builds, relays_before_ms),
-            "fillers": partial(self._prune, prune_fillers, relays_before_ms),
-            "collected": partial(self._prune, prune_collected, now_ms - self._collected_ms),
+            "own_builds": partial(prune, prune_own_builds, now_ms - OWN_BUILDS_KEPT_MS),
+            "paid_builds": partial(prune, prune_paid_builds, relays_before_ms),
+            "fillers": partial(prune, prune_fillers, relays_before_ms),
+            "collected": partial(prune, prune_collected, now_ms - self._collected_ms),
             "stray_answers": partial(self._prune_pages, sort_collected, now_ms - STRAY_ANSWERS_KEPT_MS),
-            "watches": partial(self._prune, prune_watches, now_ms - WATCHES_KEPT_MS),
+            "watches": partial(prune, prune_watches, now_ms - WATCHES_KEPT_MS),
             "requests": partial(pages, prune_logged, now_ms - REQUESTS_KEPT_MS),
-            "vacancies": partial(self._prune, prune_vacancies, audit_before_ms),
-            "audit": partial(self._prune, prune_audit, audit_before_ms),
-            "keys": partial(self._prune, prune_keys, audit_before_ms),
-            "apps": partial(self._prune, prune_apps, audit_before_ms),
+            "vacancies": partial(prune, prune_vacancies, audit_before_ms),
+            "audit": partial(prune, prune_audit, audit_before_ms),
+            "keys": partial(prune, prune_keys, audit_before_ms),
+            "apps": partial(prune, prune_apps, audit_before_ms),
         }
         pruned = await do_all(chores)
         if any(pruned.values()):
@@ -146,13 +147,6 @@ class Maintenance:
         more = True
         while more:
             more = await self._db.write(shrink)
-            await trio.sleep(BREATH_S)
-        return pruned
-
-    async def _prune(self, step: Callable[[Tx, int, int], int], before_ms: int) -> int:
-        pruned = 0
-        while count := await self._db.write(step, before_ms, BATCH_MAX):
-            pruned += count
             await trio.sleep(BREATH_S)
         return pruned
 
@@ -165,3 +159,12 @@ class Maintenance:
                 return pruned
             after_seq = next_seq
             await trio.sleep(BREATH_S)
+
+
+async def prune_all(db: Database, step: Callable[[Tx, int, int], int], before_ms: int) -> int:
+    """Forget what a step finds to be old, batch by batch; returns how many rows."""
+    pruned = 0
+    while count := await db.write(step, before_ms, BATCH_MAX):
+        pruned += count
+        await trio.sleep(BREATH_S)
+    return pruned

@@ -5,17 +5,16 @@ Source: DESIGN.md, "3. Two realms".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import structlog
 import trio
 
-from payd.actors.maintenance import AUDIT_DAYS, BATCH_MAX, DAY_MS, EVERY_S, FIRST_S
+from payd.actors.maintenance import AUDIT_DAYS, DAY_MS, EVERY_S, FIRST_S, prune_all
 from payd.actors.supervisor import do_all
 from payd.clock import WallMs
 from payd.core.tries import FORGOTTEN_MS
-from payd.store.db import Database, Tx
+from payd.store.db import Database
 from payd.store.links import prune_links
 from payd.store.retention import prune_audit
 from payd.store.second_factors import prune_challenges
@@ -44,21 +43,16 @@ class OfficeChores:
     async def run_once(self) -> dict[str, int]:
         """Forget what is over; returns how many rows of each kind, but for a kind whose chore crashed."""
         now_ms = self._wall()
+        prune = partial(prune_all, self._db)
         chores = {
-            "sessions": partial(self._prune, prune_sessions, now_ms - LIFETIME_MS),
-            "links": partial(self._prune, prune_links, now_ms),
-            "challenges": partial(self._prune, prune_challenges, now_ms),
-            "tries": partial(self._prune, prune_tries, now_ms - FORGOTTEN_MS),
-            "sign_ins": partial(self._prune, prune_sign_ins, now_ms - KEPT_MS),
-            "audit": partial(self._prune, prune_audit, now_ms - self._audit_ms),
+            "sessions": partial(prune, prune_sessions, now_ms - LIFETIME_MS),
+            "links": partial(prune, prune_links, now_ms),
+            "challenges": partial(prune, prune_challenges, now_ms),
+            "tries": partial(prune, prune_tries, now_ms - FORGOTTEN_MS),
+            "sign_ins": partial(prune, prune_sign_ins, now_ms - KEPT_MS),
+            "audit": partial(prune, prune_audit, now_ms - self._audit_ms),
         }
         pruned = await do_all(chores)
         if any(pruned.values()):
             log.info("office.pruned", **pruned)
-        return pruned
-
-    async def _prune(self, step: Callable[[Tx, int, int], int], before_ms: int) -> int:
-        pruned = 0
-        while count := await self._db.write(step, before_ms, BATCH_MAX):
-            pruned += count
         return pruned
