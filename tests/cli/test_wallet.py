@@ -86,7 +86,10 @@ def refusing() -> Gateway:
 async def test_a_refusal_names_the_request_and_shows_the_answer(refusing: Gateway) -> None:
     with pytest.raises(Refused, match=r"GET /v1/x answered 400: .*Not so\."):
         await rest(refusing).ask("GET", "/v1/x")
-    said = r"GET http://127\.0\.0\.1:1/v1/x: connection_refused \(nobody\)\. .* the server.s base_url; `payd doctor`"
+    said = (
+        r"GET http://127\.0\.0\.1:1/v1/x: connection_refused \(nobody\)\."
+        r" .* the server.s base_url; `payd doctor`"
+    )
     with pytest.raises(Refused, match=said):
         await rest(refusing).ask("GET", "/v1/x")
     assert await rest(refusing).ask("DELETE", "/v1/x", Merchant_Id="mrch_1") is None

@@ -115,7 +115,7 @@ async def test_a_limit_on_one_call_of_a_batch_hands_all_of_it_to_the_next() -> N
     second = solana(getSlot=99, getSignaturesForAddress=[], **rest)
     async with open_rpc(first, second, dialect=DIALECT) as rpc:
         assert await rpc.batch(calls) == [99, [], rest["getSignatureStatuses"]]
-        assert rpc.nodes[0].last_error.startswith("it asks for patience: Too many requests")
+        assert rpc.nodes[0].last_error == "it answers too few calls a second"
         assert not rpc.nodes[0].is_usable
 
 
