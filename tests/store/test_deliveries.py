@@ -9,10 +9,13 @@ import pytest
 from payd.core.endpoint import ALL, REPLAY_REACH_MS
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
 from payd.core.event import iso_ms
+from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S
 from payd.store.db import Database, Tx
 from payd.store.deliveries import (
     FRESH,
     REPLAY,
+    astray,
+    bring_back,
     check_resend,
     count_owed,
     endpoints_with_pending,
@@ -168,9 +171,57 @@ async def test_work_is_due_only_while_it_is_pending_and_its_endpoint_enabled(rea
     work = realm_db.point(load_due_work, "ep_1", ["dlv_1"], 10)["dlv_1"]
     assert (work.message_id, work.body, work.endpoint.id) == ("msg_1", b"{}", "ep_1")
     assert [secret.sealed for secret in work.secrets] == [b"sealed"]
-    await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=11, actor="test")
-    assert realm_db.point(load_due_work, "ep_1", ["dlv_1"], 20) == {}
     assert realm_db.point(load_due_work, "ep_none", ["dlv_1"], 20) == {}
+    acts: list[tuple[Act, int]] = [("pause", 0), ("resume", 1), ("disable", 0)]
+    for act, due in acts:
+        await realm_db.write(switch_endpoint, account_id="acct_1", act=act, now_ms=11, actor="test")
+        assert len(realm_db.point(load_due_work, "ep_1", ["dlv_1"], 20)) == due, act
+
+
+async def test_what_a_deleted_endpoint_was_owed_is_owed_no_more_and_no_other_loses_any(
+    realm_db: Database,
+) -> None:
+    for number, account_id in enumerate(("acct_1", "acct_2"), start=1):
+        await register(realm_db, account_id, f"ep_{number}")
+        await happen(realm_db, number, account_id=account_id, now_ms=10)
+
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=20, actor="test")
+
+    assert [head.id for head in realm_db.point(pending_heads, "ep_1", FRESH, 9)] == []
+    assert [head.id for head in realm_db.point(pending_heads, "ep_2", FRESH, 9)] == ["dlv_2"]
+    assert realm_db.point(load_due_work, "ep_2", ["dlv_1", "dlv_2"], 20).keys() == {"dlv_2"}
+
+
+async def test_what_a_clock_that_was_ahead_put_off_too_far_waits_one_step_of_the_schedule(
+    realm_db: Database,
+) -> None:
+    now_ms, longest_ms = 1_000_000, (RETRY_DELAYS_S[2] + RETRY_AFTER_EXTRA_MAX_S + JITTER_MAX_S) * 1000
+    for number, account_id in enumerate(("acct_1", "acct_1", "acct_1", "acct_2")):
+        await register(realm_db, account_id, f"ep_{account_id}")
+        await happen(realm_db, number, account_id=account_id)
+    for number, more_ms in enumerate((1, 0, 9, 1)):
+        await put_off(realm_db, f"dlv_{number}", now_ms + longest_ms + more_ms)
+    await realm_db.write(lambda tx: tx.execute("UPDATE deliveries SET state = 'failed' WHERE id = 'dlv_2'"))
+
+    heads = realm_db.point(astray, now_ms, 9)
+    assert sorted(head.id for head in heads) == ["dlv_0", "dlv_3"]
+    assert len(realm_db.point(astray, now_ms, 1)) == 1
+    await realm_db.write(bring_back, [*heads, heads[0]._replace(id="dlv_2")], now_ms)
+
+    rows = await realm_db.read(
+        lambda tx: dict(tx.execute("SELECT id, next_at_ms FROM deliveries").fetchall())
+    )
+    back_ms = now_ms + RETRY_DELAYS_S[2] * 1000
+    far_ms = now_ms + longest_ms
+    assert rows == {"dlv_0": back_ms, "dlv_1": far_ms, "dlv_2": far_ms + 9, "dlv_3": back_ms}
+
+
+async def put_off(db: Database, delivery_id: str, next_at_ms: int) -> None:
+    """After two attempts."""
+    values = (next_at_ms, delivery_id)
+    await db.write(
+        lambda tx: tx.execute("UPDATE deliveries SET attempts = 2, next_at_ms = ? WHERE id = ?", values)
+    )
 
 
 async def test_work_is_looked_up_by_its_id_however_much_is_owed(realm_db: Database) -> None:
