@@ -93,7 +93,7 @@ def _answered(calls: list[Call], kind_of: Any) -> Callable[[bytes], Results]:
 
     def run(data: bytes) -> Results:
         found = read_results(_reply(data), calls, 1, Redactor("https://node.example/v2/secretkey"), kind_of)
-        assert len(found) == len(calls)
+        assert 1 <= len(found) <= len(calls)  # of a batch up to what is limited
         for one in found:
             if isinstance(one, RpcError):
                 classify(one.message)
