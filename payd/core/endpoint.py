@@ -184,6 +184,15 @@ def disables_at_ms(endpoint: Endpoint, now_ms: int) -> int | None:
     return since_ms + DISABLE_AFTER_MS
 
 
+def missed_since_ms(endpoint: Endpoint, now_ms: int) -> int:
+    """Since when events count as missed: since it was registered, as far as a replay reaches back.
+
+    One that was registered after now is older than a clock that was set back since.
+    """
+    made_ms = endpoint.created_at_ms if endpoint.created_at_ms <= now_ms else 0
+    return max(made_ms, now_ms - REPLAY_REACH_MS)
+
+
 def was_given_up(endpoint: Endpoint) -> bool:
     """Whether an endpoint that is off failed for too long, and was not switched off by somebody.
 

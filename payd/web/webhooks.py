@@ -16,11 +16,11 @@ from payd.actors.attempts import TestResult
 from payd.core.advice import advice
 from payd.core.endpoint import (
     EVENT_TYPES,
-    REPLAY_REACH_MS,
     Endpoint,
     check_events,
     check_url,
     disables_at_ms,
+    missed_since_ms,
     old_secrets_until_ms,
 )
 from payd.core.errors import Issue, ParamsValidation, StoreUnavailable
@@ -215,7 +215,7 @@ async def enable(call: Call) -> Answer:
         return outcome_answer(replay)
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
     now_ms = call.realm.clock.now_ms()
-    since_ms = max(endpoint.created_at_ms, now_ms - REPLAY_REACH_MS)
+    since_ms = missed_since_ms(endpoint, now_ms)
     look = partial(
         preview_job, account_id=call.account_id, kind="replay-missing", since_ms=since_ms, now_ms=now_ms
     )

@@ -344,6 +344,24 @@ async def test_enabling_counts_what_was_missed_and_a_replay_sends_exactly_that(t
         assert (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body["missedEvents"] == 0
 
 
+async def test_what_was_missed_is_counted_also_where_a_clock_ahead_dated_the_registration(
+    tmp_path: Path,
+) -> None:
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.shop.call("POST", f"{ENDPOINT}/disable")
+        ahead_ms = hooked.shop.realm.clock.now_ms() + 86_400_000
+        await hooked.shop.realm.db.write(
+            lambda tx: tx.execute("UPDATE endpoints SET created_at_ms = ?", (ahead_ms,)).rowcount
+        )
+        await hooked.shop.pay()
+        enabled = (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body
+
+        assert enabled["missedEvents"] == 1
+        job = await hooked.job("replay-missing", enabled["missedSince"])
+        assert (job["matched"], job["done"]) == (1, 1)
+
+
 async def test_headers_of_the_merchant_go_along_and_only_their_names_are_shown(tmp_path: Path) -> None:
     async with open_hooked(tmp_path) as hooked:
         made = await hooked.register(headers={"Authorization": "Bearer s3cret", "X-Shop": "1"})

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from payd.core.endpoint import EVENT_TYPES, REPLAY_REACH_MS, Endpoint, EndpointState
+from payd.core.endpoint import EVENT_TYPES, Endpoint, EndpointState, missed_since_ms
 from payd.core.errors import InvalidParams, NotFound, StoreUnavailable
 from payd.store.delivery_list import COUNT_MAX, Owed, owed_to
 from payd.store.endpoints import find_endpoint
@@ -207,13 +207,12 @@ async def _missed(visit: Visit, endpoint: Endpoint) -> int | None:
     if endpoint.state is not EndpointState.DISABLED:
         return 0
     now_ms = visit.realm.clock.now_ms()
-    since_ms = max(endpoint.created_at_ms, now_ms - REPLAY_REACH_MS)
     with suppress(StoreUnavailable):
         found = await visit.realm.db.read(
             preview_job,
             account_id=visit.account_id,
             kind="replay-missing",
-            since_ms=since_ms,
+            since_ms=missed_since_ms(endpoint, now_ms),
             now_ms=now_ms,
         )
         return found.matched
