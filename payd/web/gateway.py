@@ -337,7 +337,7 @@ def _info(call: Call, payment: Payment) -> PaymentInfo:
         status=payment.status.value,
         amount=call.realm.words.amount(payment.amount),
         expires_at=payment.expires_at_ms // 1000,
-        merchant=MerchantInfo(name, icon_url or logo_url(call.house, call.realm, payment.merchant_id)),
+        merchant=MerchantInfo(name, logo_url(call.house, call.realm, payment.merchant_id) or icon_url),
         buyer=None if buyer is None else BuyerInfo(buyer, ""),
     )
 

@@ -205,17 +205,19 @@ async def test_the_page_shows_the_logo_or_else_the_first_letter(shop: Shop) -> N
         await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "failed"})
 
 
-async def test_wallets_are_told_of_what_was_sent_and_else_of_the_logo(shop: Shop) -> None:
+async def test_wallets_are_told_of_the_logo_that_pages_show_and_else_of_where_it_comes_from(
+    shop: Shop,
+) -> None:
     async def icon(payment: str) -> Any:
         found = await shop.call("GET", f"/v1/gateway/payment/{payment}")
         return found.body["merchant"].get("iconUrl")
 
     payment = await shop.pay()
     assert await icon(payment) is None
-    path = await sent(shop)
-    assert await icon(payment) == f"https://pay.example{path}"
     await patch(shop, iconUrl=ICON)
     assert await icon(payment) == ICON
+    path = await sent(shop)
+    assert await icon(payment) == f"https://pay.example{path}", "it was sent after the address"
 
 
 async def test_the_live_realms_logos_are_shown_by_the_same_path(tmp_path: Path) -> None:
