@@ -222,7 +222,7 @@ def _is_secret_name(name: str) -> bool:
 
 def _shown(name: str, value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return REDACTED if _is_secret_name(name) else _redacted(value)
+        return REDACTED if _is_secret_name(name) else redacted(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if _is_secret_name(name):
@@ -233,10 +233,11 @@ def _shown(name: str, value: Any, depth: int) -> Any:
         return {str(key): _shown(str(key), inner, depth - 1) for key, inner in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
         return [_shown("", inner, depth - 1) for inner in value]
-    return _redacted(repr(value))
+    return redacted(repr(value))
 
 
-def _redacted(text: str) -> str:
+def redacted(text: str) -> str:
+    """A text without what looks like a secret of this house, and of bounded length."""
     text = text[:TEXT_MAX]
     # Hardly a text has any, and a look for how they begin is ten times as fast as the search.
     return SECRET_SHAPES.sub(REDACTED, text) if "whsec_" in text or "svc_" in text else text

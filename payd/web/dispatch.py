@@ -29,6 +29,7 @@ from payd.core.idempotency import check_key
 from payd.core.ids import is_id
 from payd.core.version import resolve
 from payd.entropy import new_id
+from payd.logs import redacted
 from payd.store.api_log import Logged
 from payd.store.merchants import NO_MERCHANT, account_of_merchant
 from payd.web.accept import prefers_problem
@@ -119,7 +120,7 @@ def _log_request(
             request_id=request_id,
             method=request.method,
             route=route.path,
-            subject=_subject(request, params, found),
+            subject=redacted(_subject(request, params, found)),
             status=found.status,
             took_ms=round(took_s * 1000),
             error=found.body if found.status >= ERROR_STATUS else None,

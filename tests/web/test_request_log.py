@@ -57,6 +57,14 @@ async def test_what_was_forbidden_is_kept_too(shop: Shop) -> None:
     assert (row.logged.status, row.key_last4) == (403, narrow[-4:])
 
 
+async def test_a_key_that_was_sent_in_the_place_of_an_id_is_not_kept(shop: Shop) -> None:
+    """Who swaps two variables would else show it to everybody who may look into the dashboard's log."""
+    await shop.call("GET", f"/v1/payments/{shop.key}")
+    (row, *_) = await rows(shop)
+
+    assert (row.logged.status, row.logged.path) == (404, "/v1/payments/[redacted]")
+
+
 async def test_what_has_no_id_in_its_path_is_about_the_merchant_that_it_names(shop: Shop) -> None:
     payment_id = await shop.pay()
     await shop.call("GET", f"/v1/payments/{payment_id}/status", merchant_id=shop.merchant_id)
