@@ -84,7 +84,7 @@ def test_a_browser_that_cannot_give_up_on_an_answer_follows_and_pays(till: Till,
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("said", ["{}", "null", '{"message": "Welcome to our network"}'])
+@pytest.mark.parametrize("said", ["{}", "null", '{"status": "welcome"}'])
 def test_a_poll_that_some_proxy_answers_stops_neither_the_clock_nor_the_page(
     till: Till, open_page: OpenPage, said: str
 ) -> None:

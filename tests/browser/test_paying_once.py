@@ -322,7 +322,7 @@ def test_who_sent_money_for_what_was_cancelled_is_not_told_that_nothing_was_char
     expect(page.get_by_text("Nothing was charged.")).to_be_hidden()
 
 
-WELCOME: Final = ("<p>Welcome to our network</p>", '{"message": "Welcome"}')
+WELCOME: Final = ("<p>Welcome to our network</p>", '{"status": "error", "message": "Welcome"}')
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ async function poll() {
   if (done()) return;
   try {
     const snapshot = await (await load(`${page}/status`, { headers: { Accept: 'application/json' } })).json();
-    if (!snapshot.status) throw snapshot; // some proxy's
+    if (!('version' in snapshot)) throw snapshot; // some proxy's
     misses = 0;
     if (told && snapshot.version > newest) { // of which the websocket should have told: it is half open
       socket.onclose = null;

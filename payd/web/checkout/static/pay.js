@@ -80,7 +80,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
     let status;
     try {
       const results = what.results.map((one) => ({ type: 'walletRpc', data: [one] }));
-      ({ status } = await ask('confirm', 'status', { optionId: what.option, results }));
+      ({ status } = await ask('confirm', 'isFinal', { optionId: what.option, results }));
     } catch (e) {
       if (e.offline) return warn('offline');
       if (e.status >= 500 || e.status === 429) return false;
@@ -308,7 +308,7 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
 
   // This page may have slept, or not heard that somebody paid; the wallet may have taken its time.
   async function isWanted(mine) {
-    const said = await insist(mine, () => call(`/pay/${id}/status`, 'status'));
+    const said = await insist(mine, () => call(`/pay/${id}/status`, 'version'));
     heard(said);
     if (mine !== turn || said.status !== 'requires_action' || isOld(said)) throw over();
     if (!isOld(option)) return true;
