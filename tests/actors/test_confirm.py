@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from payd.actors.turns import INBOX_MAX
-from payd.chains.base import Accepted, Unseen, Verdict
+from payd.chains.base import Accepted, Misaligned, Unseen, Verdict
 from payd.chains.simulated import SimulatedChain
 from payd.core.option import Quote, Result
 from payd.core.payment import FundsCommitted, Payment
@@ -153,6 +153,21 @@ async def test_results_of_another_length_fail_the_payment(shop: Shop) -> None:
     option = (await shop.options(payment, [BUYER]))[0]
 
     failed = await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE)
+
+    assert (failed.status, failed.body["status"], failed.body["isFinal"]) == (200, "failed", True)
+
+
+async def test_results_in_another_order_fail_the_payment_though_there_are_as_many_as_actions(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+
+    async def check(self: SimulatedChain, *_: object) -> Verdict:
+        return Misaligned()
+
+    monkeypatch.setattr(SimulatedChain, "check", check)
+    failed = await shop.confirm(payment, option["id"], SIGNATURE)
 
     assert (failed.status, failed.body["status"], failed.body["isFinal"]) == (200, "failed", True)
 
