@@ -61,7 +61,7 @@ async def _examine_nodes(chain: EvmChain, now_ms: int) -> tuple[list[Block], lis
             results = await chain.rpc.batch(_node_calls(chain), node=node)
             block = decode_block(answered(results[0]))
         except (NodesDown, BadAnswer) as down:
-            todo = "Check its URL in [[chains]] rpc, and that it is a node of this chain."
+            todo = "Check its URL in [[chains]] rpc, the plan behind it, and that it is a node of this chain."
             findings.append(Finding("error", node.name, str(down).removeprefix(f"{node.name}: "), todo))
             continue
         if block is None:

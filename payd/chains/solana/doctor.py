@@ -92,7 +92,7 @@ async def _examine_nodes(chain: SolanaChain, now_ms: int) -> tuple[Clock | None,
             results = await chain.rpc.batch(_node_calls(), node=node)
             seen.append(_read(node, results))
         except (NodesDown, BadAnswer) as down:
-            todo = "Check its URL in [[chains]] rpc, and that it is a node of this chain."
+            todo = "Check its URL in [[chains]] rpc, the plan behind it, and that it is a node of this chain."
             findings.append(Finding("error", node.name, str(down).removeprefix(f"{node.name}: "), todo))
             continue
         findings += [_health(node, results), _history(chain, node, results)]

@@ -67,6 +67,21 @@ async def test_a_node_that_is_down_or_of_another_chain_is_named(realm_db: Databa
         assert all(one.what_to_do for one in found)
 
 
+async def test_a_node_whose_key_is_no_longer_good_is_named_with_what_it_says(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    def refused(request: Request, result: Any) -> Any:
+        raise Refused(-32000, "Unauthorized: You must authenticate your request with an API key.")
+
+    async with clinic(realm_db, anvil) as (scene, first, _):
+        first.rewrite = refused
+        [found] = [one for one in await findings_of(scene) if one.level == "error"]
+
+        assert found.subject == first.url
+        assert "You must authenticate your request with an API key." in found.words
+        assert "the plan behind it" in found.what_to_do
+
+
 async def test_a_node_that_lags_is_named(realm_db: Database, anvil: Anvil) -> None:
     async with clinic(realm_db, anvil) as (scene, _, second):
         second.lag = LAG_MAX + 1
