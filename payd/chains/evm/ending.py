@@ -32,6 +32,7 @@ from payd.chains.rpc import Call, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.core.caip import parse_account
+from payd.core.errors import ChainUnavailable
 from payd.core.failure import (
     BROADCAST_FAILED,
     DECLINED,
@@ -77,6 +78,7 @@ class Endings:
     def __init__(self, terms: Terms, evidence: Evidence) -> None:
         self._terms = terms
         self._evidence = evidence
+        self._step = LOGS_STEP
 
     async def end_of(
         self, payment: Payment, track: Track, job: Job | None, read: Cursor | None
@@ -137,13 +139,18 @@ class Endings:
         asked_s = payment.processing.processing_at_ms // 1000 - SKEW_S
         blocks = max(0, read.time_s - asked_s) * 1000 * BLOCKS_ROOM // self._terms.block_ms + BLOCKS_MORE
         first, last = max(0, read.number - blocks), read.number
-        step = LOGS_STEP
+        step, self._step = self._step, min(LOGS_STEP, 2 * self._step)
         for _ in range(RANGES_MAX):
             if last < first:
                 return False
             start = max(first, last - step + 1)
             call = _cancelled_logs(_authorizer(payment), track, start, last)
-            said = await self._evidence.views([call], lambda results: _seen_in(results[0]))
+            try:
+                said = await self._evidence.views([call], lambda results: _seen_in(results[0]))
+            except ChainUnavailable:
+                # Some say nothing of a range that they are too slow for: the next look begins with fewer.
+                self._step = max(1, step // 2)
+                raise
             found = self._evidence.agreed(said)
             if found == "some":
                 return True
