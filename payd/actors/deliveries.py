@@ -6,6 +6,7 @@ Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -281,7 +282,8 @@ class Deliveries:
     async def check_address(self, url: str) -> None:
         """Return when the host of a checked URL may be called, as far as that can be told now.
 
-        A host that does not resolve now passes: its addresses are asked about before every attempt.
+        A host that does not resolve now passes, as any does while there is no socket to ask with: its addresses
+        are asked about before every attempt.
 
         Raises:
             InvalidParams: Plain http, or an address that is not public; the message names the key to set.
@@ -302,9 +304,10 @@ class Deliveries:
             raise InvalidParams(
                 "The url's host has an address that payd never calls, such as cloud metadata."
             )
-        if not all(self.rules.may_call(address) for address in addresses):
-            words = f"add its network to allow_networks in [{self._config_key}] to allow it."
-            raise InvalidParams(f"The url's host has an address that is not public; {words}")
+        with suppress(OSError):
+            if not all(self.rules.may_call(address) for address in addresses):
+                words = f"add its network to allow_networks in [{self._config_key}] to allow it."
+                raise InvalidParams(f"The url's host has an address that is not public; {words}")
 
     def open_all(self, secrets: Iterable[SealedSecret], endpoint_id: str) -> list[Secret]:
         """As `Poster.open_all`."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 from itertools import pairwise
 
 import pytest
@@ -374,6 +377,19 @@ async def test_what_breaks_on_our_side_is_put_off_and_harms_no_other_endpoint(re
 async def test_a_host_with_a_private_address_is_refused_with_the_key_to_set(realm_db: Database) -> None:
     async with open_outbox(realm_db) as outbox:
         with pytest.raises(InvalidParams, match=r"allow_networks in \[webhooks\.test\]"):
+            await outbox.deliveries.check_address("https://127.0.0.1/hook")
+
+
+async def test_without_a_socket_to_ask_with_a_host_passes_until_it_is_called(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with open_outbox(realm_db) as outbox:
+        monkeypatch.setattr(socket, "socket", refuse)
+        await outbox.deliveries.check_address("https://8.8.8.8/hook")
+        with pytest.raises(InvalidParams, match="not public"):
             await outbox.deliveries.check_address("https://127.0.0.1/hook")
 
 
