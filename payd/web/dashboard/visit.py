@@ -28,8 +28,8 @@ from payd.web.house import House, Realm
 from payd.web.html import NO_STORE, root_of
 from payd.web.inside import Query, ask_api
 
-# A page's longest form is a payment's or a merchant's settings.
-FIELDS_MAX: Final = 120
+# A page's longest form is a key's, with a tick for each of the merchants that are shown.
+FIELDS_MAX: Final = 240
 
 SENT_BEFORE: Final = (
     "This form was sent before, with something else in it, and that was done. If this is to be done, too,"

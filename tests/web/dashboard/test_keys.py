@@ -140,6 +140,18 @@ async def test_where_there_are_more_merchants_than_are_shown_the_way_to_the_othe
     assert "payd key create --mode test --merchant mrch_…" in page.text
 
 
+async def test_who_ticks_more_merchants_than_a_key_can_have_is_told_how_many(shop: Shop) -> None:
+    visitor = await sign_in(shop)
+    await shop.realm.db.write(_fill_merchants, shop.account_id, MERCHANTS_SHOWN)
+    ids = re.findall(r'id="merchant-(mrch_\w+)"', (await visitor.get(KEYS)).html)
+    values = {"name": "All", "scope": list(SCOPES), "merchant": ids}
+    page = await visitor.post(KEYS, values)
+    assert (len(ids), page.status) == (MERCHANTS_SHOWN, 400)
+    assert "A key can be limited to 1 to 100 merchants." in page.text
+    await visitor.post(KEYS, values | {"merchant": ids[:100]})
+    assert named(shop, "All").merchants == frozenset(ids[:100])
+
+
 def _fill_merchants(tx: Tx, account_id: str, count: int) -> None:
     (there,) = tx.execute("SELECT count(*) FROM merchants WHERE account_id = ?", (account_id,)).fetchone()
     for number in range(there, count):
