@@ -282,8 +282,8 @@ class Deliveries:
     async def check_address(self, url: str) -> None:
         """Return when the host of a checked URL may be called, as far as that can be told now.
 
-        A host that does not resolve now passes, as any does while there is no socket to ask with: its addresses
-        are asked about before every attempt.
+        A host that does not resolve now passes, as any does while there is no socket to ask with: its
+        addresses are asked about before every attempt.
 
         Raises:
             InvalidParams: Plain http, or an address that is not public; the message names the key to set.
