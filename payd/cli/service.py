@@ -95,6 +95,10 @@ def install(
     click.echo(f"It is started. Look: systemctl{user} status payd; its log: journalctl{user} -u payd -f")
     if of_user:
         click.echo("It ends when you log out, unless you say once: loginctl enable-linger")
+    else:
+        file_of_it = None if unit.config_file is None else str(unit.config_file)
+        link = pasted("user setup-link", config_file=file_of_it, data_dir=str(unit.data_dir))
+        click.echo(f"Commands talk to it as root: sudo {link}")
 
 
 @service.command(

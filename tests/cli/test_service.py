@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ def test_install_writes_the_unit_and_starts_it(payd: Terminal, asked: Path, tmp_
     assert asked.read_text().splitlines() == ["daemon-reload", "enable payd.service", "restart payd.service"]
     assert str(file) in said
     assert "journalctl -u payd -f" in said
+    assert re.search(r"as root: sudo \S*payd user setup-link --data-dir /var/lib/payd$", said, re.M)
     assert [each.name for each in file.parent.iterdir()] == ["payd.service"]
 
 
