@@ -8,7 +8,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S
+from payd.actors.lane import IN_FLIGHT_MAX, SPREAD_MAX_S, STORE_CHECK_S
 from payd.core.endpoint import EndpointState
 from payd.core.errors import StoreUnavailable
 from payd.store.db import Database, Tx
@@ -362,6 +362,27 @@ async def test_what_cannot_even_be_put_off_waits_its_time_and_harms_no_other_del
 
     assert bench.retired
     assert bench.started[2] == bench.started[0]
+
+
+async def test_nothing_more_is_sent_while_its_end_could_not_be_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(IN_FLIGHT_MAX + 2):
+        await happen(bench.db, number, now_ms=bench.clock.now_ms())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.lane.run)
+        await bench.attempts(IN_FLIGHT_MAX)
+        with monkeypatch.context() as broken:
+            broken.setattr(Database, "healthy", False)
+            for event in list(bench.ends.values()):
+                event.set()
+            await trio.sleep(3 * STORE_CHECK_S)
+            assert len(bench.started) == IN_FLIGHT_MAX
+        await bench.attempts(IN_FLIGHT_MAX + 2)
+        for event in bench.ends.values():
+            event.set()
+
+    assert bench.retired
 
 
 async def test_what_is_claimed_in_one_moment_is_looked_up_in_one_go(
