@@ -120,10 +120,11 @@ class Rpc:
         best: Results | None = None
         faults: list[tuple[Node, str]] = []
         order = self._order() if node is None else [node]
-        for one in order:
+        for place, one in enumerate(order):
+            # Who has another healthy node to ask does not wait for one that answers too few calls a second.
+            waits = not any(other.is_healthy for other in order[place + 1 :])
             try:
-                # Who has another node to ask does not wait for one that answers too few calls a second.
-                results = await one.ask(calls, waits=one is order[-1])
+                results = await one.ask(calls, waits=waits)
             except Fault as fault:
                 faults.append((one, fault.words))
                 continue

@@ -151,6 +151,13 @@ async def test_the_last_node_that_answers_too_few_calls_a_second_is_waited_for()
         assert await rpc.batch([("a",)] * 20) == [1] * 20
 
 
+async def test_a_node_that_answers_too_few_calls_a_second_is_waited_for_while_the_others_are_down() -> None:
+    slow, broken = FakeNode({"a": 1}, calls_a_s=6), FakeNode(does=Does(resets=True))
+    async with open_rpc(slow, broken) as rpc:
+        await rpc.heads()
+        assert await rpc.batch([("a",)] * 20) == [1] * 20
+
+
 async def test_a_batch_comes_from_one_node_alone() -> None:
     first = FakeNode({"a": 1, "b": UNKNOWN, "c": 1})
     second = FakeNode({"a": 2, "b": 2, "c": 2})
