@@ -117,7 +117,7 @@ def read_results(
         first_id + place: method for place, (method, *_) in enumerate(calls)
     }
     for answer in listed:
-        if not is_batch or answer.id in (None, first_id):
+        if len(listed) == 1 or answer.id in (None, first_id):
             _check_limit(calls[0][0], answer, redact, kind_of)
     if is_batch and _is_refusal(answers):
         raise TooManyCalls

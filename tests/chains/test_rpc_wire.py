@@ -248,6 +248,8 @@ def test_a_batch_whose_body_is_too_long_is_refused_for_its_length() -> None:
     "body",
     [
         {"id": None, "error": {"code": 429, "message": "compute units"}},
+        {"id": 0, "error": {"code": 429, "message": "compute units"}},
+        [{"id": 6, "error": {"code": 429, "message": "compute units"}}],
         [{"id": 6, "result": "a"}, {"id": 5, "error": {"code": -32005, "message": "limit exceeded"}}],
         [{"id": 5, "error": {"code": -32000, "message": "too many requests"}}],
     ],
