@@ -194,6 +194,16 @@ async def test_a_store_in_trouble_parks_nobody_however_often(
     assert await shop.status(payment_id) == "succeeded"
 
 
+async def test_after_a_commit_in_doubt_what_is_stored_is_looked_after_at_its_time(shop: Shop) -> None:
+    payments = shop.realm.payments
+    payment_id = await shop.pay(expiresAt=payments.clock.now_ms() // 1000 + 20)
+    payments.tending.deadlines._heap.clear()  # as if it were stored, and nobody had been told
+    payments._reload()
+    await trio.sleep(21)
+
+    assert await shop.status(payment_id) == "expired"
+
+
 async def test_whose_time_has_not_come_is_left_alone_until_then(shop: Shop) -> None:
     payment_id = await shop.pay()
     payments = shop.realm.payments
