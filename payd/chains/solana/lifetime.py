@@ -10,19 +10,27 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from payd.chains.asking import answered, unavailable
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import COUNT_MAX, Blockhash, decode_count
-from payd.chains.solana.asking import height_call
+from payd.chains.solana.asking import height_call, slot_call
 from payd.chains.witnesses import WITNESSES
 
 # For so many blocks a blockhash serves.
 BLOCKHASH_BLOCKS: Final = 150
 # In about a day. So far behind two of three nodes are not at once, nor is one ahead of its own height.
 APART_MAX: Final = 216_000
+
+
+class _Heights(NamedTuple):
+    """How far a node is: in blocks, and in slots, of which millions have none on a chain of some years."""
+
+    height: int
+    slot: int
 
 
 async def last_valid_height(rpc: Rpc, newest: Blockhash) -> int:
@@ -58,33 +66,35 @@ async def _highest(rpc: Rpc) -> int:
     """How far the chain is by the further of two nodes; 0 where none says.
 
     Where they are far apart one makes it up, and of more nodes the one that none comes near is not heard. Of
-    two that is not known: the other one is no further behind than that.
+    two that is not known, but for one whose heights are its slots: the lower one may stand still, or lie.
     """
-    heights = await _heights(rpc, WITNESSES)
-    if len(rpc.nodes) > WITNESSES and _is_apart(heights):
-        heights = await _heights(rpc)
-        if len(heights) > WITNESSES and _is_apart(heights):
-            del heights[-1]
-    if _is_apart(heights):
-        return heights[-2] + APART_MAX
-    return max(heights, default=0)
+    said = await _heights(rpc, WITNESSES)
+    if len(rpc.nodes) > WITNESSES and _is_apart(said):
+        said = await _heights(rpc)
+        if len(said) > WITNESSES and _is_apart(said):
+            del said[-1]
+    if _is_apart(said) and said[-1].slot - said[-1].height <= APART_MAX:
+        del said[-1]
+    return said[-1].height if said else 0
 
 
-async def _heights(rpc: Rpc, at_most: int | None = None) -> list[int]:
+async def _heights(rpc: Rpc, at_most: int | None = None) -> list[_Heights]:
     """What nodes say that do, the lowest first."""
-    answers = await rpc.ask_all([height_call("confirmed")], at_most=at_most)
-    return sorted(height for _, [result] in answers if (height := _height(result)) > 0)
+    # Its final slot is near enough, and says nothing of who lags by some slots.
+    answers = await rpc.ask_all([height_call("confirmed"), slot_call("finalized")], at_most=at_most)
+    return sorted(said for _, results in answers if (said := _said(results)).height > 0)
 
 
-def _is_apart(heights: Sequence[int]) -> bool:
+def _is_apart(said: Sequence[_Heights]) -> bool:
     """Whether the highest is far from the next one."""
-    return len(heights) > 1 and heights[-1] - heights[-2] > APART_MAX
+    return len(said) > 1 and said[-1].height - said[-2].height > APART_MAX
 
 
-def _height(result: object) -> int:
+def _said(results: Results) -> _Heights:
     """What a node says; nothing where it does not."""
     try:
-        # What is added to it has to fit a column of the store.
-        return min(decode_count(answered(result), "the block height"), COUNT_MAX - BLOCKHASH_BLOCKS)
+        height, slot = (decode_count(answered(result), "the block height") for result in results)
     except BadAnswer:
-        return 0
+        return _Heights(0, 0)
+    # What is added to it has to fit a column of the store.
+    return _Heights(min(height, COUNT_MAX - BLOCKHASH_BLOCKS), slot)

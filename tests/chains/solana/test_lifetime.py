@@ -64,13 +64,26 @@ async def test_a_height_out_of_all_bounds_can_be_stored(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-async def test_of_two_nodes_one_that_takes_slots_for_heights_keeps_nothing_open_for_more_than_a_day(
+async def test_of_two_nodes_one_that_takes_slots_for_heights_is_not_heard(
     nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     honest = await height(nodes[1 - place])
     monkeypatch.setattr(nodes[place], "_getBlockHeight", lambda *_: 22_000_000)
+    monkeypatch.setattr(nodes[place], "_getSlot", lambda *_: 22_000_000)
 
-    assert await last(*nodes, told=7) == honest + APART_MAX + BLOCKHASH_BLOCKS
+    assert await last(*nodes, told=7) == honest + BLOCKHASH_BLOCKS
+
+
+@pytest.mark.parametrize("place", [0, 1])
+async def test_of_two_nodes_one_that_stands_still_or_lies_makes_nothing_earlier(
+    nodes: tuple[ServedNode, ServedNode], monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """What can still land would be told to be nowhere."""
+    monkeypatch.setattr(nodes[place], "_getBlockHeight", lambda *_: 300_000_000)
+    monkeypatch.setattr(nodes[place], "_getSlot", lambda *_: 322_000_000)
+
+    for told in (7, 300_000_000 + BLOCKHASH_BLOCKS):
+        assert await last(*nodes, told=told) == 300_000_000 + BLOCKHASH_BLOCKS
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
