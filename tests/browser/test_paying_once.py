@@ -290,6 +290,25 @@ def test_who_has_sent_is_not_told_to_pay_by_a_page_that_cannot_load_what_to_say(
         expect(one.get_by_role("alert")).to_be_hidden()
 
 
+def test_who_took_it_back_in_another_tab_is_shown_the_code_again(
+    till: Till, open_page: OpenPage, watch: Watch
+) -> None:
+    watch.expected = ("ERR_FAILED",)
+    page = open_page()
+    page.add_init_script(PLAYED)
+    page.goto(link := till.pay())
+    expect(page.locator("#pay .wallet")).to_be_visible()
+    page.context.route("**/static/pay.js*", lambda route: route.abort())
+    other = page.context.new_page()
+    other.goto(link)
+    kept = {"option": "opt_1", "results": [], "of": 1, "sends": True, "asking": 1}
+    other.evaluate("([key, kept]) => localStorage.setItem(key, kept)", [key_of(link), json.dumps(kept)])
+    nothing_to_pay_with(page)
+    other.evaluate("localStorage.clear()")
+    expect(page.locator("#pay .wallet")).to_be_visible()
+    expect(page.locator(".qr")).to_be_visible()
+
+
 def test_an_expired_payment_shows_what_the_wallet_sent_and_tells_the_server(
     till: Till, open_page: OpenPage, watch: Watch
 ) -> None:

@@ -240,11 +240,12 @@ function kept() {
 function drawn() {
   if (payer) return payer.arrange();
   const box = $('pay'), sent = kept();
-  box?.replaceChildren(...(sent ? [] : buttons(begin)));
-  if (box) box.hidden = !box.childElementCount;
-  if (!sent) return;
-  if (box) shown().pay = 'sent'; // who has paid is not told to, while it is loaded what to say
-  loadPayer().catch(() => { warn('offline'); setTimeout(drawn, POLL_MS); });
+  if (box) {
+    box.replaceChildren(...(sent ? [] : buttons(begin)));
+    box.hidden = !box.childElementCount;
+    shown().pay = sent ? 'sent' : 'choose'; // who has paid is not told to, while it is loaded what to say
+  }
+  if (sent) loadPayer().catch(() => { warn('offline'); setTimeout(drawn, POLL_MS); });
 }
 
 let wanted; // chosen while that is loaded
