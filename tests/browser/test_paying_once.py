@@ -201,6 +201,7 @@ def test_a_transaction_that_no_node_shows_can_be_given_another_id(
 ) -> None:
     watch.expected = THEY_SAY
     page = open_page()
+    page.add_init_script("delete Array.prototype.with")  # as Safari before 16
     page.clock.install()
     page.goto(link := shop.pay())
     lost = {"option": "opt_1", "results": ["0x" + "ab" * 32], "of": 1, "sends": True, "asking": False}

@@ -423,7 +423,8 @@ export function payHere({ root, id, key, words, fill, say, warn, calm, heard, re
       const hash = input.value.trim(), at = what.results.findLastIndex(isHash);
       if (!isHash(hash)) return warn('no_hash');
       hush();
-      keep({ ...what, results: what.results.with(at, hash), told: undefined, doubted: undefined });
+      what.results[at] = hash;
+      keep({ ...what, told: undefined, doubted: undefined });
       draw('sent', true);
       arrange();
       wake();
