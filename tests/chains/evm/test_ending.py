@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from eth_account.messages import encode_typed_data
 
-from payd.chains import rpc_node
 from payd.chains.evm import ending as evm_ending
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.actions import Sending, read_actions
@@ -275,34 +274,6 @@ async def test_nodes_that_give_few_blocks_at_once_are_asked_for_fewer(
         assert all(last == above - 1 for (above, _), (_, last) in pairwise(looked_through))
         monkeypatch.setattr(evm_ending, "RANGES_MAX", 3)
         assert await scene.look(payment) is None
-
-
-async def test_nodes_that_say_nothing_of_many_blocks_are_asked_for_fewer_the_next_time(
-    realm_db: Database, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those do whose time is over before they have looked through them: they only seem to be down."""
-    monkeypatch.setattr(rpc_node, "BACKOFF_MIN_S", 0.0)
-    async with two_nodes(realm_db, anvil) as (scene, first, _):
-        payment = await signed(scene)
-        await take_back(scene, payment)
-        await set_job(scene, payment, state="landed")
-        await scene.watch(60)
-
-        def slow(request: Request, result: Any) -> Any:
-            if request["method"] == "eth_getLogs":
-                start, last = (int(request["params"][0][end], 16) for end in ("fromBlock", "toBlock"))
-                if last - start >= 20:
-                    raise Refused(429, "it takes too long")
-            return result
-
-        first.rewrite = slow
-        with pytest.raises(ChainUnavailable):
-            await scene.look(payment)
-        found = None
-        for _ in range(16):
-            with suppress(ChainUnavailable):
-                found = found or await scene.look(payment)
-        assert end(found) == PaymentFailed(TAKEN_BACK, DECLINED)
 
 
 # Sent.
