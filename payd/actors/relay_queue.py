@@ -58,7 +58,7 @@ log = structlog.get_logger("payd.relayer")
 
 # So many are buried in one tick: what a long downtime leaves behind does not hold up what can still be sent.
 LATE_MAX: Final = 64
-# How often nodes are asked again of what others are said to have brought: idle ticks come once a minute.
+# How often nodes are asked again of what is said to have landed: idle ticks come once a minute.
 BROUGHT_AGAIN_MS: Final = 55_000
 
 TOO_DEAR: Final = "It waits until the relayer may spend more."
@@ -139,7 +139,7 @@ class Queue:
         return survey.count > max(survey.sure, own)
 
     async def _ask_again(self, time_s: int) -> None:
-        """Doubt what others are said to have brought, until the chain shows it.
+        """Doubt what is said to have landed, until the chain shows it.
 
         A reorg may have taken it before the watcher read that block, or a node been wrong once; what was
         brought, or cancelled, lands again at the cost of a question.

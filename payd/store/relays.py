@@ -20,7 +20,7 @@ Tx: TypeAlias = sqlite3.Connection
 
 JobState = Literal["queued", "sent", "landed", "dead"]
 
-# Of the jobs that others brought to the chain, a reorg takes back new ones: so many are looked at.
+# Of the jobs that have landed, new ones alone are in doubt: so many are looked at.
 BROUGHT_LOOK_MAX: Final = 1000
 
 _COLUMNS: Final = (
@@ -139,33 +139,37 @@ def land_job(tx: Tx, seq: int, brought_by: str) -> bool:
 
 
 def unshown_jobs(tx: Tx, chain: str, valid_after_s: int) -> list[int]:
-    """The numbers of jobs that others brought by the word of nodes, and of which the chain shows nothing yet.
+    """The numbers of jobs that landed by the word of nodes, and of which the chain shows nothing yet.
 
-    Those whose payments still wait for it, and that the chain takes after that time of its own.
+    Those whose payments still wait for it, and that the chain takes after that time of its own. What we
+    brought ourselves is shown by its block, once that was read.
     """
+    own = "SELECT MAX(block_number) FROM relay_transactions WHERE job_seq = job.seq AND status = 1"
+    read = "SELECT number FROM chain_cursors WHERE chain = ? AND kind = 'head'"
     newest = (
         "SELECT seq, payment_id, valid_until_s, reason FROM relay_jobs"
         " WHERE chain = ? AND state = 'landed' ORDER BY seq DESC LIMIT ?"
     )
     rows = tx.execute(
         f"SELECT job.seq FROM ({newest}) AS job JOIN payments ON payments.id = job.payment_id"
-        " WHERE job.reason IS NOT NULL AND job.valid_until_s > ? AND payments.status = 'processing'"
+        f" WHERE (job.reason IS NOT NULL OR ({own}) <= ({read}))"
+        " AND job.valid_until_s > ? AND payments.status = 'processing'"
         " AND NOT EXISTS (SELECT 1 FROM transfers WHERE transfers.payment_id = job.payment_id"
         " AND kind = 'matched' AND block_hash IS NOT NULL)",
-        (chain, BROUGHT_LOOK_MAX, valid_after_s),
+        (chain, BROUGHT_LOOK_MAX, chain, valid_after_s),
     )
     return [int(row[0]) for row in rows]
 
 
 def doubt_job(tx: Tx, seq: int) -> bool:
-    """Queue a job anew that others are said to have brought, unless a transaction for it is open.
+    """Queue a job anew that is said to have landed, unless a transaction for it is open.
 
     Returns:
         Whether it was.
     """
     changed = tx.execute(
         "UPDATE relay_jobs SET state = 'queued', next_try_at_ms = 0 WHERE seq = ? AND state = 'landed'"
-        f" AND reason IS NOT NULL AND {_NOT_OPEN}",
+        f" AND {_NOT_OPEN}",
         (seq,),
     )
     return changed.rowcount == 1

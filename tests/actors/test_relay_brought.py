@@ -1,4 +1,4 @@
-"""What others brought to the chain by the word of nodes: doubted until the chain shows it."""
+"""What landed by the word of nodes: doubted until the chain shows it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from payd.actors.relay_flight import BROUGHT
 from payd.actors.relay_queue import BROUGHT_AGAIN_MS
 from payd.actors.relayer import IDLE_S
 from payd.core.relay import SEND_MARGIN_S
-from payd.store.db import Database
-from tests.actors.relay_bench import UNTIL_S, Bench, open_bench
+from payd.store.chain_cursors import Cursor, move_cursor
+from payd.store.db import Database, Tx
+from tests.actors.relay_bench import CHAIN, UNTIL_S, Bench, buyer_address, open_bench
 from tests.actors.relay_chain import STATE_SELECTOR, Block, PoolNode
 from tests.actors.test_relay_queue import show_paid
 from tests.actors.test_relayer import processing
@@ -25,6 +26,11 @@ def say_used(node: PoolNode, said: int) -> None:
         return f"0x{said:064x}" if data[:4] == STATE_SELECTOR else honest(to, data, head)
 
     node._call = call  # type: ignore[method-assign]
+
+
+def read_up_to(tx: Tx, number: int) -> None:
+    """The watcher has read the chain so far."""
+    move_cursor(tx, CHAIN, "head", None, Cursor(number, "0xb1", 1))
 
 
 async def tick_and_mine(bench: Bench) -> None:
@@ -75,6 +81,34 @@ async def test_one_node_that_said_so_once_while_the_other_was_away_is_not_the_la
         assert bench.state(payment_id) == "landed"
         bench.nodes[0].status = None
         del bench.nodes[1]._call
+        await tick_and_mine(bench)
+        assert bench.landed(owed)
+
+
+async def test_what_reverted_is_sent_again_although_the_one_node_that_answered_said_it_did_not(
+    realm_db: Database,
+) -> None:
+    async with open_bench(realm_db, nodes=2) as bench:
+        payment_id = await processing(realm_db, 1)
+        owed = await bench.owe(payment_id)
+        await bench.tick()
+        bench.chain.refused[buyer_address(0)] = "paused"
+        [mined] = bench.mine()
+        bench.nodes[0].status = 503
+        honest = bench.nodes[1].result
+
+        def result(method: str, *params: object) -> object:
+            said = honest(method, *params)
+            return said | {"status": "0x1"} if params == (mined,) else said
+
+        bench.nodes[1].result = result  # type: ignore[method-assign]
+        await bench.tick(1)
+        assert (bench.state(payment_id), bench.landed(owed)) == ("landed", False)
+        bench.chain.refused.clear()
+        bench.nodes[0].status = None
+        await tick_and_mine(bench)
+        assert not bench.landed(owed), "the watcher has not read that block"
+        await realm_db.write(read_up_to, bench.chain.head.number)
         await tick_and_mine(bench)
         assert bench.landed(owed)
 

@@ -11,6 +11,7 @@ import pytest
 from payd.core.gas import Fees
 from payd.core.payment import transition
 from payd.core.relay import RETRY_LAST_MS, RelayJob
+from payd.store.chain_cursors import Cursor, move_cursor
 from payd.store.db import Database
 from payd.store.relay_transactions import (
     Attempt,
@@ -206,7 +207,7 @@ async def test_a_reorg_reopens_what_each_key_sent(realm_db: Database) -> None:
     assert await realm_db.write(reopen_above, CHAIN, 99) == 3
 
 
-async def test_what_others_brought_is_unshown_while_the_chain_shows_no_transfer_that_pays(
+async def test_what_landed_is_unshown_while_the_chain_shows_no_transfer_that_pays(
     realm_db: Database,
 ) -> None:
     seqs: list[int] = []
@@ -226,6 +227,11 @@ async def test_what_others_brought_is_unshown_while_the_chain_shows_no_transfer_
     assert realm_db.point(unshown_jobs, CHAIN, 9_001) == [seqs[4], seqs[3], seqs[2]]
     assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
     assert realm_db.point(unshown_jobs, "eip155:1", 0) == []
+    read_up_to = [Cursor(number, "0xb1", 1) for number in (9, 10)]
+    await realm_db.write(move_cursor, CHAIN, "head", None, read_up_to[0])
+    assert seqs[1] not in realm_db.point(unshown_jobs, CHAIN, 0), "its block was not read"
+    await realm_db.write(move_cursor, CHAIN, "head", *read_up_to)
+    assert realm_db.point(unshown_jobs, CHAIN, 0) == [seqs[4], seqs[3], seqs[2], seqs[1]]
 
     await realm_db.write(show_paid, "pay_t3")
     assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4]]
@@ -234,7 +240,7 @@ async def test_what_others_brought_is_unshown_while_the_chain_shows_no_transfer_
         assert realm_db.point(unshown_jobs, CHAIN, 9_002) == [seqs[4], seqs[3]]
 
 
-async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for_it(
+async def test_only_what_landed_is_doubted_and_while_nothing_is_open_for_it(
     realm_db: Database,
 ) -> None:
     brought, killed, own, open_one = [await owe(realm_db, f"pay_{number}") for number in range(4)]
@@ -250,9 +256,9 @@ async def test_only_what_others_brought_is_doubted_and_while_nothing_is_open_for
         )
     )
     doubted = [await realm_db.write(doubt_job, one.seq) for one in (brought, killed, own, open_one)]
-    assert doubted == [True, False, False, False]
+    assert doubted == [True, False, True, False]
     await realm_db.write(reopen_above, CHAIN, 50)
-    assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq]
+    assert [one.seq for one in realm_db.point(due_jobs, CHAIN, 0, 9)] == [brought.seq, own.seq]
     assert job(realm_db, "pay_0").reason == "Somebody else."
 
 
