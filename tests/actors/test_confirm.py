@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -429,7 +430,7 @@ async def test_a_commitment_and_what_the_relayer_owes_are_stored_together_and_it
 
     monkeypatch.setattr(simulated, "check", check)
     woken: list[str] = []
-    monkeypatch.setattr(payments, "tell_relay", woken.append)
+    monkeypatch.setattr(payments, "_tell", replace(payments._tell, relay=woken.append))
 
     await shop.confirm(payment_id, option["id"], SIGNATURE)
 
