@@ -9,6 +9,7 @@ from payd.actors.relayer import QUEUE_OLD_MS
 from payd.store.db import Database
 from tests.actors.relay_bench import LIMITS, buyer, buyer_address, open_bench
 from tests.actors.relay_chain import GWEI, PoolNode, SignedTx
+from tests.actors.test_relay_flight import stranger
 
 
 def count_as(node: PoolNode, count: int) -> None:
@@ -170,3 +171,20 @@ async def test_what_is_counted_is_neither_sent_again_nor_paid_better_while_nodes
         assert bench.state() == "sent"
         [counted] = bench.open()
         assert len(counted.attempts) == len(bench.nodes[0].sent) == 1
+
+
+async def test_a_nonce_of_nobody_is_not_used_while_the_budget_is_spent(realm_db: Database) -> None:
+    async with open_bench(realm_db) as bench:
+        bench.chain.mine([stranger(bench, 0)])
+        await bench.owe()
+        await bench.tick()
+        bench.chain.reorg(1)
+        bench.spend(gas_per_day=1)
+        for _ in range(2):
+            await bench.tick(GAP_MS / 1000)
+        assert [one.nonce for one in bench.open()] == [1]
+        assert "budget" in bench.relayer.stats().alarms
+        bench.spend(gas_per_day=LIMITS.gas_per_day)
+        for _ in range(2):
+            await bench.tick(GAP_MS / 1000)
+        assert [one.nonce for one in bench.open()] == [0, 1]
