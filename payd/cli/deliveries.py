@@ -16,6 +16,7 @@ from payd.cli.teaching import teach
 from payd.core.advice import advice, words_for
 from payd.core.endpoint import REPLAY_REACH_MS
 from payd.core.retry import ATTEMPTS_MAX
+from payd.core.text import on_one_line
 
 STATES: Final = ("pending", "succeeded", "failed", "cancelled")
 PAGE_MAX: Final = 100  # as the API has it
@@ -215,7 +216,7 @@ def _show(operator: Operator, found: dict[str, Any]) -> None:
 def _last_words(log: Sequence[Row]) -> str | None:
     """What the endpoint said last, in a line; None where it said nothing. No control characters."""
     body = next((one["body"] for one in reversed(log) if one["body"]), "")
-    line = " ".join("".join(each if each.isprintable() else " " for each in body).split())
+    line = " ".join(on_one_line(body).split())
     return f"{line[:ANSWER_SHOWN_MAX]}…" if len(line) > ANSWER_SHOWN_MAX else line or None
 
 

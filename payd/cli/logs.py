@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-import msgspec
 import trio
 
 from payd.cli.failure import Refused
 from payd.cli.options import Operator, on_realm
 from payd.cli.sections import Sections
-from payd.cli.show import Row, moment, show_rows
+from payd.cli.show import Row, json_line, moment, show_rows
 from payd.cli.teaching import teach
+from payd.core.text import on_one_line
 from payd.web.admin import SOCKET_NAME, NoAnswer, NoServer, call_admin
 
 LIMIT_MAX: Final = 500
@@ -134,7 +134,7 @@ async def _follow(operator: Operator, filters: dict[str, Any], after: int) -> No
 
 
 def _tell(operator: Operator, one: Row) -> None:
-    click.echo(msgspec.json.encode(one).decode() if operator.as_json else _line(one))
+    click.echo(json_line(one) if operator.as_json else _line(one))
 
 
 def _line(one: Row) -> str:
@@ -144,7 +144,7 @@ def _line(one: Row) -> str:
         str(moment(one["at"])),
         status,
         one["method"].ljust(6),
-        one["path"],
+        on_one_line(one["path"]),
         f"{one['durationMs']} ms",
         one["requestId"],
         *([code] if code else []),

@@ -1,7 +1,11 @@
-"""What commands print: JSON for programs, short tables and lists for people. Colour only on a terminal."""
+"""What commands print: JSON for programs, short tables and lists for people. Colour only on a terminal.
+
+Much of it is the text of others: a stranger's path, a node's error. None of it steers the terminal.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
@@ -14,11 +18,15 @@ from rich.text import Text
 
 from payd.cli.leaving import wants_colour
 from payd.core.money import format_units
+from payd.core.text import on_one_line
 
 Row: TypeAlias = Mapping[str, Any]
 
 # Where nobody looks, a line is as long as it is: ids must never be folded for a program.
 UNFOLDED: Final = 10_000
+
+# What JSON leaves as it is, and a terminal may take for an order: controls, and what turns a line around.
+_STEERS: Final = re.compile("[\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
 
 
 def amount_words(amount: Row) -> str:
@@ -33,7 +41,12 @@ json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print
 
 def show_json(value: Any) -> None:
     """Print JSON, indented."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    click.echo(msgspec.json.format(json_line(value), indent=2))
+
+
+def json_line(value: Any) -> str:
+    """A value as JSON on one line."""
+    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(value).decode())
 
 
 def show_rows(
@@ -51,6 +64,7 @@ def show_rows(
     if not rows:
         click.echo(empty)
         return
+    rows = [{field: _shown(value) for field, value in row.items()} for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in columns.values():
         table.add_column(heading, overflow="fold")
@@ -111,6 +125,10 @@ def _text(value: Any) -> Text:
         case None:
             return Text("–")
         case [*items]:
-            return Text(" ".join(map(str, items)))
+            return Text(on_one_line(" ".join(map(str, items))))
         case _:
-            return Text(str(value))
+            return Text(on_one_line(str(value)))
+
+
+def _shown(value: Any) -> Any:
+    return on_one_line(value) if isinstance(value, str) else value

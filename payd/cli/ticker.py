@@ -12,6 +12,7 @@ from payd.actors.poster import verdict
 from payd.cli.feed_connection import Message
 from payd.cli.following import Connected, Full, Lost, State
 from payd.cli.forwarding import Waiting
+from payd.cli.show import json_line
 from payd.cli.signing import SecretChanged
 from payd.core.advice import words_for
 from payd.net.http import Reply
@@ -183,4 +184,4 @@ def _end(told: Told) -> str:
 
 
 def _line(value: object) -> None:
-    click.echo(msgspec.json.encode(value).decode())
+    click.echo(json_line(value))

@@ -17,5 +17,10 @@ def is_one_line(text: str) -> bool:
     return text.isprintable() or all(map(_is_shown, text))
 
 
+def on_one_line(text: str) -> str:
+    """A text that a stranger may have chosen, as it can be shown on one line: what steers is a space."""
+    return text if is_one_line(text) else "".join(char if _is_shown(char) else " " for char in text)
+
+
 def _is_shown(char: str) -> bool:
     return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"

@@ -95,3 +95,23 @@ def test_a_table_has_no_styles_where_nobody_wants_them(
 def test_an_instant_is_shown_to_the_second() -> None:
     assert moment("2026-05-18T09:59:00.123Z") == "2026-05-18 09:59:00"
     assert moment(None) is None
+
+
+@pytest.mark.parametrize("columns", [None, 10])
+def test_what_a_stranger_chose_does_not_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    evil = "x\x1b[2J\n404 forged\x9b31m\u202etxt\x7f"
+    if columns is not None:
+        on_terminal(monkeypatch, columns=columns)
+        monkeypatch.setenv("NO_COLOR", "1")
+    show_rows([{"a": evil}], {"a": "A"}, "none", lambda row: row["a"])
+    show_fields({"A": evil, "B": [evil]})
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x9b\u202e\x7f")
+    assert "x\x1b" not in shown
+    assert not any(line.startswith("404") for line in shown.splitlines())
+    show_json({"a": evil})
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x1b\x9b\u202e\x7f")
+    assert msgspec.json.decode(shown) == {"a": evil}
