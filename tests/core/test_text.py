@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from payd.core.text import is_one_line
+from payd.core.text import is_one_line, on_one_line
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,8 @@ def test_names_of_all_languages_are_one_line(text: str) -> None:
 @pytest.mark.parametrize("char", "\0\t\n\r\x1b\x7f\x85\u061c\u2028\u2029\u202e\u2066\ufeff\ud800\ue000")
 def test_what_breaks_or_steers_a_line_is_none(char: str) -> None:
     assert not is_one_line(f"a{char}b")
+
+
+def test_what_steers_is_a_space_and_the_rest_stays() -> None:
+    assert on_one_line("a\x1b[31m\nb\u202ec\x9b") == "a [31m b c "
+    assert on_one_line("Käse \u200d東") == "Käse \u200d東"
