@@ -215,12 +215,12 @@ payd webhook delete
 payd webhook delete --mode live --yes  for scripts
 """),
 )
-@click.confirmation_option(
-    "--yes", prompt="The endpoint and its secret are gone for good. Go on?", help="Do not ask."
-)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @on_realm
-def delete(operator: Operator) -> None:
+def delete(operator: Operator, yes: bool) -> None:
     """Delete the endpoint, at once and for good."""
+    if not yes:
+        click.confirm("The endpoint and its secret are gone for good. Go on?", abort=True, err=True)
     _show(operator, operator.ask("webhook.delete"))
 
 

@@ -126,7 +126,8 @@ def test_the_endpoint_is_disabled_and_enabled(begun: Terminal) -> None:
 
 def test_deleting_asks_first(begun: Terminal) -> None:
     begun("webhook", "set", "--url", URL)
-    begun("webhook", "delete", code=1, input="n\n")
+    refused = begun("webhook", "delete", "--json", code=1, input="n\n")
+    assert (refused.stdout, "gone for good" in refused.stderr) == ("", True)
     assert begun.json("webhook", "show")["url"] == URL
     begun("webhook", "delete", "--yes")
     assert "no webhook endpoint" in begun.error("webhook", "show")
