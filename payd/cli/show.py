@@ -64,7 +64,6 @@ def show_rows(
     if not rows:
         click.echo(empty)
         return
-    rows = [{field: _shown(value) for field, value in row.items()} for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in columns.values():
         table.add_column(heading, overflow="fold")
@@ -73,7 +72,7 @@ def show_rows(
     screen = console()
     if screen.measure(table, options=screen.options.update(width=UNFOLDED)).maximum > screen.width:
         for row in rows:
-            click.echo(_stacked(row, columns) if brief is None else brief(row))
+            click.echo(_stacked(row, columns) if brief is None else brief(_plain(row)))
     else:
         screen.print(table)
 
@@ -130,5 +129,5 @@ def _text(value: Any) -> Text:
             return Text(on_one_line(str(value)))
 
 
-def _shown(value: Any) -> Any:
-    return on_one_line(value) if isinstance(value, str) else value
+def _plain(row: Row) -> Row:
+    return {field: on_one_line(value) if isinstance(value, str) else value for field, value in row.items()}

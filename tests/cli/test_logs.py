@@ -72,6 +72,23 @@ def test_a_server_that_goes_and_comes_is_waited_for_and_nothing_is_left_out_or_r
     assert result.stderr == "The server is away; waiting for it.\nThe server is back.\n"
 
 
+def test_what_strangers_asked_for_is_followed_a_line_each(
+    payd: Terminal, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = request(1) | {"path": "/v1/y\x1b[2J\nforged\x9b31m"}
+    answers["log.follow"] = {"data": [evil], "newest": 1}
+
+    async def call_admin(path: Any, command: str, args: dict[str, Any]) -> Reply:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("payd.cli.logs.call_admin", call_admin)
+    [line] = payd("logs", "tail").stdout.splitlines()
+    assert "/v1/y [2J forged 31m  3 ms" in line
+    [line] = payd("logs", "tail", "--json").stdout.splitlines()
+    assert msgspec.json.decode(line) == evil
+    assert not set(line) & set("\x1b\x9b")
+
+
 def test_a_refusal_while_following_ends_it_with_its_words(
     payd: Terminal, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
