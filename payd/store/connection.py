@@ -135,6 +135,7 @@ class ReadConnection(StagedConnection):
         self._cursors: list[sqlite3.Cursor] = []
         self.may_begin = threading.Event()  # until it is set, no query begins
         self.may_begin.set()
+        self.reads = False  # a query is under way, or has seen that it may begin
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         """A cursor that lives as long as the query."""
@@ -161,11 +162,11 @@ class ReadConnection(StagedConnection):
             StoreUnavailable: It took longer than `at_most_s`, or the disk said no.
             Exception: What the query raised.
         """
-        self.may_begin.wait(STILL_MAX_S)
+        self._wait_to_begin()
         end_s = monotonic_s() + at_most_s
-        self.execute("BEGIN")
-        self.set_progress_handler(lambda: monotonic_s() > end_s, PROGRESS_STEPS)
         try:
+            self.execute("BEGIN")
+            self.set_progress_handler(lambda: monotonic_s() > end_s, PROGRESS_STEPS)
             return query(self)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
@@ -179,6 +180,20 @@ class ReadConnection(StagedConnection):
             if self.in_transaction:  # SQLite itself ends it where the disk says no
                 self.execute("ROLLBACK")
                 self.close_cursors()
+            self.reads = False
+
+    def _wait_to_begin(self) -> None:
+        """Wait until a query may begin, or for `STILL_MAX_S`.
+
+        It says first that it reads, and asks then: who has nothing begin sees either this, or an end to it.
+        """
+        self.reads = True
+        while not self.may_begin.is_set():
+            self.reads = False
+            in_time = self.may_begin.wait(STILL_MAX_S)
+            self.reads = True
+            if not in_time:
+                return
 
 
 class ConnectionGone(RuntimeError):
@@ -339,7 +354,7 @@ class Connections:
             raw.may_begin.clear()
         try:
             with trio.move_on_after(STILL_MAX_S):
-                while any(raw.in_transaction for raw in readers):  # noqa: ASYNC110  # its thread tells nobody
+                while any(raw.reads for raw in readers):  # noqa: ASYNC110  # its thread tells nobody
                     await trio.sleep(BUSY_CHECKPOINT_MAX_S)
             yield
         finally:
