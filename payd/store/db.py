@@ -33,13 +33,12 @@ from payd.store.connection import (
     Connections,
     Log,
     LogMode,
-    ReadConnection,
-    Tx,
     check_sqlite,
     to_the_end,
 )
 from payd.store.memory import K, Memory, Query
 from payd.store.migrate import Schema, bring_up_to_date
+from payd.store.raw import ReadConnection, Tx
 from payd.store.stats import COMMIT_BOUNDS_S, StoreStats, bytes_of, log_bytes_of
 from payd.store.writer import next_batch, rewrite_version, write_batch
 

@@ -19,8 +19,9 @@ from typing import Final, TypeAlias
 import trio
 
 from payd.store.batch import Failure, Step, code_of, commit_steps, run_batch, run_steps, words_for
-from payd.store.connection import BUSY_MAX_S, Connection, StagedConnection, Tx
+from payd.store.connection import BUSY_MAX_S, Connection
 from payd.store.migrate import schema_version
+from payd.store.raw import StagedConnection, Tx
 
 # A batch of this size takes some 15 ms: the most that a step waits behind one transaction.
 BATCH_MAX: Final = 1000

@@ -22,16 +22,14 @@ from payd.store.connection import (
     Connection,
     ConnectionGone,
     Connections,
-    ReadConnection,
     Role,
     SqliteTooOld,
-    StagedConnection,
-    Tx,
     check_sqlite,
     open_connection,
     open_point,
 )
 from payd.store.db import open_database
+from payd.store.raw import ReadConnection, StagedConnection, Tx
 
 pytestmark = pytest.mark.real_time
 
@@ -114,61 +112,12 @@ async def test_functions_run_in_order_and_a_cancelled_waiter_takes_nobody_elses_
     assert got == {n: n for n in range(10)}
 
 
-async def test_a_function_cannot_commit_on_the_connection_it_runs_on(connections: Connections) -> None:
-    assert connections.writer is not None
-    writer = connections.writer
-
-    with pytest.raises(RuntimeError, match="a step never commits"):
-        await writer.run(lambda: writer.raw.commit())
-
-    assert await writer.run(lambda: 7) == 7
-
-
 async def test_a_reader_cannot_write(connections: Connections) -> None:
     assert connections.reader is not None
     assert connections.point is not None
     for raw in (connections.reader.raw, connections.point):
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             raw.execute("INSERT INTO t VALUES (99)")
-
-
-def first_row(tx: Tx) -> sqlite3.Cursor:
-    cursor = tx.execute("SELECT x FROM t")
-    assert cursor.fetchone() == (0,)
-    return cursor
-
-
-async def test_a_query_that_keeps_its_cursor_keeps_no_snapshot(path: Path, connections: Connections) -> None:
-    point, reader = connections.point, connections.reader
-    assert point is not None
-    assert reader is not None
-
-    kept = [first_row(point), await reader.run(lambda: reader.raw.snapshot(first_row))]
-    point.close_cursors()
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as other:
-        other.execute("INSERT INTO t VALUES (99)")
-        blocked, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    newest = point.execute("SELECT max(x) FROM t").fetchone()
-
-    assert blocked == 0
-    assert newest == (99,)
-    with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
-        kept[0].fetchone()
-
-
-async def test_a_snapshot_stays_as_it_is_to_its_end(path: Path, connections: Connections) -> None:
-    assert connections.reader is not None
-    reader = connections.reader
-
-    def count_twice(tx: Tx) -> tuple[int, int]:
-        (before,) = tx.execute("SELECT count(*) FROM t").fetchone()
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("INSERT INTO t VALUES (99)")
-        (after,) = tx.execute("SELECT count(*) FROM t").fetchone()
-        return before, after
-
-    assert await reader.run(lambda: reader.raw.snapshot(count_twice)) == (10, 10)
-    assert await reader.run(lambda: reader.raw.snapshot(first_row)) is not None
 
 
 async def test_a_closed_connection_says_that_it_is_gone_and_closes_again(connections: Connections) -> None:

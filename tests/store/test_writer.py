@@ -16,8 +16,8 @@ from payd.core.errors import InternalError, OutcomeUnknown, StoreUnavailable
 from payd.store import writer
 from payd.store.batch import Failure, Step, commit_steps, run_steps
 from payd.store.bridge import bridge
-from payd.store.connection import StagedConnection
 from payd.store.db import Database, Tx, open_database
+from payd.store.raw import StagedConnection
 
 pytestmark = pytest.mark.real_time
 
