@@ -57,6 +57,7 @@ def status(commitment: Commitment, err: object = None) -> Status:
 def test_one_word(said: Word, end: str | None) -> None:
     assert said.end_of(TX, 99) == end
     assert agreed_end([said, said], TX, 99, 2) == end
+    assert agreed_end([said], TX, 99, 1) == end
 
 
 def test_without_agreement_there_is_no_end() -> None:
