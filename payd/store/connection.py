@@ -356,7 +356,11 @@ def open_point(path: Path) -> ReadConnection:
         cached_statements=CACHED_STATEMENTS,
         timeout=BUSY_INLINE_MAX_S,
     )
-    _tune(raw, "reader", inline=True)
+    try:
+        _tune(raw, "reader", inline=True)
+    except sqlite3.Error:
+        raw.close()
+        raise
     raw.close_cursors()
     return raw
 

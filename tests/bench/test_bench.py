@@ -64,7 +64,8 @@ pytestmark = pytest.mark.real_time
 
 MOMENT = Plan(connections=(2,), rounds=1, seconds=1, confirms=8, readers=(5,), pushes=1, starts=1)
 
-PLAN_OF_STARTS = Restarts(stored=50, opened=400, rounds=1)
+# More of them are open than a server looks after between its readiness and its death.
+PLAN_OF_STARTS = Restarts(stored=50, opened=4000, rounds=1)
 
 A_HANDFUL = Follows(pages=6, payments=3, ones=2, crowds=2, rounds=2, idle_s=0.1)
 

@@ -84,8 +84,7 @@ class FakeChain:
     def __init__(self, height: int = 100, final_depth: int = 20) -> None:
         self.final_depth = final_depth
         self.blocks: list[FakeBlock] = []
-        self._forks = count()
-        self._fork = next(self._forks)
+        self._fork = 0
         for _ in range(height + 1):
             self.mine()
 
@@ -111,7 +110,7 @@ class FakeChain:
     def reorg(self, depth: int, *blocks: Sequence[FakeTransaction]) -> None:
         """Other blocks in place of the newest `depth`, and one more than these, or as many as are given."""
         del self.blocks[-depth:]
-        self._fork = next(self._forks)
+        self._fork += 1
         for transactions in blocks or [()] * (depth + 1):
             self.mine(*transactions)
 
