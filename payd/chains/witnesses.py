@@ -56,6 +56,11 @@ class Witnesses:
         """How many nodes must agree."""
         return needed(self._rpc)
 
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return len(self._rpc.nodes)
+
     async def ask(self, calls: Sequence[Call], *, everyone: bool = False) -> list[tuple[Node, Results]]:
         """What as many nodes as must agree say to the same calls; `everyone`: what all say that answer.
 
@@ -82,7 +87,7 @@ class Witnesses:
         """
         answers = await self.ask(calls)
         views = [view(results) for _, results in answers]
-        if not all(one.shows for one in views) and len(self._rpc.nodes) > self.witnesses:
+        if not all(one.shows for one in views) and self.nodes > self.witnesses:
             answers = await self._rpc.ask_all(calls)
             views = [view(results) for _, results in answers]
         if sum(one.shows for one in views) < self.witnesses:
@@ -114,7 +119,7 @@ class Witnesses:
         """
         answers = await self._rpc.ask_all(calls, at_most=self.witnesses)
         shown = [read(results) for _, results in answers]
-        if self.agreed(shown) is None and len(self._rpc.nodes) > self.witnesses:
+        if self.agreed(shown) is None and self.nodes > self.witnesses:
             answers = await self._rpc.ask_all(calls)
             shown = [read(results) for _, results in answers]
         if not answers:
@@ -139,7 +144,7 @@ class Witnesses:
             ChainUnavailable: Fewer than must agree answer.
         """
         said = [read(results) for _, results in await self.ask(calls)]
-        if self.agreed(said) is None and len(self._rpc.nodes) > self.witnesses:
+        if self.agreed(said) is None and self.nodes > self.witnesses:
             said = [read(results) for _, results in await self.ask(calls, everyone=True)]
         return said
 
@@ -157,7 +162,7 @@ class Witnesses:
             ChainUnavailable: Fewer than must agree answer.
         """
         found = decide([read(results) for _, results in await self.ask(calls)])
-        if found is None and len(self._rpc.nodes) > self.witnesses:
+        if found is None and self.nodes > self.witnesses:
             found = decide([read(results) for _, results in await self.ask(calls, everyone=True)])
         return found
 

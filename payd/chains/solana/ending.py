@@ -146,7 +146,10 @@ class Endings:
         end: End | None = stayed if len(told) >= enough else None
         if stayed is None:
             reasons = [one.failed for one in told if one.failed is not None]
-            reason = next((one for one in reasons if reasons.count(one) >= enough), None)
+            reason = self._evidence.agreed(reasons)
+            if reason is None and len(reasons) >= enough and len(said) == self._evidence.nodes:
+                # That it failed they agree on, and nobody is left to ask which of them has the words for it.
+                reason = reasons[0]
             if reason is not None:
                 end = PaymentFailed(reason, BROADCAST_FAILED)
             elif sum(one.is_gone or one.is_other for one in told) + bool(reasons) >= enough:

@@ -12,6 +12,7 @@ from solders.message import Message
 
 from payd.chains.solana.binding import reference_key
 from payd.chains.solana.build import split
+from payd.chains.solana.failures import FROZEN, NO_FUNDS
 from payd.chains.solana.track import read_track
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
@@ -171,11 +172,24 @@ async def test_both_nodes_must_show_the_failure(realm_db: Database) -> None:
         second.node.lag = 1
         assert await scene.look(payment) is None
         second.node.lag = 0
-        second.rewrite = frozen
-        assert await scene.look(payment) is None
-        second.rewrite = None
 
         assert isinstance(end(await scene.look(payment)), PaymentFailed)
+
+
+async def test_that_it_failed_counts_though_each_node_names_another_reason(realm_db: Database) -> None:
+    async with open_scene(realm_db, proxies=3) as scene:
+        payment = await failed(scene)
+        await scene.watch(FINAL)
+        scene.proxies[0].rewrite = frozen
+        said = end(await scene.look(payment))
+        assert isinstance(said, PaymentFailed)
+        assert NO_FUNDS in said.reason, "two of three have the same"
+        scene.proxies[1].rewrite = with_err("InsufficientFundsForRent")
+        said = end(await scene.look(payment))
+        assert isinstance(said, PaymentFailed)
+        assert FROZEN in said.reason, "the first one's, where each has its own"
+        scene.proxies[2].status = 503
+        assert await scene.look(payment) is None, "who is not heard may have the same as one of them"
 
 
 @pytest.mark.parametrize("place", [0, 1])
