@@ -125,5 +125,6 @@ async def test_a_store_that_cannot_be_read_says_nothing_of_it(
 ) -> None:
     await shop.call("PUT", ENDPOINT, {"url": "https://a.test/"})
     give_another_key(shop)
-    monkeypatch.setattr(shop.realm.db._connections, "point", None)
-    assert closed_words(shop.house, shop.realm.db) is None
+    with monkeypatch.context() as lost:
+        lost.setattr(shop.realm.db._connections, "point", None)
+        assert closed_words(shop.house, shop.realm.db) is None
