@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from payd.chains.evm.binding import authorization_nonce, payment_tag
+from payd.chains.solana.binding import reference_of
 from tests.crash.aftermath import Aftermath
 from tests.crash.onchain import Moved, Onchain
 from tests.crash.truths import FINAL, broken
@@ -92,9 +93,9 @@ class LiveAftermath:
 LiveTruth = Callable[[LiveAftermath], Sequence[Any]]
 
 
-def bindings_of(payment_id: str) -> tuple[bytes, bytes]:
-    """What names a payment on a chain; the end of a nonce is zeros."""
-    return payment_tag(payment_id), authorization_nonce(payment_id)
+def bindings_of(payment_id: str) -> tuple[bytes, ...]:
+    """What names a payment on a chain: on an EVM chain, where the end of a nonce is zeros, and on Solana."""
+    return payment_tag(payment_id), authorization_nonce(payment_id), reference_of(payment_id)
 
 
 def everything_that_holds_in_any_realm(left: LiveAftermath) -> Sequence[Any]:
@@ -147,6 +148,23 @@ def every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it(left: LiveAft
         row = stored.get(place)
         said = None if row is None else (row["asset"], int(row["value"]), row["sender"], row["block_hash"])
         if said != (one.asset, one.value, one.sender, one.block_hash):
+            wrong.append((one, row))
+    return wrong
+
+
+def every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it(
+    left: LiveAftermath,
+) -> Sequence[Any]:
+    """On a chain whose transactions are listed by account, as far as that was read."""
+    stored = {(row["tx_id"], row["log_index"]): row for row in _shown(left)}
+    newest = left.rows.cursors["final"][0]
+    wrong = []
+    for place, one in left.onchain.moved.items():
+        if one.block_number > newest or not left.names(one):
+            continue
+        row = stored.get(place)
+        said = None if row is None else (row["asset"].lower(), int(row["value"]), row["block_number"])
+        if said != (one.asset, one.value, one.block_number):
             wrong.append((one, row))
     return wrong
 
@@ -216,9 +234,22 @@ LIVE_TRUTHS: Final[tuple[LiveTruth, ...]] = (
 )
 
 
-def broken_live(left: LiveAftermath) -> dict[str, Sequence[Any]]:
+SLOT_TRUTHS: Final[tuple[LiveTruth, ...]] = (
+    everything_that_holds_in_any_realm,
+    every_paid_payment_has_its_own_transfer_on_the_chain,
+    no_transfer_pays_twice,
+    no_payment_is_paid_by_two_matched_transfers,
+    every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it,
+    what_is_stored_as_shown_by_the_chain_and_pays_is_on_it,
+    a_payment_that_was_paid_in_time_has_succeeded,
+    nothing_happens_to_a_payment_after_it_is_settled,
+)
+"""On Solana."""
+
+
+def broken_live(left: LiveAftermath, truths: Sequence[LiveTruth] = LIVE_TRUTHS) -> dict[str, Sequence[Any]]:
     """The truths that do not hold, by name, with what is wrong."""
-    return {truth.__name__: wrong for truth in LIVE_TRUTHS if (wrong := truth(left))}
+    return {truth.__name__: wrong for truth in truths if (wrong := truth(left))}
 
 
 def read_live_rows(path: Path) -> LiveRows:

@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -96,6 +96,11 @@ class Trial:
 class Ledger:
     """The chain.
 
+    Args:
+        confirmed, finalized: So many blocks on top make a block so.
+        seed: Of all blocks' hashes.
+        now_s: The wall's clock.
+
     Attributes:
         svm: What executes; accounts that are set in it are so from now on.
         blocks: The newest, oldest first.
@@ -104,14 +109,22 @@ class Ledger:
         depth: So many blocks on top make a block so.
     """
 
-    def __init__(self, confirmed: int = 1, finalized: int = 32) -> None:
+    def __init__(
+        self,
+        confirmed: int = 1,
+        finalized: int = 32,
+        *,
+        seed: bytes | None = None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         self.svm = LiteSVM().with_blockhash_check(False).with_sigverify(False).with_transaction_history(0)
         self.svm.add_program(LIGHTHOUSE, program_that_does_nothing())
         self.depth = {"processed": 0, "confirmed": confirmed, "finalized": finalized}
         self.ahead_s = 0
         self.landed: dict[str, Landing] = {}
         self.blocks: list[Block] = []
-        self._seed = os.urandom(16)
+        self._seed = seed or os.urandom(16)
+        self._now_s = now_s
         self._forks = 0
         self._of_address: dict[Pubkey, list[str]] = {}
         self._past: dict[Pubkey, list[tuple[int, Account | None]]] = {}
@@ -130,7 +143,7 @@ class Ledger:
         """One more block, after so many slots without one."""
         self._slot += 1 + skipped
         self._height += 1
-        time_s = max(int(time.time()) + self.ahead_s, self.blocks[-1].time_s if self.blocks else 0)
+        time_s = max(int(self._now_s()) + self.ahead_s, self.blocks[-1].time_s if self.blocks else 0)
         block = Block(self._slot, self._height, self._hash(self._slot), time_s)
         self.blocks = [*self.blocks[-BLOCKS_MAX:], block]
         self.svm.set_clock(_clock(block))

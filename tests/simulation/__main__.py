@@ -17,9 +17,11 @@ from typing import Any, Final
 import msgspec
 
 from tests.crash.aftermath import Aftermath
-from tests.crash.live_truths import broken_live
+from tests.crash.live_truths import SLOT_TRUTHS, broken_live
 from tests.crash.truths import broken
+from tests.simulation.chain_world import LiveHistory
 from tests.simulation.live import simulate_live
+from tests.simulation.solana_live import simulate_solana
 from tests.simulation.world import simulate
 
 # In memory, where there is such a place: the disk's own speed is not what this is about.
@@ -28,7 +30,8 @@ WORDS_MAX: Final = 2000
 TOLD_EVERY: Final = 100
 
 
-REALMS: Final = ("test", "live")
+REALMS: Final = ("test", "live", "solana")
+"""Test mode, and live money on an EVM chain and on Solana."""
 
 
 class Verdict(msgspec.Struct):
@@ -76,11 +79,20 @@ def _judge_test(folder: Path, seed: int) -> _Judged:
 
 def _judge_live(folder: Path, seed: int) -> _Judged:
     history = simulate_live(folder, seed)
+    return broken_live(history.left), *_what_happened(history)
+
+
+def _judge_solana(folder: Path, seed: int) -> _Judged:
+    history = simulate_solana(folder, seed)
+    return broken_live(history.left, SLOT_TRUTHS), *_what_happened(history)
+
+
+def _what_happened(history: LiveHistory) -> tuple[dict[str, int], str]:
     counts = _counts(history.left.common, history.steps, history.faults)
-    return broken_live(history.left), counts | history.happened, history.digest
+    return counts | history.happened, history.digest
 
 
-_JUDGES: Final = {"test": _judge_test, "live": _judge_live}
+_JUDGES: Final = {"test": _judge_test, "live": _judge_live, "solana": _judge_solana}
 
 
 def _counts(left: Aftermath, steps: int, faults: Sequence[str]) -> dict[str, int]:
@@ -123,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many (100)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="this one alone")
-    parser.add_argument("--realm", choices=REALMS, help="this one alone (both)")
+    parser.add_argument("--realm", choices=REALMS, help="this one alone (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one a core)")
     parser.add_argument("--json", action="store_true", help="one verdict a line")

@@ -15,12 +15,14 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.crash.live_truths import broken_live
+from tests.crash.live_truths import SLOT_TRUTHS, broken_live
 from tests.crash.truths import broken
 from tests.short import IS_SHORT
 from tests.simulation.__main__ import Verdict
 from tests.simulation.disk import DEATHS, REFUSALS
-from tests.simulation.live import simulate_live
+from tests.simulation.live import LiveWorld, simulate_live
+from tests.simulation.slot_trouble import SLOT_TROUBLES
+from tests.simulation.solana_live import SolanaWorld, simulate_solana
 from tests.simulation.trouble import TROUBLES
 from tests.simulation.world import simulate
 
@@ -28,6 +30,7 @@ ROOT: Final = Path(__file__).parents[2]
 SEEDS: Final = range(16, 24) if IS_SHORT else range(24)
 # Each takes as long as four of the others.
 LIVE_SEEDS: Final = range(4, 7) if IS_SHORT else range(8)
+SOLANA_SEEDS: Final = range(3) if IS_SHORT else range(8)
 
 
 def judged(*arguments: str) -> list[Verdict]:
@@ -76,6 +79,13 @@ def test_no_money_is_missed_or_made_up_whatever_chains_and_nodes_do() -> None:
     assert happened.keys() >= TROUBLES
 
 
+@pytest.mark.crash
+def test_no_money_is_missed_or_made_up_whatever_forks_and_nodes_of_solana_do() -> None:
+    happened = happened_in("solana", SOLANA_SEEDS, again=1 if IS_SHORT else 2)
+
+    assert happened.keys() >= SLOT_TROUBLES
+
+
 def test_a_house_that_forgets_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that is stored and never told is what the promises are there to find."""
     monkeypatch.setattr("payd.store.outbox.endpoint_wanting", lambda *_args: None, raising=True)
@@ -88,9 +98,21 @@ def test_a_watcher_that_loses_what_it_reads_is_found_out(
 ) -> None:
     """Money that came and is not stored is what the promises on the chain are there to find."""
     monkeypatch.setattr("payd.actors.block_walk.record", lambda *_args: [], raising=True)
-    monkeypatch.setattr("tests.simulation.live.REST_MAX_S", 1800.0)  # it never comes to rest
+    monkeypatch.setattr(LiveWorld, "rest_max_s", 1800.0)  # it never comes to rest
 
     found = broken_live(simulate_live(tmp_path, 1).left)
 
     assert "every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it" in found
+    assert "a_payment_that_was_paid_in_time_has_succeeded" in found
+
+
+def test_a_walk_along_accounts_that_loses_what_it_reads_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.actors.account_walk.record", lambda *_args: [], raising=True)
+    monkeypatch.setattr(SolanaWorld, "rest_max_s", 1800.0)
+
+    found = broken_live(simulate_solana(tmp_path, 1).left, SLOT_TRUTHS)
+
+    assert "every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it" in found
     assert "a_payment_that_was_paid_in_time_has_succeeded" in found

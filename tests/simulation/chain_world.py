@@ -1,0 +1,285 @@
+"""The live realm of a house under a seed, on whatever chain: its nodes, what buyers leave, and its end."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Protocol
+
+import msgspec
+import trio
+from trio.testing import memory_stream_pair
+
+from payd.config import load
+from payd.server import open_house
+from payd.store.keys import SCOPES
+from payd.web.commands import run_command
+from payd.web.house import House, Realm
+from tests.crash.aftermath import Aftermath, all_details, all_events
+from tests.crash.live_truths import LiveAftermath
+from tests.crash.process import Furnished, environment
+from tests.crash.rows import read_rows
+from tests.receiver import Does, Received, Receiver
+from tests.shop import START_MS
+from tests.simulation.disk import Fault
+from tests.simulation.door import connect
+from tests.simulation.followers import follow_account, follow_newest
+from tests.simulation.world import HEAR_MAX_S, HOOK, PAGES, Chore, Life, Steps, World, digest_of, heard
+
+LIVES_MAX: Final = 4
+BUYERS: Final = 3
+REST_LOOK_S: Final = 120.0
+# What a house says of chains that turn and of nodes that lie.
+EXPECTED: Final = frozenset(
+    {
+        "chain.other_history",
+        "chain.reorg_after_success",
+        "chain.transaction_skipped",
+        "request.failed",  # a 503 while no node answers; any other failure is a problem of its own
+        "rpc.other_chain",
+    }
+)
+
+
+class GoodNode(Protocol):
+    """One node of a chain: a script of a `Receiver` that can be told to be good."""
+
+    def __call__(self, received: Received) -> Does:
+        """What it does with a request."""
+
+    def be_good(self) -> None:
+        """From now on it says what is true, at once."""
+
+
+class Mischief(Protocol):
+    """What goes wrong with a chain and its nodes."""
+
+    happened: Counter[str]
+
+    async def make(self) -> None:
+        """For ever."""
+
+
+class ChainWorld(World):
+    """A world whose house takes payments on a chain.
+
+    Attributes:
+        trouble: What goes wrong until all is calm.
+        rest_max_s: What nobody waits for any more.
+    """
+
+    realm = "live"
+    steps_max = 30_000
+    # A chain that goes on for a day is long to read.
+    gaps_s = (0.1, 5.0, 600.0, 7200.0)
+    # Quotes are by the machine's clock, blocks by the chain's: payd allows for two minutes between them.
+    jumps_ms = (-20_000, -2000, 3000, 20_000)
+    trouble: Mischief
+    rest_max_s: float
+
+    def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
+        super().__init__(folder, seed, at, steps, nursery)
+        self._turning = trio.CancelScope()
+        self._of: list[tuple[GoodNode, Receiver]] = []
+
+    def put_up(self, nodes: Collection[GoodNode]) -> None:
+        """Have a house reach these, by their places."""
+        self._of = [(node, Receiver(self.nursery, node)) for node in nodes]
+
+    def chores(self, life: Life, realm: Realm) -> list[Chore]:
+        """What is done in a house that nobody asks for."""
+        chores = super().chores(life, realm)
+        for one in realm.live_chains:
+            connect(one.rpc, partial(self._dial_node, life))
+            chores.append(one.watcher.run)
+            if one.relayer is not None:
+                chores.append(one.relayer.run)
+        return chores
+
+    async def _dial_node(self, life: Life, place: int) -> trio.abc.Stream:
+        _, receiver = self._of[place]
+        # What is kept of each request is of no use here.
+        receiver.received.clear()
+        return await self.dial(life, receiver, "", 0)
+
+    def become_calm(self) -> None:
+        """From now on the nodes are well."""
+        super().become_calm()
+        self._turning.cancel()
+        for node, _ in self._of:
+            node.be_good()
+
+    async def turn(self) -> None:
+        """What goes wrong with the chain and its nodes, until all is calm."""
+        with self._turning:
+            await self.trouble.make()
+
+    async def go_on(self) -> None:
+        """Blocks, for ever."""
+        raise NotImplementedError
+
+    async def shop(self, calm: trio.Event) -> None:
+        """People, until all is calm and what they began is finished."""
+        raise NotImplementedError
+
+    async def rest(self, path: Path) -> None:
+        """Wait until nothing is left to be done, or until nobody waits for that any more."""
+        with trio.move_on_after(self.rest_max_s):
+            while True:
+                await trio.sleep(REST_LOOK_S)
+                if _is_at_rest(path):
+                    return
+
+    def left(self, common: Aftermath, path: Path) -> LiveAftermath:
+        """What is left, of this file among all."""
+        raise NotImplementedError
+
+    def true_s(self) -> int:
+        """The time by the chain's clock, which nobody sets."""
+        return START_MS // 1000 + round(trio.current_time() - self.began_s)
+
+
+def nodes_of(rng: Random) -> int:
+    """How many nodes a chain has."""
+    return rng.choice((1, 2, 3))
+
+
+async def furnish_live(
+    folder: Path, seed: int, text: str, settled: Mapping[str, str], node: GoodNode | None = None
+) -> Furnished:
+    """Make a data directory with what is needed to be paid.
+
+    Args:
+        folder: Where.
+        seed: Of its ids and keys.
+        text: payd.toml.
+        settled: Destinations by asset.
+        node: Whom destinations are looked at through, where they are.
+    """
+    (folder / "data").mkdir(mode=0o700)
+    (folder / "data" / "payd.toml").write_text(text)
+    config = load(None, environment(folder))
+    async with (
+        open_house(config, inline=True, wall=lambda: START_MS, entropy=Random(seed).randbytes) as house,
+        trio.open_nursery() as nursery,
+    ):
+        if node is not None:
+            receiver = Receiver(nursery, node)
+
+            async def dial(_place: int) -> trio.abc.Stream:
+                await trio.lowlevel.checkpoint()
+                ours, theirs = memory_stream_pair()
+                nursery.start_soon(receiver.serve, theirs)
+                return ours
+
+            for one in house.realms["live"].live_chains:
+                connect(one.rpc, dial)
+
+        async def do(command: str, **args: Any) -> dict[str, Any]:
+            return await _do(house, command, **args)
+
+        await do("account.create", name="main")
+        key = (await do("key.create", mode="live", scopes=list(SCOPES)))["apiKey"]
+        merchant = (await do("merchant.create", mode="live", name="Shop", email="shop@example.com"))["id"]
+        for asset, to in settled.items():
+            await do("destination.add", mode="live", merchant=merchant, asset=asset, destination=to)
+        secret = (await do("webhook.set", mode="live", url=HOOK))["secret"]
+        nursery.cancel_scope.cancel()
+    return Furnished(folder, key, merchant, secret)
+
+
+async def _do(house: House, command: str, **args: Any) -> dict[str, Any]:
+    made = await run_command(house, command, msgspec.json.encode(args))
+    found: dict[str, Any] = msgspec.to_builtins(made)
+    return found
+
+
+class LiveHistory(msgspec.Struct, frozen=True):
+    """What a seed came to, in the live realm.
+
+    Attributes:
+        left: What is left.
+        steps: Task steps.
+        faults: What the disks did.
+        happened: What else did, by name.
+        digest: Of everything that people were told and that is stored: the same seed, the same digest.
+    """
+
+    left: LiveAftermath
+    steps: int
+    faults: tuple[Fault, ...]
+    happened: dict[str, int]
+    digest: str
+
+
+async def live_through(
+    seed: int, at: Furnished, steps: Steps, make: Callable[[trio.Nursery], Awaitable[ChainWorld]]
+) -> LiveHistory:
+    """A world's whole history."""
+    async with trio.open_nursery() as nursery:
+        world = await make(nursery)
+        shutil.move(at.folder / "data", world.folder_of(0))
+        lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
+        calm = trio.Event()
+        with heard(world, EXPECTED):
+            nursery.start_soon(world.go_on)
+            nursery.start_soon(world.turn)
+            nursery.start_soon(follow_account, world)
+            for number in range(PAGES):
+                nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
+            nursery.start_soon(world.go_through, lives, calm)
+            await world.shop(calm)
+            path = world.folder_of(lives) / "live.db"
+            await world.rest(path)
+            door = world.door()
+            events = await all_events(door, at)
+            details = await all_details(door, at, world.ledger)
+            with trio.move_on_after(HEAR_MAX_S):
+                while len(world.ledger.heard) < len(events):
+                    await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+    common = Aftermath(
+        seed=seed,
+        at=at,
+        ledger=world.ledger,
+        received=world.receiver.received,
+        events=events,
+        details=details,
+        rows=read_rows(path),
+        exit_code=0,
+        deaths=lives,
+        ready_after_s=[],
+        complaints=[] if world.faults else world.complaints,
+    )
+    left = world.left(common, path)
+    return LiveHistory(
+        left, steps.taken, tuple(world.faults), dict(world.trouble.happened), digest_of(common)
+    )
+
+
+def _is_at_rest(path: Path) -> bool:
+    db = sqlite3.connect(path)
+    try:
+        [open_ones] = db.execute(
+            "SELECT (SELECT count(*) FROM payments WHERE status IN ('requires_action', 'processing'))"
+            " + (SELECT count(*) FROM payments p WHERE status = 'succeeded' AND NOT EXISTS"
+            " (SELECT 1 FROM events e WHERE e.payment_id = p.id AND e.type = 'payment.settled'))"
+            " + (SELECT count(*) FROM deliveries WHERE state = 'pending')"
+            " + (SELECT count(*) FROM transfers WHERE awaits IS NOT NULL AND block_hash IS NOT NULL)"
+        ).fetchone()
+    finally:
+        db.close()
+    return bool(open_ones == 0)
+
+
+async def shop_with(world: World, calm: trio.Event, shopper: Callable[[str, Random], Any]) -> None:
+    """So many buyers, each made from a name and its draws."""
+    async with trio.open_nursery() as shop:
+        for number in range(BUYERS):
+            name = f"buyer{number}"
+            shop.start_soon(shopper(name, world.chance.of(name)).run, calm)

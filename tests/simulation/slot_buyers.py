@@ -1,0 +1,309 @@
+"""Buyers on Solana under a seed: who pays as is asked, and who pays otherwise, too late, twice, or never."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+import msgspec
+import trio
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message, MessageV0
+from solders.transaction import VersionedTransaction
+
+from tests.crash.client import Answered
+from tests.crash.process import Furnished
+from tests.crash.shoppers import Door, Ledger, Told
+from tests.live.solana import (
+    BUYER,
+    BUYER_2,
+    CHAIN,
+    DECIMALS,
+    LAMPORTS,
+    MINTS,
+    POOR,
+    LocalSolana,
+    address,
+    keypair,
+    pay_by_link,
+    pay_sol,
+    pay_token,
+    pubkey,
+    tx_id_of,
+)
+from tests.live.solana_street import SIGN, signed
+from tests.live.svm_methods import SvmNode
+from tests.simulation.buyers import EXCUSED, LATE_S, NOT_YET, PAUSE_MAX_S, REFUSED
+from tests.simulation.slots import Slots
+from tests.simulation.world import SlowShopper
+
+PLACES: Final = (BUYER, BUYER_2, POOR)
+# Who has SOL for the fee of a transaction of their own.
+PAYERS: Final = (BUYER, BUYER_2)
+# Of an amount that is paid instead of what was asked for.
+PARTS: Final = ("0.5", "0.999", "1.001", "2")
+# For any one payment.
+ENOUGH: Final = 1_000 * 10**DECIMALS
+
+
+class SlotBuyer(SlowShopper):
+    """Creates payments, and does with each one or another thing that people do.
+
+    Args:
+        chain: Where their wallets send to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_door: Callable[[], Door],
+        at: Furnished,
+        ledger: Ledger,
+        rng: Random,
+        chain: Slots,
+    ) -> None:
+        super().__init__(name, open_door, at, ledger, rng)
+        self._chain = chain
+        odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
+            self._pay_late,
+            self._pay_late,
+            self._pay_other_amount,
+            self._pay_twice,
+            self._pay_and_cancel,
+            self._pay_without_a_name,
+            self._pay_by_hand,
+            self._pay_by_hand,
+            self._name_what_somebody_sent,
+            self._pay_in_two_assets,
+            self._pay_in_vain,
+            self._spend_it_first,
+            self._spend_it_first,
+            self._confirm_late,
+            self._sign_and_send,
+            self._tell_of_what_is_not,
+        )
+        usual = (self._pay, self._pay, self._pay_by_code, self._pay_by_request)
+        self._ways = (self._leave, self._cancel, self._cancel_as_buyer, *odd, *(usual * 4))
+
+    def excuses(self, answered: Answered) -> bool:
+        """Nodes that do not answer are nobody's fault here."""
+        return answered.status in EXCUSED
+
+    # What is asked for.
+
+    async def _pay(self, told: Told) -> None:
+        """Sign, and have it brought."""
+        if (made := await self._signed(told)) is not None:
+            await self._confirm(told, *made)
+
+    async def _pay_by_code(self, told: Told) -> None:
+        """Scan a transfer request."""
+        if (link := await self._link(told)) is not None:
+            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+
+    async def _pay_by_request(self, told: Told) -> None:
+        """Scan a transaction request."""
+        place = self.rng.choice(PLACES)
+        options = await self._offered(told, place)
+        if not options:
+            return
+        asset = self.rng.choice(options)["amount"]["unit"].removeprefix("caip19/")
+        path = f"/v1/solana-pay/{told.payment_id}?asset={asset}"
+        given = await self.insist("POST", path, {"account": address(place)})
+        if given.status == 200:
+            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            self._chain.send(signed(base64.b64decode(given.body["transaction"]), place))
+        elif given.status not in (REFUSED | EXCUSED):
+            self.refuse(given, "request")
+
+    # What is not.
+
+    async def _pay_late(self, told: Told) -> None:
+        if (link := await self._link(told)) is not None:
+            await trio.sleep(LATE_S + self.rng.random() * 250)
+            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+
+    async def _confirm_late(self, told: Told) -> None:
+        """Its blockhash is about to expire, or has."""
+        if (made := await self._signed(told)) is not None:
+            await trio.sleep(20 + self.rng.random() * 60)
+            await self._confirm(told, *made)
+
+    async def _pay_other_amount(self, told: Told) -> None:
+        if (link := await self._link(told)) is not None:
+            before, _, after = link.partition("amount=")
+            amount, ampersand, rest = after.partition("&")
+            other = float(amount) * float(self.rng.choice(PARTS))
+            link = f"{before}amount={other:.6f}{ampersand}{rest}"
+            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+
+    async def _pay_twice(self, told: Told) -> None:
+        if (link := await self._link(told)) is not None:
+            for _ in range(2):
+                self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+                await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+
+    async def _pay_and_cancel(self, told: Told) -> None:
+        await self.rng.choice((self._pay, self._pay_by_code, self._pay_by_request))(told)
+        await self._cancel_as_buyer(told)
+
+    async def _pay_without_a_name(self, told: Told) -> None:
+        """Nothing in it says what it is for, or only half of it does."""
+        if (link := await self._link(told)) is not None:
+            payer = self.rng.choice(PAYERS)
+            halves = pay_by_link(_without_name(link), pubkey(payer)), pay_by_link(link, pubkey(payer))[1:]
+            self._send(self.rng.choice(halves), payer)
+
+    async def _pay_by_hand(self, told: Told) -> None:
+        """Nothing in it says what it is for, but the merchant does."""
+        if (link := await self._link(told)) is not None:
+            payer = self.rng.choice(PAYERS)
+            await self._name(told, self._send(pay_by_link(_without_name(link), pubkey(payer)), payer))
+
+    async def _name_what_somebody_sent(self, told: Told) -> None:
+        """The merchant takes another's transaction for this payment's."""
+        known = list(self._chain.landed)
+        if await self._offered(told, BUYER) and known:
+            await self._name(told, self.rng.choice(known[-8:]))
+
+    async def _name(self, told: Told, tx_id: str) -> None:
+        """The merchant says that this payment is paid by that transaction, until it can be told."""
+        for _ in range(4):
+            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
+            named = await self.insist("POST", f"/v1/payments/{told.payment_id}/match", {"txId": tx_id})
+            if named.status == 200 and named.body["match"]["outcome"] not in NOT_YET:
+                return
+            if named.status not in (200, 404, 429) and not self.excuses(named):
+                self.refuse(named, "match")
+
+    async def _pay_in_two_assets(self, told: Told) -> None:
+        """Sign in one, and send another by a code."""
+        made = await self._signed(told)
+        link = await self._link(told)
+        if made is None or link is None:
+            return
+        self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        await self._confirm(told, *made)
+
+    async def _sign_and_send(self, told: Told) -> None:
+        """Send what was signed oneself, beside or in place of having it brought."""
+        if (made := await self._signed(told)) is not None:
+            self._chain.send(made[1])
+            if self.rng.random() < 0.6:
+                await self._confirm(told, *made)
+
+    async def _pay_in_vain(self, told: Told) -> None:
+        """The transaction fails, and lands."""
+        if (link := await self._link(told)) is not None:
+            payer = self.rng.choice(PAYERS)
+            asked = pay_by_link(link, pubkey(payer))
+            self._send([*asked, _impossible(asked[-1])], payer)
+
+    async def _spend_it_first(self, told: Told) -> None:
+        """A buyer with just enough signs, and sends it to somebody else before it can be brought."""
+        place = self._chain.next_place()
+        local = LocalSolana(SvmNode(self._chain))
+        await local.fund(pubkey(place))
+        for mint, program in MINTS.items():
+            await local.give(pubkey(place), mint, ENOUGH, program)
+        if (made := await self._signed(told, place)) is None:
+            return
+        asset = made[0]["amount"]["unit"].rpartition(":")[2]
+        spent = [
+            pay_token(pubkey(place), pubkey(BUYER), mint, ENOUGH, program=program)
+            for mint, program in MINTS.items()
+            if str(mint) == asset
+        ]
+        self._send(spent or [pay_sol(pubkey(place), pubkey(BUYER), 9 * LAMPORTS)], place)
+        await self._confirm(told, *made)
+
+    async def _tell_of_what_is_not(self, told: Told) -> None:
+        """Somebody else's transaction."""
+        options = await self._offered(told, BUYER)
+        known = list(self._chain.landed.values())
+        if options and known:
+            await self._confirm(told, self.rng.choice(options), self.rng.choice(known).raw)
+
+    # How.
+
+    async def _signed(self, told: Told, place: int = 0) -> tuple[dict[str, Any], bytes] | None:
+        """An option, and the transaction behind it with a buyer's signature; anybody's, if none is named."""
+        place = place or self.rng.choice(PLACES)
+        options = await self._offered(told, place)
+        if not options:
+            return None
+        option = self.rng.choice(options)
+        body = {"optionId": option["id"], "data": option["actions"][0]["data"]}
+        fetched = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/fetch", body)
+        if fetched.status != 200:
+            if fetched.status not in (REFUSED | EXCUSED):
+                self.refuse(fetched, "fetch")
+            return None
+        [action] = fetched.body["actions"]
+        assert action["method"] == SIGN, action
+        [asked] = msgspec.json.decode(action["params"])
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return option, signed(base64.b64decode(asked["transaction"]), place)
+
+    async def _offered(self, told: Told, place: int) -> list[dict[str, Any]]:
+        """What a wallet is offered."""
+        path = f"/v1/gateway/payment/{told.payment_id}/options"
+        found = await self.insist("POST", path, [f"{CHAIN}:{address(place)}"])
+        if found.status not in (200, 410) and not self.excuses(found):
+            self.refuse(found, "options")
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return (found.body.get("options") or []) if found.status == 200 else []
+
+    async def _link(self, told: Told) -> str | None:
+        """A transfer request, in one asset or another; after a while, as people are."""
+        found = await self.insist("GET", f"/v1/solana-pay/{told.payment_id}/links")
+        if found.status not in (200, *REFUSED) and not self.excuses(found):
+            self.refuse(found, "links")
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        links = found.body["links"] if found.status == 200 else []
+        return self.rng.choice(links)["url"] if links else None
+
+    def _send(self, instructions: Sequence[Instruction], payer: int) -> str:
+        """A transaction of the wallet's own; gives its id."""
+        fresh = Hash.from_string(self._chain.at("confirmed").hash)
+        raw = _transaction(instructions, keypair(payer), fresh, self.rng.random() < 0.5)
+        self._chain.send(raw)
+        return tx_id_of(raw)
+
+    async def _confirm(self, told: Told, option: dict[str, Any], raw: bytes) -> None:
+        done = [{"type": "walletRpc", "data": [base64.b64encode(raw).decode()]}]
+        body = {"optionId": option["id"], "results": done}
+        confirmed = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/confirm", body)
+        if confirmed.status == 200:
+            told.statuses.append(confirmed.body["status"])
+        elif confirmed.status not in (REFUSED | EXCUSED):
+            self.refuse(confirmed, "confirm")
+
+
+def _transaction(asked: Sequence[Instruction], payer: Keypair, fresh: Hash, is_legacy: bool) -> bytes:
+    """Signed, in one form or the other."""
+    made: Message | MessageV0 = Message.new_with_blockhash(list(asked), payer.pubkey(), fresh)
+    if not is_legacy:
+        made = MessageV0.try_compile(payer.pubkey(), list(asked), [], fresh)
+    return bytes(VersionedTransaction(made, [payer]))
+
+
+def _without_name(link: str) -> str:
+    """A transfer request that says nothing of what it is for."""
+    place, _, query = link.partition("?")
+    return f"{place}?" + "&".join(
+        one for one in query.split("&") if not one.startswith(("reference=", "memo="))
+    )
+
+
+def _impossible(transfer: Instruction) -> Instruction:
+    """The same transfer over more than anybody has."""
+    data = bytearray(transfer.data)
+    at = 4 if len(data) == 12 else 1  # SOL's, or a token's
+    data[at : at + 8] = (2**63).to_bytes(8, "little")
+    return Instruction(transfer.program_id, bytes(data), list(transfer.accounts))

@@ -1,0 +1,110 @@
+"""What Solana's nodes say under a seed: the truth, or what they are behind of, have forgotten, or make up."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+from tests.live.svm_ledger import Block, Landing
+from tests.live.svm_methods import MAINNET_GENESIS, SvmNode
+from tests.live.svm_node import answered
+from tests.receiver import Does, Received
+from tests.simulation.nodes import DELAY_S, MOODS
+from tests.simulation.slots import Slots
+
+OTHER_GENESIS: Final = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
+FAILED: Final = {"InstructionError": [1, {"Custom": 1}]}
+
+
+class SlotNode(SvmNode):
+    """One node.
+
+    Args:
+        chain: The truth.
+        rng: Its moods.
+
+    Attributes:
+        moody: Whether it fails at times.
+        is_down: It answers nothing.
+        hides: Whether it lists no transaction.
+        denies: Whether it knows none either.
+        reverts: Whether it says of every transaction that it failed.
+        more: By so much everybody has more tokens after a transaction than is true.
+        ahead_s: By so much its times are ahead.
+        ahead: By so many slots it is ahead of all.
+    """
+
+    def __init__(self, chain: Slots, rng: Random) -> None:
+        super().__init__(chain)
+        self._rng = rng
+        self.be_good()
+
+    def be_good(self) -> None:
+        """From now on it says what is true, at once."""
+        self.moody = self.is_down = self.hides = self.denies = self.reverts = False
+        self.lag = self.index_lag = self.first_slot = self.more = self.ahead_s = self.ahead = 0
+        self.genesis, self.mode = MAINNET_GENESIS, "normal"
+
+    def __call__(self, received: Received) -> Does:
+        """The script of a `Receiver`."""
+        if self.is_down:
+            return Does(resets=True)
+        delay_s = self._rng.random() * DELAY_S
+        if self.moody:
+            mood = self._rng.random()
+            for chance, does in MOODS:
+                mood -= chance
+                if mood < 0:
+                    return replace(does, delay_s=delay_s)
+        return Does(body=answered(self, received.body), delay_s=delay_s)
+
+    def tip(self, commitment: str = "processed") -> Block:
+        """The newest block with that commitment, by its own word."""
+        block = super().tip(commitment)
+        return replace(
+            block,
+            slot=block.slot + self.ahead,
+            height=block.height + self.ahead,
+            time_s=block.time_s + self.ahead_s,
+        )
+
+    def known(self, tx_id: str, commitment: str = "processed") -> Landing | None:
+        """A transaction that it has, and has not forgotten."""
+        found = super().known(tx_id, commitment)
+        return None if found is None or found.block.slot < self.first_slot else found
+
+    def ask(self, method: str, *params: Any) -> Any:
+        """The result, as it has it."""
+        said = super().ask(method, *params)
+        match method:
+            case "getSignaturesForAddress":
+                return [] if self.hides else [self._told(one) for one in said]
+            case "getTransaction" if said is not None:
+                return None if self.denies else self._shown(said)
+            case "getSignatureStatuses":
+                return {**said, "value": [self._told(one) for one in said["value"]]}
+        return said
+
+    def _told(self, said: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A status, or an entry of a list."""
+        if said is None or (self.denies and "signature" not in said):
+            return None
+        told = dict(said)
+        if self.reverts:
+            told["err"] = FAILED
+        if "blockTime" in told:
+            told["blockTime"] += self.ahead_s
+        return told
+
+    def _shown(self, said: dict[str, Any]) -> dict[str, Any]:
+        shown = copy.deepcopy(said)
+        shown["blockTime"] += self.ahead_s
+        meta = shown["meta"]
+        if self.reverts:
+            meta["err"] = FAILED
+        for one in meta["postTokenBalances"] if self.more else ():
+            amount = one["uiTokenAmount"]
+            amount["amount"] = str(int(amount["amount"]) + self.more)
+        return shown

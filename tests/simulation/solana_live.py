@@ -1,0 +1,224 @@
+"""The live realm of a house under a seed, on Solana: its nodes, and wallets that pay on it.
+
+Source: DESIGN.md, "10. Live realm".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import trio
+
+from payd.chains.solana.binding import memo_of
+from payd.chains.solana.fee_payer import fee_payer_from
+from payd.chains.solana.keys import MEMO, token_account
+from tests.crash.aftermath import Aftermath
+from tests.crash.live_truths import LiveAftermath, read_live_rows
+from tests.crash.onchain import Moved, Onchain
+from tests.crash.process import Furnished
+from tests.live.solana import (
+    ASSETS,
+    BUYER,
+    BUYER_2,
+    CHAIN,
+    LAMPORTS,
+    MERCHANT,
+    MINTS,
+    POOR,
+    SOL,
+    LocalSolana,
+    account_id,
+    pubkey,
+)
+from tests.live.svm_ledger import Landing
+from tests.live.svm_methods import SvmNode
+from tests.shop import START_MS
+from tests.simulation.chain_world import (
+    ChainWorld,
+    LiveHistory,
+    furnish_live,
+    live_through,
+    nodes_of,
+    shop_with,
+)
+from tests.simulation.chance import Chance
+from tests.simulation.chance import run as run_by_chance
+from tests.simulation.door import plain_webhooks, relaying, urls
+from tests.simulation.relayed import RELAYER_KEY
+from tests.simulation.slot_buyers import SlotBuyer
+from tests.simulation.slot_nodes import SlotNode
+from tests.simulation.slot_trouble import SlotTrouble
+from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
+from tests.simulation.world import Steps
+
+DEPTHS: Final = ("confirmed", "confirmed", "finalized")
+# Enough for anything that anybody buys.
+TOKENS: Final = 10**15
+COINS: Final = 10**6 * LAMPORTS
+# What came late is read a while after the last payment has ended.
+READ_S: Final = 300.0
+
+CONFIGURATION: Final = """
+[rates]
+source = "table"
+table = { "USDC/USD" = "1", "USDT/USD" = "1", "PYUSD/USD" = "1", "SOL/USD" = "100" }
+
+[webhooks]
+canary = false
+
+[[chains]]
+id = "@id"
+rpc = @rpc
+depth = "@depth"
+sponsor = @sponsor
+"""
+
+
+class SolanaWorld(ChainWorld):
+    """A world whose house takes payments on Solana.
+
+    Attributes:
+        chain: What is true.
+        nodes: What is said of it.
+    """
+
+    rest_max_s = 4 * 3600.0
+
+    def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
+        super().__init__(folder, seed, at, steps, nursery)
+        self.chain = Slots(self.chance.of("chain"), self.true_s)
+        self.nodes = [
+            SlotNode(self.chain, self.chance.of(f"node{place}"))
+            for place in range(nodes_of(self.chance.of("nodes")))
+        ]
+        deepest = CONFIRMED
+        if self.config.chains[0].depth.depth_for(None) == "finalized":
+            deepest = FINAL
+        depths = tuple(one for one in (1, 1, CONFIRMED, 5, 12, FINAL - 1) if one <= deepest)
+        self.trouble = SlotTrouble(self.chain, self.nodes, self.chance.of("trouble"), depths)
+        self.put_up(self.nodes)
+
+    def become_calm(self) -> None:
+        """From now on the nodes are well, and what is sent arrives."""
+        super().become_calm()
+        self.chain.is_calm = True
+
+    async def go_on(self) -> None:
+        """Blocks, for ever."""
+        while True:
+            await trio.sleep(SLOT_S)
+            self.chain.tick()
+
+    async def shop(self, calm: trio.Event) -> None:
+        """People, until all is calm and what they began is finished."""
+
+        def buyer(name: str, rng: Random) -> SlotBuyer:
+            return SlotBuyer(name, self.door, self.at, self.ledger, rng, self.chain)
+
+        await shop_with(self, calm, buyer)
+
+    async def rest(self, path: Path) -> None:
+        """As in any realm; and what came late is read."""
+        await super().rest(path)
+        await trio.sleep(READ_S)
+
+    def left(self, common: Aftermath, path: Path) -> LiveAftermath:
+        """What is left, of this file among all."""
+        moved = [one for landing in self.chain.landed.values() for one in moved_by(landing)]
+        onchain = Onchain((), (), {one.place: one for one in moved})
+        return LiveAftermath(common, read_live_rows(path), onchain, frozenset())
+
+
+def moved_by(landing: Landing) -> list[Moved]:
+    """What a transaction has moved to the merchant, read without payd's own reading."""
+    if landing.err is not None:
+        return []
+    merchant, place_of = pubkey(MERCHANT), {key: place for place, key in enumerate(landing.keys)}
+    amounts: list[tuple[int, str, int]] = []
+    for asset in ASSETS:
+        if asset == SOL:
+            place = place_of.get(merchant)
+            value = 0 if place is None else landing.post[place] - landing.pre[place]
+        else:
+            mint = asset.rpartition(":")[2]
+            holding = token_account(merchant, *_mint(mint))
+            place = place_of.get(holding)
+            value = _held(landing.post_tokens, mint) - _held(landing.pre_tokens, mint)
+        if place is not None and value > 0:
+            amounts.append((place, asset.lower(), value))
+    message = landing.tx.message
+    memos = {bytes(one.data) for one in message.instructions if landing.keys[one.program_id_index] == MEMO}
+    names = b"".join(bytes(key) for key in landing.keys if memo_of(bytes(key)).encode() in memos)
+    block = landing.block
+    return [
+        Moved((landing.tx_id, place), asset, value, "", block.slot, "", block.time_s, names)
+        for place, asset, value in amounts
+    ]
+
+
+def _mint(mint: str) -> tuple[Any, Any]:
+    return next((key, program) for key, program in MINTS.items() if str(key) == mint)
+
+
+def _held(balances: Sequence[dict[str, Any]], mint: str) -> int:
+    owner = str(pubkey(MERCHANT))
+    return sum(
+        int(one["uiTokenAmount"]["amount"])
+        for one in balances
+        if (one["owner"], one["mint"]) == (owner, mint)
+    )
+
+
+async def furnish_chain(chain: Slots) -> None:
+    """Dollar tokens where they are on the real chain, buyers who are rich, and one who has no SOL."""
+    local = LocalSolana(SvmNode(chain))
+    for mint, program in MINTS.items():
+        await local.mint(mint, program)
+        for place in (BUYER, BUYER_2, POOR):
+            await local.give(pubkey(place), mint, TOKENS, program)
+        await local.give(pubkey(MERCHANT), mint, 0, program)
+    for owner in (pubkey(BUYER), pubkey(BUYER_2), fee_payer_from(RELAYER_KEY).address):
+        await local.fund(owner, COINS)
+    await local.fund(pubkey(MERCHANT), LAMPORTS)
+
+
+def configuration(rng: Random, nodes: int) -> str:
+    """payd.toml of a house that takes payments on the chain."""
+    values = {
+        "id": CHAIN,
+        "rpc": json.dumps(urls(nodes)),
+        "depth": rng.choice(DEPTHS),
+        "sponsor": rng.choice(("true", "true", "false")),
+    }
+    text = CONFIGURATION
+    for name, value in values.items():
+        text = text.replace(f"@{name}", value)
+    return text
+
+
+def simulate_solana(folder: Path, seed: int) -> LiveHistory:
+    """The whole history of a seed in the live realm on Solana, in an empty folder."""
+    steps = Steps()
+    with plain_webhooks(), relaying(RELAYER_KEY):
+        return run_by_chance(partial(_simulate, folder, seed, steps), seed, steps)
+
+
+async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
+    chance = Chance(seed)
+    text = configuration(chance.of("configuration"), nodes_of(chance.of("nodes")))
+    before = Slots(chance.of("before"), lambda: START_MS // 1000)
+    await furnish_chain(before)
+    settled = dict.fromkeys(ASSETS, account_id(MERCHANT))
+    at = await furnish_live(folder, seed, text, settled, SlotNode(before, chance.of("node before")))
+
+    async def make(nursery: trio.Nursery) -> SolanaWorld:
+        world = SolanaWorld(folder, seed, at, steps, nursery)
+        await furnish_chain(world.chain)
+        return world
+
+    return await live_through(seed, at, steps, make)
