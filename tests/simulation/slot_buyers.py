@@ -68,6 +68,7 @@ class SlotBuyer(SlowShopper):
     ) -> None:
         super().__init__(name, open_door, at, ledger, rng)
         self._chain = chain
+        self._before: str | None = None
         odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
             self._pay_late,
             self._pay_late,
@@ -82,6 +83,8 @@ class SlotBuyer(SlowShopper):
             self._pay_in_vain,
             self._spend_it_first,
             self._spend_it_first,
+            self._pay_two_at_once,
+            self._send_old_ones_again,
             self._confirm_late,
             self._sign_and_send,
             self._tell_of_what_is_not,
@@ -204,6 +207,22 @@ class SlotBuyer(SlowShopper):
             asked = pay_by_link(link, pubkey(payer))
             self._send([*asked, _impossible(asked[-1])], payer)
 
+    async def _pay_two_at_once(self, told: Told) -> None:
+        """This payment and the one before in one transaction."""
+        before, self._before = self._before, await self._link(told)
+        if before is not None and self._before is not None:
+            payer = self.rng.choice(PAYERS)
+            both = (pay_by_link(link, pubkey(payer)) for link in (before, self._before))
+            self._send([one for some in both for one in some], payer)
+
+    async def _send_old_ones_again(self, told: Told) -> None:
+        """Anybody may send what somebody signed, as often as they like."""
+        await self._pay(told)
+        for _ in range(4):
+            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            for raw in self._chain.seen[-12:]:
+                self._chain.send(raw)
+
     async def _spend_it_first(self, told: Told) -> None:
         """A buyer with just enough signs, and sends it to somebody else before it can be brought."""
         place = self._chain.next_place()
@@ -271,7 +290,7 @@ class SlotBuyer(SlowShopper):
     def _send(self, instructions: Sequence[Instruction], payer: int) -> str:
         """A transaction of the wallet's own; gives its id."""
         fresh = Hash.from_string(self._chain.at("confirmed").hash)
-        raw = _transaction(instructions, keypair(payer), fresh, self.rng.random() < 0.5)
+        raw = transaction(instructions, keypair(payer), fresh, is_legacy=self.rng.random() < 0.5)
         self._chain.send(raw)
         return tx_id_of(raw)
 
@@ -285,7 +304,9 @@ class SlotBuyer(SlowShopper):
             self.refuse(confirmed, "confirm")
 
 
-def _transaction(asked: Sequence[Instruction], payer: Keypair, fresh: Hash, is_legacy: bool) -> bytes:
+def transaction(
+    asked: Sequence[Instruction], payer: Keypair, fresh: Hash, *, is_legacy: bool = True
+) -> bytes:
     """Signed, in one form or the other."""
     made: Message | MessageV0 = Message.new_with_blockhash(list(asked), payer.pubkey(), fresh)
     if not is_legacy:

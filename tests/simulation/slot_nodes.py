@@ -34,6 +34,7 @@ class SlotNode(SvmNode):
         more: By so much everybody has more tokens after a transaction than is true.
         ahead_s: By so much its times are ahead.
         ahead: By so many slots it is ahead of all.
+        forged: Transactions that never were, by id.
     """
 
     def __init__(self, chain: Slots, rng: Random) -> None:
@@ -46,6 +47,7 @@ class SlotNode(SvmNode):
         self.moody = self.is_down = self.hides = self.denies = self.reverts = False
         self.lag = self.index_lag = self.first_slot = self.more = self.ahead_s = self.ahead = 0
         self.genesis, self.mode = MAINNET_GENESIS, "normal"
+        self.forged: dict[str, Landing] = {}
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
@@ -72,8 +74,17 @@ class SlotNode(SvmNode):
 
     def known(self, tx_id: str, commitment: str = "processed") -> Landing | None:
         """A transaction that it has, and has not forgotten."""
-        found = super().known(tx_id, commitment)
-        return None if found is None or found.block.slot < self.first_slot else found
+        found = self.forged.get(tx_id) or super().known(tx_id, commitment)
+        if found is None or not self.first_slot <= found.block.slot <= self.tip(commitment).slot:
+            return None
+        return found
+
+    def naming(self, key: str, commitment: str) -> list[Landing]:
+        """Transactions that name an account, newest first."""
+        forged = [one for one in self.forged.values() if key in map(str, one.keys)]
+        known = [one for one in forged if self.known(one.tx_id, commitment) is not None]
+        found = [*known, *super().naming(key, commitment)]
+        return sorted(found, key=lambda one: one.block.slot, reverse=True)
 
     def ask(self, method: str, *params: Any) -> Any:
         """The result, as it has it."""

@@ -39,6 +39,7 @@ SLOT_TROUBLES: Final = frozenset(
         "node lies: is of another chain",
         "node lies: runs ahead",
         "node lies: has a clock of its own",
+        "node lies: forges",
     }
 )
 """All that happens, by name."""
@@ -52,19 +53,26 @@ class SlotTrouble:
         nodes: What tells of it.
         rng: When, and what.
         depths: Of forks: a transfer that lies deeper has been believed, and is lost to none.
+        payments: What would pay the newest payments, signed: what a liar says was sent.
 
     Attributes:
         happened: How often, by name.
     """
 
     def __init__(
-        self, chain: Slots, nodes: Collection[SlotNode], rng: Random, depths: tuple[int, ...]
+        self,
+        chain: Slots,
+        nodes: Collection[SlotNode],
+        rng: Random,
+        depths: tuple[int, ...],
+        payments: Callable[[], list[bytes]],
     ) -> None:
         self.chain = chain
         self.nodes = list(nodes)
         self.happened: Counter[str] = Counter()
         self._rng = rng
         self._depths = depths
+        self._payments = payments
         self._ways: tuple[Callable[[SlotNode], None], ...] = (
             self._moody, self._down, self._lag, self._lag, self._list_late, self._forget, self._swallow
         )  # fmt: skip
@@ -75,6 +83,8 @@ class SlotTrouble:
             self._run_ahead,
             self._leave,
             self._set_clock,
+            self._forge,
+            self._forge,
         )
 
     async def make(self) -> None:
@@ -145,3 +155,10 @@ class SlotTrouble:
     def _run_ahead(self, node: SlotNode) -> None:
         node.ahead = self._rng.choice(AHEAD_SLOTS)
         self.happened["node lies: runs ahead"] += 1
+
+    def _forge(self, node: SlotNode) -> None:
+        """It shows payments that never were."""
+        made = [landing for raw in self._payments() if (landing := self.chain.made_up(raw)) is not None]
+        if made:
+            node.forged = {one.tx_id: one for one in made}
+            self.happened["node lies: forges"] += 1

@@ -38,12 +38,14 @@ class Slots(Ledger):
 
     Attributes:
         pool: What waits for a block, by its id.
+        seen: All that was ever sent, oldest first, which anybody may send again.
         is_calm: Whether nothing is lost any more.
     """
 
     def __init__(self, rng: Random, now_s: Callable[[], float]) -> None:
         super().__init__(CONFIRMED, FINAL, seed=rng.randbytes(16), now_s=now_s)
         self.pool: dict[str, bytes] = {}
+        self.seen: list[bytes] = []
         self.is_calm = False
         self._rng = rng
         self._places = count(FIRST_PLACE)
@@ -60,8 +62,16 @@ class Slots(Ledger):
 
     def send(self, raw: bytes) -> None:
         """Have it wait for a block, unless the network loses it."""
+        self.seen.append(raw)
         if self.is_calm or self._rng.random() >= LOST:
             self.pool[tx_id_of(raw)] = raw
+
+    def made_up(self, raw: bytes) -> Landing | None:
+        """What it would be, had it landed in the newest block; it has not."""
+        landing = super().land(raw)
+        if landing is not None:
+            self._undo({landing.tx_id})
+        return landing
 
     def tick(self) -> None:
         """One more block, with what waits and a chance takes."""

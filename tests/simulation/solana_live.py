@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Final
 
 import trio
+from solders.hash import Hash
 
-from payd.chains.solana.binding import memo_of
+from payd.chains.solana.binding import memo_of, reference_key
 from payd.chains.solana.fee_payer import fee_payer_from
 from payd.chains.solana.keys import MEMO, token_account
 from tests.crash.aftermath import Aftermath
@@ -29,10 +30,16 @@ from tests.live.solana import (
     LAMPORTS,
     MERCHANT,
     MINTS,
+    OPERATOR,
     POOR,
     SOL,
+    USDC_MINT,
     LocalSolana,
     account_id,
+    address,
+    keypair,
+    memo,
+    pay_token,
     pubkey,
 )
 from tests.live.svm_ledger import Landing
@@ -50,7 +57,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.door import plain_webhooks, relaying, urls
 from tests.simulation.relayed import RELAYER_KEY
-from tests.simulation.slot_buyers import SlotBuyer
+from tests.simulation.slot_buyers import SlotBuyer, transaction
 from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slot_trouble import SlotTrouble
 from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
@@ -71,11 +78,15 @@ table = { "USDC/USD" = "1", "USDT/USD" = "1", "PYUSD/USD" = "1", "SOL/USD" = "10
 [webhooks]
 canary = false
 
+[fee]
+percent = "@percent"
+
 [[chains]]
 id = "@id"
 rpc = @rpc
 depth = "@depth"
 sponsor = @sponsor
+fee_address = "@operator"
 """
 
 
@@ -100,13 +111,25 @@ class SolanaWorld(ChainWorld):
         if self.config.chains[0].depth.depth_for(None) == "finalized":
             deepest = FINAL
         depths = tuple(one for one in (1, 1, CONFIRMED, 5, 12, FINAL - 1) if one <= deepest)
-        self.trouble = SlotTrouble(self.chain, self.nodes, self.chance.of("trouble"), depths)
+        draws = self.chance.of("trouble")
+        self.trouble = SlotTrouble(self.chain, self.nodes, draws, depths, self._payments)
         self.put_up(self.nodes)
 
     def become_calm(self) -> None:
         """From now on the nodes are well, and what is sent arrives."""
         super().become_calm()
         self.chain.is_calm = True
+
+    def _payments(self) -> list[bytes]:
+        """What would pay the newest payments, in USDC."""
+        fresh = Hash.from_string(self.chain.tip.hash)
+        made = []
+        for one in list(self.ledger.payments.values())[-4:]:
+            reference, payer = reference_key(one.payment_id), pubkey(BUYER)
+            paid = pay_token(payer, pubkey(MERCHANT), USDC_MINT, int(one.value) * 10**4, reference)
+            asked = [memo(memo_of(bytes(reference))), paid]
+            made.append(transaction(asked, keypair(BUYER), fresh))
+        return made
 
     async def go_on(self) -> None:
         """Blocks, for ever."""
@@ -181,10 +204,12 @@ async def furnish_chain(chain: Slots) -> None:
         await local.mint(mint, program)
         for place in (BUYER, BUYER_2, POOR):
             await local.give(pubkey(place), mint, TOKENS, program)
-        await local.give(pubkey(MERCHANT), mint, 0, program)
+        for place in (MERCHANT, OPERATOR):
+            await local.give(pubkey(place), mint, 0, program)
     for owner in (pubkey(BUYER), pubkey(BUYER_2), fee_payer_from(RELAYER_KEY).address):
         await local.fund(owner, COINS)
-    await local.fund(pubkey(MERCHANT), LAMPORTS)
+    for place in (MERCHANT, OPERATOR):
+        await local.fund(pubkey(place), LAMPORTS)
 
 
 def configuration(rng: Random, nodes: int) -> str:
@@ -194,6 +219,8 @@ def configuration(rng: Random, nodes: int) -> str:
         "rpc": json.dumps(urls(nodes)),
         "depth": rng.choice(DEPTHS),
         "sponsor": rng.choice(("true", "true", "false")),
+        "percent": rng.choice(("0", "2.5")),
+        "operator": address(OPERATOR),
     }
     text = CONFIGURATION
     for name, value in values.items():
