@@ -172,7 +172,8 @@ class Flight:
             slot = None if status is None or status.commitment == "processed" else status.slot
             if slot is None:
                 before = self._slot_before(one)
-                if before is not None and word.at >= before:
+                is_there = status is not None and status.slot == before  # by a node that is behind
+                if before is not None and word.at >= before and not is_there:
                     self._note_lost(one)
                 continue
             if slot == self._confirmed.get(one.tx_id):

@@ -426,13 +426,15 @@ async def succeed(solana: SolanaWatching, payment: str, tx_id: str) -> None:
     await solana.move(payment, TransferConfirmed(tx_id))
 
 
-async def test_a_node_that_lags_has_lost_nothing(realm_db: Database) -> None:
+@pytest.mark.parametrize("lag", [1, 3])
+async def test_a_node_that_lags_has_lost_nothing(realm_db: Database, lag: int) -> None:
+    """One that is behind by a block has it, and does not know yet that it is confirmed."""
     async with open_submitting(realm_db, 2) as submitting:
         owed = await submitting.owe()
         await submitting.submitter.run_once()
         await submitting.solana.local.confirm()
         await submitting.submitter.run_once()
-        submitting.solana.nodes[0].lag = 3
+        submitting.solana.nodes[0].lag = lag
         await submitting.submitter.run_once()
         assert submitting.submitter.stats().lost == 0
         assert submitting.states(owed) == ["open"]
