@@ -72,9 +72,11 @@ def read_cookie(headers: dict[str, str], name: str) -> str:
     """The value of a cookie that a request brings, empty where there is none.
 
     A comma divides nothing: it may be in a value that another host set, before a name that it may not set.
+    Nor is anything but a blank left off a name: browsers take one with U+00A0 before it for another name, and
+    let any host set that.
     """
     for pair in headers.get("cookie", "").split(";"):
-        found, _, value = pair.strip().partition("=")
+        found, _, value = pair.strip(" \t").partition("=")
         if found == name:
             return value
     return ""

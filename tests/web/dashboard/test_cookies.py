@@ -45,7 +45,20 @@ def test_one_is_taken_back_by_an_end_that_is_now() -> None:
 
 @pytest.mark.parametrize(
     ("header", "value"),
-    [("a=1", "1"), ("b=2; a=1", "1"), ("b=2, a=1", ""), ("a=1=2", "1=2"), ("ba=1", ""), ("a", ""), ("", "")],
+    [
+        *(
+            ("a=1", "1"),
+            ("b=2; a=1", "1"),
+            ("b=2, a=1", ""),
+            ("a=1=2", "1=2"),
+            ("ba=1", ""),
+            ("a", ""),
+            ("", ""),
+        ),
+        ("b=2;\ta=1", "1"),
+        # By any host, as browsers do not take it for the same name.
+        *((f"{blank}a=2; a=1", "1") for blank in "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"),
+    ],
 )
 def test_a_cookie_is_read_from_among_others(header: str, value: str) -> None:
     assert read_cookie({"cookie": header}, "a") == value
