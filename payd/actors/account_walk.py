@@ -136,6 +136,7 @@ class AccountWalk:
         self._read: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
         self._at_once = READ_MAX
+        self._too_far_since_s: float | None = None
         self._read_by: tuple[Node | None, int] = None, 0  # who lists now, and above which slot it listed all
         self.reader = AccountReader(rpc, chain, self._known)
         self._second_reader = AccountReader(rpc, chain, self._known)
@@ -181,12 +182,28 @@ class AccountWalk:
             if lag_s < GONE_S:
                 raise
             return await self._begin_again(node)
+        self._check_pace(node, before, tips.head)
         done = await self._round(node, "head", lookout, unique(listings), listings, tips)
         after = tips.head if done.is_whole else before
         noted, _ = await self._commit("head", before, after, done)
         return Step(
             tips.head, tips.final, after, noted, more=done.is_cut and done.is_ahead, trouble=done.trouble
         )
+
+    def _check_pace(self, node: Node, before: Cursor, head: Cursor) -> None:
+        """Refuse a slot to which no chain can have come by now: all other nodes would be behind it.
+
+        After a while it is believed all the same, as it may have been our own clock that was wrong.
+
+        Raises:
+            Unread: The node names one.
+        """
+        if head.number <= slot_max(before, self._clock.now_ms()):
+            self._too_far_since_s = None
+            return
+        since_s = self._too_far_since_s = self._too_far_since_s or trio.current_time()
+        if trio.current_time() - since_s < GONE_S:
+            raise Unread(f"{node.name} names slot {head.number}, to which no chain can have come by now")
 
     async def second_reading(
         self, nodes: Sequence[Node], final: Cursor, read: Cursor

@@ -119,17 +119,50 @@ async def test_what_pays_nobody_is_read_once_from_each_node(two_solanas: SolanaW
     assert [sum(post.count("getTransaction") for post in node.asked) for node in solana.nodes] == [1, 1]
 
 
-async def test_no_window_closes_over_a_time_in_which_every_node_seemed_to_lag(
+def far_ahead() -> Ledger:
+    """A chain that has come so far as no chain can have."""
+    far = Ledger(1, FINALIZED)
+    far.advance(skipped=100_000)
+    far.advance()
+    return far
+
+
+async def test_a_slot_to_which_no_chain_can_have_come_keeps_no_other_node_from_being_read(
     two_solanas: SolanaWatching,
+) -> None:
+    solana = two_solanas
+    payment = await solana.sell()
+    solana.nodes[0].ledger = far_ahead()
+    paid = await solana.pay(payment)
+    assert await solana.watcher.run_once()
+    assert solana.kinds(paid) == ["matched"]
+    head = solana.walk.cursor("head")
+    assert head is not None
+    assert head.number == solana.ledger.at("confirmed").slot
+
+
+async def test_what_every_node_says_for_long_is_believed_however_far_it_is(solana: SolanaWatching) -> None:
+    """It was our own clock, which was set back, or the one by which the last slot was kept."""
+    solana.nodes[0].ledger = far = far_ahead()
+    for _ in range(2):
+        assert not await solana.watcher.run_once()
+        await trio.sleep(GONE_S)
+    assert await solana.watcher.run_once()
+    head = solana.walk.cursor("head")
+    assert head is not None
+    assert head.number == far.at("confirmed").slot
+
+
+async def test_no_window_closes_over_a_time_in_which_every_node_seemed_to_lag(
+    two_solanas: SolanaWatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One answer with a slot far ahead is believed, and no node is there for a quarter of an hour."""
     solana = two_solanas
     payment = await solana.sell()
-    far = Ledger(1, FINALIZED)
-    far.advance(skipped=100_000)
-    far.advance()
-    solana.nodes[0].ledger = far
-    await solana.watcher.run_once()
+    with monkeypatch.context() as trusting:
+        trusting.setattr(account_reading, "SLOTS_ROOM", 200_000)
+        solana.nodes[0].ledger = far_ahead()
+        await solana.watcher.run_once()
     solana.nodes[0].ledger = solana.ledger
     paid = await solana.pay(payment)
     await solana.local.slots(400)
