@@ -5,6 +5,7 @@ Source: SPEC.md, "Delivery rules"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -153,6 +154,11 @@ class Attempts:
                 del self._unanswered[endpoint_id]
         if taken is not None and end.error_class is None:
             taken()
+        if trio.current_effective_deadline() == -math.inf:
+            # Cut off as the answer came: it counts.
+            with trio.move_on_after(LAST_WRITE_S, shield=True):
+                await self._record(work.delivery_id, end, others > 0, also)
+            await trio.lowlevel.checkpoint_if_cancelled()
         recorded = await self._record(work.delivery_id, end, others > 0, also)
         if fault is not None:
             self._stats.fault(fault.kind)

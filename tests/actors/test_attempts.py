@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from structlog.testing import capture_logs
 from payd.actors.lane import IN_FLIGHT_MAX
 from payd.core.endpoint import NOTIFY
 from payd.core.signature import make_secret
+from payd.store.attempts import AttemptEnd
 from payd.store.bridge import bridge
 from payd.store.db import Database, open_database
 from payd.store.deliveries import list_deliveries
@@ -192,6 +194,33 @@ async def test_a_request_that_a_deletion_cuts_off_is_in_the_log_and_not_in_the_b
         assert (row.state, row.reason) == ("cancelled", "endpoint_deleted")
         assert (attempt.error_class, attempt.status) == ("interrupted", None)
         assert realm_db.point(lambda tx: tx.execute("SELECT attempts FROM deliveries").fetchone()) == (0,)
+
+
+async def test_an_answer_that_comes_as_a_deletion_cuts_it_off_counts(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_outbox(realm_db) as outbox:
+        outbox.host("a.test", always(Does()))
+        endpoint, _ = await outbox.register("a.test")
+        poster = outbox.deliveries._attempts._poster
+        post = poster.post
+
+        async def cut_off(*asked: Any) -> AttemptEnd:
+            end = await post(*asked)
+            with trio.CancelScope(shield=True):
+                now_ms = outbox.clock.now_ms()
+                await realm_db.write(delete_endpoint, account_id=ACCOUNT, now_ms=now_ms, actor="test")
+            outbox.deliveries.drop(endpoint.id)
+            return end
+
+        monkeypatch.setattr(poster, "post", cut_off)
+        await outbox.happen()
+        await outbox.drained()
+
+        [row] = outbox.rows()
+        [attempt] = outbox.log(row)
+        assert (row.state, row.reason) == ("succeeded", None)
+        assert (attempt.error_class, attempt.status) == (None, 200)
 
 
 async def test_attempts_are_counted_and_first_ones_by_their_delay(realm_db: Database) -> None:
