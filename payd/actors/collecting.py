@@ -85,8 +85,8 @@ def refuse_unanswered(payments: Payments, payment: Payment, account: AccountId) 
         raise InvalidParams(UNANSWERED, details={"field": "collectedData"})
 
 
-async def take_given(payments: Payments, payment_id: str, option_id: str, given: Given) -> None:
-    """Take the answers that a wallet sends with an option.
+async def take_given(payments: Payments, actor: PaymentActor, option_id: str, given: Given) -> None:
+    """Take the answers that a wallet sends with an option, in a turn of its payment.
 
     Safe to repeat: what was taken before funds were committed is not looked at again.
 
@@ -96,10 +96,6 @@ async def take_given(payments: Payments, payment_id: str, option_id: str, given:
         ParamsValidation: An answer is missing, wrong, or was not asked for.
         RateLimited: Too many accounts have answered.
     """
-    await payments.ask(payment_id, lambda actor: _take_given(payments, actor, option_id, given))
-
-
-async def _take_given(payments: Payments, actor: PaymentActor, option_id: str, given: Given) -> None:
     payment = actor.load()
     option_account = payments.db.point(account_of, payment.id, option_id)
     if option_account is None:

@@ -84,10 +84,9 @@ async def _confirm(
 ) -> Payment:
     key = hash_results(option_id, results)
     try:
-        if given is not None:
-            await take_given(payments, payment_id, option_id, given)
         quotes = await payments.ask(
-            payment_id, lambda actor: _reserve(payments, actor, option_id, key, told_transactions(results))
+            payment_id,
+            lambda actor: _reserve(payments, actor, option_id, key, told_transactions(results), given),
         )
         if isinstance(quotes, Payment):
             if quotes.results_hash != key:
@@ -100,9 +99,19 @@ async def _confirm(
 
 
 async def _reserve(
-    payments: Payments, actor: PaymentActor, option_id: str, key: bytes, told: Sequence[str]
+    payments: Payments,
+    actor: PaymentActor,
+    option_id: str,
+    key: bytes,
+    told: Sequence[str],
+    given: Given | None,
 ) -> list[Quote] | Payment:
-    """Turn 1: quotes to check against, with the payment reserved; or the payment, if nothing is to do."""
+    """Turn 1: quotes to check against, with the payment reserved; or the payment, if nothing is to do.
+
+    Answers are taken in the same turn: between them and the reservation no other confirm brings its own.
+    """
+    if given is not None:
+        await take_given(payments, actor, option_id, given)
     payment = actor.load()
     if payment.results_hash == key or payment.status in (Status.CANCELLED, Status.FAILED):
         return payment

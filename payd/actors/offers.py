@@ -174,7 +174,8 @@ async def fetch_actions(
     payment = payments.find(payment_id)
     _refuse_to_sign(payment, now_ms)
     if given is not None:
-        await take_given(payments, payment_id, option_id, given)
+        answers = given
+        await payments.ask(payment_id, lambda actor: take_given(payments, actor, option_id, answers))
     quotes = valid_quotes(payments, payment, option_id, now_ms, resolved=False)
     quote = next((one for one in quotes if Build(data) in one.actions), None)
     if quote is None:

@@ -51,6 +51,24 @@ async def test_a_confirm_without_the_answers_is_refused_in_words_and_the_payment
     assert (await shown(shop, payment))["fields"] == SHOWN
 
 
+async def test_of_two_confirms_at_once_the_merchant_sees_the_answers_of_the_one_that_counts(
+    shop: Shop,
+) -> None:
+    await ask_for(shop)
+    payment, option = await offered(shop)
+    told = {}
+
+    async def pay(name: str, signature: str) -> None:
+        told[name] = (await confirm(shop, payment, option, VALUES | {"fullName": name}, signature)).status
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pay, "Ada", SIGNATURE)
+        nursery.start_soon(pay, "Eve", SIGNATURE.replace("11", "22"))
+    assert sorted(told.values()) == [200, 400]
+    [accepted] = (name for name, status in told.items() if status == 200)
+    assert (await shown(shop, payment))["fields"][0]["value"] == accepted
+
+
 async def test_the_object_that_the_schema_describes_is_taken_as_it_is(shop: Shop) -> None:
     """Source: SPEC.md, "POST /v1/gateway/payment/{id}/confirm"."""
     fields = [*FIELDS, {"id": "fields", "type": "text", "name": "Fields of work", "required": False}]
