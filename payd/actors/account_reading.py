@@ -26,10 +26,12 @@ from payd.chains.solana.answers import (
     Listed,
     decode_accounts,
     decode_clock,
+    decode_count,
     decode_landed,
     decode_listing,
 )
 from payd.chains.solana.asking import LISTED_MAX, clock_call, listing_call, transaction_call
+from payd.chains.solana.evidence import FIRST_SLOT_CALL
 from payd.chains.solana.proof import Watched, candidate_bindings, paid_by
 from payd.chains.solana.terms import Commitment
 from payd.chains.unread import Unread, good
@@ -102,6 +104,15 @@ class AccountReader:
             Unread, BadAnswer, NodesDown: It does not say.
         """
         return _tips(await self._rpc.batch(_CLOCKS, node=node))
+
+    async def first_slot(self, node: Node) -> int:
+        """The oldest slot whose transactions the node has.
+
+        Raises:
+            Unread, BadAnswer, NodesDown: It does not say.
+        """
+        [first] = await self._rpc.batch([FIRST_SLOT_CALL], node=node)
+        return decode_count(good(first), "the first slot")
 
     async def listings(
         self, node: Node, cursors: Sequence[AccountCursor], commitment: Commitment, min_slot: int

@@ -30,6 +30,7 @@ from payd.actors.account_reading import (
     slot_max,
     unique,
 )
+from payd.actors.account_refusals import History, Pace
 from payd.actors.account_vanished import find_missing, take_vanished
 from payd.actors.walk import GONE_S, Lagging, Step, Troubled, by, plausible_s
 from payd.chains.rpc import Node, NodesDown, Rpc
@@ -136,7 +137,8 @@ class AccountWalk:
         self._read: dict[CursorKind, dict[str, int]] = {"head": {}, "final": {}}
         self._looked_up: set[bytes] = set()
         self._at_once = READ_MAX
-        self._too_far_since_s: float | None = None
+        self._pace = Pace(clock)
+        self._history = History(self._name)
         self._read_by: tuple[Node | None, int] = None, 0  # who lists now, and above which slot it listed all
         self.reader = AccountReader(rpc, chain, self._known)
         self._second_reader = AccountReader(rpc, chain, self._known)
@@ -182,28 +184,13 @@ class AccountWalk:
             if lag_s < GONE_S:
                 raise
             return await self._begin_again(node)
-        self._check_pace(node, before, tips.head)
+        self._pace.check(node, before, tips.head)
         done = await self._round(node, "head", lookout, unique(listings), listings, tips)
         after = tips.head if done.is_whole else before
         noted, _ = await self._commit("head", before, after, done)
         return Step(
             tips.head, tips.final, after, noted, more=done.is_cut and done.is_ahead, trouble=done.trouble
         )
-
-    def _check_pace(self, node: Node, before: Cursor, head: Cursor) -> None:
-        """Refuse a slot to which no chain can have come by now: all other nodes would be behind it.
-
-        After a while it is believed all the same, as it may have been our own clock that was wrong.
-
-        Raises:
-            Unread: The node names one.
-        """
-        if head.number <= slot_max(before, self._clock.now_ms()):
-            self._too_far_since_s = None
-            return
-        since_s = self._too_far_since_s = self._too_far_since_s or trio.current_time()
-        if trio.current_time() - since_s < GONE_S:
-            raise Unread(f"{node.name} names slot {head.number}, to which no chain can have come by now")
 
     async def second_reading(
         self, nodes: Sequence[Node], final: Cursor, read: Cursor
@@ -233,6 +220,7 @@ class AccountWalk:
         to, closing_s = min(final.number, read.number), min(_known_at(one).time_s for one in (final, read))
         if to <= before.number or closing_s - before.time_s < SECOND_S:
             return (), False
+        await self._history.check(node, self.reader, before.number, to)
         lookout = await self._accounts.at(node, before.time_s)
         cursors = await self._due("final", lookout, before)
         references, are_all = await self._closing(before, closing_s)

@@ -25,6 +25,7 @@ from tests.actors.solana_watching import (
     SolanaWatching,
     open_solana,
 )
+from tests.actors.test_account_refusals import far_ahead
 from tests.live.solana import BUYER, MERCHANT, USDC_MINT, pay_token, pubkey
 from tests.live.svm_ledger import Ledger
 
@@ -117,40 +118,6 @@ async def test_what_pays_nobody_is_read_once_from_each_node(two_solanas: SolanaW
         await solana.later()
         await solana.watcher.run_once()
     assert [sum(post.count("getTransaction") for post in node.asked) for node in solana.nodes] == [1, 1]
-
-
-def far_ahead() -> Ledger:
-    """A chain that has come so far as no chain can have."""
-    far = Ledger(1, FINALIZED)
-    far.advance(skipped=100_000)
-    far.advance()
-    return far
-
-
-async def test_a_slot_to_which_no_chain_can_have_come_keeps_no_other_node_from_being_read(
-    two_solanas: SolanaWatching,
-) -> None:
-    solana = two_solanas
-    payment = await solana.sell()
-    solana.nodes[0].ledger = far_ahead()
-    paid = await solana.pay(payment)
-    assert await solana.watcher.run_once()
-    assert solana.kinds(paid) == ["matched"]
-    head = solana.walk.cursor("head")
-    assert head is not None
-    assert head.number == solana.ledger.at("confirmed").slot
-
-
-async def test_what_every_node_says_for_long_is_believed_however_far_it_is(solana: SolanaWatching) -> None:
-    """It was our own clock, which was set back, or the one by which the last slot was kept."""
-    solana.nodes[0].ledger = far = far_ahead()
-    for _ in range(2):
-        assert not await solana.watcher.run_once()
-        await trio.sleep(GONE_S)
-    assert await solana.watcher.run_once()
-    head = solana.walk.cursor("head")
-    assert head is not None
-    assert head.number == far.at("confirmed").slot
 
 
 async def test_no_window_closes_over_a_time_in_which_every_node_seemed_to_lag(

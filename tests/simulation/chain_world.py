@@ -37,6 +37,7 @@ REST_LOOK_S: Final = 120.0
 # What a house says of chains that turn and of nodes that lie.
 EXPECTED: Final = frozenset(
     {
+        "chain.history_gone",
         "chain.other_history",
         "chain.reorg_after_success",
         "chain.transaction_skipped",
