@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from payd.actors.account_list import AccountList
-from payd.actors.account_reading import AccountReader, slot_max
+from payd.actors.account_reading import AccountReader, name_of, slot_max
 from payd.actors.walk import MatchResult, Outcome, told_by
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
@@ -65,9 +65,16 @@ class AccountRepair:
                 log.debug("chain.hint_not_read", node=node.name, tx_id=tx_id, why=str(trouble))
                 continue
             if landed is not None and landed.slot <= slot_max(self._at(), self._clock.now_ms()):
+                if self._pays_there(landed):
+                    return ()
                 seen = await self._reader.seen([landed], await self._accounts.now(), self._at())
                 return await self._db.write(record, seen, self._clock.now_ms()) if seen else ()
         return ()
+
+    def _pays_there(self, landed: Landed) -> bool:
+        """Whether it is stored, where it is, as what pays: one node's word for something else is none."""
+        stored = self._db.point(sightings_in, self._name, landed.tx_id)
+        return any(one.kind == "matched" and one.block_hash == name_of(landed.slot) for one in stored)
 
     async def match(self, tx_id: str) -> MatchResult:
         """Read a transaction and record what it paid; see `Watcher.match`."""

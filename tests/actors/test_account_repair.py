@@ -36,6 +36,23 @@ async def test_a_transaction_that_was_missed_is_matched_and_its_payment_told(
     assert solana.count("transfers") == 1
 
 
+async def test_what_is_stored_as_what_pays_is_nothing_else_by_one_nodes_word(solana: SolanaWatching) -> None:
+    payment = await solana.sell()
+    paid = await solana.pay(payment)
+    await solana.watcher.run_once()
+    before = solana.shown(paid)
+    assert [one.kind for one in before] == ["matched"]
+
+    def more(shown: dict[str, Any]) -> None:
+        for one in shown["meta"]["postTokenBalances"]:
+            amount = one["uiTokenAmount"]
+            amount["amount"] = str(int(amount["amount"]) + 1)
+
+    solana.nodes[0].lies = more
+    await solana.watcher.found(paid)
+    assert solana.shown(paid) == before
+
+
 async def test_what_pays_nothing_is_recorded_and_nobody_told(solana: SolanaWatching) -> None:
     payment, tx_id = await missed(solana)
     await solana.move(payment, PaymentCancelled("cancelled_by_user"))
