@@ -219,11 +219,13 @@ class Flight:
                 self._sought.discard(tx_id)
 
     def _note_lost(self, one: StoredSubmission) -> None:
-        """A fork took it: it is sent again, as long as its blockhash is good."""
+        """A fork took it: it is sent again, as long as its blockhash is good. None takes what is final."""
+        payment = self._db.point(find_payment, one.payment_id)
+        if payment is not None and payment.settled is not None:
+            return
         self._confirmed.pop(one.tx_id, None)
         self._sent_s.pop(one.tx_id, None)
         self.counts["lost"] += 1
-        payment = self._db.point(find_payment, one.payment_id)
         if payment is not None and payment.success is not None:
             self.lost |= {one.payment_id}
             log.critical("submitter.lost_after_success", chain=self._chain, payment_id=one.payment_id)

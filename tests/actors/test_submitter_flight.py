@@ -13,7 +13,7 @@ from payd.actors import submitter
 from payd.actors.submitter_flight import RECENT_MS, RESEND_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
-from payd.core.payment import TransferConfirmed
+from payd.core.payment import SettlementCompleted, TransferConfirmed
 from payd.store.db import Database
 from payd.store.sightings import record
 from payd.store.submissions import StoredSubmission
@@ -400,6 +400,21 @@ async def test_a_payment_that_had_succeeded_by_it_is_an_alarm_until_it_is_back(
     await solana.local.confirm()
     await submitting.submitter.run_once()
     assert submitting.submitter.stats().alarms == frozenset()
+
+
+async def test_what_is_settled_no_nodes_word_loses(submitting: Submitting) -> None:
+    solana = submitting.solana
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await solana.local.confirm()
+    await submitting.submitter.run_once()
+    await succeed(solana, owed.payment_id, owed.tx_id)
+    await solana.move(owed.payment_id, SettlementCompleted(owed.tx_id))
+    solana.nodes[0].unknown.add(owed.tx_id)
+    with capture_logs() as logs:
+        await submitting.submitter.run_once()
+    assert [one["event"] for one in logs if one["log_level"] == "critical"] == []
+    assert submitting.submitter.stats().lost == 0
 
 
 async def test_what_only_the_watcher_saw_before_the_fork_is_an_alarm_too(submitting: Submitting) -> None:
