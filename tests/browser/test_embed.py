@@ -156,6 +156,21 @@ def test_a_link_to_somewhere_else_opens_this_payd_all_the_same(
     assert page.locator("dialog iframe").get_attribute("src") == f"{link}?lang=en"
 
 
+def test_what_a_stranger_wrote_on_the_shops_page_leads_the_script_nowhere_else(
+    till: Till, open_page: OpenPage, shop: ShopPage
+) -> None:
+    """Such as a review with a picture: elements with a name stand in for what a document has."""
+    link = till.pay()
+    review = '<img name="currentScript" src="/elsewhere/static/payd.png" alt="">'
+    script = f'<script src="{shop.payd}/static/payd.js"></script>'
+    shop.whole = f'<html lang="en"><link rel="icon" href="data:,">{review}{script}{button(id_of(link))}'
+    page = open_page()
+    page.goto(shop.origin)
+    page.get_by_role("button", name="Pay").click()
+    expect(checkout(page).locator("h1")).to_have_text("€25.00")
+    assert page.locator("dialog iframe").get_attribute("src") == f"{link}?lang=en"
+
+
 def test_in_a_tab_it_is_cut_off_from_the_shop_which_hears_everything_all_the_same(
     till: Till, open_page: OpenPage, shop: ShopPage, watch: Watch
 ) -> None:

@@ -1,8 +1,9 @@
 // A shop's pay button: the checkout over its page or in a tab, and how that ends.
 (() => {
-const BASE = document.currentScript.src.split('/static/payd')[0], { origin } = new URL(BASE);
-const SILENT_MS = 2000; // what is refused never answers
-const RETRY_MS = 500, TRIES = 40;
+const BASE = Reflect.get(Document.prototype, 'currentScript', document) // strangers' markup on the page may have that name
+  .src.split('/static/payd')[0], { origin } = new URL(BASE),
+  SILENT_MS = 2000, // what is refused never answers
+  RETRY_MS = 500, TRIES = 40;
 const words = {}; // those of the shop's buyer, put in by the server
 const html = document.documentElement, sheet = document.adoptedStyleSheets && new CSSStyleSheet();
 sheet?.replaceSync(`dialog{min-width:min(30rem,100vw);min-height:min(52rem,96dvh);padding:0;border:0;outline:1px solid #0000;
@@ -14,8 +15,8 @@ iframe{flex:1;border:0}
 p{margin:auto}
 iframe:not([hidden])+p{display:none}
 @media(width<=30rem){dialog{min-height:100dvh;border-radius:0}}`);
-const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values));
-const stops = {}, held = {}; // closed, but a wallet may be asked in it
+const make = (to, name, values) => to.appendChild(Object.assign(document.createElement(name), values)),
+  stops = {}, held = {}; // closed, but a wallet may be asked in it
 let close;
 
 // With no frame: the feed.
@@ -51,7 +52,7 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
   close?.();
   stops[id]?.();
   if (mode === 'tab' || !sheet) { // an old browser
-    if (!window.open(url)) location = url;
+    window.open(url) || (location = url);
     return follow(id, report);
   }
 
@@ -60,16 +61,16 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
     dialog = old ?? make(root, 'dialog', { ariaLabel: words.title });
   if (!old) {
     root.adoptedStyleSheets = [sheet];
-    make(dialog, 'button', { textContent: '×', ariaLabel: words.close, onclick: () => close() });
+    make(dialog, 'button', { innerText: '×', ariaLabel: words.close, onclick: () => close() });
     make(dialog, 'iframe', { title: words.title, allow: 'clipboard-write', src: url });
-    make(make(dialog, 'p', { role: 'alert', textContent: words.refused + ' ' }), 'a', { href: url, textContent: words.tab });
+    make(make(dialog, 'p', { role: 'alert', innerText: words.refused + ' ' }), 'a', { href: url, text: words.tab });
   }
   const [, frame, note] = dialog.children;
   note.lastChild.onclick = () => !!open(id, { mode: 'tab', onStatus, from, lang });
   frame.onload = () => {
     clearTimeout(timer);
     frame.contentWindow.postMessage({ payd: id }, origin);
-    timer = setTimeout(() => { frame.hidden = true; }, SILENT_MS);
+    timer = setTimeout(() => frame.hidden = true, SILENT_MS);
   };
   if (old) frame.onload();
   const hear = ({ source, origin: by, data }) => {
@@ -91,7 +92,7 @@ function open(target, { mode, onStatus, from = document, lang = html.lang } = {}
     }
     if (!isFinal) follow(id, report);
   };
-  dialog.onclose = () => dialog.open || (close === mine && close());
+  dialog.onclose = () => dialog.open || close === mine && close();
   dialog.onclick = (e) => e.target === dialog && close();
   style.overflow = 'hidden';
   dialog.showModal();
