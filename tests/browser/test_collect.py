@@ -203,7 +203,7 @@ def test_a_lost_network_loses_nothing_that_was_typed(asking: Till, open_page: Op
 
 def test_a_question_may_have_any_id(asking: Till, open_page: OpenPage) -> None:
     """A form's own properties give way to its fields of the same names."""
-    ids = ("action", "method", "elements", "submit")
+    ids = ("action", "method", "elements", "submit", "querySelector")
     fields = [{"id": one, "type": "text", "name": f"Say {one}"} for one in ids]
     asking.call("PATCH", f"/v1/merchants/{asking.merchant_id}", {"collect": fields})
     page = open_page()

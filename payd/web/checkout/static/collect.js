@@ -31,11 +31,12 @@ function warn(words) {
 
 addEventListener('submit', async (event) => {
   event.preventDefault();
-  const form = event.target, button = form.querySelector('button');
+  // A field may have the name of anything that a form has.
+  const form = event.target, button = $('collect').querySelector('button');
   if (button.disabled) return;
   button.disabled = true;
   try {
-    const answer = await fetch(form.getAttribute('action'), { // a field may be named so
+    const answer = await fetch(Element.prototype.getAttribute.call(form, 'action'), {
       method: 'POST', body: new URLSearchParams(new FormData(form)), headers: { Accept: 'text/html' },
       cache: 'no-store', signal: AbortSignal.timeout?.(PATIENCE_MS),
     });
