@@ -17,6 +17,7 @@ import msgspec
 
 from payd.chains.rpc_errors import MESSAGE_MAX, Kind, RpcError
 from payd.core.retry import read_retry_after_s
+from payd.core.text import on_one_line
 from payd.net.http import Reply
 
 Call: TypeAlias = tuple[str, *tuple[Any, ...]]
@@ -151,7 +152,7 @@ def _refusal(reply: Reply, redact: Redactor) -> str:
     said = next((one.error.message for one in _listed(_parsed(reply)) if one is not None and one.error), None)
     if said is None and not reply.body.lstrip().startswith((b"<", b"{", b"[")):
         said = reply.body[:MESSAGE_MAX].decode(errors="replace")
-    words = "".join(char if char.isprintable() else " " for char in redact(said)[:WORDS_MAX]).strip()
+    words = on_one_line(redact(said)[:WORDS_MAX]).strip()
     return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
 
 
@@ -216,7 +217,7 @@ def _is_refusal(answers: list[_Answer] | _Answer) -> bool:
 
 def _result(method: str, answer: _Answer, redact: Redactor, kind_of: KindOf) -> Any:
     if answer.error is not None:
-        message = redact(answer.error.message)
+        message = on_one_line(redact(answer.error.message))
         kind = kind_of(method, answer.error.code, message)
         return RpcError(answer.error.code, message, answer.error.data, kind)
     if answer.result is msgspec.UNSET:

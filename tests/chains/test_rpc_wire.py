@@ -179,6 +179,11 @@ def test_an_error_may_come_with_a_status_of_400() -> None:
     assert fault(b"Bad Request", status=400).words == "HTTP 400: Bad Request"
 
 
+def test_what_a_node_says_steers_no_page_and_no_terminal() -> None:
+    [error] = read({"id": 5, "error": {"code": 3, "message": "out\x1b[2J of\u202e gas\n"}})
+    assert error.message == "out [2J of  gas "
+
+
 def test_an_error_without_an_id_is_that_of_the_only_call() -> None:
     [error] = read({"id": None, "error": {"code": -32700, "message": "parse error"}})
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from payd.actors.maintenance import DAY_MS, REQUESTS_KEPT_MS
+from payd.core.text import on_one_line
 from payd.store.api_log import LogFilter, LogRow, list_logged
 from payd.store.apps import list_apps
 from payd.store.keys import list_keys
@@ -119,7 +120,7 @@ def _entry(row: LogRow) -> Entry:
         at_ms=logged.at_ms,
         key=key,
         method=logged.method,
-        path=logged.path,
+        path=on_one_line(logged.path),
         status=logged.status,
         kind="good" if logged.status < 400 else "bad",
         took_ms=logged.took_ms,

@@ -59,6 +59,13 @@ async def test_a_refusal_is_shown_as_text_whatever_it_holds(shop: Shop) -> None:
     assert "<img src=x>" not in page.html
 
 
+async def test_a_path_stands_on_one_line_whatever_it_holds(shop: Shop) -> None:
+    await log(shop, entry(shop, 1, path="/v1/\u202eevil\nPOST"))
+    page = await (await sign_in(shop)).get(PAGE)
+    assert "/v1/ evil POST" in page.text
+    assert "\u202e" not in page.html
+
+
 async def test_a_revoked_key_can_be_chosen_as_long_as_its_requests_are_kept(shop: Shop) -> None:
     key = await shop.new_key()
     made = next(one for one in shop.realm.db.point(list_keys, shop.account_id) if one.last4 == key[-4:])
