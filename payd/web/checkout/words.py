@@ -53,7 +53,10 @@ SHOP: Final = "shop."
 """What those begin with that `payd.js` says on a shop's own page."""
 
 # What can turn the direction of the text around it: letters of such scripts, and marks that say so.
-_TURNING: Final = re.compile("[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefe]")
+_TURNING: Final = re.compile(
+    "[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefe"
+    "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
 
 
 class Language(msgspec.Struct, frozen=True):

@@ -176,7 +176,7 @@ def test_a_value_is_put_in_without_turning_the_text_around_it(code: str) -> None
     said = Language(code).say("back", host="shop.example")
     isolated = "\u2068shop.example\u2069" in said
     assert isolated == (code in RIGHT_TO_LEFT)
-    for turning in ("محل", "חנות", "Shop\u202e", "\u200fShop"):
+    for turning in ("محل", "חנות", "\U0001e900\U0001e901", "Shop\u202e", "\u200fShop"):
         assert f"\u2068{turning}\u2069" in Language(code).say("back", host=turning)
 
 

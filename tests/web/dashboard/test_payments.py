@@ -20,7 +20,7 @@ LIST = "/d/test/payments"
 
 def listed(page: Page) -> list[str]:
     """The references of the rows."""
-    return re.findall(r'<th [^>]*scope="row"><a href="[^"]*">([^<]*)</a>', page.html)
+    return re.findall(r'<th [^>]*scope="row"><a href="[^"]*"><bdi>([^<]*)</bdi></a>', page.html)
 
 
 def known(page: Page) -> list[str]:

@@ -93,7 +93,11 @@ async def test_the_payment_is_chosen_by_its_reference_and_shown_before_anything_
     assert "no such payment" in (await visitor.get(f"{start}&payment=LATE-2")).text
     found = await visitor.get(f"{start}&payment=LATE-1")
     page = await visitor.get(found.to)
-    for words in ("LATE-1, 25.00 USD", "It moved 1.5 USDC from 0x3C44…93BC", "Match it to this payment"):
+    for words in (
+        "Payment LATE-1 Asked 25.00 USD",
+        "It moved 1.5 USDC from 0x3C44…93BC",
+        "Match it to this payment",
+    ):
         assert words in page.text
     assert (page.hidden("tx"), page.hidden("chain")) == (TX, CHAIN)
 

@@ -23,7 +23,7 @@ const now = () => performance.now() + skew;
 
 const say = (text) => { $('live').textContent = text; };
 // A value that may run the other way than the text around it is isolated, as the server does.
-const turns = (text) => document.dir === 'rtl' || /[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufefe]/.test(text);
+const turns = (text) => document.dir === 'rtl' || /[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(text);
 const isolated = (text) => (text && turns(text) ? `\u2068${text}\u2069` : text);
 const fill = (text, values) => text.replace(/{(\w+)}/g, (_, name) => isolated(values[name] ?? ''));
 function warn(kind, values = {}) {
