@@ -60,9 +60,9 @@ async def test_a_refusal_is_shown_as_text_whatever_it_holds(shop: Shop) -> None:
 
 
 async def test_a_path_stands_on_one_line_whatever_it_holds(shop: Shop) -> None:
-    await log(shop, entry(shop, 1, path="/v1/\u202eevil\nPOST"))
+    await log(shop, entry(shop, 1, subject="pay_\u202eevil\nPOST"))
     page = await (await sign_in(shop)).get(PAGE)
-    assert "/v1/ evil POST" in page.text
+    assert "/v1/payments/pay_ evil POST" in page.text
     assert "\u202e" not in page.html
 
 
