@@ -56,6 +56,7 @@ class History:
     def __init__(self, chain: str) -> None:
         self._chain = chain
         self._patience = _Patience()
+        self._told: int | None = None
 
     async def check(self, node: Node, reader: AccountReader, after: int, to: int) -> None:
         """Return where a node has all from one slot to another, or nobody has for long.
@@ -64,14 +65,13 @@ class History:
             Unread: It has not.
             BadAnswer, NodesDown: It does not say.
         """
-        if to - after <= GAP_SLOTS:
-            return
-        first = await reader.first_slot(node)
+        first = 0 if to - after <= GAP_SLOTS else await reader.first_slot(node)
         if first <= after + 1:
             self._patience.restore()
         elif not self._patience.is_over():
             raise Unread(f"{node.name} has nothing before slot {first} any more; {after} was read last")
-        else:
+        elif self._told != after:
+            self._told = after
             log.critical("chain.history_gone", chain=self._chain, after=after, before=first)
 
 

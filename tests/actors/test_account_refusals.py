@@ -49,11 +49,11 @@ async def test_what_every_node_says_for_long_is_believed_however_far_it_is(solan
     assert head.number == far.at("confirmed").slot
 
 
-async def sold_and_paid_while_nobody_looked(solana: SolanaWatching) -> tuple[str, str]:
+async def sold_and_paid_while_nobody_looked(solana: SolanaWatching, name: str = "1") -> tuple[str, str]:
     """A payment, and what paid it in time; its window has passed, and each node has forgotten all of that."""
-    payment = await solana.sell()
+    payment = await solana.sell(name)
     paid = await solana.pay(payment)
-    await solana.local.slots(GAP_SLOTS)
+    await solana.local.slots(2 * GAP_SLOTS)
     await solana.later(2 * WINDOW_S)
     await trio.sleep(2 * WINDOW_S)
     for node in solana.nodes:
@@ -104,7 +104,11 @@ async def test_of_two_nodes_the_one_that_has_it_all_is_read(realm_db: Database) 
 async def test_what_no_node_has_for_long_is_read_past_and_operators_are_told(solana: SolanaWatching) -> None:
     payment, _ = await sold_and_paid_while_nobody_looked(solana)
     with capture_logs() as logs:
-        await look(solana, int(GONE_S // LOOK_S) + 2)
+        await look(solana, int(GONE_S // LOOK_S) + 4)
     assert has_closed(solana, payment)
     critical = [one["event"] for one in logs if one["log_level"] == "critical"]
     assert critical == ["chain.history_gone"]
+
+    payment, _ = await sold_and_paid_while_nobody_looked(solana, "2")
+    await look(solana, 1)
+    assert not has_closed(solana, payment), "the next time it is waited for anew"
