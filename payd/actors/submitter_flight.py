@@ -22,6 +22,7 @@ from payd.chains.solana.answers import Listed, decode_listing
 from payd.chains.solana.asking import listing_call
 from payd.chains.solana.binding import reference_of
 from payd.chains.solana.fates import Doubts, End, Word, ask_enough, ask_one
+from payd.chains.witnesses import needed
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
@@ -105,7 +106,7 @@ class Flight:
             return []
         old = not all(self._is_young(one) for one in waiting)
         word = await ask_one(self._rpc, [one.tx_id for one in waiting], search_history=old)
-        self._follow(waiting, word, nursery)
+        await self._note_lost(self._follow(waiting, word, nursery))
         await self._send([one for one in waiting if self._is_due(one, word)])
         over = [one for one in waiting if word.end_of(one.tx_id, one.valid_until_height) is not None]
         return await self._end(over, nursery) if over else []
@@ -165,16 +166,24 @@ class Flight:
 
     # On the chain.
 
-    def _follow(self, waiting: Sequence[StoredSubmission], word: Word, nursery: trio.Nursery) -> None:
-        """Note which blocks have them: each is read where it is new, and sent again where it is gone."""
+    def _follow(
+        self, waiting: Sequence[StoredSubmission], word: Word, nursery: trio.Nursery
+    ) -> list[tuple[StoredSubmission, int]]:
+        """Note which blocks have them: each is read where it is new, and sent again where it is gone.
+
+        Returns:
+            Those that are gone, each with the slot where it was.
+        """
+        gone = []
         for one in waiting:
             status = word.statuses[one.tx_id]
             slot = None if status is None or status.commitment == "processed" else status.slot
             if slot is None:
                 before = self._slot_before(one)
-                is_there = status is not None and status.slot == before  # by a node that is behind
-                if before is not None and word.at >= before and not is_there:
-                    self._note_lost(one)
+                if before is not None and _is_gone(word, one.tx_id, before):
+                    self._confirmed.pop(one.tx_id, None)
+                    self._sent_s.pop(one.tx_id, None)
+                    gone.append((one, before))
                 continue
             if slot == self._confirmed.get(one.tx_id):
                 continue
@@ -183,6 +192,7 @@ class Flight:
             if status is not None and status.err is None:
                 self._start_finding(one.tx_id, nursery)
         self.unconfirmed = tuple(one for one in waiting if one.tx_id not in self._confirmed)
+        return gone
 
     def _slot_before(self, one: StoredSubmission) -> int | None:
         """Where it was confirmed, if it was and is not known to be lost.
@@ -218,19 +228,24 @@ class Flight:
                 self._confirmed.pop(tx_id, None)
                 self._sought.discard(tx_id)
 
-    def _note_lost(self, one: StoredSubmission) -> None:
-        """A fork took it: it is sent again, as long as its blockhash is good. None takes what is final."""
-        payment = self._db.point(find_payment, one.payment_id)
-        if payment is not None and payment.settled is not None:
-            return
-        self._confirmed.pop(one.tx_id, None)
-        self._sent_s.pop(one.tx_id, None)
-        self.counts["lost"] += 1
-        if payment is not None and payment.success is not None:
-            self.lost |= {one.payment_id}
-            log.critical("submitter.lost_after_success", chain=self._chain, payment_id=one.payment_id)
-        else:
-            log.warning("submitter.lost", chain=self._chain, payment_id=one.payment_id, tx_id=one.tx_id)
+    async def _note_lost(self, gone: Sequence[tuple[StoredSubmission, int]]) -> None:
+        """Tell of what a fork took, and that is sent again as long as its blockhash is good.
+
+        Not by one node's word, where others answer; and no fork takes what is settled.
+        """
+        words = await ask_enough(self._rpc, [one.tx_id for one, _ in gone]) if gone else []
+        for one, before in gone:
+            payment = self._db.point(find_payment, one.payment_id)
+            is_settled = payment is not None and payment.settled is not None
+            agreeing = sum(_is_gone(word, one.tx_id, before) for word in words)
+            if is_settled or (words and agreeing < needed(self._rpc)):
+                continue
+            self.counts["lost"] += 1
+            if payment is not None and payment.success is not None:
+                self.lost |= {one.payment_id}
+                log.critical("submitter.lost_after_success", chain=self._chain, payment_id=one.payment_id)
+            else:
+                log.warning("submitter.lost", chain=self._chain, payment_id=one.payment_id, tx_id=one.tx_id)
 
     # Ends.
 
@@ -278,3 +293,13 @@ class Flight:
         if isinstance(result, RpcError):
             raise BadAnswer(f"the node cannot answer: {result}")
         return decode_listing(result)
+
+
+def _is_gone(word: Word, tx_id: str, before: int) -> bool:
+    """Whether a node has the slot where a transaction was, and not it, there or surely elsewhere.
+
+    One that is behind has it there, and does not know yet how sure that is.
+    """
+    status = word.statuses[tx_id]
+    is_there = status is not None and (status.slot == before or status.commitment != "processed")
+    return word.at >= before and not is_there

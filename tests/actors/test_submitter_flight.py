@@ -13,11 +13,11 @@ from payd.actors import submitter
 from payd.actors.submitter_flight import RECENT_MS, RESEND_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
-from payd.core.payment import SettlementCompleted, TransferConfirmed
+from payd.core.payment import TransferConfirmed
 from payd.store.db import Database
 from payd.store.sightings import record
 from payd.store.submissions import StoredSubmission
-from tests.actors.solana_watching import DOWN, SolanaWatching
+from tests.actors.solana_watching import DOWN
 from tests.actors.submitting import Submitting, open_submitting
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
 
@@ -375,84 +375,6 @@ async def test_what_a_fork_moved_between_two_looks_is_read_where_it_is(submittin
     await solana.local.confirm()
     await submitting.submitter.run_once()
     assert submitting.found == [owed.tx_id] * 2
-
-
-async def test_a_payment_that_had_succeeded_by_it_is_an_alarm_until_it_is_back(
-    submitting: Submitting,
-) -> None:
-    solana = submitting.solana
-    owed = await submitting.owe()
-    await submitting.submitter.run_once()
-    await solana.local.confirm()
-    await submitting.submitter.run_once()
-    await succeed(solana, owed.payment_id, owed.tx_id)
-    solana.ledger.fork(2)
-    submitting.drop("blackhole")
-    await solana.local.slots(3)
-    with capture_logs() as logs:
-        await submitting.submitter.run_once()
-    assert [one["event"] for one in logs if one["log_level"] == "critical"] == [
-        "submitter.lost_after_success"
-    ]
-    assert submitting.submitter.stats().alarms == {"lost"}
-    submitting.drop("normal")
-    await rounds(submitting, 5)
-    await solana.local.confirm()
-    await submitting.submitter.run_once()
-    assert submitting.submitter.stats().alarms == frozenset()
-
-
-async def test_what_is_settled_no_nodes_word_loses(submitting: Submitting) -> None:
-    solana = submitting.solana
-    owed = await submitting.owe()
-    await submitting.submitter.run_once()
-    await solana.local.confirm()
-    await submitting.submitter.run_once()
-    await succeed(solana, owed.payment_id, owed.tx_id)
-    await solana.move(owed.payment_id, SettlementCompleted(owed.tx_id))
-    solana.nodes[0].unknown.add(owed.tx_id)
-    with capture_logs() as logs:
-        await submitting.submitter.run_once()
-    assert [one["event"] for one in logs if one["log_level"] == "critical"] == []
-    assert submitting.submitter.stats().lost == 0
-
-
-async def test_what_only_the_watcher_saw_before_the_fork_is_an_alarm_too(submitting: Submitting) -> None:
-    solana = submitting.solana
-    owed = await submitting.owe()
-    await submitting.submitter.run_once()
-    await solana.local.confirm()
-    await solana.watcher.found(owed.tx_id)
-    await succeed(solana, owed.payment_id, owed.tx_id)
-    solana.ledger.fork(2)
-    submitting.drop("blackhole")
-    await solana.local.slots(3)
-    with capture_logs() as logs:
-        await rounds(submitting, 3)
-    assert [one["event"] for one in logs if one["log_level"] == "critical"] == [
-        "submitter.lost_after_success"
-    ]
-    assert submitting.submitter.stats().alarms == {"lost"}
-
-
-async def succeed(solana: SolanaWatching, payment: str, tx_id: str) -> None:
-    from payd.core.payment import TransferConfirmed
-
-    await solana.move(payment, TransferConfirmed(tx_id))
-
-
-@pytest.mark.parametrize("lag", [1, 3])
-async def test_a_node_that_lags_has_lost_nothing(realm_db: Database, lag: int) -> None:
-    """One that is behind by a block has it, and does not know yet that it is confirmed."""
-    async with open_submitting(realm_db, 2) as submitting:
-        owed = await submitting.owe()
-        await submitting.submitter.run_once()
-        await submitting.solana.local.confirm()
-        await submitting.submitter.run_once()
-        submitting.solana.nodes[0].lag = lag
-        await submitting.submitter.run_once()
-        assert submitting.submitter.stats().lost == 0
-        assert submitting.states(owed) == ["open"]
 
 
 async def test_one_node_of_two_ends_nothing_while_the_other_is_away(realm_db: Database) -> None:
