@@ -106,13 +106,13 @@ class AccountReader:
         return _tips(await self._rpc.batch(_CLOCKS, node=node))
 
     async def first_slot(self, node: Node) -> int:
-        """The oldest slot whose transactions the node has.
+        """The oldest slot whose transactions the node has; 0 where it does not say.
 
         Raises:
-            Unread, BadAnswer, NodesDown: It does not say.
+            BadAnswer, NodesDown: Its answer is none.
         """
         [first] = await self._rpc.batch([FIRST_SLOT_CALL], node=node)
-        return decode_count(good(first), "the first slot")
+        return first_in(first)
 
     async def listings(
         self, node: Node, cursors: Sequence[AccountCursor], commitment: Commitment, min_slot: int
@@ -239,6 +239,15 @@ class AccountReader:
 
 # What is final comes first: where each block is final at once, there is a newer one between the two answers.
 _CLOCKS: Final[tuple[Call, ...]] = (clock_call("finalized"), clock_call("confirmed"))
+
+
+def first_in(result: object) -> int:
+    """A node's answer to `FIRST_SLOT_CALL`; 0 where it refuses: then it is taken to have everything.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    return 0 if isinstance(result, RpcError) else decode_count(result, "the first slot")
 
 
 def name_of(slot: int) -> str:

@@ -63,7 +63,7 @@ class History:
 
         Raises:
             Unread: It has not.
-            BadAnswer, NodesDown: It does not say.
+            BadAnswer, NodesDown: Its answer is none.
         """
         first = 0 if to - after <= GAP_SLOTS else await reader.first_slot(node)
         if first <= after + 1:

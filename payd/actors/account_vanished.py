@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from payd.actors.account_reading import name_of
-from payd.chains.rpc import Rpc, RpcError
+from payd.actors.account_reading import first_in, name_of
+from payd.chains.asking import answered
+from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Listed, Status, decode_statuses
 from payd.chains.solana.asking import STATUSES_MAX, statuses_call
+from payd.chains.solana.evidence import FIRST_SLOT_CALL
 from payd.chains.unread import Unread
 from payd.chains.witnesses import WITNESSES, needed
 from payd.store.db import Tx
@@ -46,7 +48,8 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     tx_ids = list(dict.fromkeys(one.tx_id for one in missing))
     if not tx_ids:
         return Missing()
-    said = await _statuses(rpc, tx_ids, max(one.block_number for one in missing))
+    slots = [one.block_number for one in missing]
+    said = await _statuses(rpc, tx_ids, min(slots), max(slots))
     are_enough = len(said) >= needed(rpc)
     gone = {tx_id for tx_id in tx_ids if are_enough and all(_is_void(words[tx_id]) for words in said)}
     elsewhere = {
@@ -58,30 +61,36 @@ async def find_missing(rpc: Rpc, shown: Sequence[Sighting], listed: Iterable[Lis
     return Missing(tuple(one for one in missing if one.tx_id in gone), tuple(elsewhere.values()))
 
 
-async def _statuses(rpc: Rpc, tx_ids: Sequence[str], slot: int) -> list[dict[str, Status | None]]:
-    """What nodes say that have come to the slot."""
+async def _statuses(
+    rpc: Rpc, tx_ids: Sequence[str], oldest: int, newest: int
+) -> list[dict[str, Status | None]]:
+    """What nodes say that have all of these slots."""
     chunks = [tx_ids[start : start + STATUSES_MAX] for start in range(0, len(tx_ids), STATUSES_MAX)]
-    answers = await rpc.ask_all([statuses_call(chunk) for chunk in chunks], at_most=WITNESSES)
-    said = [words for _, results in answers if (words := _words(chunks, results, slot)) is not None]
+    calls = [FIRST_SLOT_CALL, *(statuses_call(chunk) for chunk in chunks)]
+    answers = await rpc.ask_all(calls, at_most=WITNESSES)
+    said = [words for _, results in answers if (words := _words(chunks, results, oldest, newest)) is not None]
     if not said:
         raise Unread("no node says what became of transactions that it does not list any more")
     return said
 
 
-def _words(chunks: Sequence[Sequence[str]], results: Results, slot: int) -> dict[str, Status | None] | None:
-    """What one node says of each; None where it cannot say, or not yet: one that lags knows no status."""
+def _words(
+    chunks: Sequence[Sequence[str]], results: Results, oldest: int, newest: int
+) -> dict[str, Status | None] | None:
+    """What one node says of each; None where it cannot say: one that lags knows no status yet, and one that
+    has forgotten none any more.
+    """
     found: dict[str, Status | None] = {}
-    for chunk, result in zip(chunks, results, strict=True):
-        if isinstance(result, RpcError):
-            return None
-        try:
-            known_at, statuses = decode_statuses(result, len(chunk))
-        except BadAnswer:
-            return None
-        if known_at < slot:
-            return None
-        found.update(zip(chunk, statuses, strict=True))
-    return found
+    try:
+        first = first_in(results[0])
+        for chunk, result in zip(chunks, results[1:], strict=True):
+            known_at, statuses = decode_statuses(answered(result), len(chunk))
+            if known_at < newest:
+                return None
+            found.update(zip(chunk, statuses, strict=True))
+    except BadAnswer:
+        return None
+    return None if first > oldest and None in found.values() else found
 
 
 def _is_void(status: Status | None) -> bool:

@@ -112,3 +112,12 @@ async def test_what_no_node_has_for_long_is_read_past_and_operators_are_told(sol
     payment, _ = await sold_and_paid_while_nobody_looked(solana, "2")
     await look(solana, 1)
     assert not has_closed(solana, payment), "the next time it is waited for anew"
+
+
+async def test_a_node_that_does_not_say_since_when_it_has_everything_is_taken_to_have_it(
+    solana: SolanaWatching,
+) -> None:
+    payment, _ = await sold_and_paid_while_nobody_looked(solana)
+    solana.nodes[0]._getFirstAvailableBlock = None  # type: ignore[assignment, method-assign]
+    await look(solana, 1)
+    assert has_closed(solana, payment)

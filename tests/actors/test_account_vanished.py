@@ -101,6 +101,17 @@ async def test_a_node_that_lags_takes_nothing_away(two_solanas: SolanaWatching) 
         await find_missing(solana.rpc, [one], [])
 
 
+async def test_a_node_that_has_forgotten_takes_nothing_away(two_solanas: SolanaWatching) -> None:
+    """Also beside one that lies."""
+    _, one = await shown(two_solanas)
+    for node in two_solanas.nodes:
+        node.unknown.add(one.tx_id)
+    two_solanas.nodes[1].first_slot = one.block_number + 1
+    assert (await find_missing(two_solanas.rpc, [one], [])).gone == ()
+    two_solanas.nodes[1].first_slot = one.block_number
+    assert (await find_missing(two_solanas.rpc, [one], [])).gone == (one,)
+
+
 async def test_only_what_nobody_looks_after_is_taken_back(solana: SolanaWatching) -> None:
     payment, one = await shown(solana)
     assert one.awaits is not None
