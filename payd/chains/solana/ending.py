@@ -4,6 +4,9 @@ An unknown outcome is never failure. A payment ends unpaid when its transaction 
 nodes agree that it failed for good, or that it is nowhere and its blockhash has expired. Where another amount
 came than was signed, because a token began to take a fee, that is no failure: it ends as its window closes.
 
+Where payd was stopped for longer than nodes remember, nobody can tell any more. Such a payment expires
+`GIVEN_UP_S` after its window, when no node knows its transaction.
+
 Source: DESIGN.md, "10. Live realm".
 """
 
@@ -48,6 +51,8 @@ LISTED_MAX: Final = 20
 # Slots do not come as regularly as their average, and may get shorter one day.
 SLOTS_ROOM: Final = 2
 SLOTS_MORE: Final = 1000
+# As on EVM chains: half as long as late money is looked for.
+GIVEN_UP_S: Final = 12 * 3600
 
 End = PaymentFailed | WindowClosed
 
@@ -185,7 +190,8 @@ class Endings:
         # Behind one address may be several nodes: one that lags knows no status yet.
         if known_at < slot or track.valid_until_height is None:
             return _Said()
-        is_gone = height > track.valid_until_height and self._remembers(payment, slot, first, now_ms)
+        can_tell = self._remembers(payment, slot, first, now_ms) or _is_given_up(payment, now_ms)
+        is_gone = height > track.valid_until_height and can_tell
         return msgspec.structs.replace(said, is_gone=is_gone)
 
     def _failure(self, track: Track, landed: Landed) -> str | None:
@@ -235,6 +241,13 @@ class Endings:
         except BadAnswer:
             return None
         return None if landed is None else int(track.value) in self._paid(track, landed)
+
+
+def _is_given_up(payment: Payment, now_ms: int) -> bool:
+    """Whether it is long ago that its transaction was of use."""
+    assert payment.processing is not None
+    since_ms = max(payment.expires_at_ms, payment.processing.processing_at_ms)
+    return now_ms >= since_ms + GIVEN_UP_S * 1000
 
 
 def _shows(track: Track, results: Results) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from payd.chains.base import Found
 from payd.chains.solana.binding import memo_of, reference_key, reference_of
-from payd.chains.solana.ending import LISTED_MAX, End
+from payd.chains.solana.ending import GIVEN_UP_S, LISTED_MAX, End
 from payd.chains.solana.extensions import Kind
 from payd.chains.solana.failures import NO_FUNDS
 from payd.chains.solana.keys import TOKEN_2022
@@ -143,6 +143,23 @@ async def test_a_node_that_has_the_slots_since_the_commitment_need_not_have_all(
     assert isinstance(end(await scene.solana.look(payment, later_ms)), WindowClosed)
 
     assert await scene.solana.look(payment, later_ms + 400) is None
+
+
+async def test_what_every_node_has_forgotten_is_given_up_half_a_day_after_its_window(scene: Scene) -> None:
+    payment = await scene.signed()
+    await scene.watch(LIFE + FINAL)
+    scene.node.first_slot = scene.node.ledger.at("finalized").slot - 10
+    then_ms = payment.expires_at_ms + GIVEN_UP_S * 1000
+    assert await scene.solana.look(payment, then_ms - 1) is None
+    assert isinstance(end(await scene.solana.look(payment, then_ms)), WindowClosed)
+
+
+async def test_what_some_node_shows_is_never_given_up(scene: Scene) -> None:
+    payment = await scene.signed()
+    await scene.bring()
+    await scene.local.slots(LIFE + FINAL)
+    scene.node.first_slot = scene.node.ledger.at("finalized").slot - 10
+    assert await scene.solana.look(payment, payment.expires_at_ms + 2 * GIVEN_UP_S * 1000) is None
 
 
 async def test_nothing_closes_while_something_else_that_was_built_for_it_can_land(scene: Scene) -> None:
