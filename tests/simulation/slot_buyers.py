@@ -106,7 +106,7 @@ class SlotBuyer(SlowShopper):
     async def _pay_by_code(self, told: Told) -> None:
         """Scan a transfer request."""
         if (link := await self._link(told)) is not None:
-            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+            self._scan(link)
 
     async def _pay_by_request(self, told: Told) -> None:
         """Scan a transaction request."""
@@ -128,7 +128,7 @@ class SlotBuyer(SlowShopper):
     async def _pay_late(self, told: Told) -> None:
         if (link := await self._link(told)) is not None:
             await trio.sleep(LATE_S + self.rng.random() * 250)
-            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+            self._scan(link)
 
     async def _confirm_late(self, told: Told) -> None:
         """Its blockhash is about to expire, or has."""
@@ -142,12 +142,12 @@ class SlotBuyer(SlowShopper):
             amount, ampersand, rest = after.partition("&")
             other = float(amount) * float(self.rng.choice(PARTS))
             link = f"{before}amount={other:.6f}{ampersand}{rest}"
-            self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+            self._scan(link)
 
     async def _pay_twice(self, told: Told) -> None:
         if (link := await self._link(told)) is not None:
             for _ in range(2):
-                self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+                self._scan(link)
                 await trio.sleep(self.rng.random() * PAUSE_MAX_S)
 
     async def _pay_and_cancel(self, told: Told) -> None:
@@ -164,8 +164,7 @@ class SlotBuyer(SlowShopper):
     async def _pay_by_hand(self, told: Told) -> None:
         """Nothing in it says what it is for, but the merchant does."""
         if (link := await self._link(told)) is not None:
-            payer = self.rng.choice(PAYERS)
-            await self._name(told, self._send(pay_by_link(_without_name(link), pubkey(payer)), payer))
+            await self._name(told, self._scan(_without_name(link)))
 
     async def _name_what_somebody_sent(self, told: Told) -> None:
         """The merchant takes another's transaction for this payment's."""
@@ -189,7 +188,7 @@ class SlotBuyer(SlowShopper):
         link = await self._link(told)
         if made is None or link is None:
             return
-        self._send(pay_by_link(link, pubkey(payer := self.rng.choice(PAYERS))), payer)
+        self._scan(link)
         await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         await self._confirm(told, *made)
 
@@ -286,6 +285,11 @@ class SlotBuyer(SlowShopper):
         await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         links = found.body["links"] if found.status == 200 else []
         return self.rng.choice(links)["url"] if links else None
+
+    def _scan(self, link: str) -> str:
+        """Do what a transfer request asks for; gives the transaction's id."""
+        payer = self.rng.choice(PAYERS)
+        return self._send(pay_by_link(link, pubkey(payer)), payer)
 
     def _send(self, instructions: Sequence[Instruction], payer: int) -> str:
         """A transaction of the wallet's own; gives its id."""
