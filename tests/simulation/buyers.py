@@ -10,27 +10,17 @@ from typing import Any, Final
 import trio
 
 from payd.chains.evm.binding import TRANSFER_BYTES
-from tests.crash.client import Answered
 from tests.crash.process import Furnished
 from tests.crash.shoppers import Door, Ledger, Told
 from tests.simulation.chain import Sent
+from tests.simulation.live_shopper import LATE_S, PAUSE_MAX_S, LiveShopper
 from tests.simulation.nodes import CHAIN
 from tests.simulation.wallets import BUYERS, WRAPPER, Wallet
-from tests.simulation.world import SlowShopper
 
-# A house may say so of nodes that fail: it is not the house's fault.
-EXCUSED: Final = frozenset({503})
-# What a confirm may be refused with: what it tells of is not there, is not this payment's, or comes too late.
-REFUSED: Final = frozenset({400, 409, 410, 422})
-# What a merchant's word comes to that says nothing yet.
-NOT_YET: Final = frozenset({"not_mined", "not_read_yet", "disagreement"})
 SIGNS: Final = "eth_signTypedData_v4"
-PAUSE_MAX_S: Final = 30.0
-# Payments are open for fifteen minutes.
-LATE_S: Final = 700.0
 
 
-class Buyer(SlowShopper):
+class Buyer(LiveShopper):
     """Creates payments, and does with each one or another thing that people do.
 
     Args:
@@ -68,10 +58,6 @@ class Buyer(SlowShopper):
             self._tell_of_what_is_not,
         )
         self._ways = (self._leave, self._cancel, self._cancel_as_buyer, *odd, *(self._pay for _ in odd))
-
-    def excuses(self, answered: Answered) -> bool:
-        """Nodes that do not answer are nobody's fault here."""
-        return answered.status in EXCUSED
 
     # What is asked for.
 
@@ -168,16 +154,6 @@ class Buyer(SlowShopper):
             if known:
                 await self._name(told, self.rng.choice(known[-8:]))
 
-    async def _name(self, told: Told, tx_id: str) -> None:
-        """The merchant says that this payment is paid by that transaction, until it can be told."""
-        for _ in range(4):
-            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
-            named = await self.insist("POST", f"/v1/payments/{told.payment_id}/match", {"txId": tx_id})
-            if named.status == 200 and named.body["match"]["outcome"] not in NOT_YET:
-                return
-            if named.status not in (200, 404, 429) and not self.excuses(named):
-                self.refuse(named, "match")
-
     async def _pay_two_at_once(self, told: Told) -> None:
         """This payment and the one before in one transaction; sometimes it moves money for one alone."""
         before, self._before = self._before, None
@@ -247,22 +223,11 @@ class Buyer(SlowShopper):
     async def _offered(self, told: Told) -> tuple[Wallet, list[dict[str, Any]]]:
         """A wallet, and all that it is offered."""
         wallet = self._open_wallet(self.rng.choice(BUYERS))
-        path = f"/v1/gateway/payment/{told.payment_id}/options"
-        found = await self.insist("POST", path, [f"{CHAIN}:{wallet.address}"])
-        if found.status not in (200, 410) and not self.excuses(found):
-            self.refuse(found, "options")
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        return wallet, (found.body.get("options") or []) if found.status == 200 else []
+        return wallet, await self._offers(told, f"{CHAIN}:{wallet.address}")
 
     def _send(self, wallet: Wallet, sent: Sent) -> Sent:
         wallet.chain.send(sent)
         return sent
 
     async def _confirm(self, told: Told, option: dict[str, Any], *results: str) -> None:
-        done = [{"type": "walletRpc", "data": [one]} for one in results]
-        body = {"optionId": option["id"], "results": done}
-        confirmed = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/confirm", body)
-        if confirmed.status == 200:
-            told.statuses.append(confirmed.body["status"])
-        elif confirmed.status not in (REFUSED | EXCUSED):
-            self.refuse(confirmed, "confirm")
+        await self._results(told, option, results)

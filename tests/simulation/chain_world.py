@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import trio
@@ -20,16 +19,18 @@ from payd.server import open_house
 from payd.store.keys import SCOPES
 from payd.web.commands import run_command
 from payd.web.house import House, Realm
-from tests.crash.aftermath import Aftermath, all_details, all_events
+from tests.crash.aftermath import Aftermath
 from tests.crash.live_truths import LiveAftermath
 from tests.crash.process import Furnished, environment
-from tests.crash.rows import read_rows
-from tests.receiver import Does, Received, Receiver
+from tests.receiver import Receiver
 from tests.shop import START_MS
+from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import Fault
-from tests.simulation.door import connect
+from tests.simulation.door import connect, plain_webhooks, relaying
 from tests.simulation.followers import follow_account, follow_newest
-from tests.simulation.world import HEAR_MAX_S, HOOK, PAGES, Chore, Life, Steps, World, digest_of, heard
+from tests.simulation.moods import Mischief, Moody
+from tests.simulation.relayed import RELAYER_KEY
+from tests.simulation.world import HOOK, PAGES, Chore, Life, Steps, World, digest_of, heard, look_back
 
 LIVES_MAX: Final = 4
 BUYERS: Final = 3
@@ -47,25 +48,6 @@ EXPECTED: Final = frozenset(
 )
 
 
-class GoodNode(Protocol):
-    """One node of a chain: a script of a `Receiver` that can be told to be good."""
-
-    def __call__(self, received: Received) -> Does:
-        """What it does with a request."""
-
-    def be_good(self) -> None:
-        """From now on it says what is true, at once."""
-
-
-class Mischief(Protocol):
-    """What goes wrong with a chain and its nodes."""
-
-    happened: Counter[str]
-
-    async def make(self) -> None:
-        """For ever."""
-
-
 class ChainWorld(World):
     """A world whose house takes payments on a chain.
 
@@ -80,15 +62,15 @@ class ChainWorld(World):
     gaps_s = (0.1, 5.0, 600.0, 7200.0)
     # Quotes are by the machine's clock, blocks by the chain's: payd allows for two minutes between them.
     jumps_ms = (-20_000, -2000, 3000, 20_000)
-    trouble: Mischief
+    trouble: Mischief[Any]
     rest_max_s: float
 
     def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
         super().__init__(folder, seed, at, steps, nursery)
         self._turning = trio.CancelScope()
-        self._of: list[tuple[GoodNode, Receiver]] = []
+        self._of: list[tuple[Moody, Receiver]] = []
 
-    def put_up(self, nodes: Collection[GoodNode]) -> None:
+    def put_up(self, nodes: Collection[Moody]) -> None:
         """Have a house reach these, by their places."""
         self._of = [(node, Receiver(self.nursery, node)) for node in nodes]
 
@@ -151,7 +133,7 @@ def nodes_of(rng: Random) -> int:
 
 
 async def furnish_live(
-    folder: Path, seed: int, text: str, settled: Mapping[str, str], node: GoodNode | None = None
+    folder: Path, seed: int, text: str, settled: Mapping[str, str], node: Moody | None = None
 ) -> Furnished:
     """Make a data directory with what is needed to be paid.
 
@@ -218,6 +200,22 @@ class LiveHistory(msgspec.Struct, frozen=True):
     digest: str
 
 
+def filled(text: str, **values: str) -> str:
+    """A payd.toml with these in their places: `@name`."""
+    for name, value in values.items():
+        text = text.replace(f"@{name}", value)
+    return text
+
+
+def run_live(
+    simulate: Callable[[Path, int, Steps], Awaitable[LiveHistory]], folder: Path, seed: int
+) -> LiveHistory:
+    """Run a history by chance, with webhooks and a relayer as in any live realm."""
+    steps = Steps()
+    with plain_webhooks(), relaying(RELAYER_KEY):
+        return run_by_chance(partial(simulate, folder, seed, steps), seed, steps)
+
+
 async def live_through(
     seed: int, at: Furnished, steps: Steps, make: Callable[[trio.Nursery], Awaitable[ChainWorld]]
 ) -> LiveHistory:
@@ -237,26 +235,8 @@ async def live_through(
             await world.shop(calm)
             path = world.folder_of(lives) / "live.db"
             await world.rest(path)
-            door = world.door()
-            events = await all_events(door, at)
-            details = await all_details(door, at, world.ledger)
-            with trio.move_on_after(HEAR_MAX_S):
-                while len(world.ledger.heard) < len(events):
-                    await trio.sleep(1)
+            common = await look_back(world, seed, lives, path)
             nursery.cancel_scope.cancel()
-    common = Aftermath(
-        seed=seed,
-        at=at,
-        ledger=world.ledger,
-        received=world.receiver.received,
-        events=events,
-        details=details,
-        rows=read_rows(path),
-        exit_code=0,
-        deaths=lives,
-        ready_after_s=[],
-        complaints=[] if world.faults else world.complaints,
-    )
     left = world.left(common, path)
     return LiveHistory(
         left, steps.taken, tuple(world.faults), dict(world.trouble.happened), digest_of(common)

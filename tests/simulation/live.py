@@ -6,7 +6,6 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -24,16 +23,16 @@ from tests.simulation.chain import BLOCK_S, Chain, Sent
 from tests.simulation.chain_world import (
     ChainWorld,
     LiveHistory,
+    filled,
     furnish_live,
     live_through,
     nodes_of,
+    run_live,
     shop_with,
 )
 from tests.simulation.chance import Chance
-from tests.simulation.chance import run as run_by_chance
-from tests.simulation.door import plain_webhooks, relaying, urls
+from tests.simulation.door import urls
 from tests.simulation.nodes import CHAIN, Node
-from tests.simulation.relayed import RELAYER_KEY
 from tests.simulation.trouble import Trouble, blocks_of
 from tests.simulation.wallets import MERCHANT, Wallet
 from tests.simulation.world import Steps
@@ -128,24 +127,19 @@ class LiveWorld(ChainWorld):
 
 def configuration(rng: Random, nodes: int) -> str:
     """payd.toml of a house that takes payments on the chain."""
-    values = {
-        "id": CHAIN,
-        "rpc": json.dumps(urls(nodes)),
-        "depth": rng.choice(DEPTHS),
-        "final": rng.choice(FINALS),
-        "sponsor": rng.choice(("true", "true", "false")),
-    }
-    text = CONFIGURATION
-    for name, value in values.items():
-        text = text.replace(f"@{name}", value)
-    return text
+    return filled(
+        CONFIGURATION,
+        id=CHAIN,
+        rpc=json.dumps(urls(nodes)),
+        depth=rng.choice(DEPTHS),
+        final=rng.choice(FINALS),
+        sponsor=rng.choice(("true", "true", "false")),
+    )
 
 
 def simulate_live(folder: Path, seed: int) -> LiveHistory:
     """The whole history of a seed in the live realm, in an empty folder."""
-    steps = Steps()
-    with plain_webhooks(), relaying(RELAYER_KEY):
-        return run_by_chance(partial(_simulate, folder, seed, steps), seed, steps)
+    return run_live(_simulate, folder, seed)
 
 
 async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:

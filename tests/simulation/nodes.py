@@ -30,6 +30,7 @@ from tests.chains.fake_chain import (
 from tests.chains.rpc_node import FakeNode, Says
 from tests.receiver import Does, Received
 from tests.simulation.chain import Chain, Sent
+from tests.simulation.moods import in_its_mood
 from tests.simulation.relayed import authorized_in, relayed
 
 CHAIN: Final = "eip155:1"
@@ -38,16 +39,6 @@ BALANCE: Final = 10**24
 GAS_PRICE: Final = 2 * 10**9
 GAS: Final = 90_000
 REVERTED: Final = Says(3, "execution reverted")
-# What a node does at times instead of answering, and how often.
-MOODS: Final = (
-    (0.010, Does(status=503)),
-    (0.006, Does(status=429, headers=(("retry-after", "2"),))),
-    (0.006, Does(body=b"<html>bad gateway</html>")),
-    (0.006, Does(body=b'{"jsonrpc":"2.0","id":1,"result":nul')),
-    (0.008, Does(resets=True)),
-    (0.004, Does(hangs=True)),
-)
-DELAY_S: Final = 0.2
 
 
 class Node:
@@ -92,17 +83,8 @@ class Node:
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
-        if self.is_down:
-            return Does(resets=True)
-        delay_s = self._rng.random() * DELAY_S
-        if self.moody:
-            mood = self._rng.random()
-            for chance, does in MOODS:
-                mood -= chance
-                if mood < 0:
-                    return replace(does, delay_s=delay_s)
         self._wire.asked.clear()
-        return replace(self._wire(received), delay_s=delay_s)
+        return in_its_mood(self, self._rng, lambda: self._wire(received))
 
     # Blocks, as it has them.
 

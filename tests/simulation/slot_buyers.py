@@ -15,7 +15,6 @@ from solders.keypair import Keypair
 from solders.message import Message, MessageV0
 from solders.transaction import VersionedTransaction
 
-from tests.crash.client import Answered
 from tests.crash.process import Furnished
 from tests.crash.shoppers import Door, Ledger, Told
 from tests.live.solana import (
@@ -37,9 +36,8 @@ from tests.live.solana import (
 )
 from tests.live.solana_street import SIGN, signed
 from tests.live.svm_methods import SvmNode
-from tests.simulation.buyers import EXCUSED, LATE_S, NOT_YET, PAUSE_MAX_S, REFUSED
+from tests.simulation.live_shopper import EXCUSED, LATE_S, PAUSE_MAX_S, REFUSED, LiveShopper
 from tests.simulation.slots import Slots
-from tests.simulation.world import SlowShopper
 
 PLACES: Final = (BUYER, BUYER_2, POOR)
 # Who has SOL for the fee of a transaction of their own.
@@ -50,7 +48,7 @@ PARTS: Final = ("0.5", "0.999", "1.001", "2")
 ENOUGH: Final = 1_000 * 10**DECIMALS
 
 
-class SlotBuyer(SlowShopper):
+class SlotBuyer(LiveShopper):
     """Creates payments, and does with each one or another thing that people do.
 
     Args:
@@ -91,10 +89,6 @@ class SlotBuyer(SlowShopper):
         )
         usual = (self._pay, self._pay, self._pay_by_code, self._pay_by_request)
         self._ways = (self._leave, self._cancel, self._cancel_as_buyer, *odd, *(usual * 4))
-
-    def excuses(self, answered: Answered) -> bool:
-        """Nodes that do not answer are nobody's fault here."""
-        return answered.status in EXCUSED
 
     # What is asked for.
 
@@ -171,16 +165,6 @@ class SlotBuyer(SlowShopper):
         known = list(self._chain.landed)
         if await self._offered(told, BUYER) and known:
             await self._name(told, self.rng.choice(known[-8:]))
-
-    async def _name(self, told: Told, tx_id: str) -> None:
-        """The merchant says that this payment is paid by that transaction, until it can be told."""
-        for _ in range(4):
-            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
-            named = await self.insist("POST", f"/v1/payments/{told.payment_id}/match", {"txId": tx_id})
-            if named.status == 200 and named.body["match"]["outcome"] not in NOT_YET:
-                return
-            if named.status not in (200, 404, 429) and not self.excuses(named):
-                self.refuse(named, "match")
 
     async def _pay_in_two_assets(self, told: Told) -> None:
         """Sign in one, and send another by a code."""
@@ -270,12 +254,7 @@ class SlotBuyer(SlowShopper):
 
     async def _offered(self, told: Told, place: int) -> list[dict[str, Any]]:
         """What a wallet is offered."""
-        path = f"/v1/gateway/payment/{told.payment_id}/options"
-        found = await self.insist("POST", path, [f"{CHAIN}:{address(place)}"])
-        if found.status not in (200, 410) and not self.excuses(found):
-            self.refuse(found, "options")
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        return (found.body.get("options") or []) if found.status == 200 else []
+        return await self._offers(told, f"{CHAIN}:{address(place)}")
 
     async def _link(self, told: Told) -> str | None:
         """A transfer request, in one asset or another; after a while, as people are."""
@@ -299,13 +278,7 @@ class SlotBuyer(SlowShopper):
         return tx_id_of(raw)
 
     async def _confirm(self, told: Told, option: dict[str, Any], raw: bytes) -> None:
-        done = [{"type": "walletRpc", "data": [base64.b64encode(raw).decode()]}]
-        body = {"optionId": option["id"], "results": done}
-        confirmed = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/confirm", body)
-        if confirmed.status == 200:
-            told.statuses.append(confirmed.body["status"])
-        elif confirmed.status not in (REFUSED | EXCUSED):
-            self.refuse(confirmed, "confirm")
+        await self._results(told, option, [base64.b64encode(raw).decode()])
 
 
 def transaction(

@@ -11,7 +11,7 @@ from tests.live.svm_ledger import Block, Landing
 from tests.live.svm_methods import MAINNET_GENESIS, SvmNode
 from tests.live.svm_node import answered
 from tests.receiver import Does, Received
-from tests.simulation.nodes import DELAY_S, MOODS
+from tests.simulation.moods import in_its_mood
 from tests.simulation.slots import Slots
 
 OTHER_GENESIS: Final = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
@@ -51,16 +51,7 @@ class SlotNode(SvmNode):
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
-        if self.is_down:
-            return Does(resets=True)
-        delay_s = self._rng.random() * DELAY_S
-        if self.moody:
-            mood = self._rng.random()
-            for chance, does in MOODS:
-                mood -= chance
-                if mood < 0:
-                    return replace(does, delay_s=delay_s)
-        return Does(body=answered(self, received.body), delay_s=delay_s)
+        return in_its_mood(self, self._rng, lambda: Does(body=answered(self, received.body)))
 
     def tip(self, commitment: str = "processed") -> Block:
         """The newest block with that commitment, by its own word."""

@@ -1,17 +1,12 @@
-"""What goes wrong with Solana and its nodes under a seed: forks, and nodes that fail, lag, forget and lie.
-
-Of several nodes one may lie at a time, and always the same one: two that agree are believed.
-"""
+"""What goes wrong with Solana and its nodes under a seed: forks, and nodes that fail, lag, forget and lie."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from random import Random
 from typing import Final
 
-import trio
-
+from tests.simulation.moods import Mischief
 from tests.simulation.slot_nodes import OTHER_GENESIS, SlotNode
 from tests.simulation.slots import Slots
 
@@ -45,7 +40,7 @@ SLOT_TROUBLES: Final = frozenset(
 """All that happens, by name."""
 
 
-class SlotTrouble:
+class SlotTrouble(Mischief[SlotNode]):
     """All of it, for one chain.
 
     Args:
@@ -54,10 +49,9 @@ class SlotTrouble:
         rng: When, and what.
         depths: Of forks: a transfer that lies deeper has been believed, and is lost to none.
         payments: What would pay the newest payments, signed: what a liar says was sent.
-
-    Attributes:
-        happened: How often, by name.
     """
+
+    pause_max_s = PAUSE_MAX_S
 
     def __init__(
         self,
@@ -67,16 +61,14 @@ class SlotTrouble:
         depths: tuple[int, ...],
         payments: Callable[[], list[bytes]],
     ) -> None:
+        super().__init__(nodes, rng)
         self.chain = chain
-        self.nodes = list(nodes)
-        self.happened: Counter[str] = Counter()
-        self._rng = rng
         self._depths = depths
         self._payments = payments
-        self._ways: tuple[Callable[[SlotNode], None], ...] = (
+        self.ways = (
             self._moody, self._down, self._lag, self._lag, self._list_late, self._forget, self._swallow
         )  # fmt: skip
-        self._lies: tuple[Callable[[SlotNode], None], ...] = (
+        self.lies = (
             self._hide,
             self._revert,
             self._misstate,
@@ -87,31 +79,10 @@ class SlotTrouble:
             self._forge,
         )
 
-    async def make(self) -> None:
-        """For ever."""
-        while True:
-            await trio.sleep(self._rng.random() * PAUSE_MAX_S)
-            if self._rng.random() < 0.4:
-                self.chain.reorg(self._rng.choice(self._depths))
-                self.happened["forks"] += 1
-                continue
-            node = self._rng.choice(self.nodes)
-            node.be_good()
-            if self._rng.random() < 0.25:
-                continue
-            may_lie = len(self.nodes) > 1 and node is self.nodes[0]
-            ways = self._lies if may_lie and self._rng.random() < 0.6 else self._ways
-            self._rng.choice(ways)(node)
-
-    # What nodes do that fail.
-
-    def _moody(self, node: SlotNode) -> None:
-        node.moody = True
-        self.happened["node fails at times"] += 1
-
-    def _down(self, node: SlotNode) -> None:
-        node.is_down = True
-        self.happened["node is down"] += 1
+    def turn(self) -> None:
+        """A fork."""
+        self.chain.reorg(self._rng.choice(self._depths))
+        self.happened["forks"] += 1
 
     def _lag(self, node: SlotNode) -> None:
         node.lag = self._rng.choice(LAGS)
@@ -128,17 +99,6 @@ class SlotTrouble:
     def _swallow(self, node: SlotNode) -> None:
         node.mode = "blackhole"
         self.happened["node swallows what it is sent"] += 1
-
-    # What a node does that lies.
-
-    def _hide(self, node: SlotNode) -> None:
-        node.hides = True
-        node.denies = self._rng.random() < 0.5
-        self.happened["node lies: hides"] += 1
-
-    def _revert(self, node: SlotNode) -> None:
-        node.reverts = True
-        self.happened["node lies: reverts"] += 1
 
     def _misstate(self, node: SlotNode) -> None:
         node.more = self._rng.choice((-1, 1, 1_000_000))

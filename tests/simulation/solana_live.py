@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -48,14 +47,15 @@ from tests.shop import START_MS
 from tests.simulation.chain_world import (
     ChainWorld,
     LiveHistory,
+    filled,
     furnish_live,
     live_through,
     nodes_of,
+    run_live,
     shop_with,
 )
 from tests.simulation.chance import Chance
-from tests.simulation.chance import run as run_by_chance
-from tests.simulation.door import plain_webhooks, relaying, urls
+from tests.simulation.door import urls
 from tests.simulation.relayed import RELAYER_KEY
 from tests.simulation.slot_buyers import SlotBuyer, transaction
 from tests.simulation.slot_nodes import SlotNode
@@ -214,25 +214,20 @@ async def furnish_chain(chain: Slots) -> None:
 
 def configuration(rng: Random, nodes: int) -> str:
     """payd.toml of a house that takes payments on the chain."""
-    values = {
-        "id": CHAIN,
-        "rpc": json.dumps(urls(nodes)),
-        "depth": rng.choice(DEPTHS),
-        "sponsor": rng.choice(("true", "true", "false")),
-        "percent": rng.choice(("0", "2.5")),
-        "operator": address(OPERATOR),
-    }
-    text = CONFIGURATION
-    for name, value in values.items():
-        text = text.replace(f"@{name}", value)
-    return text
+    return filled(
+        CONFIGURATION,
+        id=CHAIN,
+        rpc=json.dumps(urls(nodes)),
+        depth=rng.choice(DEPTHS),
+        sponsor=rng.choice(("true", "true", "false")),
+        percent=rng.choice(("0", "2.5")),
+        operator=address(OPERATOR),
+    )
 
 
 def simulate_solana(folder: Path, seed: int) -> LiveHistory:
     """The whole history of a seed in the live realm on Solana, in an empty folder."""
-    steps = Steps()
-    with plain_webhooks(), relaying(RELAYER_KEY):
-        return run_by_chance(partial(_simulate, folder, seed, steps), seed, steps)
+    return run_live(_simulate, folder, seed)
 
 
 async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:

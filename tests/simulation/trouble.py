@@ -1,22 +1,17 @@
-"""What goes wrong with a chain and its nodes under a seed: reorgs, and nodes that fail, lag, stray and lie.
-
-Of several nodes one may lie at a time, and always the same one: two that agree are believed.
-"""
+"""What goes wrong with an EVM chain and its nodes under a seed: reorgs, nodes that lag, stray and lie."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from random import Random
 from typing import Final
 
-import trio
-
 from payd.chains.defaults import Depth
 from payd.chains.evm.binding import payment_tag
 from tests.chains.fake_chain import FakeBlock, token_transfer
 from tests.simulation.chain import BLOCK_S, FINAL, SAFE, Chain, Sent, digest
+from tests.simulation.moods import Mischief
 from tests.simulation.nodes import Node
 from tests.simulation.wallets import BUYERS, MERCHANT
 
@@ -45,7 +40,7 @@ TROUBLES: Final = frozenset(
 """All that happens, by name."""
 
 
-class Trouble:
+class Trouble(Mischief[Node]):
     """All of it, for one chain.
 
     Args:
@@ -54,10 +49,9 @@ class Trouble:
         rng: When, and what.
         depth: So deep a transfer lies that has been believed; a reorg loses none that deep.
         prices: Of payments by id, the token and what they ask for of it: what a liar says was paid.
-
-    Attributes:
-        happened: How often, by name.
     """
+
+    pause_max_s = PAUSE_MAX_S
 
     def __init__(
         self,
@@ -67,17 +61,15 @@ class Trouble:
         depth: int,
         prices: Callable[[], dict[str, tuple[str, int]]],
     ) -> None:
+        super().__init__(nodes, rng)
         self.chain = chain
-        self.nodes = list(nodes)
-        self.happened: Counter[str] = Counter()
-        self._rng = rng
         self._depth = depth
         self._prices = prices
         self._made_up = 0
-        self._ways: tuple[Callable[[Node], None], ...] = (
+        self.ways = (
             self._moody, self._moody, self._down, self._lag, self._lag, self._stray
         )  # fmt: skip
-        self._lies: tuple[Callable[[Node], None], ...] = (
+        self.lies = (
             self._hide,
             self._revert,
             self._run_ahead,
@@ -86,35 +78,11 @@ class Trouble:
             self._set_clock,
         )
 
-    async def make(self) -> None:
-        """For ever."""
-        while True:
-            await trio.sleep(self._rng.random() * PAUSE_MAX_S)
-            if self._rng.random() < 0.4:
-                self._reorg()
-                continue
-            node = self._rng.choice(self.nodes)
-            node.be_good()
-            if self._rng.random() < 0.25:
-                continue
-            may_lie = len(self.nodes) > 1 and node is self.nodes[0]
-            ways = self._lies if may_lie and self._rng.random() < 0.6 else self._ways
-            self._rng.choice(ways)(node)
-
-    def _reorg(self) -> None:
+    def turn(self) -> None:
+        """A reorg."""
         depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
         self.chain.reorg(depth, drops=self._depth)
         self.happened["reorgs"] += 1
-
-    # What nodes do that fail.
-
-    def _moody(self, node: Node) -> None:
-        node.moody = True
-        self.happened["node fails at times"] += 1
-
-    def _down(self, node: Node) -> None:
-        node.is_down = True
-        self.happened["node is down"] += 1
 
     def _lag(self, node: Node) -> None:
         node.lag = self._rng.choice(LAGS)
@@ -125,17 +93,6 @@ class Trouble:
         if self.chain.left:
             node.fork = self.chain.left[-1]
             self.happened["node stays behind on a fork"] += 1
-
-    # What a node does that lies.
-
-    def _hide(self, node: Node) -> None:
-        node.hides = True
-        node.denies = self._rng.random() < 0.5
-        self.happened["node lies: hides"] += 1
-
-    def _revert(self, node: Node) -> None:
-        node.reverts = True
-        self.happened["node lies: reverts"] += 1
 
     def _leave(self, node: Node) -> None:
         node.other_chain = True

@@ -394,28 +394,33 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
             nursery.start_soon(world.go_through, lives, calm)
             await _shop(world, calm)
-            door = world.door()
-            await come_to_rest(door, at)
-            events = await all_events(door, at)
-            details = await all_details(door, at, world.ledger)
-            with trio.move_on_after(HEAR_MAX_S):
-                while len(world.ledger.heard) < len(events):
-                    await trio.sleep(1)
+            await come_to_rest(world.door(), at)
+            left = await look_back(world, seed, lives, world.folder_of(lives) / "test.db")
             nursery.cancel_scope.cancel()
-    left = Aftermath(
+    return History(left, steps.taken, tuple(world.faults), digest_of(left))
+
+
+async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermath:
+    """What is left at the end of the last life, whose file this is: what was told, heard and stored."""
+    door = world.door()
+    events = await all_events(door, world.at)
+    details = await all_details(door, world.at, world.ledger)
+    with trio.move_on_after(HEAR_MAX_S):
+        while len(world.ledger.heard) < len(events):
+            await trio.sleep(1)
+    return Aftermath(
         seed=seed,
-        at=at,
+        at=world.at,
         ledger=world.ledger,
         received=world.receiver.received,
         events=events,
         details=details,
-        rows=read_rows(world.folder_of(lives) / "test.db"),
+        rows=read_rows(path),
         exit_code=0,
         deaths=lives,
         ready_after_s=[],
         complaints=[] if world.faults else world.complaints,
     )
-    return History(left, steps.taken, tuple(world.faults), digest_of(left))
 
 
 async def _shop(world: World, calm: trio.Event) -> None:
