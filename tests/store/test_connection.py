@@ -34,15 +34,6 @@ from payd.store.raw import ReadConnection, StagedConnection, Tx
 pytestmark = pytest.mark.real_time
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE t (x INTEGER PRIMARY KEY)")
-        connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(10)])
-    return tmp_path / "x.db"
-
-
 @pytest.fixture(params=["threads", "inline"])
 async def connections(path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Connections]:
     with bridge():

@@ -18,15 +18,6 @@ pytestmark = pytest.mark.real_time
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE t (x INTEGER PRIMARY KEY)")
-        connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(10)])
-    return tmp_path / "x.db"
-
-
-@pytest.fixture
 def reader(path: Path) -> Iterator[ReadConnection]:
     opened = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=ReadConnection)
     with closing(opened):
