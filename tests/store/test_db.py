@@ -384,6 +384,10 @@ async def test_a_log_that_only_grew_starts_again_from_its_beginning(
     assert short.pages < 8
 
 
+# On a busy machine a checkpoint may not get the writer's lock in time, and tries again later.
+TRIES = 3
+
+
 async def test_a_log_starts_again_also_beside_lists_of_which_each_follows_on_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,9 +410,12 @@ async def test_a_log_starts_again_also_beside_lists_of_which_each_follows_on_ano
             others.start_soon(go_on, lambda: db.write(add, db.stats().commits), 0.02)
             while (await db._checkpoint("PASSIVE")).pages <= 2 * 64:
                 await trio.sleep(0.1)
-            await db._shorten("RESTART", 64)
-            await db.write(add, -1)  # the log starts again with the next commit
-            assert (await db._checkpoint("PASSIVE")).pages <= 64
+            pages = list[int]()
+            while len(pages) < TRIES and min(pages, default=math.inf) > 64:
+                await db._shorten("RESTART", 64)
+                await db.write(add, -1)  # the log starts again with the next commit
+                pages.append((await db._checkpoint("PASSIVE")).pages)
+            assert pages[-1] <= 64, pages
             others.cancel_scope.cancel()
 
 
