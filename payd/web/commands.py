@@ -23,12 +23,12 @@ from payd.store.apps import App, insert_app, list_apps, revoke_app
 from payd.store.attempts import attempts_of
 from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import endpoint_of_id, find_endpoint, listen_secret, secrets_of
-from payd.store.keys import LISTENER, LISTENER_SCOPES, SCOPES, Key, insert_key, list_keys, revoke_key
+from payd.store.keys import LISTENER, LISTENER_SCOPES, SCOPES, Key, insert_key, list_keys
 from payd.store.notices import notify_secret
 from payd.web.account_commands import ACCOUNT_COMMANDS
 from payd.web.backup_commands import BACKUP_COMMANDS
 from payd.web.command import ACTOR, Args, Command, Mode, OfId, OfMode, account_of, ask, realm_of
-from payd.web.feed import newest_place, revoke_left_keys
+from payd.web.feed import end_key, newest_place, revoke_left_keys
 from payd.web.log_commands import LOG_COMMANDS
 from payd.web.merchant_commands import MERCHANT_COMMANDS
 from payd.web.metrics_chains import see_chain
@@ -141,10 +141,7 @@ async def _key_list(house: House, args: OfMode) -> list[_KeyWire]:
 
 async def _key_revoke(house: House, args: OfId) -> _KeyWire:
     realm, account = realm_of(house, args.mode), account_of(house, args)
-    key = await realm.db.write(
-        revoke_key, account_id=account.id, key_id=args.id, actor=ACTOR, now_ms=realm.clock.now_ms()
-    )
-    return _key_wire(key, args.mode)
+    return _key_wire(await end_key(realm, account.id, args.id, ACTOR), args.mode)
 
 
 async def _app_create(house: House, args: _Named) -> _AppWire:

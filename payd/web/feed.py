@@ -18,7 +18,7 @@ from payd.core.payment import Payment
 from payd.store.clock import newest_event_seq
 from payd.store.endpoints import Tx, find_endpoint, secrets_of
 from payd.store.events import EventRow, event_time, events_after, seq_in_history
-from payd.store.keys import listener_keys, revoke_key
+from payd.store.keys import Key, listener_keys, revoke_key
 from payd.store.retention import lacks_events
 from payd.web.auth import Caller, authenticate
 from payd.web.call import Answer, Call, Request
@@ -28,7 +28,7 @@ from payd.web.query import check_names
 from payd.web.schema import buyer_page
 from payd.web.sockets import READ_AGAIN_S
 
-# How long a listener may stay after its key was revoked.
+# How long a listener may stay whose key was revoked by a commit of which nobody heard.
 CHECK_S: Final = 25.0
 # How many events that wait behind a cursor are counted.
 BEHIND_MAX: Final = 100
@@ -288,10 +288,24 @@ async def check_listeners(house: House) -> None:
 async def revoke_left_keys(realm: Realm) -> None:
     """Revoke the keys of listeners that are gone, killed ones too."""
     for account_id, key_id in realm.account_feed.leases.take_lapsed(trio.current_time()):
-        await realm.db.write(
-            revoke_key,
-            account_id=account_id,
-            key_id=key_id,
-            actor=HOUSE_ACTOR,
-            now_ms=realm.clock.now_ms(),
-        )
+        await end_key(realm, account_id, key_id, HOUSE_ACTOR)
+
+
+async def end_key(realm: Realm, account_id: str, key_id: str, actor: str) -> Key:
+    """Revoke an account's key: it opens nothing more, and who listens by it is let go at once.
+
+    Args:
+        realm: Where the key is.
+        account_id: Whose key.
+        key_id: Which one.
+        actor: Who revokes it, for the audit.
+
+    Raises:
+        NotFound: The account has no such key.
+        StoreUnavailable, OutcomeUnknown: It could not be stored, or perhaps was.
+    """
+    key = await realm.db.write(
+        revoke_key, account_id=account_id, key_id=key_id, actor=actor, now_ms=realm.clock.now_ms()
+    )
+    realm.account_feed.wake(account_id)  # each listener is asked for its key, and finds that it has none
+    return key

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from payd.actors.feed import LEASE_S
+from payd.actors.feed import LEASE_S, Bell, Listener
 from payd.config import load
 from payd.core.errors import InvalidParams, NotFound, PaydError
 from payd.core.ids import hash_api_key
@@ -84,7 +84,10 @@ async def test_a_key_is_shown_once_and_opens_its_realm(house: House) -> None:
 async def test_a_revoked_key_opens_nothing(house: House) -> None:
     await do(house, "account.create", name="main")
     made = await do(house, "key.create")
+    bell = Bell()
+    house.realms["test"].account_feed.subscribe(made["accountId"], Listener(bell.wake))
     revoked = await do(house, "key.revoke", id=made["id"])
+    await bell.wait()
     assert revoked["revokedAt"] is not None
     assert house.realms["test"].db.point(find_key, hash_api_key(made["apiKey"])) is None
     assert [act for _, act, _ in audit(house)] == ["key.create", "key.revoke"]

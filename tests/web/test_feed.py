@@ -28,7 +28,7 @@ from payd.entropy import new_id
 from payd.store import writer as store
 from payd.store.batch import Failure, run_batch
 from payd.store.events import SET_BACK_MAX_MS
-from payd.store.keys import LISTENER, LISTENER_SCOPES, insert_key, list_keys, listener_keys, revoke_key
+from payd.store.keys import LISTENER, LISTENER_SCOPES, insert_key, list_keys, listener_keys
 from payd.web.call import Request
 from payd.web.commands import run_command
 from payd.web.cursor import encode_cursor
@@ -39,6 +39,7 @@ from payd.web.feed import (
     AccountEvents,
     Feeds,
     check_listeners,
+    end_key,
     page_bytes,
     revoke_left_keys,
 )
@@ -328,7 +329,10 @@ async def test_a_key_revoked_meanwhile_hears_nothing_more(shop: Shop) -> None:
     feed = await listener(shop, key)
     (fresh,) = {key.id for key in await shop.realm.db.read(list_keys, shop.account_id)} - known
     assert await feed.events_after(0, 10) == []
-    await shop.realm.db.write(revoke_key, account_id=shop.account_id, key_id=fresh, actor="test", now_ms=0)
+    bell = Bell()
+    shop.realm.account_feed.subscribe(shop.account_id, Listener(bell.wake))
+    await end_key(shop.realm, shop.account_id, fresh, "test")
+    await bell.wait()  # it is asked at once, and not when there is something to send
     with pytest.raises(PaydError):
         await feed.events_after(0, 10)
 

@@ -27,11 +27,11 @@ from payd.store.keys import (
     find_made_key,
     insert_key,
     list_keys,
-    revoke_key,
 )
 from payd.store.merchants import list_merchants
 from payd.web.call import Answer
 from payd.web.dashboard.visit import SENT_BEFORE, Visit
+from payd.web.feed import end_key
 
 MEANINGS: Final = MappingProxyType(
     {
@@ -151,13 +151,7 @@ async def revoke(visit: Visit) -> Answer:
     if not _may_manage(visit):
         raise Forbidden("Live keys are an owner's to revoke. Ask an owner of the account.")
     try:
-        key = await visit.realm.db.write(
-            revoke_key,
-            account_id=visit.account_id,
-            key_id=visit.params["key"],
-            actor=visit.actor,
-            now_ms=visit.realm.clock.now_ms(),
-        )
+        key = await end_key(visit.realm, visit.account_id, visit.params["key"], visit.actor)
     except NotFound:
         raise NotFound("There is no such key.") from None
     return visit.redirect("keys", f"{key.name} (…{key.last4}) is revoked and opens nothing from now on.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from payd.actors.feed import Bell, Listener
 from payd.core.ids import KEY_ENTROPY_BYTES, make_api_key
 from payd.core.roles import Role
 from payd.entropy import system_entropy
@@ -178,10 +179,13 @@ async def test_a_revoked_key_opens_nothing_from_then_on(shop: Shop) -> None:
     made = await visitor.post(KEYS, {"name": "Gone", "scope": ["merchants:read"]})
     api_key, key = key_in(made), named(shop, "Gone")
     assert (await shop.call("GET", "/v1/merchants", key=api_key)).status == 200
+    bell = Bell()
+    shop.realm.account_feed.subscribe(shop.account_id, Listener(bell.wake))
     for _ in range(2):
         assert (await visitor.post(f"{KEYS}/{key.id}/revoke")).to == KEYS
     found = await shop.call("GET", "/v1/merchants", key=api_key)
     assert (found.status, found.code) == (401, "invalid_api_key")
+    await bell.wait()
     assert audited(shop, "key.revoke") == [visitor.user_id]
     assert "Revoked keys" in (await visitor.get(KEYS)).text
 
