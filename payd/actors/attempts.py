@@ -146,7 +146,7 @@ class Attempts:
         try:
             end = await self._end_of(work, trigger, fault)
         except trio.Cancelled:
-            await self._interrupted(work, trigger, started_ms)
+            await self._interrupted(work, trigger, started_ms, fault)
             raise
         finally:
             self._unanswered[endpoint_id] -= 1
@@ -206,15 +206,14 @@ class Attempts:
 
         return await write(step)
 
-    async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int) -> None:
+    async def _interrupted(self, work: Work, trigger: Trigger, started_ms: int, fault: Fault | None) -> None:
         """Log a request that a deletion cut off; one that the server's end cuts off is made again."""
         endpoint = self._db.point(endpoint_of_id, work.endpoint.id)
         if endpoint is None or endpoint.state is not EndpointState.DELETED:
             return
         with trio.move_on_after(LAST_WRITE_S, shield=True):
-            await self._db.write(
-                record_interrupted, work.delivery_id, trigger, started_ms, self._clock.now_ms()
-            )
+            now_ms, kind = self._clock.now_ms(), None if fault is None else fault.kind
+            await self._db.write(record_interrupted, work.delivery_id, trigger, started_ms, now_ms, kind)
 
     def _tell(
         self, delivery_id: str, message_id: str, event_type: str, end: AttemptEnd, recorded: Recorded

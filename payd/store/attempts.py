@@ -179,10 +179,24 @@ def record_successes(
     return [outcome.Value(one) for one in recorded]
 
 
-def record_interrupted(tx: Tx, delivery_id: str, trigger: Trigger, at_ms: int, ended_at_ms: int) -> None:
+def record_interrupted(
+    tx: Tx, delivery_id: str, trigger: Trigger, at_ms: int, ended_at_ms: int, fault: FaultKind | None
+) -> None:
     """Log an attempt that was cut off on this side: the receiver may have it, and the budget has it not."""
-    words = "The endpoint was deleted while the request was under way."
-    end = AttemptEnd(trigger, at_ms, ended_at_ms, None, "interrupted", ended_at_ms - at_ms, None, b"", words)
+    if fault is not None:
+        close_use(tx, delivery_id)
+    end = AttemptEnd(
+        trigger,
+        at_ms,
+        ended_at_ms,
+        status=None,
+        error_class="interrupted",
+        duration_ms=ended_at_ms - at_ms,
+        remote_ip=None,
+        body=b"",
+        error="The endpoint was deleted while the request was under way.",
+        fault=fault,
+    )
     (n,) = tx.execute(f"SELECT {_NEXT_N} FROM deliveries d WHERE id = ?", (delivery_id,)).fetchone()
     _log_attempts(tx, [(delivery_id, n, end, None)])
 

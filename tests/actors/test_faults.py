@@ -14,7 +14,7 @@ from payd.core.fault import FORGED, REORDER_MAX_MS, Fault, FaultKind
 from payd.core.retry import ATTEMPTS_MAX
 from payd.core.signature import SignatureMismatch, StaleTimestamp, verify
 from payd.store.db import Database, Tx
-from payd.store.endpoints import endpoint_of_id
+from payd.store.endpoints import delete_endpoint, endpoint_of_id
 from payd.store.faults import add_fault, list_faults
 from payd.store.webhook_jobs import start_job
 from tests.outbox import ACCOUNT, Outbox, open_outbox
@@ -249,6 +249,23 @@ async def test_a_restart_keeps_what_is_left(realm_db: Database) -> None:
         await again.drained()
         assert len(receiver.received) == 1
         assert [[one.fault for one in again.log(row)] for row in again.rows()] == [["drop"], ["drop"], [None]]
+
+
+async def test_what_was_done_to_a_request_that_a_deletion_cuts_off_is_in_the_log(outbox: Outbox) -> None:
+    receiver = outbox.host("a.test", always(Does(hangs=True)))
+    endpoint, _ = await outbox.register("a.test")
+    await inject(outbox, endpoint.id, "bad_signature")
+    await outbox.happen()
+    while not receiver.received:
+        await trio.sleep(0.1)
+    now_ms = outbox.clock.now_ms()
+    await outbox.db.write(delete_endpoint, account_id=ACCOUNT, now_ms=now_ms, actor="test")
+    outbox.deliveries.drop(endpoint.id)
+    await outbox.drained()
+
+    [attempt] = outbox.log(outbox.rows()[0])
+    assert (attempt.error_class, attempt.fault) == ("interrupted", "bad_signature")
+    assert outbox.db.point(lambda tx: tx.execute("SELECT open FROM fault_uses").fetchall()) == [(0,)]
 
 
 async def test_where_nothing_is_injected_a_fault_in_the_store_touches_nothing(realm_db: Database) -> None:
