@@ -26,12 +26,17 @@ from payd.chains.solana.answers import (
     Listed,
     decode_accounts,
     decode_clock,
-    decode_count,
     decode_landed,
     decode_listing,
+    first_in,
 )
-from payd.chains.solana.asking import LISTED_MAX, clock_call, listing_call, transaction_call
-from payd.chains.solana.evidence import FIRST_SLOT_CALL
+from payd.chains.solana.asking import (
+    FIRST_SLOT_CALL,
+    LISTED_MAX,
+    clock_call,
+    listing_call,
+    transaction_call,
+)
 from payd.chains.solana.proof import Watched, candidate_bindings, paid_by
 from payd.chains.solana.terms import Commitment
 from payd.chains.unread import Unread, good
@@ -239,15 +244,6 @@ class AccountReader:
 
 # What is final comes first: where each block is final at once, there is a newer one between the two answers.
 _CLOCKS: Final[tuple[Call, ...]] = (clock_call("finalized"), clock_call("confirmed"))
-
-
-def first_in(result: object) -> int:
-    """A node's answer to `FIRST_SLOT_CALL`; 0 where it refuses: then it is taken to have everything.
-
-    Raises:
-        BadAnswer: It is none.
-    """
-    return 0 if isinstance(result, RpcError) else decode_count(result, "the first slot")
 
 
 def name_of(slot: int) -> str:

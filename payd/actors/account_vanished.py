@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from payd.actors.account_reading import first_in, name_of
+from payd.actors.account_reading import name_of
 from payd.chains.asking import answered
 from payd.chains.rpc import Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.chains.solana.answers import Listed, Status, decode_statuses
-from payd.chains.solana.asking import STATUSES_MAX, statuses_call
-from payd.chains.solana.evidence import FIRST_SLOT_CALL
+from payd.chains.solana.answers import Listed, Status, decode_statuses, first_in
+from payd.chains.solana.asking import FIRST_SLOT_CALL, STATUSES_MAX, statuses_call
 from payd.chains.unread import Unread
 from payd.chains.witnesses import WITNESSES, needed
 from payd.store.db import Tx

@@ -21,7 +21,7 @@ from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Listed, decode_listing
 from payd.chains.solana.asking import listing_call
 from payd.chains.solana.binding import reference_of
-from payd.chains.solana.fates import Doubts, End, Word, ask_enough, ask_one
+from payd.chains.solana.fates import Doubts, Told, Word, ask_enough, ask_one
 from payd.chains.witnesses import needed
 from payd.clock import Clock
 from payd.core.caip import ChainId
@@ -49,9 +49,10 @@ RECENT_MS: Final = 45_000
 NAMED_MAX: Final = 20
 
 _TAKEN: Final[frozenset[Verdict]] = frozenset({"ok", "known"})
-_WORDS: Final[dict[End, str]] = {
+_WORDS: Final[dict[Told, str]] = {
     "failed": "The transaction failed on the blockchain.",
     "nowhere": "The blockchain did not take the transaction while its blockhash was valid.",
+    "forgotten": "No node knows the transaction, and none remembers the time in which it could land.",
 }
 
 
@@ -254,7 +255,8 @@ class Flight:
         words = await ask_enough(self._rpc, [one.tx_id for one in over])
         dead = []
         for one in over:
-            end = self._doubts.end_of(words, one.tx_id, one.valid_until_height)
+            age_ms = self._clock.now_ms() - one.created_at_ms
+            end = self._doubts.end_of(words, one.tx_id, one.valid_until_height, age_ms)
             if end == "landed":
                 await self._land(one, nursery)
             elif end is not None:
@@ -274,7 +276,7 @@ class Flight:
         await self._db.write(end_submission, one.seq, "landed")
         log.info("submitter.landed", payment_id=one.payment_id, tx_id=one.tx_id)
 
-    async def _bury(self, one: StoredSubmission, end: End) -> None:
+    async def _bury(self, one: StoredSubmission, end: Told) -> None:
         """It comes to nothing. Another transaction may have paid, to some other account.
 
         That one is read first: once this has ended, its payment fails, and nobody looks for it any more.
@@ -302,4 +304,4 @@ def _is_gone(word: Word, tx_id: str, before: int) -> bool:
     """
     status = word.statuses[tx_id]
     is_there = status is not None and (status.slot == before or status.commitment != "processed")
-    return word.at >= before and not is_there
+    return word.first <= before <= word.at and not is_there

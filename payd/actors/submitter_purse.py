@@ -141,6 +141,7 @@ class Purse:
         """End the reservations of what is final, at its real cost, and of what can not land any more.
 
         What a single node has as final is paid for, whatever others forgot: it counts among what was spent.
+        So does what was given up, of which no node can tell.
         """
         if not out:
             return
@@ -148,9 +149,12 @@ class Purse:
         self._doubts.keep(set(tx_ids))
         words = await ask_enough(self._rpc, tx_ids)
         ends = {
-            one.message_hash: self._doubts.end_of(words, _tx_id(one), one.valid_until_height) for one in out
+            one.message_hash: self._doubts.end_of(
+                words, _tx_id(one), one.valid_until_height, self._clock.now_ms() - one.created_at_ms
+            )
+            for one in out
         }
-        paid = [one for one in out if ends[one.message_hash] in ("landed", "failed")]
+        paid = [one for one in out if ends[one.message_hash] in ("landed", "failed", "forgotten")]
         void = [one for one in out if ends[one.message_hash] == "nowhere"]
         ended: list[Ended] = [(one.message_hash, "void", 0) for one in void]
         ended += await self._costs(paid)

@@ -10,7 +10,8 @@ import trio
 from structlog.testing import capture_logs
 
 from payd.actors import submitter
-from payd.actors.submitter_flight import RECENT_MS, RESEND_S
+from payd.actors.submitter_flight import _WORDS, RECENT_MS, RESEND_S
+from payd.chains.solana.ending import GIVEN_UP_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
 from payd.core.payment import TransferConfirmed
@@ -192,6 +193,21 @@ async def test_a_node_that_forgot_it_does_not_bury_what_another_knows_to_be_fina
     await rounds(submitting, DOUBT_S + 10)
     assert submitting.states(owed) == ["landed"]
     assert submitting.solana.kinds(owed.tx_id) == ["matched"]
+
+
+async def test_what_no_node_remembers_is_open_until_it_is_given_up(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.expire()
+    submitting.solana.nodes[0].forgotten.add(owed.tx_id)
+    submitting.solana.nodes[0].first_slot = submitting.solana.ledger.tip.slot - 10
+    await trio.sleep(GIVEN_UP_S - 60)
+    await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["open"]
+    await trio.sleep(60)
+    await submitting.submitter.run_once()
+    assert submitting.stored(owed.payment_id).reason == _WORDS["forgotten"]
+    assert submitting.states(owed) == ["dead"]
 
 
 async def test_what_failed_for_good_is_dead_and_its_payment_told(submitting: Submitting) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from payd.core.payment import SettlementCompleted, TransferConfirmed
@@ -75,6 +76,20 @@ async def test_what_only_the_watcher_saw_before_the_fork_is_an_alarm_too(submitt
         await rounds(submitting, 3)
     assert critical(logs) == ["submitter.lost_after_success"]
     assert submitting.submitter.stats().alarms == {"lost"}
+
+
+async def test_what_the_node_does_not_remember_is_not_lost(submitting: Submitting) -> None:
+    solana = submitting.solana
+    owed = await succeeded(submitting)
+    await submitting.expire()
+    solana.nodes[0].forgotten.add(owed.tx_id)
+    solana.nodes[0].first_slot = solana.ledger.tip.slot - 10
+    await trio.sleep(60)  # it is looked for where nodes look for what is old
+    with capture_logs() as logs:
+        await submitting.submitter.run_once()
+    assert critical(logs) == []
+    assert submitting.submitter.stats().lost == 0
+    assert submitting.states(owed) == ["open"]
 
 
 @pytest.mark.parametrize("lag", [1, 3])

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.chains.solana.ending import GIVEN_UP_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
 from payd.store.db import Database
@@ -90,6 +91,19 @@ async def test_no_node_alone_gives_a_reservation_back(two_submitting: Submitting
     await submitting.expire()
     await settle(submitting)
     assert spent(submitting) == RESERVED
+
+
+async def test_what_no_node_remembers_counts_as_spent_once_it_is_given_up(submitting: Submitting) -> None:
+    owed = await submitting.owe()
+    await submitting.submitter.run_once()
+    await submitting.expire()
+    submitting.solana.nodes[0].forgotten.add(owed.tx_id)
+    submitting.solana.nodes[0].first_slot = submitting.solana.ledger.tip.slot - 10
+    await settle(submitting)
+    assert (reserved(submitting), spent(submitting)) == (RESERVED, RESERVED)
+    await trio.sleep(GIVEN_UP_S)
+    await settle(submitting)
+    assert (reserved(submitting), spent(submitting)) == (0, RESERVED)
 
 
 async def test_of_three_nodes_one_that_stands_still_keeps_nothing_reserved(realm_db: Database) -> None:

@@ -15,6 +15,7 @@ from solders.transaction import VersionedTransaction
 
 from payd.chains.rpc_wire import Call
 from payd.chains.solana.asking import (
+    FIRST_SLOT_CALL,
     account_calls,
     clock_call,
     height_call,
@@ -27,7 +28,6 @@ from payd.chains.solana.asking import (
     transaction_call,
 )
 from payd.chains.solana.dialect import SolanaDialect
-from payd.chains.solana.evidence import FIRST_SLOT_CALL
 from payd.chains.solana.keys import TOKEN, token_account
 from tests.live.node_process import Refused
 from tests.live.solana import (

@@ -18,7 +18,7 @@ from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from payd.chains.rpc_errors import BadAnswer
+from payd.chains.rpc_errors import BadAnswer, RpcError
 
 T = TypeVar("T")
 
@@ -384,6 +384,15 @@ def decode_count(answer: object, what: str = "the answer") -> int:
     """
     count: int = _read(answer, _Count, what)
     return count
+
+
+def first_in(result: object) -> int:
+    """A node's answer to `FIRST_SLOT_CALL`; 0 where it refuses: then it is taken to have everything.
+
+    Raises:
+        BadAnswer: It is none.
+    """
+    return 0 if isinstance(result, RpcError) else decode_count(result, "the first slot")
 
 
 def from_signature(text: str, what: str = "the signature") -> str:

@@ -23,6 +23,9 @@ ACCOUNTS_MAX: Final = 100
 STATUSES_MAX: Final = 256
 LISTED_MAX: Final = 1000
 
+FIRST_SLOT_CALL: Final[Call] = ("getFirstAvailableBlock",)
+"""Asks for the oldest slot whose transactions a node has: of older ones it knows nothing."""
+
 # Of the transactions that wallets make: 0 names accounts in tables, 1 may have 4096 bytes.
 _VERSION_MAX: Final = 1
 

@@ -29,10 +29,16 @@ from payd.chains.solana.answers import (
     decode_count,
     decode_listing,
 )
-from payd.chains.solana.asking import account_calls, clock_call, listing_call, rent_call, slot_call
+from payd.chains.solana.asking import (
+    FIRST_SLOT_CALL,
+    account_calls,
+    clock_call,
+    listing_call,
+    rent_call,
+    slot_call,
+)
 from payd.chains.solana.build import DEFAULT_UNITS, network_fee
 from payd.chains.solana.chain import SolanaChain
-from payd.chains.solana.evidence import FIRST_SLOT_CALL
 from payd.chains.solana.keys import CLOCK, TOKEN, token_account
 from payd.chains.solana.mints import mint_key, mint_problem, program_of
 from payd.chains.solana.priority import PRICE_MIN

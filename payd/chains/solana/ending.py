@@ -32,8 +32,15 @@ from payd.chains.solana.answers import (
     decode_listing,
     decode_statuses,
 )
-from payd.chains.solana.asking import height_call, listing_call, slot_call, statuses_call, transaction_call
-from payd.chains.solana.evidence import FIRST_SLOT_CALL, Evidence, watched_for
+from payd.chains.solana.asking import (
+    FIRST_SLOT_CALL,
+    height_call,
+    listing_call,
+    slot_call,
+    statuses_call,
+    transaction_call,
+)
+from payd.chains.solana.evidence import Evidence, watched_for
 from payd.chains.solana.failures import failure_words
 from payd.chains.solana.proof import paid_by
 from payd.chains.solana.terms import Terms

@@ -15,11 +15,10 @@ from solders.pubkey import Pubkey
 
 from payd.chains.asking import answered
 from payd.chains.following import is_account
-from payd.chains.rpc import Call
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
 from payd.chains.solana.answers import Landed, decode_count, decode_landed, decode_statuses
-from payd.chains.solana.asking import slot_call, statuses_call, transaction_call
+from payd.chains.solana.asking import FIRST_SLOT_CALL, slot_call, statuses_call, transaction_call
 from payd.chains.solana.proof import Watched, paid_by
 from payd.chains.solana.terms import Commitment
 from payd.chains.solana.track import Track
@@ -30,8 +29,6 @@ from payd.store.sightings import Sighting
 log = structlog.get_logger("payd.chains")
 
 NATIVE: Final = "slip44"
-FIRST_SLOT_CALL: Final[Call] = ("getFirstAvailableBlock",)
-"""Asks for the oldest slot whose transactions a node has: of older ones it knows nothing."""
 
 
 class Evidence(Witnesses):

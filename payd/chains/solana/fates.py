@@ -1,7 +1,8 @@
 """What nodes say of transactions that can land by their blockhash alone, and whether they agree on an end.
 
 Nobody's silence is believed by itself: a transaction is nowhere once its blockhash has expired in what is
-final, and the same answer knows all slots up to there.
+final, and the same answer knows all slots up to there, from those on in which it could land first. Of a node
+that does not remember these, nobody knows whether it forgot it.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -14,11 +15,14 @@ from typing import Final, Literal, NamedTuple
 import structlog
 import trio
 
-from payd.chains.rpc import Call, Rpc, RpcError
+from payd.chains.asking import answered
+from payd.chains.rpc import Call, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
-from payd.chains.solana.answers import Status, decode_count, decode_statuses
-from payd.chains.solana.asking import STATUSES_MAX, height_call, slot_call, statuses_call
+from payd.chains.solana.answers import Status, decode_count, decode_statuses, first_in
+from payd.chains.solana.asking import FIRST_SLOT_CALL, STATUSES_MAX, height_call, slot_call, statuses_call
+from payd.chains.solana.ending import GIVEN_UP_S
+from payd.chains.solana.lifetime import BLOCKHASH_BLOCKS
 from payd.chains.witnesses import needed
 
 log = structlog.get_logger("payd.relayer")
@@ -26,8 +30,13 @@ log = structlog.get_logger("payd.relayer")
 End = Literal["landed", "failed", "nowhere"]
 """landed: final, and did what it says. failed: final, and did nothing. nowhere: it cannot land any more."""
 
+Told = End | Literal["forgotten"]
+"""forgotten: it cannot land any more, and the node cannot tell whether it did."""
+
 # Where one node says that it is final and another does not know it: that one forgot it, or stands still.
 DOUBT_S: Final = 60.0
+# Some slots have no block; in the long run more have one than not.
+SLOTS_A_BLOCK: Final = 2
 
 _HEADS: Final[tuple[Call, ...]] = (height_call("finalized"), slot_call("finalized"))
 
@@ -40,21 +49,30 @@ class Word(NamedTuple):
         statuses: By transaction; None: the node knows nothing of it.
         slot: Of the same block.
         at: The slot up to which the statuses know everything.
+        first: The slot from which on they do; 0 where nothing old was asked for.
     """
 
     height: int
     slot: int
     at: int
     statuses: Mapping[str, Status | None]
+    first: int = 0
 
-    def end_of(self, tx_id: str, valid_until_height: int) -> End | None:
+    def end_of(self, tx_id: str, valid_until_height: int) -> Told | None:
         """How a transaction has ended by this; None while it has not."""
         status = self.statuses[tx_id]
         if status is None:
-            return "nowhere" if self.at >= self.slot and self.height > valid_until_height else None
+            if self.at < self.slot or self.height <= valid_until_height:
+                return None
+            return "nowhere" if self._remembers(valid_until_height) else "forgotten"
         if status.commitment != "finalized":
             return None
         return "landed" if status.err is None else "failed"
+
+    def _remembers(self, valid_until_height: int) -> bool:
+        """Whether the node has all slots in which such a transaction can have landed."""
+        blocks = self.height - valid_until_height + BLOCKHASH_BLOCKS
+        return self.first == 0 or self.slot - self.first >= blocks * SLOTS_A_BLOCK
 
 
 async def ask_one(rpc: Rpc, tx_ids: Sequence[str], *, search_history: bool) -> Word:
@@ -93,16 +111,23 @@ async def ask_enough(rpc: Rpc, tx_ids: Sequence[str]) -> list[Word]:
 def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int, enough: int) -> End | None:
     """The end on which so many agree, and all that know one; None where there is none.
 
-    Who is behind knows none yet, and is in nobody's way. What any of them has at all is not nowhere; but of
-    what failed on one and is forgotten by another, both say that it did nothing.
+    Who is behind or has forgotten it knows none, and is in nobody's way. What any of them has at all is not
+    nowhere; but of what failed on one and is nowhere on another, both say that it did nothing.
     """
-    said = [end for word in words if (end := word.end_of(tx_id, valid_until_height)) is not None]
+    ends = (word.end_of(tx_id, valid_until_height) for word in words)
+    said = [end for end in ends if end is not None and end != "forgotten"]
     if len(said) >= enough and set(said) == {"failed", "nowhere"}:
         return "failed"
     if len(said) < enough or len(set(said)) != 1:
         return None
     is_known = any(word.statuses[tx_id] is not None for word in words)
     return None if said[0] == "nowhere" and is_known else said[0]
+
+
+def is_forgotten(words: Sequence[Word], tx_id: str, valid_until_height: int) -> bool:
+    """Whether a transaction cannot land any more, and no node has it, of which one may have forgotten it."""
+    said = {word.end_of(tx_id, valid_until_height) for word in words}
+    return "forgotten" in said and said <= {"forgotten", "nowhere"}
 
 
 class Doubts:
@@ -118,13 +143,20 @@ class Doubts:
         self._ends = ends
         self._since_s: dict[str, float] = {}
 
-    def end_of(self, words: Sequence[Word], tx_id: str, valid_until_height: int) -> End | None:
-        """How a transaction has ended by these; None while that is not known."""
+    def end_of(self, words: Sequence[Word], tx_id: str, valid_until_height: int, age_ms: int) -> Told | None:
+        """How a transaction has ended by these; None while that is not known.
+
+        Of what they forgot it never is: that is given up at the age of `GIVEN_UP_S`.
+        """
         end = agreed_end(words, tx_id, valid_until_height, self._enough)
+        if end is not None:
+            return end
+        if age_ms >= GIVEN_UP_S * 1000 and is_forgotten(words, tx_id, valid_until_height):
+            return "forgotten"
         ends = {word.end_of(tx_id, valid_until_height) for word in words}
         said = [one for one in self._ends if one in ends]
-        if end is not None or not said:
-            return end
+        if not said:
+            return None
         since_s = self._since_s.setdefault(tx_id, trio.current_time())
         return said[0] if trio.current_time() - since_s >= DOUBT_S else None
 
@@ -134,7 +166,9 @@ class Doubts:
 
 
 def _calls(tx_ids: Sequence[str], search_history: bool) -> list[Call]:
-    return [*_HEADS, *(statuses_call(chunk, search_history=search_history) for chunk in _chunks(tx_ids))]
+    statuses = [statuses_call(chunk, search_history=search_history) for chunk in _chunks(tx_ids)]
+    # What a node forgets between two calls, it says that it has not.
+    return [*_HEADS, *statuses, *([FIRST_SLOT_CALL] if search_history else [])]
 
 
 def _chunks(tx_ids: Sequence[str]) -> list[Sequence[str]]:
@@ -142,14 +176,13 @@ def _chunks(tx_ids: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _word(tx_ids: Sequence[str], results: Results) -> Word:
-    for result in results:
-        if isinstance(result, RpcError):
-            raise BadAnswer(f"the node cannot answer: {result}")
-    height, slot = (decode_count(result) for result in results[: len(_HEADS)])
+    chunks = _chunks(tx_ids)
+    height, slot = (decode_count(answered(result)) for result in results[: len(_HEADS)])
+    told, first = results[len(_HEADS) :][: len(chunks)], results[len(_HEADS) + len(chunks) :]
     statuses: dict[str, Status | None] = {}
     oldest = []
-    for chunk, result in zip(_chunks(tx_ids), results[len(_HEADS) :], strict=True):
-        at, found = decode_statuses(result, len(chunk))
+    for chunk, result in zip(chunks, told, strict=True):
+        at, found = decode_statuses(answered(result), len(chunk))
         oldest.append(at)
         statuses.update(zip(chunk, found, strict=True))
-    return Word(height, slot, min(oldest, default=0), statuses)
+    return Word(height, slot, min(oldest, default=0), statuses, *map(first_in, first))

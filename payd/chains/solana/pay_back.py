@@ -24,7 +24,7 @@ from payd.chains.solana.build import Leg, Wanted, build_message, split, unit_lim
 from payd.chains.solana.destination import destination_problem
 from payd.chains.solana.facts import Facts, Price
 from payd.chains.solana.failures import ACCOUNT_GONE, NO_FUNDS
-from payd.chains.solana.fates import Word, agreed_end, ask_enough
+from payd.chains.solana.fates import Word, agreed_end, ask_enough, is_forgotten
 from payd.chains.solana.guards import GuardLimits
 from payd.chains.solana.keys import token_account
 from payd.chains.solana.lifetime import last_valid_height
@@ -48,6 +48,10 @@ NOT_TAKEN: Final = "The buyer's account cannot be paid now: {}."
 NOT_ENOUGH: Final = "This account does not hold enough of what was paid with."
 MADE: Final = "The chain shows a refund of this payment already. Record it: {}"
 ON_ITS_WAY: Final = "Another wallet signed this refund, and it may still land. Look for it on the chain: {}"
+FORGOTTEN: Final = (
+    "Another wallet signed this refund, and no node remembers whether it landed. Look for it on the chain,"
+    " and record it if it is there; if it is not, send one from your wallet, and record that: {}"
+)
 REFUSED: Final = "The blockchain would refuse this refund now: {}."
 
 # Whoever knows the payment can name its refund in any transaction; so many are read for one that pays back.
@@ -127,7 +131,8 @@ class PayBack:
             words = await ask_enough(self._rpc, [out.tx_id])
             end = agreed_end(words, out.tx_id, out.valid_until, needed(self._rpc))
             if end not in ("failed", "nowhere"):
-                raise InvalidState(ON_ITS_WAY.format(out.tx_id))
+                is_lost = is_forgotten(words, out.tx_id, out.valid_until)
+                raise InvalidState((FORGOTTEN if is_lost else ON_ITS_WAY).format(out.tx_id))
             await self._db.write(forget_out, payment.id, out.tx_id)
 
     async def _made(self, payment: Payment, amount: int) -> str | None:

@@ -11,9 +11,10 @@ import pytest
 from payd.chains.rpc import NodesDown
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.answers import Commitment, Status
-from payd.chains.solana.fates import Word, agreed_end, ask_all, ask_one
+from payd.chains.solana.fates import Word, agreed_end, ask_all, ask_one, is_forgotten
 from payd.store.db import Database
 from tests.actors.solana_watching import DOWN, SolanaWatching, open_solana
+from tests.live.node_process import Refused
 
 TX = "5" * 88
 
@@ -32,8 +33,8 @@ async def two_solanas(realm_db: Database) -> AsyncIterator[SolanaWatching]:
         yield opened
 
 
-def word(status: Status | None, height: int = 100, at: int = 200) -> Word:
-    return Word(height, 200, at, {TX: status})
+def word(status: Status | None, height: int = 100, at: int = 200, first: int = 0) -> Word:
+    return Word(height, 200, at, {TX: status}, first)
 
 
 def status(commitment: Commitment, err: object = None) -> Status:
@@ -58,6 +59,26 @@ def test_one_word(said: Word, end: str | None) -> None:
     assert said.end_of(TX, 99) == end
     assert agreed_end([said, said], TX, 99, 2) == end
     assert agreed_end([said], TX, 99, 1) == end
+
+
+@pytest.mark.parametrize(
+    ("slots", "end"), [(302, "nowhere"), (301, "forgotten"), (1302, "nowhere"), (0, "forgotten")]
+)
+def test_what_a_node_does_not_have_it_may_have_forgotten(slots: int, end: str) -> None:
+    """It could land in 151 blocks: 302 slots, if each second one had none."""
+    said = Word(100, 1302, 1302, {TX: None}, 1302 - slots)
+    assert said.end_of(TX, 99) == end
+    assert agreed_end([said], TX, 99, 1) == (None if end == "forgotten" else end)
+    assert is_forgotten([said, word(None)], TX, 99) == (end == "forgotten")
+    for other in (word(status("processed")), word(None, height=99), word(status("finalized"))):
+        assert not is_forgotten([said, other], TX, 99)
+
+
+def test_who_forgot_it_is_in_no_agreements_way() -> None:
+    forgot, gone = word(None, first=150), status("finalized", "x")
+    for shown, end in ((None, "nowhere"), (status("finalized"), "landed"), (gone, "failed")):
+        assert agreed_end([word(shown), forgot, word(shown)], TX, 99, 2) == end
+        assert agreed_end([word(shown), forgot], TX, 99, 2) is None
 
 
 def test_without_agreement_there_is_no_end() -> None:
@@ -106,6 +127,24 @@ async def test_many_are_asked_for_in_one_post(solana: SolanaWatching) -> None:
     assert {one.commitment for one in said.statuses.values() if one is not None} >= {"confirmed"}
     assert said.height == solana.ledger.at("finalized").height
     assert said.at == solana.ledger.tip.slot
+
+
+async def test_a_node_says_from_where_on_it_remembers_where_it_is_asked_for_what_is_old(
+    solana: SolanaWatching,
+) -> None:
+    paid = await solana.pay(await solana.sell())
+    solana.nodes[0].first_slot = 7
+    assert (await ask_one(solana.rpc, [paid], search_history=True)).first == 7
+    assert (await ask_one(solana.rpc, [paid], search_history=False)).first == 0
+    honest = solana.nodes[0].ask
+
+    def ask(method: str, *params: Any) -> Any:
+        if method == "getFirstAvailableBlock":
+            raise Refused(-32601, "Method not found")
+        return honest(method, *params)
+
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    assert (await ask_one(solana.rpc, [paid], search_history=True)).first == 0
 
 
 async def test_more_than_a_call_takes_are_asked_for_in_several(solana: SolanaWatching) -> None:

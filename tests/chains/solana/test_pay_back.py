@@ -19,7 +19,7 @@ from payd.chains.solana.binding import memo_of, reference_key, refund_reference_
 from payd.chains.solana.build import split, with_signature
 from payd.chains.solana.fates import Word
 from payd.chains.solana.keys import ASSOCIATED_TOKEN, COMPUTE_BUDGET, MEMO, SYSTEM, TOKEN, TOKEN_2022
-from payd.chains.solana.pay_back import BUYERS_OWN, MADE, NO_ACCOUNT, NOT_ENOUGH, ON_ITS_WAY
+from payd.chains.solana.pay_back import BUYERS_OWN, FORGOTTEN, MADE, NO_ACCOUNT, NOT_ENOUGH, ON_ITS_WAY
 from payd.core.caip import AccountId, parse_account
 from payd.core.errors import (
     ChainUnavailable,
@@ -322,6 +322,20 @@ async def test_what_the_chain_shows_is_not_signed_again_whoever_lost_sight_of_it
     assert await refused(scene, payment, InvalidState, merchant) == MADE.format(first.tx_id)
     other = msgspec.structs.replace(await succeeded(scene, id="pay_l2"), created_at_ms=payment.created_at_ms)
     assert (await written(scene, other)).raw
+
+
+async def test_what_the_node_forgot_is_not_signed_again(scene: Scene) -> None:
+    payment = await succeeded(scene)
+    await scene.local.give(pubkey(MERCHANT), USDC_MINT, 10 * paid_with(payment))
+    merchant = parse_account(account_id(MERCHANT))
+    first = await brought(scene, payment, await written(scene, payment))
+    await scene.local.slots(LIFE + 32)
+    scene.node.forgotten.add(first.tx_id)
+    scene.node.first_slot = scene.node.ledger.tip.slot - 100
+    assert await refused(scene, payment, InvalidState, merchant) == FORGOTTEN.format(first.tx_id)
+    scene.node.forgotten.clear()
+    scene.node.first_slot = 0
+    assert await refused(scene, payment, InvalidState, merchant) == MADE.format(first.tx_id)
 
 
 async def test_what_names_a_refund_and_pays_nothing_or_too_little_back_is_none(scene: Scene) -> None:
