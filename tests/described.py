@@ -74,6 +74,9 @@ def problems(request: Request, answer: Answer) -> Iterator[str]:
         return
     assert name_of(route) in OPERATIONS, f"{name_of(route)} is neither described nor left out with a reason"
     headers = {name.lower(): value for name, value in answer.headers}
+    caching = [value for name, value in answer.headers if name.lower() == "cache-control"]
+    if caching != ["no-store"] and route.family in ("key", "gateway"):
+        yield f"may be kept by caches: {caching}"
     named = headers.get("service-version", DEFAULT)
     version = named if named in VERSIONS else DEFAULT
     told = operation_of(version, route)

@@ -40,6 +40,7 @@ from payd.web.client import rate_key
 from payd.web.dashboard.dispatch import answer_page, is_page, upload_max
 from payd.web.errors import as_problem, error_answer
 from payd.web.house import House
+from payd.web.html import NO_STORE
 from payd.web.known import Known, note_known, still_known
 from payd.web.limits import refuse_for
 from payd.web.openapi.table import parameters_of
@@ -95,6 +96,8 @@ async def answer(house: House, request: Request) -> Answer:
         _log_request(request, request_id, route, params, callers[0], found, took_s)
     if refusal is not None:
         found = _as_wanted(house, request, refusal, request_id, found)
+    elif callers:
+        headers.append(NO_STORE)  # a proxy that keeps it would show it to whoever asks next
     if methods_of(request.path)[1] if route is None else route.open_to_browsers:
         headers += [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", EXPOSED_HEADERS)]
     return Answer(found.status, found.body, (*found.headers, *headers))

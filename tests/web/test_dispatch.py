@@ -330,6 +330,13 @@ async def test_paths_with_a_secret_key_may_be_read_by_no_page(shop: Shop) -> Non
             assert method != "OPTIONS" or found.status == 405
 
 
+async def test_no_cache_keeps_what_a_credential_opened(shop: Shop) -> None:
+    payment = await shop.pay()
+    for path in ("/v1/merchants", f"/v1/payments/{payment}/status", f"/v1/gateway/payment/{payment}"):
+        for _ in range(2):  # the second time the door knows it
+            assert (await shop.call("GET", path)).headers["cache-control"] == "no-store"
+
+
 # Limits
 
 
