@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import structlog
-import trio
 
 from payd.actors.account_reading import AccountReader, slot_max
-from payd.actors.walk import GONE_S
+from payd.actors.patience import Patience
 from payd.chains.rpc import Node
 from payd.chains.unread import Unread
 from payd.clock import Clock
@@ -32,7 +31,7 @@ class Pace:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._patience = _Patience()
+        self._patience = Patience()
 
     def check(self, node: Node, before: Cursor, head: Cursor) -> None:
         """Return where a node is at a slot that can be; where all are elsewhere, our own clock may be wrong.
@@ -55,7 +54,7 @@ class History:
 
     def __init__(self, chain: str) -> None:
         self._chain = chain
-        self._patience = _Patience()
+        self._patience = Patience()
         self._told: int | None = None
 
     async def check(self, node: Node, reader: AccountReader, after: int, to: int) -> None:
@@ -73,21 +72,3 @@ class History:
         elif self._told != after:
             self._told = after
             log.critical("chain.history_gone", chain=self._chain, after=after, before=first)
-
-
-class _Patience:
-    """So long something is refused that every node says."""
-
-    def __init__(self) -> None:
-        self._since_s: float | None = None
-
-    def restore(self) -> None:
-        """A node says otherwise."""
-        self._since_s = None
-
-    def is_over(self) -> bool:
-        """Whether all have said it for `GONE_S`."""
-        now_s = trio.current_time()
-        if self._since_s is None:
-            self._since_s = now_s
-        return now_s - self._since_s >= GONE_S

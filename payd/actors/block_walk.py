@@ -16,6 +16,7 @@ import structlog
 import trio
 
 from payd.actors.block_forks import Forks
+from payd.actors.block_refusals import BlockHistory
 from payd.actors.node_choice import SECOND_WAIT_S
 from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by, plausible_s
 from payd.actors.watch_list import WatchList
@@ -94,6 +95,7 @@ class BlockWalk:
         self.reader = Reader(rpc, chain, self._known)
         self._second_reader = Reader(rpc, chain, self._known)
         self._forks = Forks(db, clock, rpc, chain, self.reader)
+        self._history = BlockHistory(rpc, self._name)
         self.skipped = self.reader.skipped
         self.skipped_again = self._second_reader.skipped
         self.reorgs = 0
@@ -287,6 +289,8 @@ class BlockWalk:
 
     async def _read_on(self, node: Node, cursor: Cursor, head: Block) -> tuple[Cursor, Sequence[Noted]]:
         watched = await self._watch_list.at(cursor.time_s)
+        if watched.tokens and watched.destinations:
+            await self._history.check(node, cursor.number, head.number)
         if not watched.destinations:
             piece = Piece((head,), ())
         elif head.number - cursor.number <= BY_HASH_MAX:

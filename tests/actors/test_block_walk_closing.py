@@ -21,9 +21,10 @@ from payd.core.payment import PaymentCancelled
 from payd.store.chain_cursors import closed_until_s, find_cursor
 from payd.store.db import Database
 from tests.actors.watching import DOWN, Watching, open_watching
-from tests.chains.evm.json import OTHER_SHOP
+from tests.chains.evm.json import OTHER_SHOP, THIRD
+from tests.chains.fake_chain import token_transfer
 from tests.store.shown import seen
-from tests.till import CHAIN, EURC, account
+from tests.till import CHAIN, EURC, PRICE, account
 
 WINDOW_S = 30
 
@@ -371,6 +372,7 @@ async def test_at_the_first_start_no_window_is_taken_to_be_closed_by_a_clock_tha
 
 async def test_what_a_node_shows_that_gives_few_blocks_at_once_is_all_counted(two: Watching) -> None:
     payment = await two.till.sell()
+    two.chain.mine(token_transfer(PRICE, to=THIRD))  # it has other logs of then
     paid = two.pay(payment)
     first, second = two.views
     first.hides.add(paid.hash)

@@ -137,6 +137,7 @@ class View:
         says: Errors by method.
         has_final: Whether it knows what is final.
         ahead_s: By so much its blocks' times are ahead.
+        first_block: Of older ones it has neither receipts nor logs any more, and says that there are none.
     """
 
     chain: FakeChain
@@ -148,6 +149,7 @@ class View:
     says: dict[str, Says] = field(default_factory=dict)
     has_final: bool = True
     ahead_s: int = 0
+    first_block: int = 0
 
     def node(self) -> FakeNode:
         """A node that says it."""
@@ -204,6 +206,7 @@ class View:
         return [
             log
             for block in blocks
+            if block.number >= self.first_block
             for transaction in block.transactions
             if transaction.hash not in self.hides
             for log in logs_json(block, transaction)
@@ -218,7 +221,7 @@ class View:
     def receipt(self, tx_hash: str) -> Any:
         """eth_getTransactionReceipt."""
         found = self._find(tx_hash)
-        return None if found is None else receipt_json(*found)
+        return None if found is None or found[0].number < self.first_block else receipt_json(*found)
 
     def _find(self, tx_hash: str) -> tuple[FakeBlock, FakeTransaction] | None:
         found = None if tx_hash in self.denies else self.chain.find(tx_hash)

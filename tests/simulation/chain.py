@@ -12,12 +12,13 @@ from random import Random
 from typing import Final, NamedTuple
 
 from payd.chains.evm.codec import keccak256, to_data
-from tests.chains.fake_chain import FakeBlock, FakeTransaction
+from tests.chains.fake_chain import FakeBlock, FakeLog, FakeTransaction
 
 BLOCK_S: Final = 12
 SAFE: Final = 6
 FINAL: Final = 16
 """So many blocks below the newest one, a block is safe, and final: no reorg reaches it."""
+STRANGER: Final = "0x" + "57" * 20
 BEGINNING: Final = 40
 """Blocks that there are before anything happens."""
 # What waits in the pool is in the next block, mostly.
@@ -77,6 +78,7 @@ class Chain:
         self._forks = 0
         self._by_hash: dict[str, FakeBlock] = {}
         self._mined: dict[str, FakeBlock] = {}
+        self._others: dict[str, FakeBlock] = {}
         self._signed: dict[str, Sent] = {}
         self._believed: set[str] = set()
         for number in range(BEGINNING + 1):
@@ -110,11 +112,14 @@ class Chain:
             digest(f"block {self._forks} {number}"),
             "0x" + "00" * 32 if parent is None else parent.hash,
             time_s if parent is None else max(time_s, parent.time_s + 1),
-            tuple(self._carried_out(chosen, time_s)),
+            (*self._carried_out(chosen, time_s), _strangers(f"{self._forks} {number}")),
         )
         self.blocks.append(block)
         self._by_hash[block.hash] = block
         for transaction in block.transactions:
+            if not isinstance(transaction, Sent):
+                self._others[transaction.hash] = block
+                continue
             self._mined[transaction.hash] = block
             self._signed[transaction.hash] = signed = self.pool.pop(transaction.hash)
             # No rival waits: a reorg would make a double spend of what may have lain deep enough.
@@ -135,6 +140,9 @@ class Chain:
         for place, block in enumerate(taken):
             del self._by_hash[block.hash]
             for transaction in block.transactions:
+                if not isinstance(transaction, Sent):
+                    del self._others[transaction.hash]
+                    continue
                 del self._mined[transaction.hash]
                 signed = self._signed.pop(transaction.hash)
                 if len(taken) - place >= drops:
@@ -152,7 +160,7 @@ class Chain:
 
     def find(self, tx_hash: str) -> tuple[FakeBlock, FakeTransaction] | None:
         """Where a transaction is mined."""
-        block = self._mined.get(tx_hash)
+        block = self._mined.get(tx_hash) or self._others.get(tx_hash)
         if block is None:
             return None
         return block, next(one for one in block.transactions if one.hash == tx_hash)
@@ -209,6 +217,12 @@ class Chain:
     def _turn(self, sent: Sent) -> tuple[int, bool, float]:
         """Of two with one nonce, what was believed comes again."""
         return sent.nonce, sent.hash not in self._believed, self._rng.random()
+
+
+def _strangers(name: str) -> FakeTransaction:
+    """What people do in each block who buy nothing here."""
+    log = FakeLog(STRANGER, (keccak256(b"Lived()"),), b"")
+    return FakeTransaction(STRANGER, STRANGER, logs=(log,), hash=digest(f"stranger {name}"))
 
 
 def digest(words: str) -> str:

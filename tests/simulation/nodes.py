@@ -59,6 +59,7 @@ class Node:
         forged: Transactions that never were, by the number of the block that it shows them in.
         other_chain: Whether it tells of another chain.
         ahead_s: By so much the times of its blocks are ahead.
+        first_block: Of older ones it has no logs any more, and says that there are none.
         read: Hashes of blocks whose logs it gave, all of them.
     """
 
@@ -72,7 +73,7 @@ class Node:
     def be_good(self) -> None:
         """From now on it says what is true, at once."""
         self.moody = self.is_down = self.hides = self.denies = self.reverts = self.other_chain = False
-        self.lag = self.ahead_s = 0
+        self.lag = self.ahead_s = self.first_block = 0
         self.fork: list[FakeBlock] = []
         self.forged: dict[int, list[FakeTransaction]] = {}
 
@@ -122,6 +123,8 @@ class Node:
 
     def transactions(self, block: FakeBlock) -> list[FakeTransaction]:
         """Whose logs it gives for a block."""
+        if block.number < self.first_block:
+            return []
         forged = self.forged.get(block.number, [])
         return forged if self.leaves_out else [*block.transactions, *forged]
 
@@ -173,7 +176,7 @@ class _Answers:
                 return Says(-32602, "block range extends beyond current head block")
             blocks = [block for number in range(first, last + 1) if (block := node.at(number)) is not None]
         if not node.leaves_out:
-            node.read.update(block.hash for block in blocks)
+            node.read.update(block.hash for block in blocks if block.number >= node.first_block)
         return [
             log
             for block in blocks
@@ -193,7 +196,7 @@ class _Answers:
 
     def eth_getTransactionReceipt(self, tx_hash: str) -> Any:
         found = self._node.find(tx_hash)
-        if found is None:
+        if found is None or found[0].number < self._node.first_block:
             return None
         block, one = found
         logs = _logs(block, [one]) if one.logs else []

@@ -18,6 +18,8 @@ from tests.simulation.wallets import BUYERS, MERCHANT
 # From one change of what a node does to the next.
 PAUSE_MAX_S: Final = 120.0
 LAGS: Final = (1, 2, 5, 12, 40)
+# How many blocks a node has the logs of that prunes them.
+KEPT_BLOCKS: Final = (70, 150, 400)
 # So far ahead is a clock that is wrong, and so much later the first block that was made up.
 AHEAD_S: Final = (30, 300, 1200, 7200)
 MADE_UP_MAX: Final = 30
@@ -29,6 +31,7 @@ TROUBLES: Final = frozenset(
         "node is down",
         "node lags",
         "node stays behind on a fork",
+        "node forgets",
         "node lies: hides",
         "node lies: reverts",
         "node lies: is of another chain",
@@ -67,7 +70,7 @@ class Trouble(Mischief[Node]):
         self._prices = prices
         self._made_up = 0
         self.ways = (
-            self._moody, self._moody, self._down, self._lag, self._lag, self._stray
+            self._moody, self._moody, self._down, self._lag, self._lag, self._stray, self._forget
         )  # fmt: skip
         self.lies = (
             self._hide,
@@ -93,6 +96,11 @@ class Trouble(Mischief[Node]):
         if self.chain.left:
             node.fork = self.chain.left[-1]
             self.happened["node stays behind on a fork"] += 1
+
+    def _forget(self, node: Node) -> None:
+        """It prunes what lies so deep; while it is well again, it is another machine that answers."""
+        node.first_block = max(0, self.chain.height - self._rng.choice(KEPT_BLOCKS))
+        self.happened["node forgets"] += 1
 
     def _leave(self, node: Node) -> None:
         node.other_chain = True

@@ -1,0 +1,90 @@
+"""Nodes of EVM chains that are not read though they answer: what they say is not all there was."""
+
+from __future__ import annotations
+
+import trio
+from structlog.testing import capture_logs
+
+from payd.actors.block_refusals import GAP_BLOCKS
+from payd.actors.walk import GONE_S
+from payd.store.db import Database
+from tests.actors.watching import Watching, open_watching
+from tests.chains.evm.json import THIRD
+from tests.chains.fake_chain import FakeTransaction, token_transfer
+from tests.till import PRICE
+
+# From one look to the next.
+LOOK_S = 200
+
+
+async def sold_and_paid_while_nobody_looked(watching: Watching, name: str = "1") -> FakeTransaction:
+    """What paid a payment; strangers paid each other just before, and each node has pruned all of that."""
+    payment = await watching.till.sell(name)
+    watching.chain.mine(token_transfer(PRICE, to=THIRD))
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(2 * GAP_BLOCKS)
+    for view in watching.views:
+        view.first_block = len(watching.chain.blocks) - GAP_BLOCKS
+    return paid
+
+
+async def look(watching: Watching, times: int) -> None:
+    for _ in range(times):
+        await watching.watcher.run_once()
+        await trio.sleep(LOOK_S)
+
+
+def behind(watching: Watching) -> int:
+    return watching.chain.head.number - (watching.watcher.stats().read or 0)
+
+
+async def test_nothing_is_read_past_by_a_node_that_has_pruned_what_came_while_payd_was_stopped(
+    watching: Watching,
+) -> None:
+    paid = await sold_and_paid_while_nobody_looked(watching)
+    await look(watching, 3)
+    assert behind(watching) > 2 * GAP_BLOCKS
+    watching.views[0].first_block = 0
+    await look(watching, 1)
+    assert behind(watching) == 0
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_of_two_nodes_the_one_that_has_it_all_is_read(realm_db: Database) -> None:
+    async with open_watching(realm_db, 2) as watching:
+        paid = await sold_and_paid_while_nobody_looked(watching)
+        watching.views[1].first_block = 0
+        await look(watching, 4)
+        assert behind(watching) == 0
+        assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_what_no_node_has_for_long_is_read_past_and_operators_are_told(watching: Watching) -> None:
+    await sold_and_paid_while_nobody_looked(watching)
+    watching.chain.mine_empty(2000)
+    watching.views[0].first_block = watching.chain.head.number
+    with capture_logs() as logs:
+        await look(watching, int(GONE_S // LOOK_S) + 2)
+    assert behind(watching) == 0
+    critical = [one["event"] for one in logs if one["log_level"] == "critical"]
+    assert critical == ["chain.history_gone"], "once, however many pieces are read"
+
+    await sold_and_paid_while_nobody_looked(watching, "2")
+    await look(watching, 1)
+    assert behind(watching) > 2 * GAP_BLOCKS, "the next time it is waited for anew"
+
+
+async def test_after_a_moment_nobody_is_asked_what_is_still_there(watching: Watching) -> None:
+    await sold_and_paid_while_nobody_looked(watching)
+    watching.views[0].first_block = 0
+    await look(watching, 1)
+    watching.chain.mine(token_transfer(PRICE, to=THIRD))
+    watching.chain.mine_empty(GAP_BLOCKS - 1)
+    receipts = watching.rpc.calls["eth_getTransactionReceipt"]
+    await look(watching, 1)
+    assert behind(watching) == 0
+    assert watching.rpc.calls["eth_getTransactionReceipt"] == receipts
+    watching.chain.mine(token_transfer(PRICE, to=THIRD))
+    watching.chain.mine_empty(GAP_BLOCKS)
+    await look(watching, 1)
+    assert watching.rpc.calls["eth_getTransactionReceipt"] == receipts + 1
