@@ -16,11 +16,13 @@ from payd.chains.evm.answers import Block, decode_block
 from payd.chains.evm.asking import decoded, eth_call
 from payd.chains.evm.chain import EvmChain
 from payd.chains.evm.codec import from_data, from_quantity
+from payd.chains.evm.history import remembers
 from payd.chains.evm.tokens import Report, examine_tokens
 from payd.chains.evm.ways import TOKEN_GAS
 from payd.chains.finding import Finding, Level
 from payd.chains.rpc import Call, Node, NodesDown
 from payd.chains.rpc_errors import BadAnswer
+from payd.chains.unread import Unread
 from payd.core.caip import parse_asset
 from payd.core.errors import ChainUnavailable
 from payd.core.money import format_units
@@ -29,6 +31,8 @@ from payd.core.money import format_units
 LAG_MAX: Final = 10
 # Quotes, expiry and authorizations are by our clock, blocks by the chain's.
 CLOCK_OFF_MAX_S: Final = 60
+# What came while payd was down is read afterwards, as far as nodes still have it.
+HISTORY_MIN_S: Final = 24 * 3600
 # The relayer should have gas for so many payments.
 PAYMENTS_AHEAD: Final = 20
 
@@ -69,6 +73,7 @@ async def _examine_nodes(chain: EvmChain, now_ms: int) -> tuple[list[Block], lis
             continue
         heads.append((node, block))
         findings += _tag_findings(chain, node, results[1:])
+        findings += await _history_findings(chain, node, block)
     newest = max((block.number for _, block in heads), default=0)
     for node, block in heads:
         findings.append(_head_finding(node, block, newest, now_ms))
@@ -102,6 +107,22 @@ def _tag_findings(chain: EvmChain, node: Node, results: Sequence[object]) -> lis
             todo = "Use a node that does, or give `depth` and `final` of the chain as numbers of blocks."
             findings.append(Finding("error", node.name, f'it does not know the tag "{tag}"', todo))
     return findings
+
+
+async def _history_findings(chain: EvmChain, node: Node, newest: Block) -> list[Finding]:
+    """Whether a node has the logs of a day ago; nothing where the chain is younger."""
+    first = newest.number - HISTORY_MIN_S * 1000 // chain.terms.block_ms
+    if first < 0:
+        return []
+    hours = HISTORY_MIN_S // 3600
+    try:
+        if await remembers(chain.rpc, node, first):
+            return [Finding("ok", node.name, f"it has the logs of {hours} h ago")]
+        words = f"it has pruned the logs of {hours} h ago"
+    except (NodesDown, BadAnswer, Unread) as trouble:
+        words = f"it does not tell of the logs of {hours} h ago: {trouble}"
+    todo = "Use a node that keeps receipts for days: what is paid while payd is stopped is found by them."
+    return [Finding("warn", node.name, words, todo)]
 
 
 def _head_finding(node: Node, block: Block, newest: int, now_ms: int) -> Finding:

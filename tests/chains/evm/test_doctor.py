@@ -11,10 +11,12 @@ import pytest
 
 from payd.chains.assets import Domain
 from payd.chains.defaults import DepthPolicy
+from payd.chains.evm import doctor
 from payd.chains.evm.abi import MULTICALL3
 from payd.chains.evm.doctor import CLOCK_OFF_MAX_S, LAG_MAX, examine
 from payd.chains.fee_terms import FeeTerms
 from payd.chains.finding import Finding
+from payd.core.caip import parse_asset
 from payd.store.db import Database
 from tests.chains.evm.scene import ETH_ROW, Scene, dai_row, two_nodes, usdc_row
 from tests.live.anvil import Anvil, Refused
@@ -80,6 +82,36 @@ async def test_a_node_whose_key_is_no_longer_good_is_named_with_what_it_says(
         assert found.subject == first.url
         assert "You must authenticate your request with an API key." in found.words
         assert "the plan behind it" in found.what_to_do
+
+
+async def test_a_node_that_has_pruned_the_logs_of_yesterday_is_named(
+    realm_db: Database, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its headers and transactions it still has."""
+
+    def forgets(request: Request, result: Any) -> Any:
+        return [] if request["method"] == "eth_getLogs" else result
+
+    def refuses(request: Request, result: Any) -> Any:
+        if request["method"] == "eth_getTransactionReceipt":
+            raise Refused(4444, "pruned history unavailable")
+        return result
+
+    async with clinic(realm_db, anvil) as (scene, first, second):
+        monkeypatch.setattr(doctor, "HISTORY_MIN_S", 24 * 3600)
+        assert not [one for one in await findings_of(scene) if "logs" in one.words], "the chain is younger"
+        first_block = await scene.chain.head() + 1
+        await scene.chain.mint(parse_asset(scene.usdc_asset).reference, address(RELAYER), 1)
+        await scene.chain.mine(50)
+        blocks = await scene.chain.head() - first_block
+        monkeypatch.setattr(doctor, "HISTORY_MIN_S", blocks * scene.evm.terms.block_ms // 1000)
+        found = await findings_of(scene)
+        assert bad(found) == []
+        assert len([one for one in found if "it has the logs" in one.words]) == 2
+        first.rewrite, second.rewrite = forgets, refuses
+        told = {subject: words for _, subject, words in bad(await findings_of(scene))}
+        assert "has pruned the logs" in told[first.url]
+        assert "pruned history unavailable" in told[second.url]
 
 
 async def test_a_node_that_lags_is_named(realm_db: Database, anvil: Anvil) -> None:
