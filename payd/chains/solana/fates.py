@@ -125,9 +125,9 @@ def agreed_end(words: Sequence[Word], tx_id: str, valid_until_height: int, enoug
 
 
 def is_forgotten(words: Sequence[Word], tx_id: str, valid_until_height: int) -> bool:
-    """Whether a transaction cannot land any more, and no node has it, of which one may have forgotten it."""
+    """Whether a transaction cannot land any more, and none shows that it did, and one may have forgotten."""
     said = {word.end_of(tx_id, valid_until_height) for word in words}
-    return "forgotten" in said and said <= {"forgotten", "nowhere"}
+    return "forgotten" in said and said <= {"forgotten", "nowhere", "failed"}
 
 
 class Doubts:

@@ -70,6 +70,7 @@ def test_what_a_node_does_not_have_it_may_have_forgotten(slots: int, end: str) -
     assert said.end_of(TX, 99) == end
     assert agreed_end([said], TX, 99, 1) == (None if end == "forgotten" else end)
     assert is_forgotten([said, word(None)], TX, 99) == (end == "forgotten")
+    assert is_forgotten([said, word(status("finalized", "x"))], TX, 99) == (end == "forgotten")
     for other in (word(status("processed")), word(None, height=99), word(status("finalized"))):
         assert not is_forgotten([said, other], TX, 99)
 
