@@ -135,10 +135,7 @@ class Endings:
 
     async def _is_cancelled(self, payment: Payment, track: Track, read: Cursor) -> bool:
         """Whether the nodes agree on an event by which the buyer took back what was signed."""
-        assert payment.processing is not None
-        asked_s = payment.processing.processing_at_ms // 1000 - SKEW_S
-        blocks = max(0, read.time_s - asked_s) * 1000 * BLOCKS_ROOM // self._terms.block_ms + BLOCKS_MORE
-        first, last = max(0, read.number - blocks), read.number
+        first, last = self._first_block(payment, read), read.number
         step, self._step = self._step, min(LOGS_STEP, 2 * self._step)
         for _ in range(RANGES_MAX):
             if last < first:
@@ -174,6 +171,8 @@ class Endings:
             ),
         )
         words = self._evidence.agreed(ends)
+        if words == REPLACED and not await self._evidence.remember(self._first_block(payment, read)):
+            words = None  # who has pruned what landed says the same
         if words is not None:
             return PaymentFailed(words, DECLINED if words == REPLACED else BROADCAST_FAILED)
         return WindowClosed() if await self._is_given_up(payment, told, read) else None
@@ -217,6 +216,13 @@ class Endings:
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=str(self._terms.chain), why=str(bad))
             return None
+
+    def _first_block(self, payment: Payment, read: Cursor) -> int:
+        """The number of a block that was there before the buyer committed."""
+        assert payment.processing is not None
+        asked_s = payment.processing.processing_at_ms // 1000 - SKEW_S
+        blocks = max(0, read.time_s - asked_s) * 1000 * BLOCKS_ROOM // self._terms.block_ms + BLOCKS_MORE
+        return max(0, read.number - blocks)
 
     def _final_calls(self, read: Cursor) -> list[Call]:
         return [depth_call(self._terms.final), ("eth_getBlockByNumber", to_quantity(read.number), False)]

@@ -14,12 +14,14 @@ from payd.chains.asking import answered
 from payd.chains.defaults import Depth
 from payd.chains.evm.answers import decode_block, decode_receipt, decode_transaction
 from payd.chains.evm.codec import from_count, from_list, from_object, to_quantity
+from payd.chains.evm.history import remembers
 from payd.chains.evm.proof import Watched, paid_by
 from payd.chains.evm.track import Track
 from payd.chains.following import is_account
-from payd.chains.rpc import Call, RpcError
+from payd.chains.rpc import Call, NodesDown, RpcError
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.rpc_wire import Results
+from payd.chains.unread import Unread
 from payd.chains.witnesses import Proof, View, Witnesses
 from payd.core.caip import AccountId, parse_account, parse_asset
 from payd.store.sightings import Sighting
@@ -59,6 +61,17 @@ class Evidence(Witnesses):
         """
         answers = await self._rpc.ask_all(_calls(sighting, final))
         return sum(self._denies(sighting, final, results) for _, results in answers) >= self.witnesses
+
+    async def remember(self, first: int) -> bool:
+        """Whether enough nodes still have the logs of a block and of those that follow it."""
+        count = 0
+        for node in self._rpc.nodes:
+            if node.is_healthy and count < self.witnesses:
+                try:
+                    count += await remembers(self._rpc, node, first)
+                except (NodesDown, Unread, BadAnswer) as trouble:
+                    log.debug("chain.not_remembered", node=node.name, block=first, why=str(trouble))
+        return count >= self.witnesses
 
     def _denies(self, sighting: Sighting, final: Depth, results: Results) -> bool:
         try:

@@ -11,7 +11,8 @@ import pytest
 from payd.chains.evm.actions import Sending, read_actions
 from payd.chains.evm.ending import GIVEN_UP_S
 from payd.chains.evm.track import read_track
-from payd.core.payment import Payment, WindowClosed
+from payd.core.failure import DECLINED, REPLACED
+from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.core.status import Status
 from payd.store.db import Database
 from payd.store.sightings import sightings_in
@@ -150,6 +151,34 @@ async def test_enough_nodes_must_say_so_and_have_the_same_final_block(nodes: Nod
     found = await scene.look(payment)
     assert found is not None
     assert isinstance(found.trigger, WindowClosed)
+
+
+def pruned(request: Request, result: Any) -> Any:
+    """A node that has no receipts any more, nor the logs that were in them."""
+    return {"eth_getTransactionReceipt": None, "eth_getLogs": []}.get(request["method"], result)
+
+
+async def test_who_has_pruned_what_happened_does_not_tell_that_another_transaction_took_the_place(
+    nodes: Nodes,
+) -> None:
+    """It would say the same of one that has paid, and whose transaction it has forgotten as well."""
+    scene, *proxies = nodes
+    payment, _ = await told_directly(scene)
+    noted = read_track(payment).told
+    assert noted is not None
+    buyer = account(BUYER)
+    await scene.chain.send_as(buyer, address(BUYER), b"", nonce=noted.nonce, max_fee=2 * 10**11, tip=10**10)
+    await scene.watch(3)
+    for proxy in proxies[1:]:
+        proxy.rewrite = pruned
+    assert await scene.look(payment) is None
+    proxies[1].rewrite, proxies[0].rewrite = None, pruned  # two of three are needed, whichever they are
+    assert await scene.look(payment) is None
+    proxies[0].rewrite = None
+
+    found = await scene.look(payment)
+    assert found is not None
+    assert found.trigger == PaymentFailed(REPLACED, DECLINED)
 
 
 async def test_a_buyer_who_told_of_it_late_is_waited_for_as_long(nodes: Nodes) -> None:
