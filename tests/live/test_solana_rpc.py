@@ -93,14 +93,14 @@ async def test_every_call_is_understood_by_a_real_node(solana: LocalSolana) -> N
     slot = await solana.rpc("getSlot", {"commitment": "finalized"})
     fresh = await signed(solana)
     calls: list[Call] = [
-        *account_calls([pubkey(BUYER), USDC_MINT], "finalized", slot),
-        clock_call("finalized", slot),
+        *account_calls([pubkey(BUYER), USDC_MINT], "finalized"),
+        clock_call("finalized"),
         transaction_call(tx_id, "finalized"),
         statuses_call([tx_id]),
         listing_call(pubkey(BUYER), limit=10, commitment="finalized", min_slot=slot),
-        latest_blockhash_call("confirmed", slot),
-        slot_call("confirmed", slot),
-        height_call("finalized", slot),
+        latest_blockhash_call(),
+        slot_call("confirmed"),
+        height_call("finalized"),
         simulate_call(fresh, sig_verify=True, min_slot=slot),
         rent_call(165),
     ]
@@ -135,7 +135,8 @@ async def test_a_node_that_is_behind_says_so_and_the_next_is_asked(solana: Local
         assert rpc.lag(rpc.nodes[0]) == 3
 
         [error, past, now] = await rpc.batch(
-            [slot_call("confirmed", slot), clock_call(), transaction_call(tx_id)], node=rpc.nodes[0]
+            [listing_call(pubkey(BUYER), min_slot=slot), clock_call(), transaction_call(tx_id)],
+            node=rpc.nodes[0],
         )
         assert (error.code, error.kind) == (-32016, "cannot")
         assert past["context"]["slot"] == slot - 3

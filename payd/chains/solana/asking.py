@@ -33,7 +33,6 @@ _VERSION_MAX: Final = 1
 def account_calls(
     addresses: Sequence[Pubkey],
     commitment: Commitment = "confirmed",
-    min_slot: int | None = None,
     *,
     data_max: int | None = None,
 ) -> list[Call]:
@@ -42,10 +41,9 @@ def account_calls(
     Args:
         addresses: The accounts.
         commitment: As of which block.
-        min_slot: A node that is not there yet refuses.
         data_max: Of the data of each only so many bytes; an account that anybody names can have megabytes.
     """
-    config = _config(commitment, min_slot, encoding="base64")
+    config = _config(commitment, encoding="base64")
     if data_max is not None:
         config["dataSlice"] = {"offset": 0, "length": data_max}
     starts = range(0, len(addresses), ACCOUNTS_MAX)
@@ -53,9 +51,9 @@ def account_calls(
     return [("getMultipleAccounts", [str(one) for one in chunk], config) for chunk in chunks]
 
 
-def clock_call(commitment: Commitment = "confirmed", min_slot: int | None = None) -> Call:
+def clock_call(commitment: Commitment = "confirmed") -> Call:
     """Read the chain's time; the answer is that of `account_calls` for one account."""
-    [call] = account_calls([CLOCK], commitment, min_slot)
+    [call] = account_calls([CLOCK], commitment)
     return call
 
 
@@ -64,7 +62,7 @@ def transaction_call(tx_id: str, commitment: Commitment = "confirmed") -> Call:
 
     That alone says nothing: it may be behind, and a validator also says so when its storage fails.
     """
-    config = _config(commitment, None, encoding="base64", maxSupportedTransactionVersion=_VERSION_MAX)
+    config = _config(commitment, encoding="base64", maxSupportedTransactionVersion=_VERSION_MAX)
     return ("getTransaction", tx_id, config)
 
 
@@ -99,24 +97,24 @@ def listing_call(
         commitment: What has come so far.
         min_slot: A node that is not there yet refuses.
     """
-    config = _config(commitment, min_slot, limit=limit)
+    config = _config(commitment, limit=limit, min_slot=min_slot)
     config |= {name: tx_id for name, tx_id in (("until", until), ("before", before)) if tx_id is not None}
     return ("getSignaturesForAddress", str(address), config)
 
 
-def latest_blockhash_call(commitment: Commitment = "confirmed", min_slot: int | None = None) -> Call:
+def latest_blockhash_call() -> Call:
     """Read the newest blockhash, and the last block height at which it serves."""
-    return ("getLatestBlockhash", _config(commitment, min_slot))
+    return ("getLatestBlockhash", _config("confirmed"))
 
 
-def slot_call(commitment: Commitment = "confirmed", min_slot: int | None = None) -> Call:
+def slot_call(commitment: Commitment = "confirmed") -> Call:
     """Read the number of the newest slot."""
-    return ("getSlot", _config(commitment, min_slot))
+    return ("getSlot", _config(commitment))
 
 
-def height_call(commitment: Commitment = "finalized", min_slot: int | None = None) -> Call:
+def height_call(commitment: Commitment = "finalized") -> Call:
     """Read the height of the newest block: the number of blocks before it, which is less than its slot."""
-    return ("getBlockHeight", _config(commitment, min_slot))
+    return ("getBlockHeight", _config(commitment))
 
 
 def simulate_call(raw: bytes, *, sig_verify: bool, min_slot: int | None = None) -> Call:
@@ -127,7 +125,7 @@ def simulate_call(raw: bytes, *, sig_verify: bool, min_slot: int | None = None) 
         sig_verify: False: it is not signed by all yet.
         min_slot: A node that is not there yet refuses.
     """
-    config = _config("confirmed", min_slot, encoding="base64", sigVerify=sig_verify)
+    config = _config("confirmed", min_slot=min_slot, encoding="base64", sigVerify=sig_verify)
     return ("simulateTransaction", b64encode(raw).decode(), config)
 
 
@@ -145,6 +143,6 @@ def priority_fees_call(accounts: Sequence[Pubkey]) -> Call:
     return ("getRecentPrioritizationFees", [str(account) for account in accounts])
 
 
-def _config(commitment: Commitment, min_slot: int | None, **more: Any) -> dict[str, Any]:
+def _config(commitment: Commitment, *, min_slot: int | None = None, **more: Any) -> dict[str, Any]:
     config = {"commitment": commitment, **more}
     return config if min_slot is None else {**config, "minContextSlot": min_slot}

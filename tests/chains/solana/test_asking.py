@@ -15,12 +15,12 @@ TX = "5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXFSDwt8GFXM7W5Ncn16wmqokgpiKRLuS
 
 def test_accounts_are_read_a_hundred_with_a_call_in_their_order() -> None:
     many = [Pubkey(number.to_bytes(32, "big")) for number in range(201)]
-    calls = asking.account_calls(many, "finalized", 7)
+    calls = asking.account_calls(many, "finalized")
 
     assert [call[0] for call in calls] == ["getMultipleAccounts"] * 3
     assert [len(call[1]) for call in calls] == [100, 100, 1]
     assert [address for call in calls for address in call[1]] == [str(address) for address in many]
-    assert calls[0][2] == {"commitment": "finalized", "encoding": "base64", "minContextSlot": 7}
+    assert calls[0][2] == {"commitment": "finalized", "encoding": "base64"}
     assert asking.account_calls([]) == []
 
 
@@ -57,10 +57,7 @@ def test_a_listing_has_its_ends_only_where_they_are_given() -> None:
 
 
 def test_the_chains_state_is_asked_for_at_a_commitment() -> None:
-    assert asking.latest_blockhash_call("finalized", 7) == (
-        "getLatestBlockhash",
-        {"commitment": "finalized", "minContextSlot": 7},
-    )
+    assert asking.latest_blockhash_call() == ("getLatestBlockhash", {"commitment": "confirmed"})
     assert asking.slot_call() == ("getSlot", {"commitment": "confirmed"})
     assert asking.height_call() == ("getBlockHeight", {"commitment": "finalized"})
     assert asking.rent_call(165) == ("getMinimumBalanceForRentExemption", 165)
@@ -72,6 +69,8 @@ def test_a_transaction_is_tried_with_or_without_its_signatures(is_signed: bool) 
     config = {"commitment": "confirmed", "encoding": "base64", "sigVerify": is_signed}
 
     assert asking.simulate_call(b"\x01\x02", sig_verify=is_signed) == ("simulateTransaction", "AQI=", config)
+    at_slot = asking.simulate_call(b"\x01\x02", sig_verify=is_signed, min_slot=7)
+    assert at_slot[2] == {**config, "minContextSlot": 7}
 
 
 def test_every_call_can_be_sent() -> None:
