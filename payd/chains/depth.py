@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from payd.chains.assets import Asset
+from payd.chains.assets import Asset, AssetBook
 from payd.chains.defaults import Depth, DepthPolicy
 from payd.chains.market.prices import Prices
+from payd.core.caip import parse_asset
 from payd.core.money import Rate, convert_up
+from payd.core.option import Quote
 from payd.core.payment import Payment
 
 _DOLLAR: Final = "USD"
@@ -36,6 +38,14 @@ async def depth_of(
     if len(policy.steps) == 1 or row is None:
         return policy.depth_for(None)
     return policy.depth_for(await _usd_cents(prices, payment, row, amount, now_ms))
+
+
+async def depth_of_quote(
+    policy: DepthPolicy, prices: Prices, book: AssetBook, payment: Payment, quote: Quote, now_ms: int
+) -> Depth:
+    """As `depth_of`, for a payment that is paid by this quote; its asset's row is in the book, or nowhere."""
+    row = book.find(parse_asset(quote.asset))
+    return await depth_of(policy, prices, payment, row, quote.amount, now_ms)
 
 
 async def _usd_cents(prices: Prices, payment: Payment, row: Asset, amount: int, now_ms: int) -> int | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from payd.chains.assets import Asset
+from payd.chains.assets import Asset, AssetBook
 from payd.chains.defaults import Depth, DepthPolicy
-from payd.chains.depth import depth_of
+from payd.chains.depth import depth_of, depth_of_quote
 from payd.chains.market.prices import Priced
 from payd.chains.market.table import TablePrices
+from payd.core.option import Quote
 from payd.core.payment import Payment
 
 POLICY = DepthPolicy.of({"0": 3, "1000": 12, "10000": "finalized"})
@@ -56,6 +57,14 @@ async def test_what_nobody_knows_the_worth_of_waits_longest() -> None:
 
     assert await depth_of(POLICY, TablePrices({}), payment, ETH, 1, 0) == "finalized"
     assert await depth_of(POLICY, PRICES, payment, None, 1, 0) == "finalized"
+
+
+async def test_a_quote_is_worth_what_all_of_it_costs_in_the_asset_that_the_book_has() -> None:
+    payment = msgspec.structs.replace(PAYMENT, currency="EUR")
+    quote = Quote("opt_1", PAYMENT.id, USDC.asset, "", 1_000_000_000, "", (), 0, 0, due=1)
+
+    assert await depth_of_quote(POLICY, PRICES, AssetBook([USDC]), payment, quote, 0) == 12
+    assert await depth_of_quote(POLICY, PRICES, AssetBook(), payment, quote, 0) == "finalized"
 
 
 async def test_one_depth_for_all_needs_no_price() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from payd.chains.assets import AssetBook
 from payd.chains.defaults import Depth
-from payd.chains.depth import depth_of
+from payd.chains.depth import depth_of_quote
 from payd.chains.evm.authorization import Authorization
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.evm.terms import Terms
@@ -106,8 +106,7 @@ class Commitments:
         return commitment(quote, track, now_ms, buyer=buyer or quote.account)
 
     async def _depth(self, payment: Payment, quote: Quote, now_ms: int) -> Depth:
-        row = self._book.find(parse_asset(quote.asset))
-        return await depth_of(self._terms.depth, self._prices, payment, row, quote.amount, now_ms)
+        return await depth_of_quote(self._terms.depth, self._prices, self._book, payment, quote, now_ms)
 
 
 def _bindings(payment: Payment) -> tuple[bytes, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from payd.chains.assets import AssetBook
 from payd.chains.defaults import Depth
-from payd.chains.depth import depth_of
+from payd.chains.depth import depth_of_quote
 from payd.chains.fee_terms import signed_fee
 from payd.chains.following import commitment, recipient_of
 from payd.chains.market.prices import Prices
@@ -58,22 +58,19 @@ class Commitments:
         Raises:
             ChainUnavailable: No node answers a feed's question.
         """
+        depth = await depth_of_quote(self._terms.depth, self._prices, self._book, payment, quote, now_ms)
         track = Track(
             asset=canonical_asset(parse_asset(quote.asset)),
             recipient=recipient_of(quote),
             value=str(quote.settlement_value),
             reference=reference_of(payment.id),
-            depth=to_commitment(await self._depth(payment, quote, now_ms)),
+            depth=to_commitment(depth),
             tx_id=tx_id,
             valid_until_height=valid_until_height,
             assigned=assigned,
         )
         fee = signed_fee(quote, quote.amount - quote.settlement_value, self._terms.fee)
         return commitment(quote, track, now_ms, buyer=buyer or quote.account, fee=fee)
-
-    async def _depth(self, payment: Payment, quote: Quote, now_ms: int) -> Depth:
-        row = self._book.find(parse_asset(quote.asset))
-        return await depth_of(self._terms.depth, self._prices, payment, row, quote.amount, now_ms)
 
 
 def to_commitment(depth: Depth) -> Commitment:
