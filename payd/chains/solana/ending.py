@@ -70,7 +70,7 @@ class _Said(msgspec.Struct, frozen=True):
     Attributes:
         may_pay: Whether it shows it at all, and not that it failed.
         failed: Why it came to nothing, which is final; None: it did not.
-        is_other: Whether it paid the merchant, and another amount, which is final.
+        is_other: Whether it paid the merchant, which is final; another amount, unless it may pay.
         is_gone: Whether it is nowhere, and cannot come any more.
         height: Of the newest final block.
         others: Transactions that name the payment and succeeded, and may be the payment.
@@ -189,9 +189,8 @@ class Endings:
         said = _Said(height=height, others=others, is_crowded=is_crowded)
         if final is not None:
             failed, paid = self._failure(track, final), self._paid(track, final)
-            has_paid = int(track.value) in paid
-            is_other = bool(paid) and not has_paid
-            return msgspec.structs.replace(said, failed=failed, may_pay=has_paid, is_other=is_other)
+            may_pay = int(track.value) in paid
+            return msgspec.structs.replace(said, failed=failed, may_pay=may_pay, is_other=bool(paid))
         if landed is not None or status is not None:
             return _Said(may_pay=_shows(track, results))
         # Behind one address may be several nodes: one that lags knows no status yet.

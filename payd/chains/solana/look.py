@@ -271,7 +271,7 @@ class Looks:
     def _as_paid(self, quote: Quote, fee: int, row: Sighting) -> Quote:
         """The quote, without the operator's part where the transaction has not that."""
         taken = quote.amount - quote.settlement_value
-        if taken == 0 or self._terms.fee is None or fee >= taken:
+        if self._terms.fee is None or fee >= taken:
             return quote
         log.warning("chain.fee_left_out", payment_id=quote.payment_id, tx_id=row.tx_id)
         return msgspec.structs.replace(quote, amount=quote.settlement_value, due=None)
