@@ -101,7 +101,10 @@ def hash_file(path: Path, look: Callable[[int], None] | None = None) -> tuple[in
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing, for their owner alone."""
+    """Make a folder and those above it that are missing, for their owner alone.
+
+    Each is on the disk before anything is in it: else a file that is would be nowhere after a power cut.
+    """
     missing = [path, *path.parents]
     for each in reversed(missing):
         if not each.exists():
@@ -111,6 +114,8 @@ def make_folder(path: Path) -> None:
                 hand_over(handle, each.parent)
             finally:
                 os.close(handle)
+            with suppress(PermissionError):  # a folder that may be written to and not be read
+                sync_folder(each.parent)
 
 
 def hand_over(handle: int, folder: Path) -> None:

@@ -84,7 +84,6 @@ def commit(directory: Path, swap: Swap) -> None:
         drop_stage(directory)
         raise
     sync_folders(directory / STAGE)
-    sync_folder(directory)
     # Already now: once the plan counts, a place that cannot be would keep every start from its end.
     make_folder(directory / swap.kept)
     try:

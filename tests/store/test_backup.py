@@ -19,6 +19,7 @@ from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, make_
 from payd.store.durable import DraftBusy, DraftForeign, draft_folder, hash_file
 from payd.store.manifest import Manifest, read_manifest
 from payd.store.restore import restore
+from tests.store.disk import Disk
 from tests.stored.fill import stored, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -72,6 +73,16 @@ def test_all_of_a_data_directory_is_in_it_but_its_keys_and_what_is_of_the_moment
     modes = {stat.S_IMODE(path.stat().st_mode) for path in dest.rglob("*") if path.is_file()}
     folders = {stat.S_IMODE(path.stat().st_mode) for path in (dest, dest / "mine")}
     assert (modes, folders) == ({0o600}, {0o700})
+
+
+def test_it_is_on_the_disk_before_it_has_its_name_and_then_with_that(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a power cut there is a whole one, or none."""
+    disk = Disk(monkeypatch, data.parent)
+    make(data, data.parent / "backup", with_keys=True)
+    assert disk.before(f"{DRAFT} becomes backup") == {f"name {DRAFT}"}
+    assert disk.unsynced == set()
 
 
 def test_keys_come_along_when_they_are_asked_for_and_no_password_ever(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -20,6 +21,7 @@ from payd.store.durable import (
     make_folder,
     write_file,
 )
+from tests.store.disk import Disk
 
 
 def mode_of(path: Path) -> int:
@@ -63,6 +65,26 @@ def test_folders_that_are_made_are_their_owners(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     assert {mode_of(tmp_path / "a"), mode_of(tmp_path / "a" / "b")} == {0o700}
+
+
+def test_folders_that_are_made_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    make_folder(tmp_path / "a" / "b")
+    assert disk.unsynced == set()
+    write_file(tmp_path / "a" / "b" / "c", b"one")
+    assert disk.before("a/b/c.new becomes a/b/c") == {"name a/b/c.new"}, "its bytes come before its name"
+    assert disk.unsynced == set()
+
+
+def test_a_folder_is_made_in_one_that_can_not_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "no", str(path))
+
+    monkeypatch.setattr("payd.store.durable.sync_folder", refuse)
+    make_folder(tmp_path / "a")
+    assert (tmp_path / "a").is_dir()
 
 
 def test_a_draft_is_gone_after_the_block_unless_it_was_renamed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from payd.store import durable
 from payd.store.swap import STAGE, Swap, commit, drop_stage, finish, stage
+from tests.store.disk import Disk
 
 SWAP = Swap(("a.db", "in/b"), ("gone.db",), "snapshots/1", "note")
 
@@ -56,6 +57,32 @@ def test_new_files_take_the_places_and_the_old_ones_are_kept_with_their_logs(dir
     commit(directory, SWAP)
     assert texts(directory) == DONE
     assert not finish(directory)
+
+
+# What was there, and what says what is to be done with it.
+RELIED_ON = ("snapshots", "plan")
+
+
+def test_a_power_cut_takes_nothing_whichever_of_the_names_it_leaves(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a step relies on is on the disk before it: the new files before the plan, and so on to its end."""
+    put(stage(directory))
+    disk = Disk(monkeypatch, directory)
+    disk.unsynced |= {f"name .staged/new{below}" for below in ("", "/a.db", "/in", "/in/b")}
+    commit(directory, SWAP)
+
+    counts = disk.before(".staged/plan.json.new becomes .staged/plan.json")
+    assert {each for each in counts if ".staged" in each} == {"name .staged/plan.json.new"}
+    replaced = [step for step, _ in disk.steps if " becomes " in step and "plan" not in step]
+    assert replaced[:2] == [".staged/new/a.db becomes a.db", ".staged/new/in/b becomes in/b"]
+    for step in (*replaced[:2], "a.db-wal goes", "gone.db goes", "gone.db-wal goes"):
+        assert {each for each in disk.before(step) if any(word in each for word in RELIED_ON)} == set(), step
+    assert "name a.db-wal" not in disk.before(replaced[0]), (
+        "an old log would be played back into the new file"
+    )
+    assert {each for each in disk.before(".staged/plan.json goes") if ".staged" not in each} == set()
+    assert {each for each in disk.unsynced if "new" not in each} <= {"name .staged"}
 
 
 def test_what_is_staged_without_a_plan_counts_for_nothing(directory: Path) -> None:
