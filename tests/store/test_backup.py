@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -15,12 +16,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, make_backup
+from payd.store.backup import DRAFT, BackupRefused, Keystore, last_backup, left_out, make_backup
 from payd.store.durable import DraftBusy, DraftForeign, draft_folder, hash_file
 from payd.store.manifest import Manifest, read_manifest
 from payd.store.restore import restore
 from tests.store.disk import Disk
 from tests.stored.fill import stored, unpack
+from tests.stored.spoil import SPOILED, spoil
 
 NOW_MS = 1_790_000_000_000
 NEWEST = max(stored())
@@ -37,12 +39,17 @@ def data(tmp_path: Path) -> Path:
         "lock",
         "admin.sock.new",
         "mine/deep/note.txt",
+        "mine/office.db",
         "snapshots/old/office.db",
+        ".staged/new/test.db",
+        ".dry-run/test.db",
         "manifest.json",
     ):
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
+    with closing(socket.socket(socket.AF_UNIX)) as admin:
+        admin.bind(str(tmp_path / "data" / "admin.sock"))
     return tmp_path / "data"
 
 
@@ -54,7 +61,7 @@ def files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-PLAIN = {"manifest.json", "office.db", "test.db", "payd.toml", "mine/deep/note.txt"}
+PLAIN = {"manifest.json", "office.db", "test.db", "payd.toml", "mine/deep/note.txt", "mine/office.db"}
 
 
 def test_all_of_a_data_directory_is_in_it_but_its_keys_and_what_is_of_the_moment(data: Path) -> None:
@@ -99,6 +106,28 @@ def test_keys_come_along_when_they_are_asked_for_and_no_password_ever(data: Path
     assert files_in(data.parent / "with") == PLAIN | {"seal.key", "hidden.json", "keys/elsewhere.json"}
     kinds = {each.name: each.kind for each in manifest.files}
     assert (kinds["seal.key"], kinds["hidden.json"]) == ("key", "keystore")
+
+
+@pytest.mark.parametrize("content", [KEYSTORE, b'{"Crypto": {"kdf": "scrypt"}}', b"of some other kind"])
+@pytest.mark.parametrize("place", ["data/relayer.json", "relayer.json"])
+def test_the_keystore_that_is_named_is_no_file_like_others(data: Path, place: str, content: bytes) -> None:
+    path = data.parent / place
+    path.write_bytes(content)
+    make(data, data.parent / "without", Keystore(path))
+    assert files_in(data.parent / "without") == PLAIN
+    manifest = make(data, data.parent / "with", Keystore(path), with_keys=True)
+    there = [(each.name, each.kind) for each in manifest.files if "relayer" in each.name]
+    if place.startswith("data"):
+        assert there == [("relayer.json", "keystore")] or content == b"of some other kind"
+    else:
+        assert there == [("keys/relayer.json", "keystore")]
+
+
+@pytest.mark.parametrize("name", ["Crypto", "crypto"])
+def test_a_keystore_that_nobody_names_is_known_by_what_it_says(data: Path, name: str) -> None:
+    (data / "old.json").write_bytes(KEYSTORE.replace(b"crypto", name.encode()))
+    make(data, data.parent / "backup")
+    assert files_in(data.parent / "backup") == PLAIN
 
 
 @pytest.mark.parametrize("name", ["seal.key.old", "seal.key~", "mine/seal.key"])
@@ -261,6 +290,52 @@ def test_a_full_disk_is_not_taken_for_a_broken_one(
         make(data, data.parent / "backup")
 
 
+def test_room_on_the_disk_of_the_server_is_of_no_use_on_another(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum((data / name).stat().st_size for name in PLAIN - {"manifest.json"})
+    stat_of = Path.stat
+
+    def elsewhere(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = stat_of(path, follow_symlinks=follow_symlinks)
+        is_draft = path.name == DRAFT and follow_symlinks
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10])) if is_draft else found
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, size))
+    with pytest.raises(BackupRefused, match="choose another disk"):
+        make(data, data.parent / "backup")
+    monkeypatch.setattr(Path, "stat", elsewhere)
+    make(data, data.parent / "backup")
+
+
+def test_the_log_of_what_is_copied_can_be_emptied_while_the_rest_is(data: Path) -> None:
+    """Else a server's disk fills for as long as the slowest database takes."""
+    emptied: list[int] = []
+
+    def look(what: str, file: str, _done: int, _total: int) -> None:
+        if (what, file) == ("copying", "test.db") and not emptied:
+            tx.execute("UPDATE accounts SET name = 'written meanwhile'")
+            emptied.append(tx.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+
+    with closing(sqlite3.connect(data / "office.db", isolation_level=None, timeout=0)) as tx:
+        tx.execute("PRAGMA journal_mode = WAL")
+        tx.execute("UPDATE accounts SET name = 'before'")
+        make_backup(data, data.parent / "b", Keystore(), with_keys=False, now_ms=NOW_MS, look=look)
+    assert emptied == [0], "nobody reads what is in it"
+
+
+@pytest.mark.parametrize("harm", ["index payments_by_amount is missing", SPOILED])
+def test_what_is_not_as_it_should_be_makes_no_backup(data: Path, harm: str) -> None:
+    if harm == SPOILED:
+        spoil(data / "test.db")
+    else:
+        with closing(sqlite3.connect(data / "test.db")) as tx:
+            tx.execute("DROP INDEX payments_by_amount")
+    with pytest.raises(BackupRefused, match=rf"test\.db is damaged, and so would be its backup: {harm}"):
+        make(data, data.parent / "backup")
+    assert {each.name for each in data.parent.iterdir()} == {"data"}
+
+
 def test_a_damaged_database_makes_no_backup(data: Path) -> None:
     path = data / "test.db"
     page = bytearray(path.read_bytes())
@@ -274,6 +349,7 @@ def test_a_damaged_database_makes_no_backup(data: Path) -> None:
 
 def test_a_database_of_a_newer_payd_is_copied_all_the_same(data: Path) -> None:
     with closing(sqlite3.connect(data / "test.db")) as tx:
+        tx.execute("CREATE TABLE newer (x)")
         tx.execute("PRAGMA user_version = 999")
     manifest = make(data, data.parent / "backup")
     assert 999 in {each.schema_version for each in manifest.files}
@@ -299,6 +375,7 @@ def test_a_database_that_lies_there_by_another_name_keeps_its_locks(data: Path, 
         (data / "larger").mkdir()
         path.rename(data / "larger" / "file.db")
         path.symlink_to("larger/file.db")
+        (data / "test.db-wal").write_text("the log of another one, which a restore must not put beside it")
     elif other == "second name":
         (data / "mine" / "test.db").hardlink_to(path)
     else:
@@ -344,6 +421,26 @@ def test_the_last_backup_is_known_until_there_is_a_newer_one(data: Path) -> None
     assert (last.bytes, last.with_keys) == (manifest.bytes(), False)
     (data / "last-backup.json").write_bytes(msgspec.json.encode("?"))
     assert last_backup(data) is None
+
+
+def test_where_it_is_can_be_read_from_anywhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    make(data, Path("backup"))
+    last = last_backup(data)
+    assert last is not None
+    assert last.dest == str(data.parent / "backup")
+
+
+def test_links_to_folders_are_left_out_and_said(data: Path) -> None:
+    (data / "mine" / "more").symlink_to(data.parent)
+    (data / "all").symlink_to(data.parent)
+    (data / "mine" / "link.txt").symlink_to("deep/note.txt")
+    for name in ("snapshots", ".dry-run"):
+        shutil.rmtree(data / name)
+        (data / name).symlink_to(data.parent)
+    make(data, data.parent / "backup")
+    assert files_in(data.parent / "backup") == PLAIN | {"mine/link.txt"}
+    assert left_out(data) == ["all", "mine/more"]
 
 
 def test_one_that_cannot_be_noted_is_whole_all_the_same(data: Path) -> None:

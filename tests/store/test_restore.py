@@ -16,8 +16,10 @@ from payd.store.manifest import BackupUnusable, encode_manifest, read_manifest
 from payd.store.migrate import DatabaseTooNew, Schema, read_migrations
 from payd.store.restore import Lost, Restored, RestoreRefused, Waiting, restore
 from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name, snapshots_in
+from payd.store.swap import PLAN, STAGE, Swap, stage
 from payd.store.upgrade import upgrade
 from tests.stored.fill import stored, unpack
+from tests.stored.spoil import SPOILED, spoil
 
 NOW_MS = 1_790_000_000_000
 NEWEST = max(stored())
@@ -27,6 +29,8 @@ NEWEST = max(stored())
 def data(tmp_path: Path) -> Path:
     unpack(stored()[NEWEST], tmp_path / "data")
     (tmp_path / "data" / "payd.toml").write_text("")
+    (tmp_path / "data" / "mine").mkdir()
+    (tmp_path / "data" / "mine" / "note.txt").write_text("")
     return tmp_path / "data"
 
 
@@ -83,19 +87,51 @@ def test_changes_of_live_destinations_that_wait_again_are_said(data: Path) -> No
 
 def test_a_seal_key_that_is_there_already_is_tried(data: Path) -> None:
     source = backed_up(data)
-    right, wrong = data.parent / "right", data.parent / "wrong"
-    for folder, key in ((right, (data / "seal.key").read_text()), (wrong, "00" * 32)):
+    right, wrong, none = (data.parent / name for name in ("right", "wrong", "none"))
+    for folder, key in ((right, (data / "seal.key").read_text()), (wrong, "00" * 32), (none, "no key")):
         folder.mkdir()
         (folder / "seal.key").write_text(key)
         (folder / "seal.key").chmod(0o600)
     assert put_back(source, right).lost == ()
-    assert len(put_back(source, wrong).lost) == 3
+    assert [len(put_back(source, each).lost) for each in (wrong, none)] == [3, 3]
 
 
 def test_of_two_seal_keys_the_one_that_comes_along_is_tried(data: Path) -> None:
     source = backed_up(data, with_keys=True)
     (data / "seal.key").write_text("00" * 32)
     assert put_back(source, data, overwrite=True).lost == ()
+
+
+def test_what_an_interrupted_restore_has_yet_to_put_there_is_there(data: Path) -> None:
+    """Its plan counts: whoever comes next sees what it would have left, and loses nothing of it."""
+    source, there = backed_up(data), data.parent / "there"
+    there.mkdir()
+    (stage(there) / "live.db").write_bytes((data / "test.db").read_bytes())
+    plan = Swap(("live.db",), (), "snapshots/20260101T000000000Z-restore")
+    (there / STAGE / PLAN).write_bytes(msgspec.json.encode(plan))
+    with pytest.raises(RestoreRefused, match=r"There is live\.db"):
+        put_back(source, there)
+    assert contents(there) == {"live.db": (data / "test.db").read_bytes()}
+
+
+def test_who_ends_it_on_the_way_leaves_nothing_behind(data: Path) -> None:
+    source = backed_up(data)
+    before = contents(data)
+
+    def look(what: str, file: str, _done: int, _total: int) -> None:
+        if (what, file) == ("copying", "test.db"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(source, data, overwrite=True, now_ms=NOW_MS, look=look)
+    assert contents(data) == before
+    assert not (data / STAGE).exists()
+
+
+def test_the_same_files_are_not_overwritten_either(data: Path) -> None:
+    source = backed_up(data)
+    with pytest.raises(RestoreRefused, match=r"There is mine/note\.txt, office\.db, .*test\.db in"):
+        put_back(source, data)
 
 
 def test_payments_that_the_backup_does_not_have_are_not_taken_away_unless_that_is_said(data: Path) -> None:
@@ -122,7 +158,16 @@ def test_what_is_there_is_not_overwritten_unless_that_is_said_and_then_kept(data
     kept = contents(data / done.replaced)
     del kept["manifest.json"]
     assert kept == {name: before[name] for name in kept}
-    assert set(kept) == {"office.db", "test.db", "live.db", "seal.key", "payd.toml"}
+    assert set(kept) == {"office.db", "test.db", "live.db", "seal.key", "payd.toml", "mine/note.txt"}
+
+
+def test_a_database_that_is_all_there_is_is_kept_as_well(data: Path) -> None:
+    there = data.parent / "there"
+    there.mkdir()
+    shutil.copy(data / "test.db", there / "live.db")
+    done = put_back(backed_up(data), there, overwrite=True)
+    assert done.replaced is not None
+    assert set(contents(there / done.replaced)) == {"live.db", "manifest.json"}
 
 
 def name_merchants(data: Path, name: str) -> None:
@@ -153,11 +198,13 @@ def test_what_a_restore_replaced_is_restored_like_a_backup(data: Path) -> None:
 
     assert (merchants_in(data), (data / "payd.toml").read_text()) == ({"Another"}, "# another\n")
     assert (done.by_hand, back.by_hand, back.manifest.with_keys) == (None, None, True)
+    assert back.keystores == ("relayer.json",)
     kinds = {each.name: each.kind for each in back.manifest.files}
     assert kinds == {
         "office.db": "database",
         "test.db": "database",
         "payd.toml": "file",
+        "mine/note.txt": "file",
         "relayer.json": "keystore",
         "seal.key": "key",
     }
@@ -321,6 +368,11 @@ def test_checksums_are_not_all_that_is_looked_at(data: Path) -> None:
     with pytest.raises(BackupUnusable, match=r"test\.db is damaged"):
         put_back(source, data.parent / "new")
     shutil.copy(data / "test.db", source / "test.db")
+    spoil(source / "test.db")
+    forged(source)
+    with pytest.raises(BackupUnusable, match=rf"test\.db is damaged: {SPOILED}"):
+        put_back(source, data.parent / "new")
+    shutil.copy(data / "test.db", source / "test.db")
     with closing(sqlite3.connect(source / "test.db")) as tx:
         tx.execute("PRAGMA user_version = 1")
     forged(source)
@@ -329,13 +381,25 @@ def test_checksums_are_not_all_that_is_looked_at(data: Path) -> None:
     forged(source, schema="office")
     with pytest.raises(BackupUnusable, match="no database of payd's"):
         put_back(source, data.parent / "new")
+    shutil.copy(data / "test.db", source / "test.db")
+    forged(source)
+    manifest = read_manifest(source)
+    more = [
+        msgspec.structs.replace(each, name="more.db") for each in manifest.files if each.name == "test.db"
+    ]
+    shutil.copy(data / "test.db", source / "more.db")
+    longer = msgspec.structs.replace(manifest, files=(*manifest.files, *more))
+    (source / "manifest.json").write_bytes(encode_manifest(longer))
+    with pytest.raises(BackupUnusable, match=r"more\.db is no database of payd's"):
+        put_back(source, data.parent / "new")
     assert contents(data.parent / "new") == {}
 
 
 def test_one_of_a_newer_payd_is_refused_in_words(data: Path) -> None:
     with closing(sqlite3.connect(data / "test.db")) as tx:
-        tx.execute("PRAGMA user_version = 999")
-    with pytest.raises(DatabaseTooNew, match=r"test\.db of this backup is at schema version 999"):
+        tx.execute(f"PRAGMA user_version = {NEWEST[1] + 1}")
+    words = rf"test\.db of this backup is at schema version {NEWEST[1] + 1}"
+    with pytest.raises(DatabaseTooNew, match=words):
         put_back(backed_up(data), data.parent / "new")
 
 
