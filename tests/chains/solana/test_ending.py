@@ -143,6 +143,9 @@ async def test_a_node_that_has_the_slots_since_the_commitment_need_not_have_all(
     assert isinstance(end(await scene.solana.look(payment, later_ms)), WindowClosed)
 
     assert await scene.solana.look(payment, later_ms + 400) is None
+    scene.node.first_slot = scene.node.ledger.at("finalized").slot - 999
+    set_back_ms = payment.processing.processing_at_ms - 3_600_000
+    assert await scene.solana.look(payment, set_back_ms) is None, "a clock that was set back proves nothing"
 
 
 async def test_what_every_node_has_forgotten_is_given_up_half_a_day_after_its_window(scene: Scene) -> None:
@@ -150,6 +153,18 @@ async def test_what_every_node_has_forgotten_is_given_up_half_a_day_after_its_wi
     await scene.watch(LIFE + FINAL)
     scene.node.first_slot = scene.node.ledger.at("finalized").slot - 10
     then_ms = payment.expires_at_ms + GIVEN_UP_S * 1000
+    assert await scene.solana.look(payment, then_ms - 1) is None
+    assert isinstance(end(await scene.solana.look(payment, then_ms)), WindowClosed)
+
+
+async def test_what_was_committed_after_its_window_is_given_up_as_long_after_that(scene: Scene) -> None:
+    payment = await scene.signed()
+    await scene.watch(LIFE + FINAL)
+    scene.node.first_slot = scene.node.ledger.at("finalized").slot - 10
+    assert payment.processing is not None
+    committed_ms = payment.processing.processing_at_ms
+    payment = msgspec.structs.replace(payment, expires_at_ms=committed_ms - 3_600_000)
+    then_ms = committed_ms + GIVEN_UP_S * 1000
     assert await scene.solana.look(payment, then_ms - 1) is None
     assert isinstance(end(await scene.solana.look(payment, then_ms)), WindowClosed)
 
@@ -194,6 +209,19 @@ async def test_transactions_that_only_name_a_payment_do_not_keep_it_open(scene: 
     for lamports in (1, 2):
         named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), lamports, reference_key(payment.id))]
         await scene.local.send(named, keypair(BUYER_2))
+    await scene.local.slots(LIFE + FINAL)
+
+    assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_what_names_it_and_pays_the_merchant_for_nothing_does_not_keep_it_open(scene: Scene) -> None:
+    """A reference without its memo binds nothing: anybody could have it count for another sale."""
+    payment = await scene.signed()
+    named = [
+        pay_sol(pubkey(BUYER_2), pubkey(BUYER), 1, reference_key(payment.id)),
+        pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, 25_000_000),
+    ]
+    await scene.local.send(named, keypair(BUYER_2))
     await scene.local.slots(LIFE + FINAL)
 
     assert isinstance(end(await scene.look(payment)), WindowClosed)
@@ -259,10 +287,12 @@ async def test_what_names_it_and_is_not_final_keeps_it_open(scene: Scene) -> Non
     assert isinstance(end(await scene.look(payment)), WindowClosed)
 
 
-async def test_what_a_wallet_sent_itself_may_be_sent_anew_until_the_window_closes(scene: Scene) -> None:
+async def forked(scene: Scene) -> tuple[Payment, bytes]:
+    """A payment whose wallet sent its transaction itself, which a fork then took; and the transaction."""
     payment = await scene.payment()
     quote = await scene.quote(payment)
-    await scene.local.send_raw(signed_by(transaction_of(quote), keypair(BUYER)))
+    raw = signed_by(transaction_of(quote), keypair(BUYER))
+    await scene.local.send_raw(raw)
     await scene.watch()
     found = await scene.look(payment)
     assert found is not None
@@ -270,6 +300,11 @@ async def test_what_a_wallet_sent_itself_may_be_sent_anew_until_the_window_close
     payment, row = await scene.move(payment, found.trigger), scene.row(payment)
     await scene.local.rpc("payd_fork", 2)
     await scene.take_back(row)
+    return payment, raw
+
+
+async def test_what_a_wallet_sent_itself_may_be_sent_anew_until_the_window_closes(scene: Scene) -> None:
+    payment, _ = await forked(scene)
     await scene.watch(LIFE + 2 * FINAL)
     assert await scene.look(payment) is None
     await scene.local.rpc("payd_time", 901)
@@ -301,6 +336,18 @@ async def test_what_failed_on_the_chain_has_failed_once_that_is_final(scene: Sce
     assert isinstance(found, PaymentFailed)
     assert found.code == BROADCAST_FAILED
     assert NO_FUNDS in found.reason
+
+
+async def test_what_a_wallet_sent_itself_and_failed_does_not_wait_for_the_window(scene: Scene) -> None:
+    payment, raw = await forked(scene)
+    await scene.local.give(pubkey(BUYER), USDC_MINT, 1)
+    await scene.local.send_raw(raw)
+    await scene.watch(LIFE + 2 * FINAL)
+    read = scene.db.point(find_cursor, CHAIN, "final")
+    assert read is not None
+    assert read.time_s * 1000 < payment.expires_at_ms
+
+    assert isinstance(end(await scene.look(payment)), PaymentFailed)
 
 
 async def test_a_failure_waits_for_what_else_was_built_for_it(scene: Scene) -> None:

@@ -12,14 +12,15 @@ from solders.message import Message
 
 from payd.chains.solana.binding import reference_key
 from payd.chains.solana.build import split
+from payd.chains.solana.ending import LISTED_MAX
 from payd.chains.solana.failures import FROZEN, NO_FUNDS
 from payd.chains.solana.track import read_track
 from payd.core.errors import ChainUnavailable
 from payd.core.payment import Payment, PaymentFailed, WindowClosed
 from payd.store.db import Database
 from payd.store.submissions import find_submission
-from tests.chains.solana.scene import Scene, open_scene
-from tests.chains.solana.test_ending import FINAL, LIFE, end, failed
+from tests.chains.solana.scene import Scene, open_scene, sign
+from tests.chains.solana.test_ending import FINAL, LIFE, end, failed, kill
 from tests.live.proxy import Request
 from tests.live.solana import BUYER, BUYER_2, USDC, keypair, pay_sol, pubkey
 from tests.live.solana_proxy import SolanaProxy, with_err
@@ -152,6 +153,86 @@ async def test_a_node_that_has_a_status_is_heard_though_two_others_have_none(rea
             scene.proxies[other].rewrite = with_status
             assert await scene.look(payment) is None
             scene.proxies[other].rewrite = None
+        scene.proxies[0].errors.clear()
+        scene.proxies[0].rewrite = with_status
+        assert await scene.look(payment) is None, "whatever two others say"
+        scene.proxies[0].rewrite = None
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+SHOWN = ["finalized", "confirmed", "status"]
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+async def test_a_node_that_shows_it_in_any_way_is_heard_whatever_it_cannot_tell(
+    realm_db: Database, shown: str
+) -> None:
+    """Two others lost it, and this one does not list."""
+
+    def rewrite(request: Request, result: Any) -> Any:
+        if request["method"] == "getSignatureStatuses":
+            return result if shown == "status" else {**result, "value": [None]}
+        if request["method"] == "getTransaction":
+            return result if shown == request["params"][1]["commitment"] else None
+        return result
+
+    async with open_scene(realm_db, proxies=3) as scene:
+        payment = await scene.signed()
+        tx_id = await scene.bring()
+        await scene.local.slots(LIFE + FINAL)
+        for place in (1, 2):
+            scene.proxies[place].node.forgotten.add(tx_id)
+        scene.proxies[0].errors["getSignaturesForAddress"] = (-32601, "Method not found")
+        scene.proxies[0].rewrite = rewrite
+        assert await scene.look(payment) is None
+        scene.proxies[0].node.forgotten.add(tx_id)
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_what_never_left_us_has_failed_by_nodes_that_know_how_far_they_are(realm_db: Database) -> None:
+    """Something else was built for it that could have landed."""
+    async with two_nodes(realm_db) as (scene, _, second):
+        payment = await scene.payment()
+        quote = await scene.quote(payment)
+        await scene.quote(payment, buyer=BUYER_2, option_id="opt_2")
+        payment = await scene.commit(payment, quote, sign(quote))
+        await kill(scene, payment)
+        await scene.watch(LIFE + FINAL)
+        second.rewrite = statuses_of_before
+        assert await scene.look(payment) is None
+        second.rewrite = None
+
+        assert isinstance(end(await scene.look(payment)), PaymentFailed)
+
+
+async def test_what_more_name_by_one_node_alone_than_are_read_waits_for_the_window(
+    realm_db: Database,
+) -> None:
+    async with two_nodes(realm_db) as (scene, _, second):
+        payment = await scene.signed()
+        for lamports in range(LISTED_MAX + 1):
+            named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), lamports + 1, reference_key(payment.id))]
+            await scene.local.send(named, keypair(BUYER_2))
+        await scene.watch(LIFE + FINAL)
+        second.node.forgotten.add(next(iter(scene.node.ledger.landed)))
+        assert await scene.look(payment) is None
+        await scene.local.rpc("payd_time", 901)
+        await scene.watch(FINAL)
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_what_names_it_and_cannot_be_read_may_pay(realm_db: Database) -> None:
+    async with two_nodes(realm_db) as (scene, _, second):
+        payment = await scene.signed()
+        named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), 1, reference_key(payment.id))]
+        other = await scene.local.send(named, keypair(BUYER_2))
+        await scene.watch(LIFE + FINAL)
+        second.rewrite = lambda request, result: "?" if request["params"][:1] == [other] else result
+        assert await scene.look(payment) is None
+        second.rewrite = None
 
         assert isinstance(end(await scene.look(payment)), WindowClosed)
 
