@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from payd.core.endpoint import DISABLE_AFTER_MS, FAILURE_GAP_MAX_MS, NOTIFY, EndpointState
-from payd.core.retry import ATTEMPTS_MAX
+from payd.core.retry import ATTEMPTS_MAX, next_attempt_at_ms
 from payd.entropy import new_id
 from payd.store.attempts import (
     LOG_SHOWN_MAX,
@@ -22,7 +22,7 @@ from payd.store.attempts import (
     record_test,
 )
 from payd.store.db import Database, Tx
-from payd.store.deliveries import DeliveryRow, find_delivery
+from payd.store.deliveries import DeliveryRow, find_delivery, load_work
 from payd.store.endpoints import get_endpoint, put_house_endpoint
 from payd.store.notices import Notices
 from tests.store.test_deliveries import happen, register
@@ -64,6 +64,49 @@ async def test_a_failure_is_due_again_after_the_schedules_delay_from_its_end(db:
 
     assert (recorded.state, recorded.next_at_ms) == ("pending", 21_000)
     assert delivery(db).next_at_ms == 21_000
+    [logged] = db.point(attempts_of, "dlv_1")
+    assert (logged.next_at_ms, logged.truncated) == (21_000, False)
+
+
+async def test_it_is_due_later_by_what_the_receiver_asks_for_and_by_chance(db: Database) -> None:
+    recorded = await record(db, FAILED._replace(retry_after_s=100, jitter=0.5, is_whole=False))
+
+    assert recorded.next_at_ms == next_attempt_at_ms(1, 0, jitter=0.5, retry_after_s=100)
+    assert recorded.next_at_ms != next_attempt_at_ms(1, 0, retry_after_s=100)
+    assert recorded.next_at_ms != next_attempt_at_ms(1, 0, jitter=0.5)
+    [logged] = db.point(attempts_of, "dlv_1")
+    assert (logged.retry_after_s, logged.truncated) == (100, True)
+
+
+async def test_a_failure_soon_after_a_success_starts_the_clock_and_a_success_soon_after_ends_it(
+    db: Database,
+) -> None:
+    """Of successes that follow each other not each is noted."""
+    succeeded = FAILED._replace(status=200, error_class=None, trigger="manual")
+    for end, failing_since_ms in (
+        (succeeded, None),
+        (FAILED._replace(ended_at_ms=10_000), 10_000),
+        (succeeded._replace(ended_at_ms=20_000), None),
+    ):
+        await record(db, end)
+        assert db.point(get_endpoint, "acct_1").failing_since_ms == failing_since_ms
+
+
+async def test_a_copy_that_was_sent_on_purpose_is_logged_and_changes_nothing(db: Database) -> None:
+    before = delivery(db)
+    copied = await record(db, FAILED._replace(fault="duplicate"))
+
+    assert (copied.state, copied.next_at_ms, copied.n) == ("pending", before.next_at_ms, 1)
+    assert [row.fault for row in db.point(attempts_of, "dlv_1")] == ["duplicate"]
+    assert delivery(db) == before._replace(attempts=1)
+    assert (await record(db, FAILED)).next_at_ms == 5000, "it was the first"
+
+
+async def test_what_was_cancelled_while_it_was_held_back_is_not_due(db: Database) -> None:
+    await db.write(lambda tx: tx.execute("UPDATE deliveries SET state = 'cancelled', next_at_ms = NULL"))
+    recorded = await record(db, FAILED._replace(fault="delay", held_until_ms=99))
+
+    assert (recorded.state, recorded.next_at_ms, delivery(db).next_at_ms) == ("cancelled", None, None)
 
 
 async def test_of_a_log_that_somebody_filled_by_hand_the_newest_are_shown(db: Database) -> None:
@@ -135,9 +178,8 @@ async def test_silence_is_no_evidence_of_failure(db: Database) -> None:
 async def test_a_failed_test_says_nothing_about_the_endpoint_and_a_good_one_clears_its_clock(
     db: Database,
 ) -> None:
-    await record(db, FAILED)
     endpoint = db.point(get_endpoint, "acct_1")
-    for number, error_class in ((1, "http_status"), (2, None)):
+    for number, error_class in ((0, "http_status"), (1, "http_status"), (2, None)):
         await db.write(
             record_test,
             delivery_id=f"dlv_test{number}",
@@ -149,9 +191,12 @@ async def test_a_failed_test_says_nothing_about_the_endpoint_and_a_good_one_clea
             notices=NOTICES,
         )
         failing_since_ms = db.point(get_endpoint, "acct_1").failing_since_ms
-        assert failing_since_ms == (0 if error_class else None)
+        assert failing_since_ms == (0 if number == 1 else None)
+        if number == 0:
+            await record(db, FAILED)
 
-    assert delivery(db, "dlv_test1").state == "failed"
+    assert [delivery(db, f"dlv_test{number}").state for number in (1, 2)] == ["failed", "succeeded"]
+    assert db.point(load_work, "dlv_test1") is None, "a test is not sent again"
     assert delivery(db, "dlv_test2").event_id is None
     assert [row.trigger for row in db.point(attempts_of, "dlv_test2")] == ["test"]
 

@@ -10,25 +10,32 @@ from payd.core.endpoint import ALL, REPLAY_REACH_MS
 from payd.core.errors import EndpointDisabled, InvalidParams, NotFound
 from payd.core.event import iso_ms
 from payd.core.retry import JITTER_MAX_S, RETRY_AFTER_EXTRA_MAX_S, RETRY_DELAYS_S
+from payd.entropy import new_id
+from payd.store.attempts import AttemptEnd, record_attempt
 from payd.store.db import Database, Tx
 from payd.store.deliveries import (
     FRESH,
     REPLAY,
+    NewDelivery,
+    Overdue,
     astray,
     bring_back,
     check_resend,
     count_owed,
     endpoints_with_pending,
     find_delivery,
+    insert_deliveries,
     list_deliveries,
     load_due_work,
     load_work,
     next_due_ms,
+    overdue,
     pending_heads,
     postpone,
     requeue,
 )
 from payd.store.endpoints import Act, delete_endpoint, put_endpoint, switch_endpoint
+from payd.store.notices import Notices
 from payd.store.outbox import NewEvent, put_out
 from tests.store.test_events import plan_of
 
@@ -84,6 +91,8 @@ async def test_nothing_is_owed_without_an_enabled_endpoint_that_wants_the_type(r
     assert await happen(realm_db, 2) is None
     await register(realm_db, "acct_1", "ep_1")
     assert await happen(realm_db, 3) == "ep_1"
+    await realm_db.write(switch_endpoint, account_id="acct_1", act="pause", now_ms=0, actor="test")
+    assert await happen(realm_db, 5) == "ep_1", "what is on hold is sent when it goes on"
     await realm_db.write(switch_endpoint, account_id="acct_1", act="disable", now_ms=0, actor="test")
     assert await happen(realm_db, 4) is None
 
@@ -154,6 +163,23 @@ async def test_what_is_due_next_is_the_earliest_of_all_endpoints_but_those_on_ho
     assert realm_db.point(next_due_ms, 20) == 30
 
 
+async def test_what_is_overdue_is_what_nobody_sends_with_the_oldest_of_each_endpoint(
+    realm_db: Database,
+) -> None:
+    for account_id, endpoint_id in (("acct_1", "ep_1"), ("acct_2", "ep_2")):
+        await register(realm_db, account_id, endpoint_id)
+    for number, now_ms in enumerate((10, 20)):
+        await happen(realm_db, number, now_ms=now_ms)
+    await happen(realm_db, 3, account_id="acct_2", now_ms=30)
+    await realm_db.write(lambda tx: tx.execute("UPDATE endpoints SET failing_since_ms = 1 WHERE id = 'ep_2'"))
+
+    first, second, failing = Overdue("ep_1", 10, True), Overdue("ep_1", 20, True), Overdue("ep_2", 30, False)
+    assert realm_db.point(overdue, 31, ()) == [first, failing]
+    assert realm_db.point(overdue, 30, ()) == [first], "what is due now is not late"
+    assert realm_db.point(overdue, 31, {"dlv_0"}) == [second, failing]
+    assert realm_db.point(overdue, 31, {"dlv_0", "dlv_1", "dlv_3"}) == []
+
+
 async def test_what_is_sent_by_hand_is_the_delivery_that_was_asked_for(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
     for number in (1, 2):
@@ -216,6 +242,34 @@ async def test_what_a_clock_that_was_ahead_put_off_too_far_waits_one_step_of_the
     assert rows == {"dlv_0": back_ms, "dlv_1": far_ms, "dlv_2": far_ms + 9, "dlv_3": back_ms}
 
 
+async def test_what_was_made_by_a_clock_that_was_ahead_and_never_sent_is_sent_now(
+    realm_db: Database,
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1, now_ms=1001)
+    assert realm_db.point(astray, 1001, 9) == []
+    heads = realm_db.point(astray, 1000, 9)
+    assert [head.id for head in heads] == ["dlv_1"]
+    await realm_db.write(bring_back, heads, 1000)
+
+    assert realm_db.point(next_due_ms) == 1000
+
+
+async def test_what_is_held_back_on_purpose_is_not_put_off_too_far(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+    held = AttemptEnd("auto", 1000, 1000, None, "injected_fault", 0, None, b"", fault="delay")
+    notices = Notices(False, new_id)
+    await realm_db.write(record_attempt, "dlv_1", held._replace(held_until_ms=10**9), notices)
+    assert realm_db.point(astray, 1000, 9) == []
+    assert [head.id for head in realm_db.point(astray, 999, 9)] == ["dlv_1"], "the clock was set back since"
+    failed = AttemptEnd("auto", 1001, 1001, 500, "http_status", 0, None, b"")
+    await realm_db.write(record_attempt, "dlv_1", failed, notices)
+    await realm_db.write(lambda tx: tx.execute("UPDATE deliveries SET next_at_ms = 1000000000"))
+
+    assert [head.id for head in realm_db.point(astray, 2000, 9)] == ["dlv_1"], "it was sent since"
+
+
 async def put_off(db: Database, delivery_id: str, next_at_ms: int) -> None:
     """After two attempts."""
     values = (next_at_ms, delivery_id)
@@ -243,14 +297,17 @@ async def test_work_is_looked_up_by_its_id_however_much_is_owed(realm_db: Databa
     assert realm_db.point(load_due_work, "ep_1", ["dlv_0", "dlv_2"], 10).keys() == {"dlv_0", "dlv_2"}
 
 
-async def test_a_requeued_delivery_comes_last_and_an_ended_one_stays(realm_db: Database) -> None:
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+async def test_a_requeued_delivery_comes_last_and_an_ended_one_stays(realm_db: Database, state: str) -> None:
     await register(realm_db, "acct_1", "ep_1")
     for number in (1, 2):
         await happen(realm_db, number)
 
     def end(tx: Tx) -> None:
         tx.execute(
-            "UPDATE deliveries SET state = 'failed', attempts = 8, next_at_ms = NULL WHERE id = 'dlv_1'"
+            "UPDATE deliveries SET state = ?, reason = 'why', attempts = 8, next_at_ms = NULL"
+            " WHERE id = 'dlv_1'",
+            (state,),
         )
         tx.execute("UPDATE deliveries SET state = 'succeeded', next_at_ms = NULL WHERE id = 'dlv_2'")
 
@@ -260,10 +317,23 @@ async def test_a_requeued_delivery_comes_last_and_an_ended_one_stays(realm_db: D
 
     [head] = realm_db.point(pending_heads, "ep_1", REPLAY, 10)
     assert (head.id, head.attempts, head.next_at_ms) == ("dlv_1", 0, 50)
-    assert [row.state for row in realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))] == [
-        "succeeded",
-        "pending",
-    ]
+    rows = realm_db.point(lambda tx: list_deliveries(tx, "acct_1", limit=9))
+    assert [(row.state, row.reason) for row in rows] == [("succeeded", None), ("pending", None)]
+
+
+async def test_a_page_begins_behind_the_last_one(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(3):
+        await happen(realm_db, number)
+    seen: list[str] = []
+    before_seq: int | None = None
+    while page := realm_db.point(
+        lambda tx, before=before_seq: list_deliveries(tx, "acct_1", before_seq=before, limit=1)
+    ):
+        seen += [row.id for row in page]
+        before_seq = page[-1].seq
+
+    assert seen == ["dlv_2", "dlv_1", "dlv_0"]
 
 
 async def test_who_may_resend_what(realm_db: Database) -> None:
@@ -301,6 +371,24 @@ async def test_a_delivery_is_found_by_each_id_that_its_receiver_knows(realm_db: 
         assert realm_db.point(find_delivery, "acct_2", name) is None
     for name in ("dlv_9", "msg_9", "evt_9", "msg_", "evt", ""):
         assert realm_db.point(find_delivery, "acct_1", name) is None
+
+
+async def test_of_an_event_that_was_owed_twice_the_newest_delivery_is_found(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    await happen(realm_db, 1)
+    first = realm_db.point(find_delivery, "acct_1", "evt_1")
+    assert first is not None
+    assert first.event_seq is not None
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=20, actor="test")
+    await register(realm_db, "acct_1", "ep_2")
+    again = NewDelivery(
+        "dlv_9", "msg_9", "acct_1", "ep_2", first.event_seq, "payment.created", "pay_1", REPLAY, 0
+    )
+    await realm_db.write(insert_deliveries, [again])
+
+    found = realm_db.point(find_delivery, "acct_1", "evt_1")
+    assert found is not None
+    assert found.id == "dlv_9"
 
 
 @pytest.mark.parametrize(

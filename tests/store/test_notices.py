@@ -7,7 +7,13 @@ from payd.core.notice import DESTINATION_CHANGED, Moved
 from payd.core.signature import key_of
 from payd.entropy import new_id
 from payd.store.db import Database
-from payd.store.deliveries import endpoints_with_pending, list_deliveries, load_due_work
+from payd.store.deliveries import (
+    FRESH,
+    endpoints_with_pending,
+    list_deliveries,
+    load_due_work,
+    pending_heads,
+)
 from payd.store.endpoints import endpoint_of_id, get_endpoint, put_house_endpoint
 from payd.store.notices import Notices, notify_secret, owe_moved
 from payd.store.seal import Seal
@@ -29,6 +35,7 @@ async def test_it_is_due_at_once_with_its_bytes(realm_db: Database) -> None:
     [row] = realm_db.point(lambda tx: list_deliveries(tx, NOTIFY, limit=10))
     assert (row.event_type, row.state, row.next_at_ms) == ("endpoint.warning", "pending", 1000)
     assert realm_db.point(endpoints_with_pending) == [NOTIFY]
+    assert [head.id for head in realm_db.point(pending_heads, NOTIFY, FRESH, 9)] == [row.id]
     work = realm_db.point(load_due_work, NOTIFY, [row.id], 1000)[row.id]
     assert work.endpoint.url == URL
     assert b'"live":true' in work.body
@@ -54,6 +61,7 @@ async def test_the_address_of_the_house_follows_the_configuration_and_keeps_what
     endpoint = realm_db.point(endpoint_of_id, NOTIFY)
     assert endpoint is not None
     assert endpoint.state == "disabled"
+    assert not await owe(realm_db), "nobody is there to hear it, and nothing piles up"
 
 
 def test_the_secret_stays_the_same_as_long_as_the_seal_key_does() -> None:
