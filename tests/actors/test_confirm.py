@@ -156,6 +156,8 @@ async def test_results_of_another_length_fail_the_payment(shop: Shop) -> None:
     failed = await shop.confirm(payment, option["id"], SIGNATURE, SIGNATURE)
 
     assert (failed.status, failed.body["status"], failed.body["isFinal"]) == (200, "failed", True)
+    later = await shop.confirm(payment, option["id"], SIGNATURE)
+    assert (later.status, later.body["status"], later.body["isFinal"]) == (200, "failed", True)
 
 
 async def test_results_in_another_order_fail_the_payment_though_there_are_as_many_as_actions(
@@ -394,9 +396,11 @@ async def test_a_wallet_that_tells_what_the_chain_showed_before_hears_that_all_i
 
     again = await shop.confirm(payment_id, option["id"], TX_HASH)
     other = await shop.confirm(payment_id, option["id"], "0x" + "cd" * 32)
+    signed = await shop.confirm(payment_id, option["id"], SIGNATURE)
 
     assert (again.status, again.body["status"]) == (200, "processing")
     assert (other.status, other.code) == (400, "invalid_state")
+    assert (signed.status, signed.code) == (400, "invalid_state"), "it tells of no transaction"
 
 
 def seen_transfer(payment_id: str) -> Transfer:

@@ -17,6 +17,7 @@ from payd.store.copying import (
     check_office,
     copy_pinned,
     databases_in,
+    has_foreign_log,
     looked_at,
     open_existing,
     pinned,
@@ -71,7 +72,9 @@ def test_a_log_beside_its_own_database_or_an_empty_one_is_nothing_to_say(tmp_pat
     kill(tmp_path / "live.db")
     (tmp_path / "test.db").touch()
     (tmp_path / "test.db-wal").touch()
-    (tmp_path / "office.db").write_bytes(b"no database at all, which others say")
+    (tmp_path / "office.db").write_bytes(
+        b"no database at all".ljust(WAL_FLAGS.start) + b"\x01\x01, as others say"
+    )
     (tmp_path / "office.db-wal").write_bytes(b"log")
     check_logs(tmp_path)
     with closing(open_existing(tmp_path / "live.db")) as tx:
@@ -101,8 +104,10 @@ def test_a_log_that_a_start_would_mix_into_a_copy_is_refused(tmp_path: Path) -> 
     (tmp_path / "copy.db").replace(path)
     with pytest.raises(LogAstray, match=r"live\.db is a copy, .* live\.db-wal is the log"):
         check_logs(tmp_path)
+    assert has_foreign_log(path)
     (tmp_path / "live.db-wal").unlink()
     check_logs(tmp_path)
+    assert not has_foreign_log(path)
 
 
 def test_the_log_of_a_database_behind_a_link_lies_beside_the_database(tmp_path: Path) -> None:

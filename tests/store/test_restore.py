@@ -273,6 +273,17 @@ def test_what_another_program_has_open_is_put_back_by_hand_with_its_log(data: Pa
     assert (data / str(done.replaced) / "test.db-wal").exists()
 
 
+def test_what_the_disk_cannot_take_into_one_file_is_put_back_by_hand(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    source = backed_up(data)
+    monkeypatch.setattr("payd.store.restore.take_log", refuse)
+    assert put_back(source, data, overwrite=True).by_hand == "disk I/O error"
+
+
 def test_a_copy_beside_the_log_of_another_one_is_put_back_by_hand_as_it_was(data: Path) -> None:
     source = backed_up(data)
     with closing(sqlite3.connect(data / "test.db", isolation_level=None)) as tx:

@@ -140,7 +140,16 @@ async def test_what_the_nodes_show_alike_is_proven_as_deep_as_it_lies(
         assert court.evidence.disagreements == 0
 
 
+def of_another_transaction(request: Request, result: Any) -> Any:
+    """All that is said is of another transaction, which paid the same in the same place."""
+    other = "0x" + "12" * 32
+    if request["method"] == "eth_getTransactionByHash":
+        return {**result, "hash": other}
+    return {**result, "transactionHash": other} if "transactionHash" in result else result
+
+
 LIES: dict[str, Callable[[Request, Any], Any]] = {
+    "all of it is another transaction": of_another_transaction,
     "the transaction was reverted": with_status(0),
     "the receipt has no logs": without_logs,
     "the money went to somebody else": changing("eth_getTransactionReceipt", moved_to(address(RELAYER))),
@@ -258,9 +267,14 @@ async def test_too_few_nodes_are_no_evidence(realm_db: Database, anvil: Anvil, n
             await court.prove(1)
 
 
-async def test_another_transfer_of_the_same_transaction_is_not_it(realm_db: Database, anvil: Anvil) -> None:
+@pytest.mark.parametrize(
+    "change", [{"log_index": 99}, {"block_hash": "0x" + "12" * 32}, {"block_number": 1}], ids=str
+)
+async def test_a_transfer_is_proven_in_its_place_alone(
+    realm_db: Database, anvil: Anvil, change: dict[str, Any]
+) -> None:
     async with open_court(realm_db, anvil) as court:
-        court.row = msgspec.structs.replace(court.row, log_index=court.row.log_index + 1)
+        court.row = msgspec.structs.replace(court.row, **change)
 
         assert await court.prove(1) == "none"
 
@@ -338,6 +352,16 @@ def known_by_half(request: Request, result: Any) -> Any:
     return None if request["method"] == "eth_getTransactionReceipt" else result
 
 
+def moved_and_not_yet_known(request: Request, result: Any) -> Any:
+    """The transaction is in another block of this height; who is asked for the rest lags."""
+    return not_yet_known(request, LIES["another block stands there"](request, result))
+
+
+def of_another_block_and_less(request: Request, result: Any) -> Any:
+    """The receipt is of the block that was stored, and says less, and another block stands in its place."""
+    return LIES["it was less"](request, LIES["another block stands there"](request, result))
+
+
 @pytest.mark.parametrize(
     ("lie", "denied"),
     [
@@ -352,6 +376,8 @@ def known_by_half(request: Request, result: Any) -> Any:
         (LIES["the receipt is of another block"], False),
         (not_yet_known, False),
         (known_by_half, False),
+        (moved_and_not_yet_known, True),
+        (of_another_block_and_less, False),
     ],
 )
 async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half(
@@ -363,6 +389,15 @@ async def test_nodes_deny_what_their_own_block_does_not_have_and_nothing_by_half
             node.rewrite = lie
 
         assert await court.evidence.deny(court.row, "finalized") is denied
+
+
+async def test_a_transfer_is_denied_where_its_transaction_has_none(realm_db: Database, anvil: Anvil) -> None:
+    """The same amount went to the same address in another place of the transaction."""
+    async with open_court(realm_db, anvil) as court:
+        await court.scene.chain.mine(3)
+        court.row = msgspec.structs.replace(court.row, log_index=court.row.log_index + 1)
+
+        assert await court.evidence.deny(court.row, "finalized")
 
 
 async def test_what_another_block_took_is_denied_once_that_one_is_final(

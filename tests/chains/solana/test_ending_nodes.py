@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from solders.message import Message
 
-from payd.chains.solana.binding import reference_key
+from payd.chains.solana.binding import memo_of, reference_key, reference_of
 from payd.chains.solana.build import split
 from payd.chains.solana.ending import LISTED_MAX
 from payd.chains.solana.failures import FROZEN, NO_FUNDS
@@ -22,7 +22,18 @@ from payd.store.submissions import find_submission
 from tests.chains.solana.scene import Scene, open_scene, sign
 from tests.chains.solana.test_ending import FINAL, LIFE, end, failed, kill
 from tests.live.proxy import Request
-from tests.live.solana import BUYER, BUYER_2, USDC, keypair, pay_sol, pubkey
+from tests.live.solana import (
+    BUYER,
+    BUYER_2,
+    MERCHANT,
+    USDC,
+    USDC_MINT,
+    keypair,
+    memo,
+    pay_sol,
+    pay_token,
+    pubkey,
+)
 from tests.live.solana_proxy import SolanaProxy, with_err
 
 pytestmark = pytest.mark.real_time
@@ -233,6 +244,25 @@ async def test_what_names_it_and_cannot_be_read_may_pay(realm_db: Database) -> N
         second.rewrite = lambda request, result: "?" if request["params"][:1] == [other] else result
         assert await scene.look(payment) is None
         second.rewrite = None
+
+        assert isinstance(end(await scene.look(payment)), WindowClosed)
+
+
+async def test_what_pays_by_one_of_three_nodes_keeps_it_open_whatever_two_others_show(
+    realm_db: Database,
+) -> None:
+    async with open_scene(realm_db, proxies=3) as scene:
+        payment = await scene.signed()
+        named = [
+            memo(memo_of(reference_of(payment.id))),
+            pay_token(pubkey(BUYER_2), pubkey(MERCHANT), USDC_MINT, 25_000_000, reference_key(payment.id)),
+        ]
+        await scene.local.send(named, keypair(BUYER_2))
+        await scene.local.slots(LIFE + FINAL)
+        for place in (1, 2):
+            scene.proxies[place].rewrite = with_err({"InstructionError": [4, {"Custom": 1}]})
+        assert await scene.look(payment) is None
+        scene.proxies[0].rewrite = with_err({"InstructionError": [4, {"Custom": 1}]})
 
         assert isinstance(end(await scene.look(payment)), WindowClosed)
 

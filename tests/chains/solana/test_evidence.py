@@ -193,6 +193,19 @@ async def test_both_nodes_must_have_come_as_far(realm_db: Database) -> None:
         assert court.evidence.disagreements == 0
 
 
+async def test_a_node_that_knows_no_finality_is_never_far_enough(realm_db: Database) -> None:
+    async with open_court(realm_db) as court:
+        await court.scene.local.slots(3)
+
+        def without(request: Request, result: Any) -> Any:
+            is_final = request["method"] == "getTransaction" and "finalized" in str(request["params"])
+            return "?" if is_final else result
+
+        court.nodes[1].rewrite = without
+        assert await court.prove("finalized") == "shallow"
+        assert await court.prove("confirmed") == "deep"
+
+
 async def test_a_node_that_is_down_is_no_witness(realm_db: Database) -> None:
     async with open_court(realm_db) as court:
         court.nodes[0].status = 503
@@ -266,6 +279,8 @@ async def test_as_long_as_one_of_two_nodes_is_in_doubt_nothing_is_denied(
             case "one is not so far":
                 bad.node.lag = 1
             case "one has no memory":
+                bad.node.first_slot = court.row.block_number
+                assert await court.deny(), "it has that slot"
                 bad.node.first_slot = court.row.block_number + 1
             case "one keeps no history":
                 bad.errors["getTransaction"] = (-32011, "Transaction history is not available from this node")
