@@ -91,6 +91,35 @@ async def test_what_the_chain_moved_is_a_wallets_word_where_that_is_all_and_no_o
     assert (found.status, found.body.get("code")) == (status, None if status == 200 else "invalid_state")
 
 
+async def test_what_anybody_sends_fails_no_payment_that_the_chain_shows_as_paid(shop: Shop) -> None:
+    """Whoever has the link can send results that are not aligned."""
+    payment_id = await shop.pay()
+    [option] = await shop.options(payment_id, [BUYER])
+    await shop.realm.db.write(shown, payment_id)
+
+    found = await shop.confirm(payment_id, option["id"], SIGNATURE, TX_HASH)
+
+    assert (found.status, found.code) == (400, "invalid_state")
+    assert await shop.status(payment_id) == "requires_action"
+    assert shop.realm.db.point(told_before, payment_id, [TX_HASH])
+
+
+async def test_what_a_wallet_tells_is_kept_with_what_it_commits_to(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payment_id = await shop.pay()
+    [option] = await shop.options(payment_id, [BUYER])
+    processing = processing_of(shop, payment_id)
+
+    async def check(payment: Payment, quote: Quote, results: Sequence[Result], now_ms: int) -> Verdict:
+        return Accepted(processing)
+
+    monkeypatch.setattr(shop.realm.payments.chains[0], "check", check)
+
+    assert (await shop.confirm(payment_id, option["id"], TX_HASH)).body["status"] == "processing"
+    assert shop.realm.db.point(told_before, payment_id, [TX_HASH])
+
+
 async def test_what_no_node_shows_yet_is_kept_where_another_quote_refuses_it(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
