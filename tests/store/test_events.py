@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 
 import pytest
 
+from payd.core.payment import transition
 from payd.store.db import Database, Tx
 from payd.store.events import (
+    FEW,
     SET_BACK_MAX_MS,
     cursor_before,
     events_after,
@@ -16,7 +20,10 @@ from payd.store.events import (
     insert_events,
     list_events,
     seq_in_history,
+    sold_few,
 )
+from tests.inserts import record_transition
+from tests.store.test_payments import event, funds, payment, store
 
 
 async def happen(
@@ -43,6 +50,59 @@ async def test_events_come_newest_first_or_behind_a_cursor(realm_db: Database) -
     assert [row.version for row in newest + older] == [3, 2, 1, 0]
     assert [row.version for row in behind] == [2, 3]
     assert behind[0].body == b"{2}"
+
+
+@pytest.mark.parametrize("few", [FEW, 1], ids=["few are sold", "many are sold"])
+async def test_a_page_has_what_was_asked_for_and_all_of_it(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Whichever way it is found."""
+    monkeypatch.setattr("payd.store.events.FEW", few)
+    sold = {"pay_t1": ("acct_1", "mrch_1"), "pay_t2": ("acct_1", "mrch_2"), "pay_t3": ("acct_1", "mrch_1")}
+    sold |= {"pay_t4": ("acct_2", "mrch_4")}
+    for number, (account_id, merchant_id) in enumerate(sold.values(), start=1):
+        draft = payment(number, account_id=account_id, merchant_id=merchant_id)
+        await store(realm_db, draft)
+        moved = transition(draft, funds(), 6000)
+        await realm_db.write(record_transition, moved, event(moved), None)
+    every = realm_db.point(lambda tx: list_events(tx, "acct_1", limit=99))
+    assert [row.payment_id for row in every] == ["pay_t3", "pay_t3", "pay_t2", "pay_t2", "pay_t1", "pay_t1"]
+
+    for event_type, payment_id, merchants, before in product(
+        (None, "payment.created", "payment.failed"),
+        (None, "pay_t1", "pay_t2", "pay_t4"),
+        (None, (), ("mrch_1",), ("mrch_2", "mrch_1"), ("mrch_4",)),
+        (None, every[2].seq),
+    ):
+        found = realm_db.point(
+            partial(
+                list_events,
+                account_id="acct_1",
+                event_type=event_type,
+                payment_id=payment_id,
+                merchants=merchants,
+                before_seq=before,
+                limit=2,
+            )
+        )
+        wanted = [
+            row
+            for row in every
+            if event_type in {None, row.type}
+            and payment_id in {None, row.payment_id}
+            and (merchants is None or sold[row.payment_id][1] in merchants)
+            and (before is None or row.seq < before)
+        ]
+        assert found == wanted[:2], (event_type, payment_id, merchants, before)
+
+
+async def test_who_sold_few_payments_is_told_from_who_sold_many(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.store.events.FEW", 2)
+    await store(realm_db, payment(1), payment(2, merchant_id="mrch_2"))
+
+    assert [realm_db.point(sold_few, of) for of in ({"mrch_1"}, {"mrch_1", "mrch_2"})] == [True, False]
 
 
 async def test_an_event_is_found_by_its_own_account_only(realm_db: Database) -> None:

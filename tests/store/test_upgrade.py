@@ -8,6 +8,7 @@ from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from payd.store import upgrade as module
@@ -17,7 +18,7 @@ from payd.store.manifest import read_manifest
 from payd.store.migrate import DatabaseTooNew, Migration, MigrationFailed, Schema, read_migrations
 from payd.store.self_check import broken_places, row_counts, schema_differences
 from payd.store.snapshots import SNAPSHOTS_KEPT, snapshot_name
-from payd.store.swap import Swap, commit
+from payd.store.swap import PLAN, STAGE, Swap, commit, stage
 from payd.store.upgrade import DRY_RUN, look_at_schemas, try_upgrade, upgrade
 from tests.shop import open_shop
 from tests.stored.fill import FILES, read_told, stored, unpack
@@ -110,6 +111,28 @@ def test_an_upgraded_database_is_whole_and_like_a_new_one(tmp_path: Path, versio
     assert upgrade(tmp_path, NOW_MS) is None
 
 
+def test_one_that_was_interrupted_is_carried_out_before_anything_is_looked_at(tmp_path: Path) -> None:
+    data, new = tmp_path / "data", tmp_path / "new"
+    for folder in (data, new):
+        unpack(OLDEST, folder)
+    upgrade(new, NOW_MS)
+    staged = stage(data)
+    for name, _ in FILES:
+        shutil.copy(new / name, staged / name)
+    plan = Swap(tuple(name for name, _ in FILES), (), snapshot_name(NOW_MS, "upgrade"))
+    (data / STAGE / PLAN).write_bytes(msgspec.json.encode(plan))
+
+    assert upgrade(data, NOW_MS + 1) is None, "that was done already"
+    assert [each.name for each in (data / "snapshots").iterdir()] == [Path(plan.kept).name]
+
+
+def test_an_empty_database_is_filled_where_it_lies(tmp_path: Path) -> None:
+    unpack(stored()[NEWEST], tmp_path)
+    (tmp_path / "live.db").touch()
+    assert upgrade(tmp_path, NOW_MS) is None
+    assert [each.is_old for each in look_at_schemas(tmp_path)] == [False, False, False]
+
+
 def test_what_was_there_stays_also_where_the_clock_is_behind(tmp_path: Path) -> None:
     unpack(OLDEST, tmp_path)
     for n in range(SNAPSHOTS_KEPT):
@@ -181,8 +204,35 @@ def test_an_upgrade_that_goes_wrong_leaves_everything_as_it_was(
         with pytest.raises(MigrationFailed, match=words) as caught:
             upgrade(tmp_path, NOW_MS)
         assert "Nothing was changed" in str(caught.value)
+        assert not isinstance(caught.value.__cause__, MigrationFailed), "it may be that the disk is full"
         assert contents(tmp_path) == before
         assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()
+
+
+@pytest.mark.parametrize("by", ["an earlier one", "itself"])
+def test_that_rows_go_is_said_by_the_migration_that_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    said = "\n-- Changes how many rows there are in: refunds.\n"
+    first, *more = read_migrations("realm")
+    sql = "DELETE FROM refunds;"
+    if by == "itself":
+        sql += said
+    else:
+        first = msgspec.structs.replace(first, sql=first.sql + said)
+    steps = (first, *more, Migration(len(more) + 2, "takes", sql))
+
+    def read(schema: Schema) -> tuple[Migration, ...]:
+        return steps if schema == "realm" else read_migrations(schema)
+
+    unpack(stored()[NEWEST], tmp_path)
+    monkeypatch.setattr(module, "read_migrations", read)
+    monkeypatch.setattr("payd.store.self_check.read_migrations", read)
+    if by == "itself":
+        assert upgrade(tmp_path, NOW_MS) is not None
+    else:
+        with pytest.raises(MigrationFailed, match="table refunds had 1 rows and has 0 now"):
+            upgrade(tmp_path, NOW_MS)
 
 
 def test_copies_are_on_the_disk_before_they_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,9 +302,15 @@ def test_too_little_room_is_said_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpack(OLDEST, tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 1000))
-    with pytest.raises(MigrationFailed, match="make room"):
-        upgrade(tmp_path, NOW_MS)
+    size = sum((tmp_path / name).stat().st_size for name, _ in FILES)
+    free = size * 3 // 2 - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
+    for act in (lambda: upgrade(tmp_path, NOW_MS), lambda: try_upgrade(tmp_path)):
+        with pytest.raises(MigrationFailed, match="make room"):
+            act()
+        assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()
+    free += 1
+    try_upgrade(tmp_path)
 
 
 def test_who_has_a_database_open_is_not_left_with_the_old_one(tmp_path: Path) -> None:
@@ -280,6 +336,7 @@ def test_what_is_told_while_it_works_can_end_it(tmp_path: Path) -> None:
         upgrade(tmp_path, NOW_MS, look)
     assert ("copying", "office.db") in told
     assert contents(tmp_path) == before
+    assert not (tmp_path / STAGE).exists(), "it is as large as the databases"
 
 
 def test_what_a_stored_shop_was_told_names_no_machine() -> None:

@@ -464,11 +464,10 @@ async def test_a_sent_payment_is_looked_after_when_its_transfer_should_have_come
     payment = await scene.commit(payment, quote, await scene.send(quote))
     assert payment.processing is not None
     short = msgspec.structs.replace(payment, expires_at_ms=payment.created_at_ms + 1)
+    long = msgspec.structs.replace(payment, expires_at_ms=payment.created_at_ms + 2 * SENT_GRACE_MS)
 
-    assert scene.evm.due_at_ms(payment) == max(
-        payment.expires_at_ms, payment.processing.processing_at_ms + SENT_GRACE_MS
-    )
     assert scene.evm.due_at_ms(short) == payment.processing.processing_at_ms + SENT_GRACE_MS
+    assert scene.evm.due_at_ms(long) == long.expires_at_ms
 
 
 async def test_what_has_succeeded_waits_for_the_watcher_alone(scene: Scene) -> None:
