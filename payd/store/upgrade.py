@@ -195,9 +195,12 @@ def _take_log(path: Path) -> None:
 
 
 def _migrate_copies(directory: Path, new: Path, found: Sequence[Found], look: Look) -> None:
-    with pinned([directory / each.name for each in found]) as opened:
-        for each, tx in zip(found, opened, strict=True):
-            copy_pinned(tx, new / each.name, look)
+    try:
+        with pinned([directory / each.name for each in found]) as opened:
+            for each, tx in zip(found, opened, strict=True):
+                copy_pinned(tx, new / each.name, look)
+    except sqlite3.Error as error:
+        raise MigrationFailed(f"the databases cannot be copied: {error}. Nothing was changed") from error
     for each in found:
         _migrate_copy(new / each.name, each, look)
 

@@ -254,6 +254,39 @@ def test_copies_are_on_the_disk_before_they_count(tmp_path: Path, monkeypatch: p
     assert done == [*(name for name, _ in FILES), "commit"]
 
 
+@pytest.mark.parametrize("act", ["upgrade", "try"])
+@pytest.mark.parametrize("where", [100, 4096], ids=["its schema", "a table"])
+def test_a_database_that_cannot_be_read_is_said_in_words(tmp_path: Path, where: int, act: str) -> None:
+    unpack(OLDEST, tmp_path)
+    page = bytearray((tmp_path / "test.db").read_bytes())
+    page[where : where + 4096] = b"\xff" * 4096
+    (tmp_path / "test.db").write_bytes(page)
+    before = contents(tmp_path)
+    words = r"(test\.db|the databases) c.*: .*malformed\. Nothing was changed"
+    with pytest.raises(MigrationFailed, match=words):
+        try_upgrade(tmp_path) if act == "try" else upgrade(tmp_path, NOW_MS)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("act", ["upgrade", "try"])
+def test_a_disk_that_is_full_before_all_is_copied_is_named_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+
+    def refuse(*_: object) -> None:
+        raise full
+
+    unpack(OLDEST, tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr("payd.store.upgrade.copy_pinned", refuse)
+    with pytest.raises(MigrationFailed, match=r"disk is full\. Nothing was changed") as caught:
+        try_upgrade(tmp_path) if act == "try" else upgrade(tmp_path, NOW_MS)
+    assert caught.value.__cause__ is full
+    assert contents(tmp_path) == before
+    assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()
+
+
 def test_a_schema_that_is_not_that_of_a_new_database_is_found(tmp_path: Path) -> None:
     unpack(OLDEST, tmp_path)
     with closing(sqlite3.connect(tmp_path / "test.db")) as tx, tx:
