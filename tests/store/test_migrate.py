@@ -68,6 +68,21 @@ def test_migrations_run_in_order_and_only_those_that_are_missing(tx: sqlite3.Con
     assert schema_version(tx) == 2
 
 
+def test_whoever_looks_from_outside_sees_a_migration_with_its_number_or_neither(tmp_path: Path) -> None:
+    """As whoever comes after a death at that moment does."""
+    seen: list[tuple[int, int]] = []
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as tx, closing(sqlite3.connect(path)) as other:
+        tx.execute("PRAGMA journal_mode = WAL")
+        columns = "SELECT count(*) FROM pragma_table_info('a')"
+        tx.set_trace_callback(
+            lambda _: seen.append((schema_version(other), other.execute(columns).fetchone()[0]))
+        )
+        migrate(tx, [FIRST, SECOND])
+        tx.set_trace_callback(None)
+    assert sorted(set(seen)) == [(0, 0), (1, 1)]
+
+
 @pytest.mark.parametrize(
     "ending",
     [

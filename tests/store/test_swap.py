@@ -23,9 +23,11 @@ def texts(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
+    data = tmp_path / "the data"
+    data.mkdir()
     for name in ("a.db", "a.db-wal", "a.db-shm", "gone.db", "gone.db-wal", "other"):
-        (tmp_path / name).write_text(f"old {name}")
-    return tmp_path
+        (data / name).write_text(f"old {name}")
+    return data
 
 
 def umask() -> int:
@@ -91,11 +93,13 @@ def test_what_is_staged_without_a_plan_counts_for_nothing(directory: Path) -> No
     assert not finish(directory)
     assert texts(directory) == before
     put(stage(directory))
+    assert list(stage(directory).iterdir()) == [], "nor for who begins anew"
+    put(stage(directory))
     drop_stage(directory)
     assert texts(directory) == before
 
 
-@pytest.mark.parametrize("moment", range(1, 9))
+@pytest.mark.parametrize("moment", range(1, 15))
 def test_a_plan_is_carried_out_to_its_end_by_whoever_comes_next(
     directory: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
@@ -197,17 +201,23 @@ def test_what_might_not_be_kept_is_found_before_anything_counts(directory: Path)
     put(stage(directory))
     with pytest.raises(IsADirectoryError):
         commit(directory, SWAP)
+    assert not (directory / STAGE).exists(), "it is as large as what it would have replaced"
     assert not finish(directory)
     assert (directory / "a.db").read_text() == "old a.db"
 
 
 @pytest.mark.parametrize("where", ["a.db", "in/b", "gone.db"])
+@pytest.mark.parametrize("by", ["its name", "a link"])
 def test_a_file_that_is_mounted_by_itself_is_found_before_anything_counts(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    directory: Path, monkeypatch: pytest.MonkeyPatch, where: str, by: str
 ) -> None:
     """As payd.toml in a container: no file can be renamed to it, and every start would fail over the plan."""
+    real = directory
+    if by == "a link":
+        directory = real.with_name("link")
+        directory.symlink_to(real)
     (directory / "in").mkdir()
-    mounted = os.fsencode(directory / where).replace(b" ", rb"\040")
+    mounted = os.fsencode(real / where).replace(b" ", rb"\040")
     table = directory.parent / "mountinfo"
     table.write_bytes(b"22 1 0:21 / /proc rw - proc proc rw\n36 35 98:0 /f " + mounted + b" ro - ext4 d rw\n")
     monkeypatch.setattr("payd.store.swap.MOUNTS", table)
@@ -225,14 +235,17 @@ def test_what_can_not_be_replaced_and_is_the_same_already_stays(
 ) -> None:
     place = directory / "in" / "b"
     place.parent.mkdir()
-    place.write_text("another")
+    place.write_text("old in/b")
     if why == "it is mounted":
         table = directory.parent / "mountinfo"
-        table.write_bytes(b"36 35 98:0 /f " + os.fsencode(place) + b" ro - ext4 d rw\n")
+        mounted = os.fsencode(place).replace(b" ", rb"\040")
+        table.write_bytes(b"36 35 98:0 /f " + mounted + b" ro - ext4 d rw\n")
         monkeypatch.setattr("payd.store.swap.MOUNTS", table)
     else:
         monkeypatch.setattr(os, "access", lambda path, _mode: path != place.parent)
-    put(stage(directory))
+    put(new := stage(directory))
+    for each in (place, new / "in" / "b"):
+        os.utime(each, (1, 1))  # as large, and of the same time
     with pytest.raises(OSError, match="No other file can be put there"):
         commit(directory, SWAP)
     place.write_text("new in/b")

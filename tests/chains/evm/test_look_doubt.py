@@ -1,0 +1,77 @@
+"""A transfer as it is stored and as nodes show it: what a merchant named, and what nobody was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from payd.chains.defaults import DepthPolicy
+from payd.chains.evm.track import Told, read_track
+from payd.core.payment import FundsCommitted, Payment
+from payd.core.status import Status
+from payd.store.db import Database
+from payd.store.sightings import assign, matched_of
+from payd.store.transfers import Follow
+from tests.chains.evm.scene import CHAIN, Scene, open_scene
+from tests.live.anvil import Anvil
+from tests.live.chain import BUYER_2, MERCHANT, account, address, calldata
+
+pytestmark = pytest.mark.real_time
+
+
+async def paid_plainly(scene: Scene) -> tuple[Payment, str]:
+    """A payment, and a transfer of its price that nothing binds to it."""
+    payment = await scene.payment()
+    quote = await scene.quote(payment, scene.dai_asset)
+    data = calldata("transfer(address,uint256)", address(MERCHANT), quote.amount)
+    receipt = await scene.chain.done(account(BUYER_2), scene.dai, data)
+    await scene.watch(3)
+    return payment, str(receipt["transactionHash"])
+
+
+async def test_a_transfer_that_a_merchant_names_needs_no_binding(scene: Scene) -> None:
+    payment, tx_id = await paid_plainly(scene)
+    assert await scene.look(payment) is None
+    await scene.db.write(assign, payment.id, str(CHAIN), tx_id, "merchant", await scene.now_ms())
+    payment = await scene.follow(payment)
+
+    assert payment.status is Status.SUCCEEDED
+    sent = await scene.chain.rpc("eth_getTransactionByHash", tx_id)
+    nonce = int(sent["nonce"], 16)
+    assert read_track(payment).told == Told(tx_id, address(BUYER_2).lower(), nonce, assigned=True)
+
+
+async def test_a_stored_match_that_nobody_assigned_needs_its_binding(scene: Scene) -> None:
+    """As when the node lied that showed it: the looks ask again, and are not told the same."""
+    payment, tx_id = await paid_plainly(scene)
+    await scene.db.write(assign, payment.id, str(CHAIN), tx_id, "merchant", await scene.now_ms())
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET assigned = 0"))
+
+    assert await scene.look(payment) is None
+
+
+async def test_an_amount_that_nobody_was_asked_for_commits_nothing(scene: Scene) -> None:
+    payment = await scene.payment()
+    quote = await scene.quote(payment, scene.dai_asset)
+    await scene.chain.receipt(await scene.send(quote))
+    await scene.watch(3)
+    assert scene.db.point(matched_of, payment.id)
+    await scene.db.write(lambda tx: tx.execute("UPDATE quotes SET amount = ?", (str(quote.amount + 1),)))
+
+    assert await scene.look(payment) is None
+
+
+async def test_what_waits_for_a_tag_is_looked_at_as_soon_as_that_moves(
+    realm_db: Database, anvil: Anvil
+) -> None:
+    async with open_scene(realm_db, anvil, depth=DepthPolicy.of("safe")) as scene:
+        payment = await scene.payment()
+        quote = await scene.quote(payment, scene.dai_asset)
+        tx_hash = await scene.send(quote)
+        await scene.chain.receipt(tx_hash)
+        await scene.watch()
+        [row] = scene.db.point(matched_of, payment.id)
+        found = await scene.look(payment)
+
+        assert found is not None
+        assert isinstance(found.trigger, FundsCommitted)
+        assert found.follow == Follow(str(CHAIN), tx_hash, row.block_hash or "", "depth", row.block_number)
