@@ -354,6 +354,18 @@ async def test_a_call_whose_time_is_over_is_not_waited_for(realm_db: Database) -
         assert bench.told == []
 
 
+async def test_no_more_is_paid_for_a_call_whose_time_is_over(realm_db: Database) -> None:
+    """It waited long enough to be paid better, in the same moment."""
+    async with open_bench(realm_db) as bench:
+        await bench.owe()
+        await bench.tick()
+        bench.chain.mine(time_s=UNTIL_S)
+        await bench.tick(LIMITS.bump_after_ms / 1000 + 1)
+        assert [tx.data for tx in bench.pool] == [b""]
+        stats = bench.relayer.stats()
+        assert (stats.fillers, stats.bumps) == (1, 0)
+
+
 async def test_what_fills_a_gap_and_is_refused_is_not_emptied_once_more(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         signed = bench.signer.sign(8453, 0, buyer_address(9), b"", 100_000, 400 * GWEI, GWEI)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from payd.actors.submitter import IDLE_S, PAUSE_S, QUEUE_OLD_MS
+from payd.actors.submitter import IDLE_S, LANDING_S, PAUSE_S, QUEUE_OLD_MS, TROUBLE
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from tests.actors.solana_watching import DOWN
@@ -104,11 +104,42 @@ async def test_nodes_that_are_away_for_minutes_take_nothing_along(submitting: Su
         assert "queue_old" in submitting.submitter.stats().alarms
         assert not submitting.submitter.can_sponsor(account_id(BUYER))
         solana.nodes[0].does = None
-        await trio.sleep(70)
+        await trio.sleep(TROUBLE.last_s + 1)
+        assert owed.tx_id in solana.ledger.landed, "it may not be good for much longer"
         await solana.local.confirm()
         await trio.sleep(5)
         assert solana.told == [owed.payment_id]
         assert submitting.submitter.stats().alarms == frozenset()
+        assert submitting.submitter.can_sponsor(account_id(BUYER)), "it was nobody's fault here"
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_alarm_stays_while_no_node_says_that_it_is_over(submitting: Submitting) -> None:
+    submitting.submitter = submitting.another(spend_per_day=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submitting.submitter.run)
+        await trio.sleep(1)
+        assert submitting.submitter.stats().alarms == {"budget"}
+        submitting.solana.nodes[0].does = DOWN
+        await submitting.owe()
+        submitting.submitter.wake()
+        await trio.sleep(30)
+        assert submitting.submitter.stats().alarms == {"budget"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_that_nothing_comes_of_it_is_told_soon(submitting: Submitting) -> None:
+    """A buyer waits before the page, and may pay again."""
+    submitting.drop("blackhole")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submitting.submitter.run)
+        await trio.sleep(1)
+        owed = await submitting.owe()
+        submitting.submitter.wake()
+        await trio.sleep(1)
+        await submitting.expire()
+        await trio.sleep(2 * LANDING_S)
+        assert (submitting.states(owed), submitting.told) == (["dead"], [owed.payment_id])
         nursery.cancel_scope.cancel()
 
 

@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 
 from payd.actors import submitter
 from payd.actors.submitter_flight import _WORDS, RECENT_MS, RESEND_S
+from payd.chains.rpc import NodesDown
+from payd.chains.rpc_errors import BadAnswer
 from payd.chains.solana.ending import GIVEN_UP_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.core.errors import StoreUnavailable
@@ -20,6 +22,7 @@ from payd.store.sightings import record
 from payd.store.submissions import StoredSubmission
 from tests.actors.solana_watching import DOWN
 from tests.actors.submitting import Submitting, open_submitting
+from tests.live.node_process import Refused
 from tests.live.solana import MERCHANT, USDC_MINT, pubkey
 
 
@@ -254,6 +257,25 @@ async def test_another_transaction_that_names_the_payment_is_read_when_its_own_d
     await submitting.submitter.run_once()
     assert submitting.states(owed) == ["dead"]
     assert solana.kinds(paid) == ["matched"]
+
+
+async def test_nothing_is_dead_while_no_node_lists_what_names_its_payment(submitting: Submitting) -> None:
+    solana = submitting.solana
+    owed, paid = await paid_by_another(submitting)
+    ask = solana.nodes[0].ask
+
+    def refuse(method: str, *params: Any) -> Any:
+        if method == "getSignaturesForAddress":
+            raise Refused(-32601, "Method not found")
+        return ask(method, *params)
+
+    solana.nodes[0].ask = refuse  # type: ignore[method-assign]
+    with pytest.raises((NodesDown, BadAnswer)):
+        await submitting.submitter.run_once()
+    assert submitting.states(owed) == ["open"]
+    solana.nodes[0].ask = ask  # type: ignore[method-assign]
+    await submitting.submitter.run_once()
+    assert (submitting.states(owed), solana.kinds(paid)) == (["dead"], ["matched"])
 
 
 async def test_nothing_is_dead_before_what_names_its_payment_is_stored(submitting: Submitting) -> None:

@@ -92,10 +92,11 @@ async def test_what_the_node_does_not_remember_is_not_lost(submitting: Submittin
     assert submitting.states(owed) == ["open"]
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("lag", [1, 3])
-async def test_a_node_that_lags_has_lost_nothing(realm_db: Database, lag: int) -> None:
+async def test_a_node_that_lags_has_lost_nothing(realm_db: Database, lag: int, nodes: int) -> None:
     """One that is behind by a block has it, and does not know yet that it is confirmed."""
-    async with open_submitting(realm_db, 2) as submitting:
+    async with open_submitting(realm_db, nodes) as submitting:
         owed = await submitting.owe()
         await submitting.submitter.run_once()
         await submitting.solana.local.confirm()

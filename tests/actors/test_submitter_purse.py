@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from payd.actors.submitter_purse import IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.actors.submitter import OUT_S
+from payd.actors.submitter_purse import EVERY_S, IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
 from payd.chains.solana.ending import GIVEN_UP_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
@@ -67,8 +68,23 @@ async def test_what_was_never_signed_is_free_again_once_it_can_not_land(submitti
     await settle(submitting)
     assert (submitting.built(built).state, spent(submitting)) == ("out", RESERVED)
     await submitting.expire()
-    await settle(submitting)
+    await trio.sleep(EVERY_S)  # others wait for what it keeps from them
+    await submitting.submitter.run_once()
     assert (submitting.built(built).state, spent(submitting)) == ("void", 0)
+
+
+async def test_what_was_never_signed_is_seen_to_by_itself(submitting: Submitting) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submitting.submitter.run)
+        await trio.sleep(1)
+        payment = await submitting.solana.sell()
+        await submitting.build(payment, *await submitting.signed(payment, creates=False))
+        submitting.submitter.wake()
+        await trio.sleep(1)
+        await submitting.expire()
+        await trio.sleep(OUT_S + EVERY_S)
+        assert spent(submitting) == 0
+        nursery.cancel_scope.cancel()
 
 
 async def test_what_the_buyers_own_wallet_sent_is_paid_for(submitting: Submitting) -> None:
@@ -151,8 +167,9 @@ async def test_an_empty_purse_is_an_alarm_and_promises_nothing(submitting: Submi
     assert submitting.submitter.can_sponsor(account_id(BUYER))
     assert await has(KEEP_LAMPORTS + PAYMENT_LAMPORTS - 1) == {"balance_low", "balance_empty"}
     assert not submitting.submitter.can_sponsor(account_id(BUYER))
-    assert await has(0) == {"balance_low", "balance_empty"}
     assert await has(LAMPORTS) == frozenset()
+    assert await has(0) == {"balance_low", "balance_empty"}
+    assert submitting.submitter.stats().balance == 0
 
 
 async def test_what_is_reserved_is_promised_to_nobody_else(submitting: Submitting) -> None:
