@@ -6,7 +6,14 @@ import pytest
 import trio
 
 from payd.actors.submitter import OUT_S
-from payd.actors.submitter_purse import EVERY_S, IDLE_S, KEEP_LAMPORTS, PAYMENT_LAMPORTS
+from payd.actors.submitter_purse import (
+    ACCOUNT_LAMPORTS,
+    EVERY_S,
+    IDLE_S,
+    KEEP_LAMPORTS,
+    LOW_PAYMENTS,
+    PAYMENT_LAMPORTS,
+)
 from payd.chains.solana.ending import GIVEN_UP_S
 from payd.chains.solana.fates import DOUBT_S
 from payd.store.builds import reserved_on_builds, spent_on_builds
@@ -162,7 +169,9 @@ async def test_an_empty_purse_is_an_alarm_and_promises_nothing(submitting: Submi
         await settle(submitting)
         return submitting.submitter.stats().alarms
 
-    assert await has(LAMPORTS) == frozenset()
+    enough = KEEP_LAMPORTS + LOW_PAYMENTS * ACCOUNT_LAMPORTS
+    assert await has(enough) == frozenset()
+    assert await has(enough - 1) == {"balance_low"}
     assert await has(KEEP_LAMPORTS + PAYMENT_LAMPORTS) == {"balance_low"}
     assert submitting.submitter.can_sponsor(account_id(BUYER))
     assert await has(KEEP_LAMPORTS + PAYMENT_LAMPORTS - 1) == {"balance_low", "balance_empty"}

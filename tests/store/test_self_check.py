@@ -103,8 +103,23 @@ def test_what_may_take_long_is_not_begun_where_sqlite_looks_at_the_clock_between
         monkeypatch.setattr(self_check, "_LOOKS_BETWEEN_TABLES", looks_between_tables)
         assert look_for_damage(path, 60.0) == ([], is_all)
         assert look_for_damage(path, None) == ([], True)
+    monkeypatch.setattr(self_check, "_LOOKS_BETWEEN_TABLES", True)
+    monkeypatch.setattr(self_check, "UNBOUNDED_BYTES_MAX", path.stat().st_size)
+    assert look_for_damage(path, 60.0) == ([], True), "that one is soon looked through"
     with pytest.raises(Unreadable):
         look_for_damage(tmp_path / "gone.db", None)
+
+
+def test_what_a_killed_server_left_in_its_log_stays_there(tmp_path: Path) -> None:
+    path, log = tmp_path / "test.db", tmp_path / "test.db-wal"
+    with closing(sqlite3.connect(path, isolation_level=None)) as made:
+        made.execute("PRAGMA journal_mode = WAL")
+        made.execute("CREATE TABLE a (x)")
+        left = log.read_bytes()
+    log.write_bytes(left)
+    for at_most_s in (None, 60.0):
+        assert look_for_damage(path, at_most_s) == ([], True)
+    assert log.read_bytes() == left
 
 
 def test_ctrl_c_ends_a_quick_look(tx: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
