@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from payd.chains.base import Found
 from payd.chains.fee_terms import FeeTerms
@@ -85,7 +86,20 @@ async def test_what_pays_in_stead_of_what_was_signed_and_is_nowhere_is_let_go_of
     row = scene.row(payment)
     scene.node.forgotten.add(tx_id)
 
-    assert await scene.look(payment) == Found(None, denied=row)
+    with capture_logs() as logs:
+        assert await scene.look(payment) == Found(None, denied=row)
+    assert [one["tx_id"] for one in logs if one["event"] == "chain.transfer_denied"] == [tx_id]
+
+
+async def test_an_amount_that_nobody_was_asked_for_commits_nothing(scene: Scene) -> None:
+    payment = await scene.payment()
+    await sent_by_wallet(scene, payment)
+    await scene.db.write(lambda tx: tx.execute("UPDATE quotes SET amount = '25000001'"))
+    with capture_logs() as logs:
+        assert await scene.look(payment) is None
+    assert [one["payment_id"] for one in logs if one["event"] == "chain.transfer_without_quote"] == [
+        payment.id
+    ]
 
 
 # The next look.
