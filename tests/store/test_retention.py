@@ -8,6 +8,7 @@ from payd.core.payment import transition
 from payd.store.db import Database, Tx
 from payd.store.deliveries import list_deliveries
 from payd.store.endpoints import delete_endpoint, switch_endpoint
+from payd.store.events import events_after
 from payd.store.retention import (
     FREE_PAGES_KEPT,
     VACUUM_PAGES,
@@ -15,6 +16,7 @@ from payd.store.retention import (
     prune_deliveries,
     prune_endpoints,
     prune_events,
+    prune_jobs,
     shrink,
 )
 from tests.inserts import record_transition
@@ -112,6 +114,43 @@ async def test_the_newest_event_stays_so_that_no_number_is_given_twice(realm_db:
     assert seqs == [(3,), (4,)]
 
 
+async def test_what_is_owed_to_nobody_stays_as_long_as_all_else(realm_db: Database) -> None:
+    """Who polls for events needs no endpoint."""
+    for number in range(5):
+        await happen(realm_db, number, now_ms=number)
+
+    assert await realm_db.write(prune_events, 0, 3, 500) == (3, None)
+    assert [row.id for row in realm_db.point(events_after, "acct_1", 0, 9)] == ["evt_3", "evt_4"]
+
+
+JOB = (
+    "INSERT INTO webhook_jobs (id, account_id, endpoint_id, kind, since_ms, until_ms, state, created_at_ms)"
+    " VALUES ('job_1', 'acct_1', 'ep_1', 'recover', 0, 0, ?, 10)"
+)
+
+
+@pytest.mark.parametrize(("state", "gone"), [("running", 0), ("done", 1), ("cancelled", 1)])
+async def test_a_job_that_is_over_goes_with_its_age_and_its_deliveries_first(
+    realm_db: Database, state: str, gone: int
+) -> None:
+    await realm_db.write(run_sql, JOB, state)
+    await realm_db.write(run_sql, "INSERT INTO webhook_job_deliveries VALUES ('job_1', 'dlv_1')")
+
+    assert await realm_db.write(prune_jobs, 10, 9) == 0, "it is not old enough"
+    assert [await realm_db.write(prune_jobs, 11, 9) for _ in range(3)] == [gone, gone, 0]
+
+
+async def test_an_endpoint_goes_when_it_was_deleted_and_no_job_names_it(realm_db: Database) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    assert await realm_db.write(prune_endpoints, 10**9, 9) == 0, "it is in use, however old"
+    await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=10, actor="test")
+    await realm_db.write(run_sql, JOB, "cancelled")
+    assert await realm_db.write(prune_endpoints, 10**9, 9) == 0
+    await realm_db.write(run_sql, "DELETE FROM webhook_jobs")
+    assert await realm_db.write(prune_endpoints, 10**9, 9) == 1
+    assert realm_db.point(lambda tx: tx.execute("SELECT * FROM endpoint_secrets").fetchall()) == []
+
+
 async def test_a_deleted_endpoint_is_known_until_its_time_has_come(realm_db: Database) -> None:
     await register(realm_db, "acct_1", "ep_1")
     await realm_db.write(delete_endpoint, account_id="acct_1", now_ms=10, actor="test")
@@ -146,8 +185,11 @@ async def test_events_are_lacking_where_those_of_the_accounts_own_payments_were_
         return [realm_db.point(lacks_events, account_id, after_ms) for account_id in ("acct_1", "acct_2")]
 
     assert [lacking(0), lacking(5999)] == [[False, False]] * 2
+    last = "DELETE FROM events WHERE account_id = 'acct_1' AND version = 1"
     gone = "DELETE FROM events WHERE account_id = 'acct_2' AND version = ?"
     await realm_db.write(run_sql, gone, 0)
     assert [lacking(0), lacking(1002), lacking(5999)] == [[False, True], [False, False], [False, False]]
     await realm_db.write(run_sql, gone, 1)
     assert [lacking(1002), lacking(5999), lacking(6000)] == [[False, True], [False, True], [False, False]]
+    await realm_db.write(run_sql, last)
+    assert [lacking(1002), lacking(6000)] == [[True, True], [False, False]], "the first alone does not tell"
