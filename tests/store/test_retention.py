@@ -91,6 +91,17 @@ async def test_the_first_young_row_ends_it(realm_db: Database) -> None:
     assert await realm_db.write(prune_events, 0, 3, 500) == (2, None)  # those with a delivery stay
 
 
+async def test_what_was_made_while_the_clock_was_ahead_stays_and_keeps_nothing_behind_it(
+    realm_db: Database,
+) -> None:
+    for number, at_ms in enumerate((10**6, 1, 2, 3, 4)):
+        await happen(realm_db, number, now_ms=at_ms)
+
+    assert await realm_db.write(prune_events, 0, 3, 2, 100) == (1, 2)
+    assert await realm_db.write(prune_events, 2, 3, 2, 100) == (1, None)
+    assert [row.id for row in realm_db.point(events_after, "acct_1", 0, 9)] == ["evt_0", "evt_3", "evt_4"]
+
+
 @pytest.mark.parametrize(("paused_at_ms", "gone"), [(9, 1), (10, 0)])
 async def test_what_an_endpoint_is_owed_goes_only_when_it_was_on_hold_all_that_time(
     realm_db: Database, paused_at_ms: int, gone: int

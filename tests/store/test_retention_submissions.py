@@ -14,8 +14,10 @@ from payd.core.payment import PaymentFailed, SettlementCompleted
 from payd.core.submission import Submission
 from payd.store.builds import Build, end_builds, find_build, hash_message, insert_build, prune_own_builds
 from payd.store.db import Tx
+from payd.store.payments import find_payment
 from payd.store.retention import prune_submissions
 from payd.store.submissions import end_submission, find_submission, insert_submission
+from tests.ledger import run_sql
 from tests.till import START_MS, Till
 
 CHAIN = "solana:local"
@@ -82,6 +84,18 @@ async def test_what_we_paid_for_is_not_read_in_search_of_what_wallets_were_hande
         await built(till, payment, str(number).encode(), paid=True)
         taken.append(await till.db.write(steps))
     assert taken[-1] == taken[0]
+
+
+async def test_what_was_settled_late_is_as_old_as_that(till: Till) -> None:
+    """Who asks about a payment asks about the last that happened to it."""
+    payment = await owed(till, await over(till))
+    found = till.db.point(find_payment, payment)
+    assert found is not None
+    settled_ms = found.updated_at_ms
+    await till.db.write(run_sql, "UPDATE submissions SET created_at_ms = ?", settled_ms - 9)
+
+    pruned = [await till.db.write(prune_submissions, 0, settled_ms + late_ms, 9) for late_ms in (-8, 0, 1)]
+    assert [each.rows for each in pruned] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("then", ["open", "processing", "succeeded"])

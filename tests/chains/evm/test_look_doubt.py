@@ -138,3 +138,25 @@ async def test_what_has_succeeded_is_looked_at_again_once_it_is_final(scene: Sce
     assert isinstance(found.trigger, TransferConfirmed)
     [row] = scene.db.point(matched_of, payment.id)
     assert found.follow == until_final(row)
+
+
+async def test_what_waits_for_its_depth_again_after_success_waits_to_be_final(scene: Scene) -> None:
+    """As what a reorg moved to another block."""
+    payment = await scene.payment()
+    await scene.chain.receipt(await scene.send(await scene.quote(payment, scene.dai_asset)))
+    await scene.watch(1)
+    payment = await scene.follow(payment)
+    assert payment.status is Status.SUCCEEDED
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET awaits = 'depth'"))
+    [row] = scene.db.point(matched_of, payment.id)
+
+    assert await scene.look(payment) == Found(None, follow=until_final(row))
+
+
+async def test_a_stored_transfer_is_shown_in_its_place_among_the_logs_alone(scene: Scene) -> None:
+    payment = await scene.payment()
+    await scene.chain.receipt(await scene.send(await scene.quote(payment, scene.dai_asset)))
+    await scene.watch(1)
+    await scene.db.write(lambda tx: tx.execute("UPDATE transfers SET log_index = log_index + 1"))
+
+    assert await scene.look(payment) is None
