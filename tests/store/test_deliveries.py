@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 
 import pytest
 
@@ -327,11 +328,10 @@ async def test_a_page_begins_behind_the_last_one(realm_db: Database) -> None:
         await happen(realm_db, number)
     seen: list[str] = []
     before_seq: int | None = None
-    while page := realm_db.point(
-        lambda tx, before=before_seq: list_deliveries(tx, "acct_1", before_seq=before, limit=1)
-    ):
-        seen += [row.id for row in page]
-        before_seq = page[-1].seq
+    page = partial(list_deliveries, account_id="acct_1", limit=1)
+    while rows := realm_db.point(partial(page, before_seq=before_seq)):
+        seen += [row.id for row in rows]
+        before_seq = rows[-1].seq
 
     assert seen == ["dlv_2", "dlv_1", "dlv_0"]
 

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections import namedtuple
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -338,7 +339,7 @@ def test_too_little_room_is_said_before_anything_is_done(
     size = sum((tmp_path / name).stat().st_size for name, _ in FILES)
     free = size * 3 // 2 - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
-    for act in (lambda: upgrade(tmp_path, NOW_MS), lambda: try_upgrade(tmp_path)):
+    for act in (partial(upgrade, tmp_path, NOW_MS), partial(try_upgrade, tmp_path)):
         with pytest.raises(MigrationFailed, match="make room"):
             act()
         assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == set()

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from payd.chains.base import Accepted, Found
 from payd.chains.defaults import DepthPolicy
 from payd.chains.evm.track import Told, read_track
-from payd.chains.following import until_final
+from payd.chains.following import is_account, until_final
 from payd.core.payment import FundsCommitted, Payment, TransferConfirmed
 from payd.core.relay import RelayJob
 from payd.core.status import Status
@@ -17,7 +17,7 @@ from payd.store.sightings import assign, matched_of, pay_in_stead
 from payd.store.transfers import Follow
 from tests.chains.evm.scene import CHAIN, Scene, open_scene, sign
 from tests.live.anvil import Anvil
-from tests.live.chain import BUYER, BUYER_2, MERCHANT, STRANGER, account, address, calldata
+from tests.live.chain import BUYER_2, MERCHANT, STRANGER, account, address, calldata
 from tests.live.proxy import open_proxy
 
 pytestmark = pytest.mark.real_time
@@ -100,7 +100,7 @@ async def test_an_authorization_is_of_who_signed_it_among_those_who_were_asked(s
 
     assert payment.status is Status.SUCCEEDED
     assert payment.processing is not None
-    assert payment.processing.buyer.lower() == f"{CHAIN}:{address(BUYER)}".lower()
+    assert is_account(quote.account, payment.processing.buyer or "")
 
 
 async def test_what_pays_in_stead_of_what_was_signed_is_let_go_of_once_its_own_block_is_final(
