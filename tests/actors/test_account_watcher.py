@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from payd.actors import account_walk
-from payd.actors.watcher import IDLE_S
+from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX
 from payd.chains.solana.keys import TOKEN, token_account
 from payd.chains.solana.subscription import Wanted
 from payd.core.errors import StoreUnavailable
@@ -77,6 +77,49 @@ async def test_a_hint_of_a_transaction_has_it_read_and_one_of_an_account_has_all
         assert solana.wakes > 0
         nursery.cancel_scope.cancel()
     assert sorted(solana.told)[0] == one
+
+
+async def test_hints_are_read_again_each_time_and_not_twice_at_once_nor_all_at_once(
+    solana: SolanaWatching,
+) -> None:
+    """As of what a fork moved; and whoever sends many is not to have nodes asked for each."""
+    hints_send, hints_receive = trio.open_memory_channel[str](100)
+    now: list[str] = []
+    read: list[str] = []
+    most = 0
+
+    async def follow(hear: Callable[[str], None]) -> str:
+        async for hint in hints_receive:
+            hear(hint)
+        return "it was cut off"
+
+    async def found(tx_id: str) -> None:
+        nonlocal most
+        now.append(tx_id)
+        most = max(most, len(now))
+        assert now.count(tx_id) == 1
+        await trio.sleep(1)
+        now.remove(tx_id)
+        read.append(tx_id)
+        if tx_id == "unlucky":
+            raise StoreUnavailable("The disk is full.")
+
+    solana.watcher = solana.another(poll_ms=100_000, follow_news=follow)
+    solana.watcher.found = found  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(solana.watcher.run)
+        await trio.sleep(1)
+        for hint in ("unlucky", "one", "one"):
+            await hints_send.send(hint)
+        await trio.sleep(2)
+        await hints_send.send("one")
+        await trio.sleep(2)
+        assert sorted(read) == ["one", "one", "unlucky"]
+        for number in range(2 * TELL_AT_ONCE_MAX):
+            await hints_send.send(f"many-{number}")
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+    assert most == TELL_AT_ONCE_MAX
 
 
 async def test_accounts_are_listed_often_only_until_the_window_is_read_to_its_end(

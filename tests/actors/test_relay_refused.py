@@ -179,6 +179,21 @@ async def test_another_word_in_between_begins_the_time_anew(realm_db: Database) 
         assert [tx.data for tx in bench.pool] == [b""]
 
 
+@pytest.mark.parametrize("ticks", [2, 3, 4])
+async def test_what_the_one_before_was_refused_for_is_nothing_against_the_next(
+    realm_db: Database, ticks: int
+) -> None:
+    """A stranger brought that one, so that no node ever took it from us."""
+    async with open_bench(realm_db) as bench:
+        await owe_listed(bench, behind=1)
+        await tick_for(bench, REFUSED_S - ticks * AGAIN_S)
+        bench.chain.mine([SignedTx.of(bench.open()[0].newest.raw)])
+        await tick_for(bench, 2 * ticks * AGAIN_S)
+        assert bench.state("listed") == "landed"
+        assert [one.nonce for one in bench.open()] == [1]
+        assert bench.relayer.stats().fillers == 0
+
+
 async def test_while_nodes_were_away_nothing_was_refused(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
         refuse(bench, is_listed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import trio
 
 from payd.actors.walk import GONE_S, LAG_S
-from payd.actors.watcher import IDLE_S, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
+from payd.actors.watcher import IDLE_S, SOCKET_RETRY, TELL_AT_ONCE_MAX, TELL_MAX, TICK_GAP_S
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
@@ -213,6 +214,29 @@ async def test_many_payments_are_told_a_few_at_once_and_all_in_time(realm_db: Da
         assert most == TELL_AT_ONCE_MAX
 
 
+async def test_who_is_slow_to_hear_is_told_once_at_a_time(watching: Watching) -> None:
+    """What is told asks nodes: twice at once would only be slower."""
+    payment = await watching.till.sell()
+    watching.pay(payment)
+    now, most, told = 0, 0, 0
+
+    async def news(payment_id: str, chain: str) -> None:
+        nonlocal now, most, told
+        now, told = now + 1, told + 1
+        most = max(most, now)
+        await trio.sleep(5)
+        now -= 1
+
+    watcher = watching.another()
+    watcher._news = news
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watcher.run)
+        await trio.sleep(30)
+        nursery.cancel_scope.cancel()
+    assert most == 1
+    assert told > 3, "and again until its transfer is followed no more"
+
+
 async def test_a_payment_that_ended_meanwhile_is_not_told_any_more(watching: Watching) -> None:
     payment = await watching.till.sell()
     paid = watching.pay(payment)
@@ -281,8 +305,31 @@ async def test_a_failing_chain_is_asked_less_often_and_never_given_up(watching: 
         paid = token_transfer(PRICE)
         watching.chain.mine(paid)
         await trio.sleep(80)
+        assert watching.till.kinds(paid.hash) == ["unmatched"]
+        watching.nodes[0].does = DOWN
+        assert await ticks_in(watching, 10) >= 4, "what is new may be over soon"
         nursery.cancel_scope.cancel()
-    assert watching.till.kinds(paid.hash) == ["unmatched"]
+
+
+async def test_a_socket_that_is_cut_off_is_opened_again_less_and_less_often(watching: Watching) -> None:
+    """Unless it was of use for a while."""
+    opened: list[float] = []
+
+    async def follow(hear: Callable[[int], None]) -> str:
+        opened.append(trio.current_time())
+        if len(opened) == 9:
+            await trio.sleep(SOCKET_RETRY.last_s)
+        return "it was cut off"
+
+    watching.watcher = watching.another(follow_heads=follow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.watcher.run)
+        await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+    waits_s = [after - before for before, after in pairwise(opened)]
+    assert waits_s[:3] == [SOCKET_RETRY.delay_s(failures) for failures in (1, 2, 3)]
+    assert waits_s[7] == SOCKET_RETRY.last_s
+    assert waits_s[8] == SOCKET_RETRY.last_s + SOCKET_RETRY.first_s
 
 
 async def test_heads_are_hints_that_a_broken_socket_does_not_take_along(watching: Watching) -> None:
