@@ -273,6 +273,24 @@ def test_a_folder_on_another_disk_gets_its_files_as_well(
     assert (directory / "in" / "b").stat().st_mode & 0o777 == 0o644 & ~umask()
 
 
+def test_a_disk_that_fails_while_files_take_their_places_is_gone_on_with_later(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy over the old file would leave half of one where that fails as well."""
+
+    def fail(path: Path, _target: Path) -> Path:
+        raise OSError(errno.EIO, "no", str(path))
+
+    put(stage(directory))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="no"):
+            commit(directory, SWAP)
+    assert (directory / "a.db").read_text() == "old a.db"
+    assert finish(directory)
+    assert texts(directory) == DONE
+
+
 @pytest.mark.parametrize("there", ["file", "link to nothing"])
 def test_what_is_no_folder_where_one_has_to_be_is_found_before_anything_counts(
     directory: Path, there: str
