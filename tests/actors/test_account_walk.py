@@ -376,6 +376,11 @@ async def test_without_the_second_node_nothing_is_final(two_solanas: SolanaWatch
     assert await solana.watcher.run_once()
     assert solana.walk.cursor("final") == final
     assert solana.watcher.stats().second_trouble != ""
+    solana.nodes[1].does = None
+    await trio.sleep(60)  # it is let rest for a while
+    assert await solana.watcher.run_once()
+    assert solana.walk.cursor("final") != final
+    assert solana.watcher.stats().second_trouble == ""
 
 
 async def test_no_node_alone_makes_the_clock_go_ahead(two_solanas: SolanaWatching) -> None:
