@@ -8,6 +8,7 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -188,10 +189,10 @@ class Relayer:
             self._flight.forget_refusals()
             if self._failures == 1:
                 log.warning("relayer.waits", chain=self._chain, reason=str(trouble))
-            if self._db.healthy:
-                self._alarms.keep()
+            self._alarms.keep()
+            with suppress(StoreUnavailable):
                 self._note_old_queue()
-                self._alarms.settle()
+            self._alarms.settle()
             await trio.sleep(TROUBLE.delay_s(self._failures))
             return 0.0
         if self._failures:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
-from payd.actors.relayer import BUSY_S, DAY_MS, IDLE_S, PAUSE_S, QUEUE_OLD_MS, QUEUED_MAX
+from payd.actors.relayer import BUSY_S, DAY_MS, IDLE_S, PAUSE_S, QUEUE_OLD_MS, QUEUED_MAX, TROUBLE
 from payd.chains.rpc import NodesDown
 from payd.core.errors import StoreUnavailable
 from payd.core.payment import transition
@@ -138,6 +140,28 @@ async def test_a_tick_that_fails_is_tried_again_later_and_later(realm_db: Databa
         nursery.start_soon(bench.relayer.run)
         await trio.sleep(120)
         assert 8 <= bench.relayer._failures <= 12
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("failure", [None, "the disk is full"])
+async def test_the_store_may_be_away_for_a_while(realm_db: Database, failure: str | None) -> None:
+    """Also where nobody else has noticed yet, as when the disk fails a read."""
+
+    def refuse(*_: object) -> Any:
+        raise StoreUnavailable("The store cannot be read at the moment.")
+
+    async with open_bench(realm_db) as bench, trio.open_nursery() as nursery:
+        nursery.start_soon(bench.relayer.run)
+        await trio.sleep(1)
+        owed = await bench.owe()
+        point = realm_db.point
+        realm_db.point, realm_db._failure = refuse, failure  # type: ignore[method-assign]
+        bench.relayer.wake()
+        await trio.sleep(60)
+        realm_db.point, realm_db._failure = point, None  # type: ignore[method-assign]
+        await trio.sleep(TROUBLE.last_s + 1)
+        bench.mine()
+        assert bench.landed(owed)
         nursery.cancel_scope.cancel()
 
 
