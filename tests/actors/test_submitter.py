@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 
 from payd.actors.submitter import IDLE_S, LANDING_S, PAUSE_S, QUEUE_OLD_MS, TROUBLE
+from payd.core.errors import StoreUnavailable
 from payd.core.payment import PaymentCancelled
 from payd.store.db import Database
 from tests.actors.solana_watching import DOWN
@@ -111,6 +114,26 @@ async def test_nodes_that_are_away_for_minutes_take_nothing_along(submitting: Su
         assert solana.told == [owed.payment_id]
         assert submitting.submitter.stats().alarms == frozenset()
         assert submitting.submitter.can_sponsor(account_id(BUYER)), "it was nobody's fault here"
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_store_may_be_away_for_a_while(submitting: Submitting) -> None:
+    def refuse(*_: object) -> Any:
+        raise StoreUnavailable("The store cannot be read at the moment.")
+
+    solana = submitting.solana
+    db = solana.db
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(submitting.submitter.run)
+        await trio.sleep(1)
+        owed = await submitting.owe()
+        point, look = db.point, db.look
+        db.point, db.look = refuse, refuse  # type: ignore[method-assign]
+        submitting.submitter.wake()
+        await trio.sleep(2 * IDLE_S)
+        db.point, db.look = point, look  # type: ignore[method-assign]
+        await trio.sleep(TROUBLE.last_s + 1)
+        assert owed.tx_id in solana.ledger.landed
         nursery.cancel_scope.cancel()
 
 
