@@ -303,21 +303,22 @@ async def test_a_node_that_finds_a_nonce_too_high_is_given_the_lower_ones_first(
         assert [tx.nonce for tx in bench.pool] == [0, 1, 2, 3]
 
 
-async def test_what_reverts_is_tried_again_later_with_another_nonce(realm_db: Database) -> None:
+async def test_what_reverts_is_tried_again_later_and_later_with_another_nonce(realm_db: Database) -> None:
     async with open_bench(realm_db) as bench:
         owed = await bench.owe()
         await bench.tick()
-        bench.chain.refused[buyer_address(0)] = "transfer amount exceeds balance"
-        bench.mine()
-        bench.chain.refused.clear()
-        await bench.tick()
-        found = bench.job()
-        assert (found.state, found.tries, found.left_us) == ("queued", 1, True)
-        assert bench.relayer.stats().reverts == 1
-        await bench.tick(29)
-        assert bench.open() == []
-        await bench.tick(1)
-        assert [one.nonce for one in bench.open()] == [1]
+        for tries, wait_s in ((1, 30), (2, 60)):
+            bench.chain.refused[buyer_address(0)] = "transfer amount exceeds balance"
+            bench.mine()
+            bench.chain.refused.clear()
+            await bench.tick()
+            found = bench.job()
+            assert (found.state, found.tries, found.left_us) == ("queued", tries, True)
+            assert bench.relayer.stats().reverts == tries
+            await bench.tick(wait_s - 1)
+            assert bench.open() == []
+            await bench.tick(1)
+            assert [one.nonce for one in bench.open()] == [tries]
         bench.mine()
         await bench.tick()
         assert bench.landed(owed)
