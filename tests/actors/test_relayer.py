@@ -144,7 +144,9 @@ async def test_a_tick_that_fails_is_tried_again_later_and_later(realm_db: Databa
 
 
 @pytest.mark.parametrize("failure", [None, "the disk is full"])
-async def test_the_store_may_be_away_for_a_while(realm_db: Database, failure: str | None) -> None:
+async def test_the_store_may_be_away_for_a_while(
+    realm_db: Database, monkeypatch: pytest.MonkeyPatch, failure: str | None
+) -> None:
     """Also where nobody else has noticed yet, as when the disk fails a read."""
 
     def refuse(*_: object) -> Any:
@@ -154,11 +156,11 @@ async def test_the_store_may_be_away_for_a_while(realm_db: Database, failure: st
         nursery.start_soon(bench.relayer.run)
         await trio.sleep(1)
         owed = await bench.owe()
-        point = realm_db.point
-        realm_db.point, realm_db._failure = refuse, failure  # type: ignore[method-assign]
-        bench.relayer.wake()
-        await trio.sleep(60)
-        realm_db.point, realm_db._failure = point, None  # type: ignore[method-assign]
+        with monkeypatch.context() as patched:
+            patched.setattr(realm_db, "point", refuse)
+            patched.setattr(realm_db, "_failure", failure)
+            bench.relayer.wake()
+            await trio.sleep(60)
         await trio.sleep(TROUBLE.last_s + 1)
         bench.mine()
         assert bench.landed(owed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 
 from payd.actors.submitter import IDLE_S, LANDING_S, PAUSE_S, QUEUE_OLD_MS, TROUBLE
@@ -117,21 +118,22 @@ async def test_nodes_that_are_away_for_minutes_take_nothing_along(submitting: Su
         nursery.cancel_scope.cancel()
 
 
-async def test_the_store_may_be_away_for_a_while(submitting: Submitting) -> None:
+async def test_the_store_may_be_away_for_a_while(
+    submitting: Submitting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> Any:
         raise StoreUnavailable("The store cannot be read at the moment.")
 
     solana = submitting.solana
-    db = solana.db
     async with trio.open_nursery() as nursery:
         nursery.start_soon(submitting.submitter.run)
         await trio.sleep(1)
         owed = await submitting.owe()
-        point, look = db.point, db.look
-        db.point, db.look = refuse, refuse  # type: ignore[method-assign]
-        submitting.submitter.wake()
-        await trio.sleep(2 * IDLE_S)
-        db.point, db.look = point, look  # type: ignore[method-assign]
+        with monkeypatch.context() as patched:
+            for read in ("point", "look"):
+                patched.setattr(solana.db, read, refuse)
+            submitting.submitter.wake()
+            await trio.sleep(2 * IDLE_S)
         await trio.sleep(TROUBLE.last_s + 1)
         assert owed.tx_id in solana.ledger.landed
         nursery.cancel_scope.cancel()
