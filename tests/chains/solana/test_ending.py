@@ -262,6 +262,20 @@ async def test_nobody_keeps_it_open_by_naming_it_again_and_again(scene: Scene) -
     assert isinstance(end(await scene.look(payment)), WindowClosed)
 
 
+async def test_what_has_landed_and_pays_is_not_hidden_by_others_that_name_it(scene: Scene) -> None:
+    """Too many to be read, and its transfer was lost from the store."""
+    payment = await scene.signed()
+    await scene.bring()
+    for lamports in range(LISTED_MAX + 1):
+        named = [pay_sol(pubkey(BUYER_2), pubkey(BUYER), lamports + 1, reference_key(payment.id))]
+        await scene.local.send(named, keypair(BUYER_2))
+    await scene.local.rpc("payd_time", 901)
+    await scene.watch(LIFE + FINAL)
+    await scene.db.write(lambda tx: tx.execute("DELETE FROM transfers"))
+
+    assert await scene.look(payment) is None
+
+
 async def test_nobody_keeps_it_open_with_a_part_of_its_amount(scene: Scene) -> None:
     payment = await scene.signed()
     await scene.local.give(pubkey(BUYER_2), USDC_MINT, 1)
