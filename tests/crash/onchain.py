@@ -23,6 +23,8 @@ class Moved:
         place: (transaction, place among its logs), -1 of the coin, as a transfer is named everywhere.
         asset: Canonical CAIP-19.
         carries: All that the transaction says beside, where it may name payments.
+        is_listed: Whether it is among what came to where payments are expected; else only who looks for a
+            payment that is open finds it.
     """
 
     place: tuple[str, int]
@@ -33,6 +35,7 @@ class Moved:
     block_hash: str
     block_time_s: int
     carries: bytes
+    is_listed: bool = True
 
 
 @dataclass(frozen=True)

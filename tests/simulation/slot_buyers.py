@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import trio
+from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
@@ -208,11 +209,7 @@ class SlotBuyer(LiveShopper):
 
     async def _spend_it_first(self, told: Told) -> None:
         """A buyer with just enough signs, and sends it to somebody else before it can be brought."""
-        place = self._chain.next_place()
-        local = LocalSolana(SvmNode(self._chain))
-        await local.fund(pubkey(place))
-        for mint, program in MINTS.items():
-            await local.give(pubkey(place), mint, ENOUGH, program)
+        place = await self._new_wallet()
         if (made := await self._signed(told, place)) is None:
             return
         asset = made[0]["amount"]["unit"].rpartition(":")[2]
@@ -232,6 +229,15 @@ class SlotBuyer(LiveShopper):
             await self._confirm(told, self.rng.choice(options), self.rng.choice(known).raw)
 
     # How.
+
+    async def _new_wallet(self) -> int:
+        """One that nobody has used, with some of everything."""
+        place = self._chain.next_place()
+        local = LocalSolana(SvmNode(self._chain))
+        await local.fund(pubkey(place))
+        for mint, program in MINTS.items():
+            await local.give(pubkey(place), mint, ENOUGH, program)
+        return place
 
     async def _signed(self, told: Told, place: int = 0) -> tuple[dict[str, Any], bytes] | None:
         """An option, and the transaction behind it with a buyer's signature; anybody's, if none is named."""
@@ -270,10 +276,11 @@ class SlotBuyer(LiveShopper):
         payer = self.rng.choice(PAYERS)
         return self._send(pay_by_link(link, pubkey(payer)), payer)
 
-    def _send(self, instructions: Sequence[Instruction], payer: int) -> str:
-        """A transaction of the wallet's own; gives its id."""
+    def _send(self, instructions: Sequence[Instruction], payer: int, *others: int) -> str:
+        """A transaction of the wallet's own, which others may sign too; gives its id."""
         fresh = Hash.from_string(self._chain.at("confirmed").hash)
-        raw = transaction(instructions, keypair(payer), fresh, is_legacy=self.rng.random() < 0.5)
+        signers = map(keypair, (payer, *others))
+        raw = transaction(instructions, *signers, fresh=fresh, is_legacy=self.rng.random() < 0.5)
         self._chain.send(raw)
         return tx_id_of(raw)
 
@@ -282,13 +289,18 @@ class SlotBuyer(LiveShopper):
 
 
 def transaction(
-    asked: Sequence[Instruction], payer: Keypair, fresh: Hash, *, is_legacy: bool = True
+    asked: Sequence[Instruction],
+    *signers: Keypair,
+    fresh: Hash,
+    is_legacy: bool = True,
+    tables: Sequence[AddressLookupTableAccount] = (),
 ) -> bytes:
-    """Signed, in one form or the other."""
-    made: Message | MessageV0 = Message.new_with_blockhash(list(asked), payer.pubkey(), fresh)
-    if not is_legacy:
-        made = MessageV0.try_compile(payer.pubkey(), list(asked), [], fresh)
-    return bytes(VersionedTransaction(made, [payer]))
+    """Signed, in one form or the other; the first signer pays the fee."""
+    payer = signers[0].pubkey()
+    made: Message | MessageV0 = Message.new_with_blockhash(list(asked), payer, fresh)
+    if tables or not is_legacy:
+        made = MessageV0.try_compile(payer, list(asked), list(tables), fresh)
+    return bytes(VersionedTransaction(made, list(signers)))
 
 
 def _without_name(link: str) -> str:

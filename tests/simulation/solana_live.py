@@ -16,7 +16,7 @@ from solders.hash import Hash
 
 from payd.chains.solana.binding import memo_of, reference_key
 from payd.chains.solana.fee_payer import fee_payer_from
-from payd.chains.solana.keys import MEMO, token_account
+from payd.chains.solana.keys import MEMO, MEMO_V1, token_account
 from tests.crash.aftermath import Aftermath
 from tests.crash.live_truths import LiveAftermath, read_live_rows
 from tests.crash.onchain import Moved, Onchain
@@ -57,7 +57,9 @@ from tests.simulation.chain_world import (
 from tests.simulation.chance import Chance
 from tests.simulation.door import urls
 from tests.simulation.relayed import RELAYER_KEY
-from tests.simulation.slot_buyers import SlotBuyer, transaction
+from tests.simulation.slot_buyers import transaction
+from tests.simulation.slot_composed import OTHER_PLACES
+from tests.simulation.slot_composers import SlotComposer
 from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slot_trouble import SlotTrouble
 from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
@@ -128,7 +130,7 @@ class SolanaWorld(ChainWorld):
             reference, payer = reference_key(one.payment_id), pubkey(BUYER)
             paid = pay_token(payer, pubkey(MERCHANT), USDC_MINT, int(one.value) * 10**4, reference)
             asked = [memo(memo_of(bytes(reference))), paid]
-            made.append(transaction(asked, keypair(BUYER), fresh))
+            made.append(transaction(asked, keypair(BUYER), fresh=fresh))
         return made
 
     async def go_on(self) -> None:
@@ -140,8 +142,8 @@ class SolanaWorld(ChainWorld):
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
 
-        def buyer(name: str, rng: Random) -> SlotBuyer:
-            return SlotBuyer(name, self.door, self.at, self.ledger, rng, self.chain)
+        def buyer(name: str, rng: Random) -> SlotComposer:
+            return SlotComposer(name, self.door, self.at, self.ledger, rng, self.chain)
 
         await shop_with(self, calm, buyer)
 
@@ -162,25 +164,27 @@ def moved_by(landing: Landing) -> list[Moved]:
     if landing.err is not None:
         return []
     merchant, place_of = pubkey(MERCHANT), {key: place for place, key in enumerate(landing.keys)}
-    amounts: list[tuple[int, str, int]] = []
+    amounts: list[tuple[int, str, int, bool]] = []
     for asset in ASSETS:
         if asset == SOL:
             place = place_of.get(merchant)
             value = 0 if place is None else landing.post[place] - landing.pre[place]
+            is_listed = True
         else:
             mint = asset.rpartition(":")[2]
-            holding = token_account(merchant, *_mint(mint))
-            place = place_of.get(holding)
-            value = _held(landing.post_tokens, mint) - _held(landing.pre_tokens, mint)
+            place, value = _more(landing, mint)
+            is_listed = token_account(merchant, *_mint(mint)) in place_of
         if place is not None and value > 0:
-            amounts.append((place, asset.lower(), value))
+            amounts.append((place, asset.lower(), value, is_listed))
     message = landing.tx.message
-    memos = {bytes(one.data) for one in message.instructions if landing.keys[one.program_id_index] == MEMO}
+    programs = [landing.keys[one.program_id_index] for one in message.instructions]
+    said = zip(programs, message.instructions, strict=True)
+    memos = {bytes(one.data) for program, one in said if program in (MEMO, MEMO_V1)}
     names = b"".join(bytes(key) for key in landing.keys if memo_of(bytes(key)).encode() in memos)
     block = landing.block
     return [
-        Moved((landing.tx_id, place), asset, value, "", block.slot, "", block.time_s, names)
-        for place, asset, value in amounts
+        Moved((landing.tx_id, place), asset, value, "", block.slot, "", block.time_s, names, is_listed)
+        for place, asset, value, is_listed in amounts
     ]
 
 
@@ -188,13 +192,20 @@ def _mint(mint: str) -> tuple[Any, Any]:
     return next((key, program) for key, program in MINTS.items() if str(key) == mint)
 
 
-def _held(balances: Sequence[dict[str, Any]], mint: str) -> int:
+def _more(landing: Landing, mint: str) -> tuple[int | None, int]:
+    """What the merchant has more of a token in all accounts, and the first of them that has more."""
+    before, after = _held(landing.pre_tokens, mint), _held(landing.post_tokens, mint)
+    first = min((place for place, amount in after.items() if amount > before.get(place, 0)), default=None)
+    return first, sum(after.values()) - sum(before.values())
+
+
+def _held(balances: Sequence[dict[str, Any]], mint: str) -> dict[int, int]:
     owner = str(pubkey(MERCHANT))
-    return sum(
-        int(one["uiTokenAmount"]["amount"])
+    return {
+        one["accountIndex"]: int(one["uiTokenAmount"]["amount"])
         for one in balances
         if (one["owner"], one["mint"]) == (owner, mint)
-    )
+    }
 
 
 async def furnish_chain(chain: Slots) -> None:
@@ -206,6 +217,7 @@ async def furnish_chain(chain: Slots) -> None:
             await local.give(pubkey(place), mint, TOKENS, program)
         for place in (MERCHANT, OPERATOR):
             await local.give(pubkey(place), mint, 0, program)
+        await local.give(pubkey(MERCHANT), mint, 0, program, at=pubkey(OTHER_PLACES[mint]))
     for owner in (pubkey(BUYER), pubkey(BUYER_2), fee_payer_from(RELAYER_KEY).address):
         await local.fund(owner, COINS)
     for place in (MERCHANT, OPERATOR):

@@ -24,7 +24,7 @@ async def chain() -> Slots:
 
 def payment(chain: Slots, lamports: int = LAMPORTS) -> bytes:
     asked = [pay_sol(pubkey(BUYER), pubkey(MERCHANT), lamports)]
-    return transaction(asked, keypair(BUYER), Hash.from_string(chain.at("confirmed").hash))
+    return transaction(asked, keypair(BUYER), fresh=Hash.from_string(chain.at("confirmed").hash))
 
 
 def received(chain: Slots) -> int:
